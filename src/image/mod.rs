@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The Lisp image as the core sees it: property lists that go out as text for Emacs's `read`, and
+//! replies of the Common Lisp half that come back as text. No sockets: Emacs has the connection.
+
+/// What the Common Lisp half answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The operation's own data, a property list.
+    Returned(lexpr::Value),
+    /// An expected miss: one sentence that says what to try.
+    Missed(String),
+    /// A condition that nobody handled.
+    Error(ErrorReport),
+    /// The call was stopped; what it had printed and done until then.
+    Cancelled { output: String, value: lexpr::Value },
+}
+
+/// A condition as the image saw it, before the stack was unwound.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorReport {
+    /// The condition's type, such as `DIVISION-BY-ZERO`.
+    pub condition_type: String,
+    pub message: String,
+    /// Names and descriptions of the restarts that were open.
+    pub restarts: Vec<(String, String)>,
+    /// The backtrace, innermost frame first, cut at our own frames.
+    pub frames: Vec<String>,
+    /// What had been printed.
+    pub output: String,
+    /// What the operation had done before it failed.
+    pub value: lexpr::Value,
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What passes between Emacs and the core: [`Op`] (what Emacs asks), [`Event`] (what happened),
+//! [`HostRequest`] and [`HostReply`] (what only Emacs can do for a tool).
+//! Plain data: `bridge::wire` turns it into Lisp, everything below `bridge` only sees these types.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::session::SessionSettings;
+use crate::tool::SafetyLevel;
+
+macro_rules! identifier {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// An identifier that this process has not used before.
+            #[must_use]
+            pub fn next() -> Self {
+                static COUNTER: AtomicU64 = AtomicU64::new(1);
+                Self(COUNTER.fetch_add(1, Ordering::Relaxed))
+            }
+        }
+    };
+}
+
+identifier! {
+    /// One chat.
+    SessionId
+}
+identifier! {
+    /// One tool call, unique in the process (a provider's own call ids are not).
+    CallKey
+}
+identifier! {
+    /// One request of the core to Emacs that waits for a reply.
+    RequestId
+}
+
+/// What Emacs asks of a session.
+#[derive(Debug)]
+pub enum Op {
+    /// The user's message. Queued while a turn runs.
+    Submit(String),
+    /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
+    Console(String),
+    /// End the running turn; every open tool call gets its result first.
+    Cancel,
+    /// Settings that changed; the ones left out stay as they are.
+    Configure(Box<SessionSettings>),
+    /// The chat is gone.
+    Close,
+}
+
+/// The user's answer to an approval request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// Run it as shown.
+    Approved,
+    /// Run it with these arguments instead; they are validated and assessed again.
+    Modified(Map<String, Value>),
+    /// Do not run it. The reason, if any, is told to the model.
+    Denied(Option<String>),
+}
+
+/// What a session is doing, as its header line shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing runs.
+    Idle,
+    /// The request is sent, nothing has come back yet.
+    Waiting,
+    /// The model is answering.
+    Streaming,
+    /// Tools are running.
+    Running,
+    /// A tool call waits for the user's approval.
+    Approving,
+}
+
+/// How one tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallOutcome {
+    Succeeded,
+    Failed,
+    Denied,
+    Cancelled,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// The model has nothing more to do.
+    Finished,
+    /// The user cancelled it.
+    Cancelled,
+    /// It met the iteration limit; the text says so.
+    Limit(String),
+    /// It failed; the text says why and what to do. What had been received was kept.
+    Failed(String),
+}
+
+/// What happened, in the order in which it happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A session changed its state.
+    State { session: SessionId, state: State },
+    /// A turn begins with this message of the user's.
+    TurnStarted { session: SessionId, text: String },
+    /// More of the model's answer. Adjacent ones may be merged.
+    Text { session: SessionId, text: String },
+    /// More of the model's reasoning. Adjacent ones may be merged.
+    Reasoning { session: SessionId, text: String },
+    /// A tool call that the model or the console asked for. `arguments` is JSON text as received.
+    CallProposed {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        arguments: String,
+    },
+    /// A tool call needs the user's approval before it may run. `arguments` is the validated JSON.
+    ApprovalRequested {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        level: SafetyLevel,
+        reason: String,
+        arguments: Value,
+    },
+    /// A tool call runs now.
+    CallStarted { session: SessionId, call: CallKey },
+    /// The one result of a tool call.
+    CallFinished {
+        session: SessionId,
+        call: CallKey,
+        outcome: CallOutcome,
+        content: String,
+        elapsed: Duration,
+    },
+    /// Tokens of one request, as the provider counted them.
+    Usage {
+        session: SessionId,
+        input_tokens: u64,
+        output_tokens: u64,
+    },
+    /// A request failed before anything was shown and is sent again after `delay`.
+    Retrying {
+        session: SessionId,
+        attempt: u32,
+        attempts: u32,
+        delay: Duration,
+        reason: String,
+    },
+    /// Something the user should read; the turn goes on.
+    Notice { session: SessionId, text: String },
+    /// A turn is over.
+    TurnEnded {
+        session: SessionId,
+        outcome: TurnOutcome,
+    },
+    /// Emacs is asked to do something for a tool call.
+    HostRequested {
+        session: SessionId,
+        request: RequestId,
+        body: HostRequest,
+    },
+    /// Nobody waits for this request any more; stop it.
+    HostCancelled { request: RequestId },
+    /// The model servers that answered on this machine, best first.
+    Discovered { servers: Vec<DiscoveredServer> },
+    /// A bug of ours that was contained; the log has the rest.
+    Fault { message: String },
+}
+
+/// A local model server that answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredServer {
+    /// What it is: "Ollama", "llama.cpp", "LM Studio".
+    pub name: String,
+    /// The base of its Chat Completions API, such as `http://127.0.0.1:8080/v1`.
+    pub base_url: String,
+    /// The models that it offers.
+    pub models: Vec<String>,
+}
+
+/// What only Emacs can do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostRequest {
+    /// Call OPERATION of the Common Lisp half in the image of the session's chat.
+    Image(ImageRequest),
+    /// Read text of a buffer, straight through the Env.
+    ReadBuffer(ReadBuffer),
+}
+
+/// A call of the Common Lisp half.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageRequest {
+    /// The operation's name, such as `describe-symbol`.
+    pub operation: String,
+    /// Its arguments: a property list printed for Emacs's `read`.
+    pub arguments: String,
+    /// How long it may run in the image.
+    pub deadline: Duration,
+}
+
+/// What to read of a buffer; positions are Emacs's, 1-based, end exclusive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadBuffer {
+    /// The buffer's name; none means the buffer that the user last worked in.
+    pub buffer: Option<String>,
+    pub start: Option<i64>,
+    pub end: Option<i64>,
+}
+
+/// Emacs's answer to a [`HostRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostReply {
+    /// It was done; this is what came out.
+    Done(String),
+    /// It could not be done.
+    Failed(HostError),
+}
+
+/// Why Emacs could not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    #[error(
+        "No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again."
+    )]
+    NoConnection,
+    #[error("The connection to the Lisp image was lost during the call.")]
+    Disconnected,
+    #[error("The call ran out of time and was stopped.")]
+    TimedOut,
+    #[error(
+        "The Lisp image does not answer, even to a request to stop; the call may still be running in it. {0}"
+    )]
+    Unresponsive(String),
+    #[error("The Lisp side aborted the call: {0}")]
+    Aborted(String),
+    #[error("The call was cancelled.")]
+    Cancelled,
+    #[error("{0}")]
+    Signalled(String),
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Language model providers: what a conversation is, how it goes over the wire, how a streamed
+//! reply is put together. Everything but `http` is a pure function of data.
+
+use serde_json::{Map, Value};
+
+/// One message of a conversation, in no provider's dialect.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    System(String),
+    User(String),
+    Assistant {
+        text: String,
+        /// The model's reasoning, for providers that want it back.
+        reasoning: String,
+        calls: Vec<ToolCall>,
+    },
+    /// The result of one tool call.
+    Tool { call_id: String, content: String },
+}
+
+/// A tool call that arrived whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The provider's id, or one of ours when it gave none.
+    pub id: String,
+    pub name: String,
+    /// The arguments as received, JSON text.
+    pub raw_arguments: String,
+    pub arguments: CallArguments,
+}
+
+/// What the arguments of a received call turned out to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallArguments {
+    /// A JSON object; the call may run.
+    Object(Map<String, Value>),
+    /// Not a JSON object: the model is told so and can repeat the call.
+    Malformed(String),
+    /// The reply ended before the call was complete: it never runs.
+    Truncated,
+}
+
+/// Which tools the model may call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolChoice {
+    #[default]
+    Auto,
+    Required,
+    None,
+    /// This one.
+    Tool(String),
+}
+
+/// Where and how to reach a model.
+#[derive(Clone, PartialEq)]
+pub struct ProviderSettings {
+    /// What the user calls it, such as `openai` or `local`.
+    pub name: String,
+    /// The base of the API, such as `https://api.openai.com/v1`.
+    pub base_url: String,
+    pub model: String,
+    pub key: Option<Secret>,
+    /// Fields added to every request's body; they win over ours.
+    pub body: Map<String, Value>,
+    /// Fields added to the first request of a turn only.
+    pub first_body: Map<String, Value>,
+    /// Headers added to every request.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A key; prints as `[redacted]`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    #[must_use]
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The key itself; only for the header that carries it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[redacted]")
+    }
+}
+
+/// One request to a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatRequest {
+    pub messages: Vec<Message>,
+    /// Tool schemas, as `Tool::schema` makes them.
+    pub tools: Vec<Value>,
+    pub tool_choice: ToolChoice,
+    pub position: RequestPosition,
+}
+
+/// Whether a request opens a turn or carries tool results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestPosition {
+    First,
+    Later,
+}
+
+/// What is shown while a reply streams.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StreamEvent {
+    Text(String),
+    Reasoning(String),
+    /// The request failed before anything was shown and is sent again.
+    Retrying {
+        attempt: u32,
+        attempts: u32,
+        delay: std::time::Duration,
+        reason: String,
+    },
+}
+
+/// Why a reply ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finish {
+    Stop,
+    ToolCalls,
+    /// The reply met the token limit.
+    Length,
+    /// The provider's filter ended it.
+    ContentFilter,
+    /// Something that we have no word for.
+    Other(String),
+}
+
+/// Tokens as the provider counted them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// A whole reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    pub text: String,
+    pub reasoning: String,
+    pub calls: Vec<ToolCall>,
+    pub finish: Finish,
+    pub usage: Option<Usage>,
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a chat can set: provider, prompt, limits. Read from the JSON that Emacs sends; a key that
+//! is left out keeps its value.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+use crate::provider::{ProviderSettings, Secret, ToolChoice};
+
+/// Changes to a session's settings.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionSettings {
+    /// Outer none: unchanged. Inner none: no model.
+    #[serde(deserialize_with = "present")]
+    pub provider: Option<Option<ProviderJson>>,
+    /// What the user adds to the system prompt.
+    #[serde(deserialize_with = "present")]
+    pub instructions: Option<Option<String>>,
+    /// One line about the connected image, or none.
+    #[serde(deserialize_with = "present")]
+    pub image: Option<Option<String>>,
+    pub max_iterations: Option<u32>,
+    /// The tools offered to the model; inner none: all.
+    #[serde(deserialize_with = "present")]
+    pub tools: Option<Option<Vec<String>>>,
+    pub tool_choice: Option<ToolChoiceJson>,
+    pub approval: Option<Approval>,
+    /// How long code may run in the image when the call does not say.
+    pub eval_seconds: Option<f64>,
+}
+
+/// Whether somebody can answer an approval request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// The chat asks its user.
+    Ask,
+    /// Nobody can answer: calls that need approval fail.
+    None,
+}
+
+/// A provider as Emacs writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProviderJson {
+    name: String,
+    base_url: String,
+    model: String,
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    body: Map<String, Value>,
+    #[serde(default)]
+    first_body: Map<String, Value>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for ProviderJson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} at {}", self.model, self.base_url)
+    }
+}
+
+impl From<ProviderJson> for ProviderSettings {
+    fn from(json: ProviderJson) -> Self {
+        Self {
+            name: json.name,
+            base_url: json.base_url.trim_end_matches('/').to_owned(),
+            model: json.model,
+            key: json.key.filter(|key| !key.is_empty()).map(Secret::new),
+            body: json.body,
+            first_body: json.first_body,
+            headers: json.headers.into_iter().collect(),
+        }
+    }
+}
+
+/// `"auto"`, `"required"`, `"none"` or `{"tool": NAME}`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolChoiceJson {
+    Auto,
+    Required,
+    None,
+    Tool(String),
+}
+
+impl From<ToolChoiceJson> for ToolChoice {
+    fn from(json: ToolChoiceJson) -> Self {
+        match json {
+            ToolChoiceJson::Auto => Self::Auto,
+            ToolChoiceJson::Required => Self::Required,
+            ToolChoiceJson::None => Self::None,
+            ToolChoiceJson::Tool(name) => Self::Tool(name),
+        }
+    }
+}
+
+/// Tells a key that is null from a key that is absent.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Some)
+}
