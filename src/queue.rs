@@ -41,7 +41,7 @@ struct Inner {
     events: VecDeque<Event>,
     urgency: Urgency,
     emacs: Emacs,
-    /// When Emacs last took text.
+    /// When Emacs took text, if that is the last thing it took.
     last_text: Option<Instant>,
 }
 
@@ -72,10 +72,6 @@ impl EventQueue {
             if !continues_text {
                 inner.urgency = Urgency::AtOnce;
             }
-            if !is_text(&event) {
-                // The next message's first words go out at once again.
-                inner.last_text = None;
-            }
             if let Some(event) = merge(inner.events.back_mut(), event) {
                 inner.events.push_back(event);
             }
@@ -87,9 +83,8 @@ impl EventQueue {
     pub fn pop(&self) -> Option<Event> {
         let mut inner = held(&self.inner);
         let event = inner.events.pop_front()?;
-        if is_text(&event) {
-            inner.last_text = Some(Instant::now());
-        }
+        // After anything else, the next message's first words go out at once again.
+        inner.last_text = is_text(&event).then(Instant::now);
         if inner.events.is_empty() {
             inner.urgency = Urgency::CanWait;
         }

@@ -107,7 +107,7 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
     let core = core(env)?;
     let count = |number: usize| (number as i64).into_lisp(env);
     let log = runtime::log_file().map(|path| path.display().to_string());
-    env.list(&[
+    env.list([
         env.intern(":sessions")?,
         count(core.engine.session_count())?,
         env.intern(":queued")?,

@@ -61,7 +61,6 @@ enum Life {
 }
 
 /// Makes a session; the future is its actor and ends when it is closed.
-#[must_use]
 pub fn open(
     id: SessionId,
     shared: Shared,
