@@ -10,8 +10,9 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-module)
+(require 'seq)
 
-(declare-function agent-q-module-ensure "agent-q-module")
 (declare-function agent-q-core-start "agent-q-core")
 (declare-function agent-q-core-drain "agent-q-core")
 (declare-function agent-q-core-ready "agent-q-core")
