@@ -17,6 +17,7 @@
   (agent-q-test-with-chat
     (insert "typed")
     (should (equal (agent-q-prompt-text) "typed"))
+    (set-buffer-modified-p nil)
     (agent-q-test-event :turn-started :text "hello")
     (agent-q-test-event :text :text "An answer.")
     (agent-q-test-event :turn-ended :outcome :finished)
@@ -188,7 +189,7 @@
       (agent-q-test-press "TAB")
       (should (string-match-p "^symbol: mapcar\nresult:\nA function\nof lists$"
                               (agent-q-test-log)))
-      (should (looking-at ". describe_symbol"))
+      (should (looking-at "describe_symbol"))
       (agent-q-test-press "TAB")
       (should (equal (agent-q-test-log) folded)))))
 
