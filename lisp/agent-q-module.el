@@ -13,8 +13,9 @@
 
 ;;; Code:
 
-(autoload 'agent-q-chat "agent-q-chat" "Open a chat with an agent about the running Lisp." t)
-(autoload 'agent-q-mode "agent-q" "Note what happens in SLY and SLIME, for later chats." t)
+(autoload 'agent-q-chat "agent-q" "Go to the latest agent-q chat, or open one." t)
+(autoload 'agent-q-goto-approval "agent-q" "Go to the tool call that waits for you." t)
+(autoload 'agent-q-mode "agent-q" "Remember what you do in SLY and SLIME." t)
 (autoload 'agent-q-set-model "agent-q-provider" "Choose the model of the current chat." t)
 (autoload 'agent-q-demo-model "agent-q-demo" "Start the tiny demo model on this machine." t)
 (autoload 'agent-q-doctor "agent-q-doctor" "Show what agent-q finds here, and what to do." t)

@@ -79,7 +79,7 @@ MAIN is the package's main file."
         (agent-q-lint--finding source line (format "%s (package-lint %s)" text type))))))
 
 (defun agent-q-lint ()
-  "Check lisp/ in every way and scripts/ with the compiler; exit with 1 on findings."
+  "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."
   (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
         (scripts (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'"))
         (linter (car (agent-q-ide-package-directories "package-lint"))))
