@@ -2,6 +2,8 @@
 //! Language model providers: what a conversation is, how it goes over the wire, how a streamed
 //! reply is put together. Everything but `http` is a pure function of data.
 
+pub mod http;
+
 use serde_json::{Map, Value};
 
 /// One message of a conversation, in no provider's dialect.
@@ -16,7 +18,10 @@ pub enum Message {
         calls: Vec<ToolCall>,
     },
     /// The result of one tool call.
-    Tool { call_id: String, content: String },
+    Tool {
+        call_id: String,
+        content: String,
+    },
 }
 
 /// A tool call that arrived whole.
@@ -67,6 +72,13 @@ pub struct ProviderSettings {
     pub first_body: Map<String, Value>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
+}
+
+/// Headers and bodies can hold secrets too, so only the address is printed.
+impl std::fmt::Debug for ProviderSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} at {})", self.name, self.model, self.base_url)
+    }
 }
 
 /// A key; prints as `[redacted]`.
