@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::host::{Approvals, Host};
 use crate::protocol::{CallKey, Decision, Event, Op, SessionId};
-use crate::provider::http::{Client, ClientError, LOCAL_SERVERS};
+use crate::provider::discovery::LOCAL_SERVERS;
+use crate::provider::http::{Client, ClientSettings};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
 use crate::tool::executor::Executor;
@@ -39,11 +40,8 @@ pub struct Engine {
 
 impl Engine {
     /// An engine with the built-in tools and no session.
-    ///
-    /// # Errors
-    ///
-    /// When the HTTP client can't be made.
-    pub fn new(host: Arc<dyn Host>) -> Result<Self, ClientError> {
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>) -> Self {
         let registry = Arc::new(Registry::default());
         tools::register(&registry);
         let executor = Executor {
@@ -51,13 +49,13 @@ impl Engine {
             approvals: Arc::new(Approvals::default()),
             host,
         };
-        Ok(Self {
+        Self {
             shared: Shared {
                 executor,
-                client: Client::new()?,
+                client: Arc::new(Client::new(ClientSettings::default())),
             },
             sessions: Mutex::default(),
-        })
+        }
     }
 
     #[must_use]

@@ -37,7 +37,7 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
         .get_or_try_init(|| -> std::result::Result<Core, String> {
             runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
-            let engine = Engine::new(Arc::clone(&host) as _).map_err(|error| error.to_string())?;
+            let engine = Engine::new(Arc::clone(&host) as _);
             Ok(Core { engine, host })
         })
         .or_else(|message| signal(env, message))?;

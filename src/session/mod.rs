@@ -28,7 +28,7 @@ use turn::Turn;
 #[derive(Clone)]
 pub struct Shared {
     pub executor: Executor,
-    pub client: Client,
+    pub client: Arc<Client>,
 }
 
 /// A session as Emacs's side holds it.

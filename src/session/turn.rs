@@ -3,7 +3,7 @@
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
 use crate::protocol::{CallOutcome, Event, State, TurnOutcome};
-use crate::provider::http::ProviderError;
+use crate::provider::failure::ProviderError;
 use crate::provider::{
     CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
     StreamEvent, ToolCall,
@@ -183,6 +183,10 @@ fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
         (Finish::ContentFilter, false) => {
             TurnOutcome::Failed("The provider's content filter ended the reply.".to_owned())
         }
+        (Finish::Interrupted, false) => TurnOutcome::Failed(
+            "The connection was lost before the reply was complete. Send a message to try again."
+                .to_owned(),
+        ),
         (Finish::Stop | Finish::ToolCalls | Finish::Other(_), false) => TurnOutcome::Finished,
     }
 }
