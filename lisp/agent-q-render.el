@@ -238,7 +238,8 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)
     (agent-q-render--append (concat text "\n") 'face 'agent-q-user
-                            'wrap-prefix "  ")))
+                            'wrap-prefix "  ")
+    (agent-q-render--append "\n")))
 
 (defun agent-q-render-notice (text &optional face)
   "Add the line TEXT, shown in FACE, that neither user nor model wrote."

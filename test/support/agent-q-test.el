@@ -48,8 +48,9 @@ Fail when it takes longer than `agent-q-test-patience'."
       (accept-process-output nil 0.01))
     (or value
         (ert-fail (list "Waited in vain" what
-                        (and (bound-and-true-p agent-q-chat--session)
-                             (buffer-string)))))))
+                        (and agent-q-chat--session
+                             (buffer-substring-no-properties
+                              (point-min) (point-max))))))))
 
 ;;;; Chats
 
@@ -96,7 +97,8 @@ The chat has the model of `agent-q-provider', which is none unless bound."
   "Put point on the first TEXT of the current buffer and return its place."
   (goto-char (point-min))
   (unless (search-forward text nil t)
-    (ert-fail (list "Not in the buffer" text (buffer-string))))
+    (ert-fail (list "Not in the buffer" text
+                    (buffer-substring-no-properties (point-min) (point-max)))))
   (goto-char (match-beginning 0)))
 
 (defun agent-q-test-press (key)
