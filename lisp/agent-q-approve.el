@@ -34,7 +34,7 @@
   "Keymap on a tool call that waits for an answer.")
 
 (defun agent-q-approve--button (label command)
-  "Return LABEL as text that runs COMMAND when it is pressed."
+  "Return LABEL as a button for COMMAND."
   (propertize label 'face 'link 'mouse-face 'highlight
               'agent-q-answer command
               'help-echo (documentation command)))
@@ -95,7 +95,7 @@
        (not (agent-q-call-answered call))))
 
 (defun agent-q-approve--visible-p (buffer call)
-  "Whether some window shows the first line of CALL in BUFFER."
+  "Whether the first line of CALL in BUFFER is on the screen."
   (seq-some (lambda (window)
               (pos-visible-in-window-p
                (marker-position (agent-q-render-item-start call)) window))
@@ -141,14 +141,14 @@
                            "denied"))
 
 (defun agent-q-approve-press ()
-  "Do what the button at point says."
+  "Press the button at point."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
     (message "y runs it, n denies it, r denies it with a reason")))
 
 (defun agent-q-approve-mouse (event)
-  "Do what the button says that EVENT clicked on."
+  "Press the button that EVENT clicked on."
   (interactive "e")
   (mouse-set-point event)
   (agent-q-approve-press))

@@ -37,7 +37,7 @@ is the answer."
   "The tool calls of this chat that have no result yet, latest first.")
 
 (defun agent-q-call-setup ()
-  "Make the current buffer ready for tool calls."
+  "Make the current buffer ready to show tools at work."
   (setq agent-q-call-table (make-hash-table)
         agent-q-call-open nil))
 
@@ -222,7 +222,7 @@ Control and formatting characters could make a form look like another."
              (agent-q-call-tool call))))
 
 (defun agent-q-call-started-event (event)
-  "Show that the call of EVENT runs."
+  "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))
     (setf (agent-q-call-state call) 'running
           (agent-q-call-started call) (current-time))
@@ -246,18 +246,18 @@ Control and formatting characters could make a form look like another."
   (agent-q-render-update-item call))
 
 (defun agent-q-call-abandon ()
-  "Show the calls that are still open as cancelled: their turn is over."
+  "Show whatever call is still open as cancelled: the turn is over."
   (dolist (call (copy-sequence agent-q-call-open))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
 
 (defun agent-q-call-running ()
-  "Return the calls that run, first one first."
+  "Return what is running now, first one first."
   (seq-filter (lambda (call) (eq (agent-q-call-state call) 'running))
               (reverse agent-q-call-open)))
 
 (defun agent-q-call-tick ()
-  "Draw the calls that run again, with the time that has passed."
+  "Draw again, with the time that has passed, whatever call is running."
   (dolist (call (agent-q-call-running))
     (unless (agent-q-render-item-expanded call)
       (agent-q-render-update-item call))))

@@ -124,7 +124,7 @@ NEW non-nil means a new one."
     buffer))
 
 (defun agent-q-chat--close ()
-  "End the session of this chat, whose buffer goes away."
+  "End the session of this chat."
   (agent-q-chat--stop-timer)
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
@@ -277,7 +277,7 @@ NEW non-nil means a new one."
 ;;;; Sending
 
 (defun agent-q-chat--busy-p ()
-  "Whether a turn runs or is about to."
+  "Whether a turn is running or about to."
   (or agent-q-header-since (> agent-q-header-queued 0)))
 
 (defun agent-q-chat--start (function text)
@@ -322,7 +322,7 @@ While a turn runs, the text waits until it is over."
         (t (message "Nothing runs"))))
 
 (defun agent-q-chat-send-or-cancel ()
-  "Send the text at the prompt, or end the turn that runs."
+  "Send the text at the prompt, or end the running turn."
   (interactive)
   (if (agent-q-chat--busy-p)
       (agent-q-chat-cancel)
@@ -403,7 +403,7 @@ While a turn runs, the text waits until it is over."
 ;;;; Events
 
 (defun agent-q-chat--handle (event)
-  "Do what EVENT, which the core sent to this chat, says."
+  "Apply EVENT to this chat."
   (pcase (plist-get event :type)
     (:text (agent-q-render-text (plist-get event :text)))
     (:reasoning (agent-q-render-reasoning (plist-get event :text)))

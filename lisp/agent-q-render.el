@@ -86,7 +86,7 @@ Properties with list values would keep streamed pieces from becoming one
 stretch of text.")
 
 (defmacro agent-q-render--with-log (&rest body)
-  "Run BODY, which changes the log, without a trace in what belongs to the user.
+  "Run BODY to change the log without a trace in what belongs to the user.
 Point, the mark, the modified flag and the undo list stay meaningful."
   (declare (indent 0) (debug t))
   (let ((before (make-symbol "before")))
@@ -201,20 +201,23 @@ Use inside `agent-q-render--with-log'."
 (defun agent-q-render--break-lines (start)
   "Break the lines of the log after START that are too long.
 The breaks are marked, so that copied text doesn't have them."
-  (goto-char start)
   (let ((room (- agent-q-render-line-limit agent-q-render--column))
         (end (marker-position agent-q-render-end)))
-    (while (> (- end (point)) room)
-      (if (search-forward "\n" (+ (point) room 1) t)
-          (setq room agent-q-render-line-limit)
-        (forward-char room)
+    ;; START is where a line goes on that may take ROOM more characters.
+    (while (> (- end start) room)
+      (goto-char (+ start room 1))
+      (if (search-backward "\n" start t)
+          (setq start (1+ (point)))
+        (goto-char (+ start room))
         (insert (agent-q-render--propertize "\n" 'agent-q-soft t))
-        (setq room agent-q-render-line-limit)
-        (cl-incf end)))
-    (while (search-forward "\n" end t)
+        (cl-incf end)
+        (setq start (point)))
       (setq room agent-q-render-line-limit))
+    (goto-char end)
     (setq agent-q-render--column
-          (+ (- agent-q-render-line-limit room) (- end (point))))
+          (if (search-backward "\n" start t)
+              (- end (point) 1)
+            (+ (- agent-q-render-line-limit room) (- end start))))
     (set-marker agent-q-render-end end)))
 
 (defun agent-q-render-copy (beg end &optional delete)
@@ -360,7 +363,7 @@ markers around that text; a newline follows it."
     (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
-  "Keymap on the note that a text is cut.")
+  "Keymap on the note under a cut text.")
 
 (defun agent-q-render-body (text &rest properties)
   "Return TEXT with PROPERTIES as the indented body of an item.
