@@ -151,8 +151,11 @@ Control and formatting characters could make a form look like another."
   "Return all arguments of CALL as the body of an item."
   (let ((parsed (agent-q-call-parse (agent-q-call-arguments call))))
     (if (not parsed)
-        (agent-q-render-body (agent-q-call-visible
-                              (agent-q-call-arguments call)))
+        (agent-q-render-body
+         (if (string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'"
+                             (agent-q-call-arguments call))
+             "(no arguments)"
+           (agent-q-call-visible (agent-q-call-arguments call))))
       (mapconcat
        (pcase-lambda (`(,name . ,value))
          (let ((text (agent-q-call-visible (agent-q-call-value-string value))))

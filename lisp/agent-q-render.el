@@ -80,8 +80,10 @@ Redisplay takes time in proportion to the length of a line.")
 
 ;;;; Changing the log
 
-(defconst agent-q-render--properties '(read-only t front-sticky (read-only))
-  "Text properties of all text in the log.")
+(defconst agent-q-render--properties '(read-only t)
+  "Text properties of all text in the log.
+Properties with list values would keep streamed pieces from becoming one
+stretch of text.")
 
 (defmacro agent-q-render--with-log (&rest body)
   "Run BODY, which changes the log, without a trace in what belongs to the user.
@@ -137,6 +139,10 @@ changed in place since a running sequence of undo commands shares it."
 Use inside `agent-q-render--with-log'."
   (goto-char agent-q-render-end)
   (insert (apply #'agent-q-render--propertize text properties))
+  (when (= agent-q-render-end (point-min))
+    ;; Nothing can be typed before the first character either.
+    (put-text-property (point-min) (1+ (point-min))
+                       'front-sticky '(read-only)))
   (set-marker agent-q-render-end (point)))
 
 (defun agent-q-render--line-start-p ()
@@ -232,7 +238,8 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)
     (agent-q-render--append (concat text "\n") 'face 'agent-q-user
-                            'wrap-prefix "  ")))
+                            'wrap-prefix "  ")
+    (agent-q-render--append "\n")))
 
 (defun agent-q-render-notice (text &optional face)
   "Add the line TEXT, shown in FACE, that neither user nor model wrote."
