@@ -4,6 +4,7 @@
 //! built-in tools are in `crate::tools`.
 
 pub mod arguments;
+pub mod console;
 pub mod executor;
 pub mod format;
 pub mod registry;
@@ -169,8 +170,8 @@ pub struct ImageTool {
     pub arguments: fn(&Arguments) -> lexpr::Value,
     /// The answer for the model.
     pub render: fn(&Arguments, &Reply) -> Result<String, ToolFailure>,
-    /// How long it may run in the image.
-    pub deadline: fn(&Arguments) -> Duration,
+    /// How long it may run in the image, given the default for code.
+    pub deadline: fn(&Arguments, Duration) -> Duration,
 }
 
 /// The work of a tool that needs nothing but a worker thread.
