@@ -120,7 +120,7 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
   (equal (alist-get 'name provider) agent-q-provider-demo-name))
 
 (defun agent-q-provider-label (provider)
-  "Return the short text that shows PROVIDER to the user; nil means no model."
+  "Return a short text about PROVIDER for the user; nil means no model."
   (cond ((null provider) "no model")
         ((agent-q-provider-demo-p provider)
          (format "%s (demo model)" (alist-get 'model provider)))
@@ -156,7 +156,7 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
        nil))))
 
 (defun agent-q-provider--environment-key (properties)
-  "Return the key that the environment holds for the host of PROPERTIES, or nil."
+  "Return the key in the environment for the host of PROPERTIES, or nil."
   (let* ((variable (plist-get properties :environment))
          (key (and variable (getenv variable))))
     (and key (not (string-empty-p key)) key)))
@@ -190,8 +190,8 @@ last, and not at all where nobody could answer."
             (agent-q-provider--key-finders)))
 
 (defun agent-q-provider-key-source (properties)
-  "Return where the key for the host of PROPERTIES is found, without asking, or nil.
-What may ask for a passphrase is left out."
+  "Return where the key for the host of PROPERTIES is, or nil.
+Sources that may ask for a passphrase are left out."
   (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
                  (butlast (agent-q-provider--key-finders)))))
 
@@ -230,8 +230,9 @@ with :name, :base-url and :models."
               (plist-get server :models)))
 
 (defun agent-q-provider--local (servers)
-  "Return a provider from SERVERS, as `agent-q-provider-discover' gives them, or nil.
-The server that has `agent-q-model' is preferred."
+  "Return a provider on one of SERVERS, or nil.
+They are as `agent-q-provider-discover' gives them.  The server that has
+`agent-q-model' is preferred."
   (let* ((fitting (seq-filter #'agent-q-provider--chat-models servers))
          (wanted (seq-find (lambda (server)
                              (member agent-q-model (plist-get server :models)))
@@ -292,8 +293,9 @@ are looked for; then it runs when they have answered."
     (if (eq servers 'none-yet) nil servers)))
 
 (defun agent-q-provider--candidates ()
-  "Return an alist from what the user can choose to a function that makes it.
-The functions take a model, or nil for the candidate's own."
+  "Return what the user can choose from, as an alist from text to function.
+The function makes the provider, of the model that it is given or, for nil,
+of the candidate's own."
   (let ((candidates nil))
     (pcase-dolist (`(,name . ,properties) agent-q-providers)
       (when (agent-q-provider-key-source properties)

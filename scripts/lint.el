@@ -76,7 +76,9 @@ MAIN is the package's main file."
   (with-current-buffer (find-file-noselect source)
     (let ((package-lint-main-file (expand-file-name main agent-q-lint--root)))
       (pcase-dolist (`(,line ,_column ,type ,text) (package-lint-buffer))
-        (agent-q-lint--finding source line (format "%s (package-lint %s)" text type))))))
+        ;; The project has no home on the web yet.
+        (unless (string-match-p "\\`Package should have a Homepage or URL header" text)
+          (agent-q-lint--finding source line (format "%s (package-lint %s)" text type)))))))
 
 (defun agent-q-lint ()
   "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."

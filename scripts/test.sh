@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (with SLIME and with SLY,
-# and once more with --module-assertions), the terminal test. Ends with one line for the whole run.
+# Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
+# --module-assertions), the terminal test. Ends with one line that sums the whole run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -74,35 +74,25 @@ ert_file() { # LABEL FILE EMACS-OPTION...
   count "$1" "$2" "$3" "$file ($label)"
 }
 
-ide_there() { # sly|slime
-  "$EMACS" -Q --batch -l scripts/lisp-ide.el \
-    --eval "(kill-emacs (if (agent-q-ide-find '$1) 0 1))" 2>/dev/null
-}
-
 ert_files() {
   find test -name '*-test.el' | sort
 }
 
+# The tests of the image layer run through each of SLY and SLIME that is there.
 ert_suites() {
-  export AGENT_Q_TEST_IDE=slime
-  if ide_there slime; then
-    for file in $(ert_files); do ert_file SLIME "$file"; done
-    for file in $(ert_files); do ert_file 'SLIME, module assertions' "$file" --module-assertions; done
-  else
-    echo "SLIME was not found: its tests are skipped."
-  fi
-  export AGENT_Q_TEST_IDE=sly
-  if ide_there sly; then
-    # Only what asks which IDE it is for differs; all of it where SLIME is not there.
-    for file in $(ert_files); do
-      if ! ide_there slime || grep -q 'agent-q-test-ide\|agent-q-test-image' "$file"; then
-        ert_file SLY "$file"
-      fi
-    done
-  else
-    echo "SLY was not found: its tests are skipped (SLY_DIR=… names a checkout)."
-  fi
-  unset AGENT_Q_TEST_IDE AGENT_Q_COUNTS
+  for ide in sly slime; do
+    directory=$("$EMACS" -Q --batch -l scripts/lisp-ide.el \
+      --eval "(princ (or (agent-q-ide-find '$ide) \"\"))" 2>/dev/null)
+    variable=$(printf '%s_DIR' "$ide" | tr '[:lower:]' '[:upper:]')
+    if [ -n "$directory" ]; then
+      export "$variable=$directory"
+    else
+      echo "$ide was not found: the tests through it are skipped ($variable=... names a checkout)."
+    fi
+  done
+  for file in $(ert_files); do ert_file batch "$file"; done
+  for file in $(ert_files); do ert_file 'module assertions' "$file" --module-assertions; done
+  unset AGENT_Q_COUNTS
 }
 
 terminal_test() {

@@ -46,7 +46,7 @@
         (if external-only
             (do-external-symbols (symbol package) (consider symbol))
             (do-symbols (symbol package)
-              ;; A symbol is considered where it is at home, or where there is no home.
+              ;; In a search of all packages a symbol is considered where it is at home.
               (when (or (null (rest packages))
                         (eq (symbol-package symbol) package)
                         (null (symbol-package symbol)))
@@ -88,7 +88,10 @@
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
          (matches (matching-symbols words
-                                    (if package (list package) (list-all-packages))
+                                    ;; Keywords are names of nothing.
+                                    (if package
+                                        (list package)
+                                        (remove (find-package "KEYWORD") (list-all-packages)))
                                     external-only))
          (wanted (if kind
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)

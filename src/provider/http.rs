@@ -190,23 +190,24 @@ impl Client {
 
     fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
         let place = to.place();
-        let cause = Cause::of(error);
-        let message = match cause {
+        let mut retry = RetryAdvice::Backoff;
+        let message = match Cause::of(error) {
             Cause::Refused => format!("Nothing listens at {place}. Is the server running?"),
             Cause::UnknownHost => format!(
                 "The host {} can't be found. Check the base URL {:?} and the network.",
                 to.host, to.base_url
             ),
-            Cause::Certificate(detail) => {
+            Cause::Tls(detail) => {
+                retry = RetryAdvice::Never;
                 format!("No trusted TLS connection to {place}: {detail}.")
             }
             Cause::Other(_) if error.is_timeout() => format!(
                 "{place} did not accept a connection within {} s. Check the host and the network.",
-                self.settings.connect_timeout.as_secs()
+                self.settings.connect_timeout.as_secs_f64()
             ),
             Cause::Other(detail) => format!("The connection to {place} failed: {detail}."),
         };
-        ProviderError::new(FailureKind::Connection, RetryAdvice::Backoff, message)
+        ProviderError::new(FailureKind::Connection, retry, message)
     }
 
     fn prepare(
@@ -370,7 +371,8 @@ fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
 enum Cause {
     Refused,
     UnknownHost,
-    Certificate(String),
+    /// TLS, mostly the certificate.
+    Tls(String),
     Other(String),
 }
 
@@ -379,24 +381,21 @@ impl Cause {
         let mut link: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(current) = link {
             if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return Self::Certificate(tls.to_string());
-            }
-            if let Some(io) = current.downcast_ref::<std::io::Error>() {
-                if io.kind() == std::io::ErrorKind::ConnectionRefused {
-                    return Self::Refused;
-                }
-                if let Some(tls) = io
-                    .get_ref()
-                    .and_then(|it| it.downcast_ref::<rustls::Error>())
-                {
-                    return Self::Certificate(tls.to_string());
-                }
+                return Self::Tls(tls.to_string());
             }
             // The resolver's error has no public type.
             if current.to_string().starts_with("dns error") {
                 return Self::UnknownHost;
             }
-            link = current.source();
+            let io = current.downcast_ref::<std::io::Error>();
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+                return Self::Refused;
+            }
+            // An I/O error does not count what it wraps as its source.
+            link = match io.and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => current.source(),
+            };
         }
         Self::Other(root_cause(error))
     }
