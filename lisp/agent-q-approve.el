@@ -95,11 +95,21 @@
        (not (agent-q-call-answered call))))
 
 (defun agent-q-approve--visible-p (buffer call)
-  "Whether the first line of CALL in BUFFER is on the screen."
-  (seq-some (lambda (window)
-              (pos-visible-in-window-p
-               (marker-position (agent-q-render-item-start call)) window))
-            (get-buffer-window-list buffer nil 'visible)))
+  "Whether CALL in BUFFER is on the screen, at least all that fits."
+  (let ((start (marker-position (agent-q-render-item-start call)))
+        (end (marker-position (agent-q-render-item-end call))))
+    (seq-some (lambda (window)
+                (and (pos-visible-in-window-p start window)
+                     (or (pos-visible-in-window-p end window)
+                         (= start (window-start window)))))
+              (get-buffer-window-list buffer nil 'visible))))
+
+(defun agent-q-approve-reveal (call)
+  "Scroll the selected window to where CALL can be read, and let it be answered.
+Point has to be on CALL."
+  (unless (agent-q-approve--visible-p (current-buffer) call)
+    (set-window-start nil (agent-q-render-item-start call)))
+  (agent-q-approve-shown call))
 
 ;;;; Answering
 
@@ -109,7 +119,7 @@
     (unless (agent-q-approve--open-p call)
       (user-error "No tool call waits for an answer here"))
     (unless (agent-q-call-armed call)
-      (agent-q-approve-shown call)
+      (agent-q-approve-reveal call)
       (user-error
        "This key came before you could read the request; press it again"))
     call))

@@ -15,6 +15,7 @@
 
 (declare-function agent-q-approve-draw "agent-q-approve")
 (declare-function agent-q-approve-shown "agent-q-approve")
+(declare-function agent-q-approve-reveal "agent-q-approve")
 
 (defconst agent-q-call-summary-limit 60
   "How many characters of its arguments the line of a call shows.")
@@ -286,7 +287,7 @@ The current chat comes first, then the other ones."
       (let ((call (agent-q-call-waiting)))
         (push-mark nil t)
         (goto-char (agent-q-render-item-start call))
-        (agent-q-approve-shown call)))))
+        (agent-q-approve-reveal call)))))
 
 (provide 'agent-q-call)
 ;;; agent-q-call.el ends here

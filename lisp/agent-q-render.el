@@ -351,7 +351,7 @@ markers around that text; a newline follows it."
       (agent-q-render-toggle))))
 
 (defun agent-q-render-fold-sign (item)
-  "Return the sign that shows whether ITEM is unfolded."
+  "Return the sign for the folded or unfolded ITEM."
   (agent-q-render-sign (if (agent-q-render-item-expanded item)
                            'unfolded 'folded)))
 
