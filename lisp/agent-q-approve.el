@@ -71,19 +71,31 @@
 (defun agent-q-approve-shown (call)
   "See to it that CALL can be answered once the user had it before him."
   (unless (agent-q-call-armed call)
-    (run-at-time agent-q-approve-pause nil #'agent-q-approve--look
-                 (current-buffer) call)))
+    (when (agent-q-call-timer call)
+      (cancel-timer (agent-q-call-timer call)))
+    (setf (agent-q-call-timer call)
+          (run-at-time agent-q-approve-pause nil #'agent-q-approve--look
+                       (current-buffer) call))))
+
+(defun agent-q-approve-watch ()
+  "See to it that what waits in this chat can be answered.
+For `post-command-hook': the user may have come to it just now."
+  (when-let ((call (agent-q-call-waiting)))
+    (unless (agent-q-call-timer call)
+      (agent-q-approve-shown call))))
 
 (defun agent-q-approve--look (buffer call)
   "Let CALL in BUFFER be answered if it is on the screen and no key waits."
+  (setf (agent-q-call-timer call) nil)
   (when (and (buffer-live-p buffer)
              (agent-q-approve--open-p call))
     (let ((idle (current-idle-time)))
       (if (or (input-pending-p)
               (null idle)
               (time-less-p idle agent-q-approve-pause))
-          (run-with-idle-timer agent-q-approve-pause nil
-                               #'agent-q-approve--look buffer call)
+          (setf (agent-q-call-timer call)
+                (run-with-idle-timer agent-q-approve-pause nil
+                                     #'agent-q-approve--look buffer call))
         (redisplay)
         (when (agent-q-approve--visible-p buffer call)
           (setf (agent-q-call-armed call) t))))))
@@ -147,7 +159,8 @@ Point has to be on CALL."
   (interactive (progn (agent-q-approve--call)
                       (list (read-string "Why not? "))))
   (agent-q-approve--answer "denied"
-                           (and (not (string-blank-p reason)) reason)
+                           (and (not (string-blank-p reason))
+                                (agent-q--clean reason))
                            "denied"))
 
 (defun agent-q-approve-press ()

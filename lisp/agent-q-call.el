@@ -26,10 +26,10 @@
 KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
-the image it concerns; ARMED is non-nil once an answer counts, and ANSWERED
-is the answer."
+the image it concerns; ARMED is non-nil once an answer counts, TIMER sees
+to that, and ANSWERED is the answer."
   key tool arguments state content milliseconds started
-  level reason armed answered target)
+  level reason armed answered target timer)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
