@@ -142,7 +142,9 @@ Point has to be on CALL."
     (agent-q-core-decide (agent-q-call-key call) decision payload)
     (setf (agent-q-call-answered call) label
           (agent-q-call-armed call) nil)
-    (agent-q-render-update-item call)))
+    (agent-q-render-update-item call)
+    ;; What comes of it is shown at the end, where the window follows.
+    (goto-char (point-max))))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown."

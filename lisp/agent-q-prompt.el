@@ -61,7 +61,8 @@
     (setq agent-q-prompt--index nil)
     (agent-q-prompt-replace "")
     ;; The text is sent: to bring it back is the job of the history.
-    (setq buffer-undo-list nil)))
+    (setq buffer-undo-list nil)
+    (restore-buffer-modified-p nil)))
 
 (defun agent-q-prompt-previous (count)
   "Replace the text at the prompt by the one sent COUNT messages before it."
