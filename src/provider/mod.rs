@@ -84,6 +84,13 @@ pub struct ProviderSettings {
     pub headers: Vec<(String, String)>,
 }
 
+/// Headers and bodies can hold secrets too, so only the address is printed.
+impl std::fmt::Debug for ProviderSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} at {})", self.name, self.model, self.base_url)
+    }
+}
+
 /// A key; prints as `[redacted]`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
