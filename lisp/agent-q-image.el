@@ -221,7 +221,7 @@ Objects other than strings, integers, keywords and lists are errors."
     "symbols" "describe" "apropos" "evaluate")
   "The files of the Common Lisp half, in the order in which they are read.")
 
-(defconst agent-q-image--shipping-seconds 60
+(defconst agent-q-image--shipping-seconds 25
   "How long an image may take to receive the Common Lisp half.
 Implementations that compile through C need some of it.")
 

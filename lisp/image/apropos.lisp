@@ -46,10 +46,10 @@
         (if external-only
             (do-external-symbols (symbol package) (consider symbol))
             (do-symbols (symbol package)
-              ;; In a search of all packages a symbol is considered where it is at home.
-              (when (or (null (rest packages))
-                        (eq (symbol-package symbol) package)
-                        (null (symbol-package symbol)))
+              ;; What a package only inherits is found where it is at home.
+              (when (or (eq (symbol-package symbol) package)
+                        (not (eq :inherited
+                                 (nth-value 1 (find-symbol (symbol-name symbol) package)))))
                 (consider symbol))))))
     (loop for symbol being the hash-keys of found collect symbol)))
 
