@@ -15,7 +15,7 @@ mod provider_network;
 #[path = "support/scripted_server.rs"]
 mod scripted_server;
 
-use scripted_server::ScriptedServer;
+use scripted_server::{Script, ScriptedServer};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
@@ -299,6 +299,22 @@ async fn refusals_say_what_to_do() {
 }
 
 #[tokio::test]
+async fn secrets_in_the_base_url_are_not_shown() {
+    let server = start(json!({"turns": [{"status": 404, "body": ""}]}));
+    let base_url = server.base_url().replace("//", "//me:hidden@") + "?token=hidden";
+    let error = ask_with(&settings(base_url))
+        .await
+        .0
+        .expect_err("a failure");
+    assert!(error.to_string().contains(&server.base_url()), "{error}");
+    assert!(!error.to_string().contains("hidden"), "{error}");
+    assert_eq!(
+        server.requests()[0]["path"],
+        "/v1/chat/completions?token=hidden"
+    );
+}
+
+#[tokio::test]
 async fn a_limited_rate_is_waited_for() {
     let limit = json!({"status": 429, "headers": {"retry-after-ms": "3"}, "body": {"error": {"message": "slowly"}}});
     let server = start(json!({"turns": [limit, limit, {"steps": [{"text": "ok"}]}]}));
@@ -380,4 +396,44 @@ async fn invalid_utf_8_is_shown_as_such() {
     let bytes = "ZGF0YTogeyJjaG9pY2VzIjpbeyJkZWx0YSI6eyJjb250ZW50IjoiYf9iIn19XX0KCg==";
     let server = start(json!({"turns": [{"steps": [{"base64": bytes}]}]}));
     assert_eq!(ask(&server).await.0.expect("a reply").text, "a\u{fffd}b");
+}
+
+#[test]
+fn scripts_with_mistakes_are_refused() {
+    for mistake in [
+        r#"{"turns": [{"steps": [{"txt": "x"}]}]}"#,
+        r#"{"turns": [{"steps": [{}]}]}"#,
+        r#"{"turns": [{"steps": [{"base64": "?"}]}]}"#,
+        r#"{"turn": []}"#,
+    ] {
+        Script::parse(mistake).expect_err(mistake);
+    }
+}
+
+#[test]
+fn the_scripts_in_the_fixtures_are_valid() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/test/fixtures/scripts");
+    let files = std::fs::read_dir(folder).expect("the folder of scripts");
+    let mut count = 0;
+    for file in files.map(|file| file.expect("a file").path()) {
+        let text = std::fs::read_to_string(&file).expect("a script");
+        Script::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        count += 1;
+    }
+    assert!(count > 0);
+}
+
+#[tokio::test]
+async fn an_unexpected_request_is_refused_with_the_reason() {
+    let server = start(json!({"turns": [
+        {"expect": {"contains": ["\"Hi\""]}, "steps": [{"text": "ok"}]},
+        {"expect": {"contains": ["Hi"], "lacks": ["small"]}, "steps": [{"text": "ok"}]}]}));
+    for sentence in ["should contain", "should not contain \"small\"", "2 turns"] {
+        let outcome = ask(&server).await.0;
+        match outcome {
+            Ok(reply) => assert_eq!((reply.text.as_str(), sentence), ("ok", "should contain")),
+            Err(error) => assert!(error.to_string().contains(sentence), "{error}"),
+        }
+    }
+    assert_eq!(server.requests().len(), 3);
 }

@@ -111,6 +111,13 @@ fn content_may_be_a_list_of_text_and_thinking() {
 }
 
 #[test]
+fn the_text_so_far_beside_a_delta_is_not_repeated() {
+    let both = |delta: &str, so_far: &str| json!({"choices": [{"delta": {"content": delta}, "message": {"content": so_far}}]});
+    let body = sse(&[both("a", "a"), both("b", "ab"), finish("stop")]);
+    assert_eq!(read(&body).expect("a reply").text, "ab");
+}
+
+#[test]
 fn a_refusal_is_shown_as_text() {
     let body = sse(&[delta(json!({"refusal": "I won't."})), finish("stop")]);
     assert_eq!(read(&body).expect("a reply").text, "I won't.");

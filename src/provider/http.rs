@@ -28,6 +28,9 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// be used again.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// How long to wait for more of an error's body.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The most that is read of an error's body.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
@@ -116,6 +119,7 @@ impl Client {
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
                 return Err(error);
             };
+            tracing::info!(attempt, ?delay, "request failed, trying again");
             sink(StreamEvent::Retrying {
                 attempt,
                 attempts: policy.retries,
@@ -178,7 +182,8 @@ impl Client {
     async fn read_refusal(&self, response: Response, destination: &Destination) -> ProviderError {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = read_up_to(MAX_ERROR_BYTES, self.settings.idle_timeout, response).await;
+        let patience = self.settings.idle_timeout.min(ERROR_TIMEOUT);
+        let body = read_up_to(MAX_ERROR_BYTES, patience, response).await;
         let report = refusal_report(&body);
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         ProviderError::new(
@@ -225,7 +230,7 @@ impl Client {
             destination: Destination {
                 port: url.port_or_known_default().unwrap_or_default(),
                 host,
-                base_url: settings.base_url.clone(),
+                base_url: public_part(&settings.base_url),
                 model: settings.model.clone(),
                 key: if KEY_HEADERS.iter().any(|&name| headers.contains_key(name)) {
                     KeyPresence::Sent
@@ -298,6 +303,18 @@ pub(super) fn endpoint(base_url: &str, path: &[&str]) -> Result<Url, ProviderErr
         segments.pop_if_empty().extend(path);
     }
     Ok(url)
+}
+
+/// A URL without the parts in which people hide secrets.
+fn public_part(base_url: &str) -> String {
+    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
+    let shown = &base_url[..end];
+    match (shown.find("://"), shown.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}://{}", &shown[..scheme], &shown[at + 1..])
+        }
+        _ => shown.to_owned(),
+    }
 }
 
 fn is_loopback(url: &Url) -> bool {
