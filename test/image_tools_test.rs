@@ -28,7 +28,7 @@ fn arguments(tool: &Tool, arguments: Value) -> Arguments {
     let Value::Object(arguments) = arguments else {
         panic!("not an object")
     };
-    Arguments::check(&tool.parameters, arguments).unwrap()
+    tool.check(arguments).unwrap()
 }
 
 fn sent(name: &str, given: Value) -> String {
