@@ -256,6 +256,21 @@
     (agent-q-chat-next-turn)
     (should (looking-at "> second"))))
 
+(ert-deftest agent-q-chat-long-reasoning-is-cut-and-shown-on-demand ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :reasoning :text "It begins. ")
+    (agent-q-test-find "Reasoning")
+    (agent-q-test-press "RET")
+    (dotimes (number 3000)
+      (agent-q-test-event :reasoning :text (format "thought %d. " number)))
+    (should (< (buffer-size) 20000))
+    (agent-q-test-find "RET shows all")
+    (save-window-excursion
+      (agent-q-test-press "RET")
+      (with-current-buffer "*agent-q text*"
+        (should (string-prefix-p "It begins. thought 0. " (buffer-string)))
+        (should (string-suffix-p "thought 2999. " (buffer-string)))))))
+
 (ert-deftest agent-q-chat-reasoning-is-folded-and-grows ()
   (agent-q-test-with-chat
     (agent-q-test-event :reasoning :text "Let me ")

@@ -248,6 +248,16 @@
     (agent-q-test-press "TAB")
     (should (string-prefix-p "/read_buffer" (agent-q-prompt-text)))))
 
+;;;; Input that is no text
+
+(ert-deftest agent-q-turn-raw-bytes-are-sent-as-replacement-characters ()
+  (agent-q-test-with-model
+      "{\"turns\":[{\"steps\":[{\"text\":\"fine\"}],
+                    \"expect\":{\"contains\":[\"λ a\\ufffdb\\ufffd\"]}}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-ask (concat "λ a" (string #x3fffe9) "b" (string #xd800)))
+      (should (string-suffix-p "\n\nfine\n" (agent-q-test-log))))))
+
 ;;;; Settings
 
 (ert-deftest agent-q-turn-options-reach-the-system-prompt ()
