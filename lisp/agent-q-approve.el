@@ -34,7 +34,7 @@
   "Keymap on a tool call that waits for an answer.")
 
 (defun agent-q-approve--button (label command)
-  "Return LABEL as text that runs COMMAND when it is pressed."
+  "Return LABEL as a button for COMMAND."
   (propertize label 'face 'link 'mouse-face 'highlight
               'agent-q-answer command
               'help-echo (documentation command)))
@@ -71,19 +71,31 @@
 (defun agent-q-approve-shown (call)
   "See to it that CALL can be answered once the user had it before him."
   (unless (agent-q-call-armed call)
-    (run-at-time agent-q-approve-pause nil #'agent-q-approve--look
-                 (current-buffer) call)))
+    (when (agent-q-call-timer call)
+      (cancel-timer (agent-q-call-timer call)))
+    (setf (agent-q-call-timer call)
+          (run-at-time agent-q-approve-pause nil #'agent-q-approve--look
+                       (current-buffer) call))))
+
+(defun agent-q-approve-watch ()
+  "See to it that what waits in this chat can be answered.
+For `post-command-hook': the user may have come to it just now."
+  (when-let ((call (agent-q-call-waiting)))
+    (unless (agent-q-call-timer call)
+      (agent-q-approve-shown call))))
 
 (defun agent-q-approve--look (buffer call)
   "Let CALL in BUFFER be answered if it is on the screen and no key waits."
+  (setf (agent-q-call-timer call) nil)
   (when (and (buffer-live-p buffer)
              (agent-q-approve--open-p call))
     (let ((idle (current-idle-time)))
       (if (or (input-pending-p)
               (null idle)
               (time-less-p idle agent-q-approve-pause))
-          (run-with-idle-timer agent-q-approve-pause nil
-                               #'agent-q-approve--look buffer call)
+          (setf (agent-q-call-timer call)
+                (run-with-idle-timer agent-q-approve-pause nil
+                                     #'agent-q-approve--look buffer call))
         (redisplay)
         (when (agent-q-approve--visible-p buffer call)
           (setf (agent-q-call-armed call) t))))))
@@ -95,11 +107,21 @@
        (not (agent-q-call-answered call))))
 
 (defun agent-q-approve--visible-p (buffer call)
-  "Whether some window shows the first line of CALL in BUFFER."
-  (seq-some (lambda (window)
-              (pos-visible-in-window-p
-               (marker-position (agent-q-render-item-start call)) window))
-            (get-buffer-window-list buffer nil 'visible)))
+  "Whether CALL in BUFFER is on the screen, at least all that fits."
+  (let ((start (marker-position (agent-q-render-item-start call)))
+        (end (marker-position (agent-q-render-item-end call))))
+    (seq-some (lambda (window)
+                (and (pos-visible-in-window-p start window)
+                     (or (pos-visible-in-window-p end window)
+                         (= start (window-start window)))))
+              (get-buffer-window-list buffer nil 'visible))))
+
+(defun agent-q-approve-reveal (call)
+  "Scroll the selected window to where CALL can be read, and let it be answered.
+Point has to be on CALL."
+  (unless (agent-q-approve--visible-p (current-buffer) call)
+    (set-window-start nil (agent-q-render-item-start call)))
+  (agent-q-approve-shown call))
 
 ;;;; Answering
 
@@ -109,7 +131,7 @@
     (unless (agent-q-approve--open-p call)
       (user-error "No tool call waits for an answer here"))
     (unless (agent-q-call-armed call)
-      (agent-q-approve-shown call)
+      (agent-q-approve-reveal call)
       (user-error
        "This key came before you could read the request; press it again"))
     call))
@@ -120,7 +142,9 @@
     (agent-q-core-decide (agent-q-call-key call) decision payload)
     (setf (agent-q-call-answered call) label
           (agent-q-call-armed call) nil)
-    (agent-q-render-update-item call)))
+    (agent-q-render-update-item call)
+    ;; What comes of it is shown at the end, where the window follows.
+    (goto-char (point-max))))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown."
@@ -137,18 +161,19 @@
   (interactive (progn (agent-q-approve--call)
                       (list (read-string "Why not? "))))
   (agent-q-approve--answer "denied"
-                           (and (not (string-blank-p reason)) reason)
+                           (and (not (string-blank-p reason))
+                                (agent-q--clean reason))
                            "denied"))
 
 (defun agent-q-approve-press ()
-  "Do what the button at point says."
+  "Press the button at point."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
     (message "y runs it, n denies it, r denies it with a reason")))
 
 (defun agent-q-approve-mouse (event)
-  "Do what the button says that EVENT clicked on."
+  "Press the button that EVENT clicked on."
   (interactive "e")
   (mouse-set-point event)
   (agent-q-approve-press))

@@ -15,6 +15,7 @@
 
 (declare-function agent-q-approve-draw "agent-q-approve")
 (declare-function agent-q-approve-shown "agent-q-approve")
+(declare-function agent-q-approve-reveal "agent-q-approve")
 
 (defconst agent-q-call-summary-limit 60
   "How many characters of its arguments the line of a call shows.")
@@ -25,10 +26,10 @@
 KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
-the image it concerns; ARMED is non-nil once an answer counts, and ANSWERED
-is the answer."
+the image it concerns; ARMED is non-nil once an answer counts, TIMER sees
+to that, and ANSWERED is the answer."
   key tool arguments state content milliseconds started
-  level reason armed answered target)
+  level reason armed answered target timer)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -37,7 +38,7 @@ is the answer."
   "The tool calls of this chat that have no result yet, latest first.")
 
 (defun agent-q-call-setup ()
-  "Make the current buffer ready for tool calls."
+  "Make the current buffer ready to show tools at work."
   (setq agent-q-call-table (make-hash-table)
         agent-q-call-open nil))
 
@@ -151,8 +152,11 @@ Control and formatting characters could make a form look like another."
   "Return all arguments of CALL as the body of an item."
   (let ((parsed (agent-q-call-parse (agent-q-call-arguments call))))
     (if (not parsed)
-        (agent-q-render-body (agent-q-call-visible
-                              (agent-q-call-arguments call)))
+        (agent-q-render-body
+         (if (string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'"
+                             (agent-q-call-arguments call))
+             "(no arguments)"
+           (agent-q-call-visible (agent-q-call-arguments call))))
       (mapconcat
        (pcase-lambda (`(,name . ,value))
          (let ((text (agent-q-call-visible (agent-q-call-value-string value))))
@@ -219,7 +223,7 @@ Control and formatting characters could make a form look like another."
              (agent-q-call-tool call))))
 
 (defun agent-q-call-started-event (event)
-  "Show that the call of EVENT runs."
+  "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))
     (setf (agent-q-call-state call) 'running
           (agent-q-call-started call) (current-time))
@@ -243,18 +247,18 @@ Control and formatting characters could make a form look like another."
   (agent-q-render-update-item call))
 
 (defun agent-q-call-abandon ()
-  "Show the calls that are still open as cancelled: their turn is over."
+  "Show whatever call is still open as cancelled: the turn is over."
   (dolist (call (copy-sequence agent-q-call-open))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
 
 (defun agent-q-call-running ()
-  "Return the calls that run, first one first."
+  "Return what is running now, first one first."
   (seq-filter (lambda (call) (eq (agent-q-call-state call) 'running))
               (reverse agent-q-call-open)))
 
 (defun agent-q-call-tick ()
-  "Draw the calls that run again, with the time that has passed."
+  "Draw again, with the time that has passed, whatever call is running."
   (dolist (call (agent-q-call-running))
     (unless (agent-q-render-item-expanded call)
       (agent-q-render-update-item call))))
@@ -283,7 +287,7 @@ The current chat comes first, then the other ones."
       (let ((call (agent-q-call-waiting)))
         (push-mark nil t)
         (goto-char (agent-q-render-item-start call))
-        (agent-q-approve-shown call)))))
+        (agent-q-approve-reveal call)))))
 
 (provide 'agent-q-call)
 ;;; agent-q-call.el ends here

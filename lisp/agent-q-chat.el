@@ -85,6 +85,7 @@ for your answer, \\[agent-q-call-goto-waiting] goes there; y runs it, n denies i
               agent-q-events-handler #'agent-q-chat--handle)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
+  (add-hook 'post-command-hook #'agent-q-approve-watch nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -106,25 +107,33 @@ NEW non-nil means a new one."
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
   (let ((buffer (generate-new-buffer "*agent-q chat*"))
-        (connection (agent-q-image-default-connection)))
-    (with-current-buffer buffer
-      (agent-q-chat-mode)
-      (agent-q-render-setup)
-      (agent-q-call-setup)
-      (setq agent-q-header-connection connection)
-      (agent-q-render-notice
-       "Ask about the Lisp you are connected to, or type / for the tools.")
-      (agent-q-prompt-setup)
-      (agent-q-header-setup)
-      (setq agent-q-chat--settings (agent-q-chat--make-settings)
-            agent-q-chat--session (agent-q-core-open-session
-                                   agent-q-chat--settings))
-      (agent-q-events-register agent-q-chat--session buffer)
-      (agent-q-chat--choose-provider))
+        (made nil))
+    (unwind-protect
+        (with-current-buffer buffer
+          (agent-q-chat--set-up (agent-q-image-default-connection))
+          (setq made t)
+          (agent-q-chat--choose-provider))
+      (unless made
+        (kill-buffer buffer)))
     buffer))
 
+(defun agent-q-chat--set-up (connection)
+  "Make the current buffer a chat about the image of CONNECTION."
+  (agent-q-chat-mode)
+  (setq agent-q-header-connection connection)
+  (agent-q-render-setup)
+  (agent-q-call-setup)
+  (agent-q-render-notice
+   "Ask about the Lisp you are connected to, or type / for the tools.")
+  (agent-q-prompt-setup)
+  (agent-q-header-setup)
+  (setq agent-q-chat--settings (agent-q-chat--make-settings)
+        agent-q-chat--session (agent-q-core-open-session
+                               agent-q-chat--settings))
+  (agent-q-events-register agent-q-chat--session (current-buffer)))
+
 (defun agent-q-chat--close ()
-  "End the session of this chat, whose buffer goes away."
+  "End the session of this chat."
   (agent-q-chat--stop-timer)
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
@@ -143,7 +152,7 @@ NEW non-nil means a new one."
   "Return the settings of this chat as JSON, with MORE, an alist, first."
   (agent-q-chat--json
    `(,@more
-     (instructions . ,(agent-q-chat--clean agent-q-instructions))
+     (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
                  :null))
@@ -163,10 +172,6 @@ NEW non-nil means a new one."
       (json-serialize value)
     (let ((json-null :null) (json-false :false))
       (json-encode value))))
-
-(defun agent-q-chat--clean (text)
-  "Return TEXT without the raw bytes and surrogates that UTF-8 can't hold."
-  (replace-regexp-in-string "[\x3fff80-\x3fffff\xd800-\xdfff]" "\ufffd" text))
 
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
@@ -277,14 +282,14 @@ NEW non-nil means a new one."
 ;;;; Sending
 
 (defun agent-q-chat--busy-p ()
-  "Whether a turn runs or is about to."
+  "Whether a turn is running or about to."
   (or agent-q-header-since (> agent-q-header-queued 0)))
 
 (defun agent-q-chat--start (function text)
   "Call FUNCTION, an entry point of the core, with the session and TEXT."
   (agent-q-chat--configure)
   (let ((busy (agent-q-chat--busy-p)))
-    (funcall function agent-q-chat--session (agent-q-chat--clean text))
+    (funcall function agent-q-chat--session (agent-q--clean text))
     (setq agent-q-header-queued (1+ agent-q-header-queued))
     (agent-q-header-update)
     (when busy
@@ -296,16 +301,19 @@ While a turn runs, the text waits until it is over."
   (interactive)
   (agent-q-chat--check)
   (agent-q-events-ensure)
-  (if (string-blank-p (agent-q-prompt-text))
-      (message "Input is empty")
-    (let ((text (agent-q-prompt-take)))
-      (cond ((agent-q-console-line-p text)
-             (agent-q-chat--start #'agent-q-core-console text))
-            (agent-q-chat--provider
-             (agent-q-chat--start #'agent-q-core-submit text))
-            (t
-             (push text agent-q-chat--unsent)
-             (agent-q-chat--choose-provider))))))
+  (let ((text (string-trim (agent-q-prompt-text))))
+    (cond ((string-empty-p text)
+           (message "Input is empty"))
+          ((agent-q-console-line-p text)
+           (agent-q-chat--start #'agent-q-core-console text)
+           (agent-q-prompt-take))
+          (agent-q-chat--provider
+           (agent-q-chat--start #'agent-q-core-submit text)
+           (agent-q-prompt-take))
+          (t
+           (agent-q-prompt-take)
+           (push text agent-q-chat--unsent)
+           (agent-q-chat--choose-provider)))))
 
 (defun agent-q-chat-cancel ()
   "End the running turn and drop the messages that wait behind it."
@@ -322,7 +330,7 @@ While a turn runs, the text waits until it is over."
         (t (message "Nothing runs"))))
 
 (defun agent-q-chat-send-or-cancel ()
-  "Send the text at the prompt, or end the turn that runs."
+  "Send the text at the prompt, or end the running turn."
   (interactive)
   (if (agent-q-chat--busy-p)
       (agent-q-chat-cancel)
@@ -403,7 +411,7 @@ While a turn runs, the text waits until it is over."
 ;;;; Events
 
 (defun agent-q-chat--handle (event)
-  "Do what EVENT, which the core sent to this chat, says."
+  "Apply EVENT to this chat."
   (pcase (plist-get event :type)
     (:text (agent-q-render-text (plist-get event :text)))
     (:reasoning (agent-q-render-reasoning (plist-get event :text)))

@@ -15,7 +15,7 @@
 (declare-function agent-q-core-tools "agent-q-core")
 
 (defun agent-q-console-line-p (text)
-  "Whether TEXT calls a tool: a slash and a name, and then maybe more."
+  "Whether TEXT is a tool call: a slash and a name, and then maybe more."
   (let ((case-fold-search nil))
     (string-match-p "\\`/[A-Za-z0-9_-]+\\(?:[ \t\n]\\|\\'\\)" text)))
 
@@ -84,7 +84,7 @@ For `completion-at-point-functions'."
            (mapcar #'agent-q-console--assignment-name before)))))))
 
 (defun agent-q-console--assignment-name (word)
-  "Return the name in WORD if it looks like name=value."
+  "Return the name in WORD if it is of the form name=value."
   (when (string-match "\\`\\([A-Za-z0-9_-]+\\)=" word)
     (match-string 1 word)))
 

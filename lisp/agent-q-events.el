@@ -66,11 +66,11 @@ A filter runs with quitting inhibited, so it has to be short.")
                        :noquery t)))
 
 (defun agent-q-events--shutdown ()
-  "Tell the core that Emacs goes away."
+  "Tell the core that Emacs exits."
   (agent-q-core-shutdown))
 
 (defun agent-q-events--wake (_process _bytes)
-  "Take what the core has queued; runs as the filter of the wake pipe."
+  "Take what the core has queued.  Filter of the wake pipe."
   ;; The core wakes us again only after `agent-q-core-ready', so Emacs is never
   ;; behind by more than one batch and keys are read between batches.
   (unwind-protect

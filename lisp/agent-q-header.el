@@ -43,7 +43,7 @@
   (agent-q-header-update))
 
 (defun agent-q-header--segment (text help command &optional face)
-  "Return TEXT in FACE, which runs COMMAND when clicked; HELP says so."
+  "Return TEXT in FACE as a button for COMMAND, with the tooltip HELP."
   (let ((map (make-sparse-keymap)))
     (define-key map [header-line mouse-1] command)
     (propertize text 'face face 'help-echo help 'mouse-face 'highlight

@@ -221,7 +221,7 @@ Objects other than strings, integers, keywords and lists are errors."
     "symbols" "describe" "apropos" "evaluate")
   "The files of the Common Lisp half, in the order in which they are read.")
 
-(defconst agent-q-image--shipping-seconds 60
+(defconst agent-q-image--shipping-seconds 25
   "How long an image may take to receive the Common Lisp half.
 Implementations that compile through C need some of it.")
 
@@ -318,10 +318,12 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
              (cl:*error-output* cl:stream)
              (cl:*trace-output* cl:stream))
             (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
-              (cl:with-input-from-string (cl:stream ,source)
-                (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
-                         :until (cl:eq cl:list cl:stream)
-                         :do (cl:eval cl:list))))
+              ;; One unit for all of it halves the time that SBCL takes.
+              (cl:with-compilation-unit ()
+                (cl:with-input-from-string (cl:stream ,source)
+                  (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
+                           :until (cl:eq cl:list cl:stream)
+                           :do (cl:eval cl:list)))))
             (cl:setf (cl:symbol-value (cl:find-symbol "*VERSION*" "AGENT-Q-IMAGE"))
                      ,version)))
 

@@ -36,7 +36,8 @@
 
 (defun agent-q-prompt-p ()
   "Whether point is where the user types."
-  (>= (point) agent-q-prompt-start))
+  (and agent-q-prompt-start
+       (>= (point) agent-q-prompt-start)))
 
 (defun agent-q-prompt-text ()
   "Return what the user has typed."
@@ -49,8 +50,7 @@
   (insert text))
 
 (defun agent-q-prompt-take ()
-  "Empty the prompt and keep its text in the history.
-Return the text without white space around it."
+  "Empty the prompt and keep its text in the history."
   (let ((text (string-trim (agent-q-prompt-text))))
     (unless (equal text (car agent-q-prompt--history))
       (push text agent-q-prompt--history)
@@ -62,7 +62,7 @@ Return the text without white space around it."
     (agent-q-prompt-replace "")
     ;; The text is sent: to bring it back is the job of the history.
     (setq buffer-undo-list nil)
-    text))
+    (restore-buffer-modified-p nil)))
 
 (defun agent-q-prompt-previous (count)
   "Replace the text at the prompt by the one sent COUNT messages before it."

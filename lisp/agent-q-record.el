@@ -63,11 +63,11 @@
     (setq agent-q-record--ring (make-ring (max 1 agent-q-record-max)))))
 
 (defun agent-q-record--sly-event (event)
-  "Record EVENT of SLY if it tells something; leave it to SLY."
+  "Record EVENT of SLY if it is of interest; leave it to SLY."
   (agent-q-record--event 'sly event))
 
 (defun agent-q-record--slime-event (event)
-  "Record EVENT of SLIME if it tells something; leave it to SLIME."
+  "Record EVENT of SLIME if it is of interest; leave it to SLIME."
   (agent-q-record--event 'slime event))
 
 ;;;; What is recorded
@@ -83,7 +83,7 @@
   nil)
 
 (defun agent-q-record--describe (event)
-  "Return a property list that says what EVENT means, or nil."
+  "Return the meaning of EVENT as a property list, or nil."
   (pcase event
     (`(:emacs-rex ,form ,package . ,_)
      (agent-q-record--request form package))

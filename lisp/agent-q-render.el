@@ -80,11 +80,13 @@ Redisplay takes time in proportion to the length of a line.")
 
 ;;;; Changing the log
 
-(defconst agent-q-render--properties '(read-only t front-sticky (read-only))
-  "Text properties of all text in the log.")
+(defconst agent-q-render--properties '(read-only t)
+  "Text properties of all text in the log.
+Properties with list values would keep streamed pieces from becoming one
+stretch of text.")
 
 (defmacro agent-q-render--with-log (&rest body)
-  "Run BODY, which changes the log, without a trace in what belongs to the user.
+  "Run BODY to change the log without a trace in what belongs to the user.
 Point, the mark, the modified flag and the undo list stay meaningful."
   (declare (indent 0) (debug t))
   (let ((before (make-symbol "before")))
@@ -137,6 +139,10 @@ changed in place since a running sequence of undo commands shares it."
 Use inside `agent-q-render--with-log'."
   (goto-char agent-q-render-end)
   (insert (apply #'agent-q-render--propertize text properties))
+  (when (= agent-q-render-end (point-min))
+    ;; Nothing can be typed before the first character either.
+    (put-text-property (point-min) (1+ (point-min))
+                       'front-sticky '(read-only)))
   (set-marker agent-q-render-end (point)))
 
 (defun agent-q-render--line-start-p ()
@@ -195,20 +201,23 @@ Use inside `agent-q-render--with-log'."
 (defun agent-q-render--break-lines (start)
   "Break the lines of the log after START that are too long.
 The breaks are marked, so that copied text doesn't have them."
-  (goto-char start)
   (let ((room (- agent-q-render-line-limit agent-q-render--column))
         (end (marker-position agent-q-render-end)))
-    (while (> (- end (point)) room)
-      (if (search-forward "\n" (+ (point) room 1) t)
-          (setq room agent-q-render-line-limit)
-        (forward-char room)
+    ;; START is where a line goes on that may take ROOM more characters.
+    (while (> (- end start) room)
+      (goto-char (+ start room 1))
+      (if (search-backward "\n" start t)
+          (setq start (1+ (point)))
+        (goto-char (+ start room))
         (insert (agent-q-render--propertize "\n" 'agent-q-soft t))
-        (setq room agent-q-render-line-limit)
-        (cl-incf end)))
-    (while (search-forward "\n" end t)
+        (cl-incf end)
+        (setq start (point)))
       (setq room agent-q-render-line-limit))
+    (goto-char end)
     (setq agent-q-render--column
-          (+ (- agent-q-render-line-limit room) (- end (point))))
+          (if (search-backward "\n" start t)
+              (- end (point) 1)
+            (+ (- agent-q-render-line-limit room) (- end start))))
     (set-marker agent-q-render-end end)))
 
 (defun agent-q-render-copy (beg end &optional delete)
@@ -232,7 +241,8 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)
     (agent-q-render--append (concat text "\n") 'face 'agent-q-user
-                            'wrap-prefix "  ")))
+                            'wrap-prefix "  ")
+    (agent-q-render--append "\n")))
 
 (defun agent-q-render-notice (text &optional face)
   "Add the line TEXT, shown in FACE, that neither user nor model wrote."
@@ -341,7 +351,7 @@ markers around that text; a newline follows it."
       (agent-q-render-toggle))))
 
 (defun agent-q-render-fold-sign (item)
-  "Return the sign that shows whether ITEM is unfolded."
+  "Return the sign for the folded or unfolded ITEM."
   (agent-q-render-sign (if (agent-q-render-item-expanded item)
                            'unfolded 'folded)))
 
@@ -353,31 +363,34 @@ markers around that text; a newline follows it."
     (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
-  "Keymap on the note that a text is cut.")
+  "Keymap on the note under a cut text.")
 
 (defun agent-q-render-body (text &rest properties)
   "Return TEXT with PROPERTIES as the indented body of an item.
-What is too long is cut, and a button shows all of it."
-  (let* ((cut (and (> (length text) agent-q-render-body-limit)
-                   (substring text 0 agent-q-render-body-limit)))
-         (shown (apply #'propertize (or cut text) 'line-prefix "    "
-                       'wrap-prefix "    " properties)))
-    (if (not cut)
-        shown
-      (concat shown
-              (propertize (format "\n[%d of %d characters shown; RET shows all]"
-                                  (length cut) (length text))
-                          'face 'link 'mouse-face 'highlight
-                          'line-prefix "    "
-                          'keymap agent-q-render-more-map
-                          'agent-q-all text)))))
+What is too long is cut, with a button for all of it."
+  (if (> (length text) agent-q-render-body-limit)
+      (apply #'agent-q-render-cut-body
+             (substring text 0 agent-q-render-body-limit)
+             (length text) (lambda () text) properties)
+    (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
+           properties)))
+
+(defun agent-q-render-cut-body (text total all &rest properties)
+  "Return the body of an item with TEXT, which gets PROPERTIES.
+TEXT is the beginning of a text of TOTAL characters that ALL returns."
+  (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
+                 properties)
+          (propertize (format "\n[%d of %d characters shown; RET shows all]"
+                              (length text) total)
+                      'face 'link 'mouse-face 'highlight 'line-prefix "    "
+                      'keymap agent-q-render-more-map
+                      'agent-q-all all)))
 
 (defun agent-q-render-show-all ()
   "Show the whole of the text that is cut at point."
   (interactive)
-  (let ((text (get-text-property (point) 'agent-q-all)))
-    (unless text
-      (user-error "There is no cut text here"))
+  (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
+                           (user-error "There is no cut text here")))))
     (with-current-buffer (get-buffer-create "*agent-q text*")
       (let ((inhibit-read-only t))
         (erase-buffer)
@@ -401,8 +414,29 @@ What is too long is cut, and a button shows all of it."
 (cl-defstruct (agent-q-render-reasoning
                (:include agent-q-render-item)
                (:constructor agent-q-render--make-reasoning))
-  "The model's reasoning: its PIECES, latest first, and how LONG they are."
-  pieces (long 0))
+  "The model's reasoning.
+PIECES are its texts, latest first, LONG the number of their characters,
+and HEAD its beginning once it is too long to be shown in the log."
+  pieces (long 0) head)
+
+(defun agent-q-render--reasoning-text (item)
+  "Return the whole text of the reasoning ITEM."
+  (apply #'concat (reverse (agent-q-render-reasoning-pieces item))))
+
+(defun agent-q-render--reasoning-body (item)
+  "Return the reasoning ITEM as the body of an item."
+  (let ((long (agent-q-render-reasoning-long item))
+        (limit agent-q-render-body-limit))
+    (if (<= long limit)
+        (agent-q-render-body (agent-q-render--reasoning-text item)
+                             'face 'agent-q-dim)
+      ;; It is drawn again with each piece: don't put all together each time.
+      (unless (agent-q-render-reasoning-head item)
+        (setf (agent-q-render-reasoning-head item)
+              (substring (agent-q-render--reasoning-text item) 0 limit)))
+      (agent-q-render-cut-body (agent-q-render-reasoning-head item) long
+                               (lambda () (agent-q-render--reasoning-text item))
+                               'face 'agent-q-dim))))
 
 (defun agent-q-render--draw-reasoning (item)
   "Return the text of the reasoning ITEM."
@@ -412,10 +446,7 @@ What is too long is cut, and a button shows all of it."
                        (agent-q-render-reasoning-long item))
                'face 'agent-q-dim 'mouse-face 'highlight)
    (when (agent-q-render-item-expanded item)
-     (concat "\n" (agent-q-render-body
-                   (apply #'concat
-                          (reverse (agent-q-render-reasoning-pieces item)))
-                   'face 'agent-q-dim)))))
+     (concat "\n" (agent-q-render--reasoning-body item)))))
 
 (defun agent-q-render-reasoning (text)
   "Add TEXT to the model's reasoning, which is folded until it is asked for."

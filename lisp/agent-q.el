@@ -78,6 +78,10 @@ When nil, a call is unfolded as soon as its result arrives."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 
+(defun agent-q--clean (text)
+  "Return TEXT without the raw bytes and surrogates that UTF-8 can't hold."
+  (replace-regexp-in-string "[\x3fff80-\x3fffff\xd800-\xdfff]" "\ufffd" text))
+
 ;;;; Commands
 
 ;;;###autoload

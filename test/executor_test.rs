@@ -204,22 +204,21 @@ async fn the_user_decides() {
 #[tokio::test]
 async fn modified_arguments_that_show_more_are_asked_about_again() {
     let bench = bench(Approval::Ask);
-    bench.executor.registry.register(Tool {
-        assess: |level, arguments| Assessment {
-            level,
-            reason: arguments.required_text("text").to_owned(),
-        },
-        ..Tool::new(
-            "erase",
-            "Erase.",
-            SafetyLevel::Dangerous,
-            &[],
-            vec![Parameter::required("text", ParameterType::String, "")],
-            Runner::Worker(Arc::new(|arguments| {
-                Ok(arguments.required_text("text").to_owned())
-            })),
-        )
-    });
+    let mut tool = Tool::new(
+        "erase",
+        "Erase.",
+        SafetyLevel::Dangerous,
+        &[],
+        vec![Parameter::required("text", ParameterType::String, "")],
+        Runner::Worker(Arc::new(|arguments| {
+            Ok(arguments.required_text("text").to_owned())
+        })),
+    );
+    tool.assess = |level, arguments| Assessment {
+        level,
+        reason: arguments.required_text("text").to_owned(),
+    };
+    bench.executor.registry.register(tool);
     let calls = [call("1", "erase", json!({"text": "x"}))];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;

@@ -46,10 +46,10 @@
         (if external-only
             (do-external-symbols (symbol package) (consider symbol))
             (do-symbols (symbol package)
-              ;; A symbol is considered where it is at home, or where there is no home.
-              (when (or (null (rest packages))
-                        (eq (symbol-package symbol) package)
-                        (null (symbol-package symbol)))
+              ;; What a package only inherits is found where it is at home.
+              (when (or (eq (symbol-package symbol) package)
+                        (not (eq :inherited
+                                 (nth-value 1 (find-symbol (symbol-name symbol) package)))))
                 (consider symbol))))))
     (loop for symbol being the hash-keys of found collect symbol)))
 
@@ -88,7 +88,10 @@
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
          (matches (matching-symbols words
-                                    (if package (list package) (list-all-packages))
+                                    ;; Keywords are names of nothing.
+                                    (if package
+                                        (list package)
+                                        (remove (find-package "KEYWORD") (list-all-packages)))
                                     external-only))
          (wanted (if kind
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)

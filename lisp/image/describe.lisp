@@ -11,7 +11,7 @@
   (cond ((null tree) nil)
         ((consp tree)
          ;; A quote has to stay a quote for the printer.
-         (if (member (first tree) '(quote function))
+         (if (and (member (first tree) '(quote function)) (consp (rest tree)) (null (cddr tree)))
              tree
              (cons (bare-symbols (car tree)) (bare-symbols (cdr tree)))))
         ((and (symbolp tree) (not (keywordp tree))
@@ -53,11 +53,11 @@
           (let ((*package* (or (symbol-package symbol) *package*)))
             (printed type :limit 300 :length 20 :level 6 :circle nil)))))))
 
-(defun method-count (function)
-  (let ((methods (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK/MOP")
-                                    "GENERIC-FUNCTION-METHODS")))
-    (when methods
-      (guarded (lambda () (length (funcall methods function))) (constantly nil)))))
+(defun mop (name argument)
+  "Call the metaobject protocol's function NAME, or return NIL when it can't be."
+  (let ((function (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK-MOP") name)))
+    (and function
+         (guarded (lambda () (funcall function argument)) (constantly nil)))))
 
 (defun doc (object type)
   (let ((text (guarded (lambda () (documentation object type)) (constantly nil))))
@@ -69,7 +69,8 @@
       (list :kind kind
             :arglist (arglist-text symbol)
             :type (and (string= kind "function") (function-type-text symbol))
-            :methods (and (string= kind "generic function") (method-count (fdefinition symbol)))
+            :methods (and (string= kind "generic function") 
+                           (length (mop "GENERIC-FUNCTION-METHODS" (fdefinition symbol))))
             :compiler-macro (and (compiler-macro-function symbol) t)
             :documentation (doc symbol 'function)))))
 
@@ -112,11 +113,6 @@
           ((search "BUILT-IN" metaclass) "built-in class")
           ((search "CONDITION" metaclass) "condition")
           (t "class"))))
-
-(defun mop (name argument)
-  (let ((function (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK/MOP") name)))
-    (and function
-         (guarded (lambda () (funcall function argument)) (constantly nil)))))
 
 (defun class-facet (symbol)
   (let ((class (find-class symbol nil)))
@@ -174,17 +170,20 @@
         (:buffer-and-file (format nil "~A" (third place)))
         (t nil)))))
 
-(defun definition-list (name &key (limit 12))
+(defun definition-list (name &key (limit 8))
   "The definitions of NAME that the implementation remembers, at most LIMIT."
-  (let ((definitions (guarded (lambda () (backend "FIND-DEFINITIONS" name)) (constantly '()))))
-    (loop for (what location) in definitions
-          for place = (guarded (lambda () (place-text location)) (constantly nil))
-          when place
-            collect (list :what (printed what :limit 120 :circle nil) :where place) into found
-          finally (return (if (> (length found) limit)
-                              (append (subseq found 0 limit)
-                                      (list (list :more (- (length found) limit))))
-                              found)))))
+  (let ((found '()) (more 0))
+    (loop for (what location) in (guarded (lambda () (backend "FIND-DEFINITIONS" name))
+                                          (constantly '()))
+          do (if (= (length found) limit)
+                 (incf more)
+                 (let ((place (guarded (lambda () (place-text location)) (constantly nil))))
+                   (when place
+                     (push (list :what (printed what :limit 120 :circle nil) :where place)
+                           found)))))
+    (when (plusp more)
+      (push (list :more more) found))
+    (nreverse found)))
 
 ;;; Operations
 
@@ -203,11 +202,15 @@
     "All that a symbol is."
   (let* ((name (name-of-text symbol package))
          (symbol (name-symbol name))
-         (home (symbol-package symbol)))
+         (home (symbol-package symbol))
+         (facets (symbol-facets name)))
     (list :name (name-text name)
           :package (and home (package-name home))
           :status (and home (nth-value 1 (find-symbol (symbol-name symbol) home)))
-          :facets (symbol-facets name)
+          :facets facets
+          :elsewhere (and (null facets)
+                          (loop for other in (elsewhere (symbol-name symbol) home)
+                                when (facet-p other) collect (symbol-text other)))
           :definitions (append (unless (eq (name-kind name) :setf) (definition-list symbol))
                                (when (and (not (eq (name-kind name) :function))
                                           (fboundp (list 'setf symbol)))

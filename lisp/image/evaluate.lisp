@@ -15,9 +15,11 @@
             (t (setf start (or (position #\Newline text :start next) (length text))))))))
 
 (defun reader-complaint (condition)
+  "What the reader says, without the name of our stream and the manual's chapters."
   (let ((text (condition-message condition)))
-    ;; The position in our string and the stream's name say nothing to the caller.
-    (trimmed (subseq text 0 (search (format nil "~%~%") text)))))
+    (dolist (end (list (format nil "~%~%") " Stream: #<" (format nil "~%See also:")))
+      (setf text (subseq text 0 (search end text))))
+    (trimmed text)))
 
 (defun unreadable (condition text start count)
   (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))

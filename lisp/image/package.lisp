@@ -54,8 +54,10 @@
 Its value is a property list of strings, integers, keywords and lists of these. It calls MISSED
 for what the caller got wrong, and lets conditions pass for what went wrong in the program."
   (declare (ignore documentation))
-  `(setf (gethash ,name *operations*)
-         (lambda (&key ,@parameters &allow-other-keys) ,@body)))
+  (let ((function (intern (format nil "OPERATION-~:@(~A~)" name) "AGENT-Q-IMAGE")))
+    `(progn
+       (defun ,function (&key ,@parameters &allow-other-keys) ,@body)
+       (setf (gethash ,name *operations*) ',function))))
 
 (defun missed (control &rest arguments)
   "Leave the operation with one sentence for the caller, who can do something about it."

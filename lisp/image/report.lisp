@@ -31,11 +31,15 @@
 ;;; Frames
 
 (defun frame-operator (text)
-  "The part of a frame's TEXT that says what was called."
-  (let ((end (if (eql 0 (search "((" text))
-                 (position #\) text)
-                 (position-if (lambda (character) (find character " )")) text))))
-    (subseq text 0 (or end (length text)))))
+  "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
+  (if (eql 0 (search "((" text))
+      (loop with depth = 0
+            for character across text
+            for end from 0
+            do (case character (#\( (incf depth)) (#\) (decf depth)))
+            until (and (char= character #\)) (= depth 1))
+            finally (return (subseq text 0 (min (1+ end) (length text)))))
+      (subseq text 0 (position-if (lambda (character) (find character " )")) text))))
 
 (defun mentions-package-p (prefix operator)
   "Whether OPERATOR has a symbol of a package whose name starts with PREFIX."
@@ -49,34 +53,44 @@
 (defun own-frame-p (operator)
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
-(defun internal-frame-p (operator)
+(defun machinery-frame-p (operator)
+  "Whether OPERATOR only serves to signal, to debug or to evaluate."
   (or (own-frame-p operator)
-      (loop for prefix in '("SB-" "SWANK" "SLYNK" "SYSTEM::" "SI:" "SI::" "foreign function"
-                            "org.armedbear")
-            thereis (mentions-package-p prefix operator))
-      (member operator '("(EVAL" "((LAMBDA (" "((LAMBDA ()" "(INVOKE-DEBUGGER" "(COMMON-LISP:EVAL")
-              :test #'string=)))
+      (search "(\"foreign" operator)
+      (loop for prefix in '("SWANK" "SLYNK" "SB-INT:SIMPLE-EVAL" "SB-IMPL::SIMPLE-EVAL"
+                            "SB-DEBUG" "SB-KERNEL:INTERNAL-ERROR"
+                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:")
+              thereis (mentions-package-p prefix operator))
+      (member operator '("(EVAL" "((LAMBDA ())" "(INVOKE-DEBUGGER" "(SIGNAL") :test #'string=)))
+
+(defun internal-frame-p (operator)
+  "Whether OPERATOR is of the implementation, not of the program."
+  (or (machinery-frame-p operator)
+      (loop for prefix in '("SB-" "SYSTEM::" "SI:" "SI::" "org.armedbear")
+              thereis (mentions-package-p prefix operator))))
 
 (defun frame-text (frame)
-  (string-trim '(#\Space #\Newline)
-               (printed frame :limit 300 :length 6 :level 3
-                              :writer (lambda (frame stream)
-                                        (backend "PRINT-FRAME" frame stream)))))
+  (let* ((text (string-trim '(#\Space #\Newline)
+                            (printed frame :limit 300 :length 6 :level 3
+                                           :writer (lambda (frame stream)
+                                                     (backend "PRINT-FRAME" frame stream)))))
+         (remark (search " [external]" text)))
+    (subseq text 0 remark)))
 
 (defun program-frames ()
-  "The frames of the program, innermost first: without the debugger's own above them, and down to
-the frame of ours that called it."
-  (loop with frames = '()
-        with inside = nil
-        for frame in (backend "COMPUTE-BACKTRACE" 0 120)
-        for text = (frame-text frame)
-        for operator = (frame-operator text)
-        until (or (and inside (own-frame-p operator))
-                  (= (length frames) *frame-limit*))
-        do (unless (internal-frame-p operator)
-             (setf inside t)
-             (push text frames))
-        finally (return (nreverse frames))))
+  "The frames of the program, innermost first, down to the frame of ours that called it. What the
+program called last is told even when it is the implementation's: its arguments are the reason."
+  (let ((frames '()) (below-debugger nil))
+    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 120) (nreverse frames))
+      (let* ((text (frame-text frame))
+             (operator (frame-operator text)))
+        (when (or (= (length frames) *frame-limit*)
+                  (and below-debugger (own-frame-p operator)))
+          (return (nreverse frames)))
+        (unless (own-frame-p operator)
+          (setf below-debugger t))
+        (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+          (push text frames))))))
 
 (defun condition-frames ()
   (guarded (lambda ()

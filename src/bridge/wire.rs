@@ -161,7 +161,7 @@ pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
 
 fn parameter<'e>(env: &'e Env, parameter: &Parameter) -> Result<Value<'e>> {
     let choices: Vec<String> = parameter
-        .choices
+        .choices()
         .iter()
         .map(|choice| {
             choice

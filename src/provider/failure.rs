@@ -19,6 +19,7 @@ pub struct ProviderError {
     pub partial: Option<Box<Reply>>,
 }
 
+/// What sort of failure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// The settings make no request.
@@ -54,6 +55,7 @@ impl ProviderError {
 pub struct Destination {
     pub host: String,
     pub port: u16,
+    /// The base URL without the user name, password and query that it may have.
     pub base_url: String,
     pub model: String,
     pub key: KeyPresence,

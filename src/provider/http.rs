@@ -28,6 +28,9 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// be used again.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// How long to wait for more of an error's body.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The most that is read of an error's body.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
@@ -116,6 +119,7 @@ impl Client {
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
                 return Err(error);
             };
+            tracing::info!(attempt, ?delay, "request failed, trying again");
             sink(StreamEvent::Retrying {
                 attempt,
                 attempts: policy.retries,
@@ -178,7 +182,8 @@ impl Client {
     async fn read_refusal(&self, response: Response, destination: &Destination) -> ProviderError {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let body = read_up_to(MAX_ERROR_BYTES, self.settings.idle_timeout, response).await;
+        let patience = self.settings.idle_timeout.min(ERROR_TIMEOUT);
+        let body = read_up_to(MAX_ERROR_BYTES, patience, response).await;
         let report = refusal_report(&body);
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         ProviderError::new(
@@ -190,23 +195,24 @@ impl Client {
 
     fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
         let place = to.place();
-        let cause = Cause::of(error);
-        let message = match cause {
+        let mut retry = RetryAdvice::Backoff;
+        let message = match Cause::of(error) {
             Cause::Refused => format!("Nothing listens at {place}. Is the server running?"),
             Cause::UnknownHost => format!(
                 "The host {} can't be found. Check the base URL {:?} and the network.",
                 to.host, to.base_url
             ),
-            Cause::Certificate(detail) => {
+            Cause::Tls(detail) => {
+                retry = RetryAdvice::Never;
                 format!("No trusted TLS connection to {place}: {detail}.")
             }
             Cause::Other(_) if error.is_timeout() => format!(
                 "{place} did not accept a connection within {} s. Check the host and the network.",
-                self.settings.connect_timeout.as_secs()
+                self.settings.connect_timeout.as_secs_f64()
             ),
             Cause::Other(detail) => format!("The connection to {place} failed: {detail}."),
         };
-        ProviderError::new(FailureKind::Connection, RetryAdvice::Backoff, message)
+        ProviderError::new(FailureKind::Connection, retry, message)
     }
 
     fn prepare(
@@ -224,7 +230,7 @@ impl Client {
             destination: Destination {
                 port: url.port_or_known_default().unwrap_or_default(),
                 host,
-                base_url: settings.base_url.clone(),
+                base_url: public_part(&settings.base_url),
                 model: settings.model.clone(),
                 key: if KEY_HEADERS.iter().any(|&name| headers.contains_key(name)) {
                     KeyPresence::Sent
@@ -299,6 +305,18 @@ pub(super) fn endpoint(base_url: &str, path: &[&str]) -> Result<Url, ProviderErr
     Ok(url)
 }
 
+/// A URL without the parts in which people hide secrets.
+fn public_part(base_url: &str) -> String {
+    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
+    let shown = &base_url[..end];
+    match (shown.find("://"), shown.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}://{}", &shown[..scheme], &shown[at + 1..])
+        }
+        _ => shown.to_owned(),
+    }
+}
+
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -370,7 +388,8 @@ fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
 enum Cause {
     Refused,
     UnknownHost,
-    Certificate(String),
+    /// TLS, mostly the certificate.
+    Tls(String),
     Other(String),
 }
 
@@ -379,24 +398,21 @@ impl Cause {
         let mut link: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(current) = link {
             if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return Self::Certificate(tls.to_string());
-            }
-            if let Some(io) = current.downcast_ref::<std::io::Error>() {
-                if io.kind() == std::io::ErrorKind::ConnectionRefused {
-                    return Self::Refused;
-                }
-                if let Some(tls) = io
-                    .get_ref()
-                    .and_then(|it| it.downcast_ref::<rustls::Error>())
-                {
-                    return Self::Certificate(tls.to_string());
-                }
+                return Self::Tls(tls.to_string());
             }
             // The resolver's error has no public type.
             if current.to_string().starts_with("dns error") {
                 return Self::UnknownHost;
             }
-            link = current.source();
+            let io = current.downcast_ref::<std::io::Error>();
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+                return Self::Refused;
+            }
+            // An I/O error does not count what it wraps as its source.
+            link = match io.and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => current.source(),
+            };
         }
         Self::Other(root_cause(error))
     }

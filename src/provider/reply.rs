@@ -23,9 +23,10 @@ struct Chunk {
 #[derive(Deserialize)]
 struct Choice {
     index: Option<i64>,
-    /// A streamed piece; `message` is a whole answer of a server that does not stream.
-    #[serde(alias = "message")]
     delta: Option<Delta>,
+    /// The whole answer of a server that does not stream. Some that do send it beside each delta,
+    /// with the text so far.
+    message: Option<Delta>,
     finish_reason: Option<Value>,
 }
 
@@ -121,7 +122,10 @@ impl Reducer {
         };
         // What to do next depends on the calls that are there, not on what the reason says.
         let finish = match (finish, self.calls.is_empty()) {
-            (Finish::ToolCalls, true) => Finish::Stop,
+            (Finish::ToolCalls, true) => {
+                tracing::warn!("the reply ended for tool calls and has none");
+                Finish::Stop
+            }
             (Finish::Stop, false) => Finish::ToolCalls,
             (finish, _) => finish,
         };
@@ -156,7 +160,7 @@ impl Reducer {
         // We never ask for a second choice; a server that sends one is not listened to.
         let choices = chunk.choices.into_iter().flatten();
         for choice in choices.filter(|choice| choice.index.unwrap_or(0) == 0) {
-            if let Some(delta) = choice.delta {
+            if let Some(delta) = choice.delta.or(choice.message) {
                 self.take_delta(delta, &mut events);
             }
             if let Some(reason) = choice.finish_reason.as_ref().and_then(Value::as_str) {

@@ -145,7 +145,7 @@ impl Executor {
                 ));
             }
         };
-        let arguments = Arguments::check(&tool.parameters, given)?;
+        let arguments = tool.check(given)?;
         Ok((tool, arguments))
     }
 
@@ -246,7 +246,9 @@ impl Executor {
         given: serde_json::Map<String, serde_json::Value>,
         circumstances: &Circumstances,
     ) -> Result<Option<Call>, Ending> {
-        let arguments = Arguments::check(&call.tool.parameters, given)
+        let arguments = call
+            .tool
+            .check(given)
             .map_err(|failure| (CallOutcome::Failed, failure.0))?;
         let assessment = (call.tool.assess)(call.tool.level, &arguments);
         let shows_more = assessment.reason != call.assessment.reason;

@@ -42,6 +42,8 @@ pub struct State {
     pub aborted: usize,
     /// Connections that are open.
     pub open: usize,
+    /// Connections that there were.
+    pub accepted: usize,
     answered: usize,
     log: Option<File>,
     connections: Vec<TcpStream>,
@@ -152,6 +154,7 @@ impl Shared {
                 }
                 state.connections.extend(stream.try_clone());
                 state.open += 1;
+                state.accepted += 1;
             }
             let shared = Arc::clone(&self);
             thread::spawn(move || {
@@ -199,7 +202,7 @@ impl Shared {
             }
             "GET" if path == "/status" => {
                 let state = self.lock();
-                let status = json!({"requests": state.requests.len(), "aborted": state.aborted, "open": state.open});
+                let status = json!({"requests": state.requests.len(), "aborted": state.aborted, "open": state.open, "accepted": state.accepted});
                 drop(state);
                 send_json(stream, &status)
             }
