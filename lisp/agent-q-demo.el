@@ -18,7 +18,7 @@
 (defvar agent-q-chat--provider)
 
 (defconst agent-q-demo--model "smollm2-135m"
-  "The name under which the server offers its model.")
+  "The name of the server's model.")
 
 (defconst agent-q-demo--buffer "*agent-q demo model*"
   "Name of the buffer with what the set-up and the server say.")

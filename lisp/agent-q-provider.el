@@ -212,6 +212,7 @@ Sources that may ask for a passphrase are left out."
   "Look for model servers on this machine; call CALLBACK with their list.
 It is called once, from the core's event.  Each server is a property list
 with :name, :base-url and :models."
+  (require 'agent-q-events)
   (agent-q-events-ensure)
   (let (once)
     (setq once (lambda (servers)

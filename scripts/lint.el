@@ -19,6 +19,13 @@
 (defvar agent-q-lint--findings 0
   "How many findings were printed.")
 
+(defconst agent-q-lint--accepted
+  '(;; The project has no home on the web yet.
+    "\\`Package should have a Homepage or URL header"
+    ;; Debian 12 has a package-lint from before Emacs 28.
+    "\\`This makes the package uninstallable in all released Emacs versions")
+  "What package-lint says without being right here.")
+
 (defconst agent-q-lint--root default-directory
   "The project's root, where this is started.")
 
@@ -76,8 +83,8 @@ MAIN is the package's main file."
   (with-current-buffer (find-file-noselect source)
     (let ((package-lint-main-file (expand-file-name main agent-q-lint--root)))
       (pcase-dolist (`(,line ,_column ,type ,text) (package-lint-buffer))
-        ;; The project has no home on the web yet.
-        (unless (string-match-p "\\`Package should have a Homepage or URL header" text)
+        (unless (seq-some (lambda (pattern) (string-match-p pattern text))
+                          agent-q-lint--accepted)
           (agent-q-lint--finding source line (format "%s (package-lint %s)" text type)))))))
 
 (defun agent-q-lint ()
