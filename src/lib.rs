@@ -4,6 +4,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod gram;
 pub mod image;
 pub mod protocol;
 pub mod provider;
