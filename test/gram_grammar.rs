@@ -314,6 +314,22 @@ fn the_nesting_is_capped() {
 }
 
 #[test]
+fn hostile_nesting_needs_no_stack() {
+    let read = || {
+        ["[", "[a|", "{k:", "{k:[", "@k([", "[|()-[{k:"].map(|open| {
+            let text = open.repeat((1 << 20) / open.len());
+            parse(&text).unwrap_err().expected
+        })
+    };
+    let small = std::thread::Builder::new()
+        .stack_size(512 * 1024)
+        .spawn(read);
+    for expected in small.unwrap().join().unwrap() {
+        assert!(!expected.is_empty());
+    }
+}
+
+#[test]
 fn a_long_path_has_no_depth() {
     let text = format!("(){}", "-->()".repeat(100_000));
     let document = parse(&text).unwrap();
@@ -325,7 +341,7 @@ fn a_long_path_has_no_depth() {
 
 #[test]
 fn the_references_misreading_of_slashes_is_not_ours() {
-    // When the reference mends this, `reference_misreads` can go.
+    // When the reference mends this, the oracle test can do without `reference_misreads`.
     assert!(parse("{k: \"//x\"}").is_ok());
     assert!(!reference_accepts("{k: \"//x\"}"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the tests of the gram reader share: the reference grammar as an oracle, and the ways in
-//! which our reader departs from it.
+//! What the tests of the gram reader share: the reference grammar as an oracle, and the extension
+//! that only our reader accepts.
 
 use agent_q_core::gram::syntax::{Annotations, Datum, Document, Element, Record, Subject, Value};
 
@@ -11,18 +11,6 @@ pub fn reference_accepts(text: &str) -> bool {
         .set_language(&tree_sitter_gram::LANGUAGE.into())
         .unwrap();
     !parser.parse(text, None).unwrap().root_node().has_error()
-}
-
-/// Whether TEXT may hold a string that the reference's lexer takes for a comment: one whose content
-/// begins with `//` or `/**`. Comments don't begin inside strings, so our reader doesn't follow it.
-pub fn reference_misreads(text: &str) -> bool {
-    let mut after_opening = text
-        .match_indices(['"', '\'', '`', '\n'])
-        .map(|(at, _)| &text[at + 1..]);
-    after_opening.any(|rest| {
-        let content = rest.trim_start();
-        content.starts_with("//") || content.starts_with("/**")
-    })
 }
 
 /// Whether DOCUMENT holds what only our reader accepts: values that nest, or an empty array.

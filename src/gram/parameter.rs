@@ -41,7 +41,7 @@ pub(super) const RETURN_KEYS: &[&str] = &["paramName", "description", "fields", 
 
 /// Where a parameter is described, which decides the keys its record may hold.
 #[derive(Clone, Copy)]
-pub(super) enum TypeKeys {
+pub(super) enum Place {
     Node,
     Field,
 }
@@ -111,15 +111,15 @@ impl ParameterReader<'_> {
         name: String,
         kind: ValueType,
         record: Option<&Record>,
-        keys: TypeKeys,
+        place: Place,
     ) -> Result<SignatureParameter, GramError> {
         let mut parameter = SignatureParameter::new(name, kind);
         let Some(record) = record else {
             return Ok(parameter);
         };
-        match keys {
-            TypeKeys::Node => self.only_known_keys(record, NODE_KEYS, "a parameter")?,
-            TypeKeys::Field => self.only_known_keys(record, FIELD_KEYS, "a field")?,
+        match place {
+            Place::Node => self.only_known_keys(record, NODE_KEYS, "a parameter")?,
+            Place::Field => self.only_known_keys(record, FIELD_KEYS, "a field")?,
         }
         self.complete_type(&mut parameter.kind, record)?;
         if let Some(value) = record.get("description") {
@@ -262,7 +262,7 @@ impl ParameterReader<'_> {
             TypeExpression::Plain(kind) => (kind, Presence::Required),
             TypeExpression::Maybe(kind) => (kind, Presence::Optional),
         };
-        let mut field = self.described(name, kind, Some(record), TypeKeys::Field)?;
+        let mut field = self.described(name, kind, Some(record), Place::Field)?;
         if field.presence == Presence::Required {
             field.presence = maybe;
         }

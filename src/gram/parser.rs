@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use super::error::GramError;
 use super::lexer::{Cursor, starts_symbol};
 use super::syntax::{
-    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, Name, Node, Path, Pattern,
-    Property, Record, Span, Step, Stroke, Subject, Value,
+    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, Name, Node, Numeral, Path,
+    Pattern, Property, Record, Span, Step, Stroke, Subject, Value,
 };
 
 /// How deep brackets, arrays and maps may nest. A parser that calls itself needs a limit, or a
@@ -414,7 +414,7 @@ impl Parser<'_> {
         Ok((datum, self.cursor.position()))
     }
 
-    fn range_end(&mut self) -> Result<super::syntax::Numeral, GramError> {
+    fn range_end(&mut self) -> Result<Numeral, GramError> {
         self.cursor.skip_blank();
         self.cursor
             .numeral()

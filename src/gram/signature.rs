@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use serde_json::{Number, Value as Json};
 
 use super::error::GramError;
-use super::parameter::{ParameterReader, RETURN_KEYS, TypeKeys};
+use super::parameter::{ParameterReader, Place, RETURN_KEYS};
 use super::parser::parse;
 use super::syntax::{Annotations, Direction, Element, Node, Path};
 
@@ -263,7 +263,7 @@ fn parameter(
     let name = reader
         .node_name(node)?
         .unwrap_or_else(|| format!("arg{position}"));
-    reader.described(name, kind, node.subject.record.as_ref(), TypeKeys::Node)
+    reader.described(name, kind, node.subject.record.as_ref(), Place::Node)
 }
 
 fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, GramError> {
@@ -273,7 +273,7 @@ fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, 
         reader.only_known_keys(record, RETURN_KEYS, "a return type")?;
     }
     let record = node.subject.record.as_ref();
-    let described = reader.described(String::new(), kind, record, TypeKeys::Node)?;
+    let described = reader.described(String::new(), kind, record, Place::Node)?;
     Ok(SignatureResult {
         kind: described.kind,
         name,
