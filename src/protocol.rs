@@ -228,7 +228,9 @@ pub enum HostReply {
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    #[error("No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again.")]
+    #[error(
+        "No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again."
+    )]
     NoConnection,
     #[error("The connection to the Lisp image was lost during the call.")]
     Disconnected,

@@ -16,10 +16,7 @@ pub enum Message {
         calls: Vec<ToolCall>,
     },
     /// The result of one tool call.
-    Tool {
-        call_id: String,
-        content: String,
-    },
+    Tool { call_id: String, content: String },
 }
 
 /// A tool call that arrived whole.

@@ -89,7 +89,9 @@ fn problem(parameter: &Parameter, value: Option<&Value>) -> Option<String> {
             with_article(parameter.kind),
             kind_of(value)
         )),
-        (Some(value), _) if !parameter.choices.is_empty() && !parameter.choices.contains(value) => {
+        (Some(value), _)
+            if !parameter.choices.is_empty() && !parameter.choices.contains(value) =>
+        {
             let choices: Vec<String> = parameter.choices.iter().map(Value::to_string).collect();
             Some(format!(
                 "{name}: {value} is not one of {}",
