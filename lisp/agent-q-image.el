@@ -58,7 +58,7 @@ Its first argument is the connection's process."
        (process-live-p (agent-q-image-connection-process connection))))
 
 (defun agent-q-image-name (connection)
-  "Return the name of CONNECTION, as its client shows it."
+  "Return the name that CONNECTION has in its client."
   (agent-q-image--ask connection :connection-name))
 
 (defun agent-q-image-facts (connection)
@@ -93,7 +93,7 @@ is random.")
         (1+ (or agent-q-image--next-id (ash (random (ash 1 28)) 30)))))
 
 (defun agent-q-image-pending ()
-  "Return the number of calls that have not ended."
+  "Return how many requests have not ended."
   (hash-table-count agent-q-image--pending))
 
 (defmacro agent-q-image--guard (call &rest body)
@@ -166,7 +166,7 @@ Objects other than strings, integers, keywords and lists are errors."
        t continuation))))
 
 (defun agent-q-image--returned (call result)
-  "Take RESULT, what the client says that became of CALL."
+  "Take RESULT, the client's word on the end of CALL."
   (pcase result
     (`(:ok ,(and reply (pred stringp)))
      (agent-q-image--finish call
@@ -275,7 +275,7 @@ What is on its way already is left alone."
       (agent-q-image--set-half process nil))))
 
 (defun agent-q-image--greet (shipping)
-  "Ask which version the image has; send ours when it is another."
+  "Ask the image of SHIPPING for its version; send ours when it is another."
   (let* ((source (agent-q-image--source))
          (version (secure-hash 'sha1 source)))
     (agent-q-image--ship-form
@@ -307,7 +307,7 @@ What is on its way already is left alone."
                         :rex form t continuation)))
 
 (defun agent-q-image--shipping-form (source version)
-  "Return the form that makes SOURCE, called VERSION, part of an image.
+  "Return the form to make SOURCE, called VERSION, part of an image.
 Warnings, and what compilers print, are kept from the user.  The
 variables are symbols of Common Lisp's, to intern none in CL-USER."
   `(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
@@ -328,7 +328,7 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
                      ,version)))
 
 (defun agent-q-image--shipped (shipping status payload)
-  "Send the calls that waited for SHIPPING, or end them with STATUS and PAYLOAD."
+  "Send what waited for SHIPPING, or end it with STATUS and PAYLOAD."
   (let ((process (agent-q-image-connection-process
                   (agent-q-image--shipping-connection shipping))))
     ;; An answer can come after the time was up.
@@ -357,7 +357,7 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
   (agent-q-image--stop call "timed-out"))
 
 (defun agent-q-image-cancel (request)
-  "Stop the call REQUEST, if it runs.  It still ends as others do."
+  "Stop the call REQUEST.  It still ends as others do."
   (let ((call (gethash request agent-q-image--pending)))
     (cond ((null call))
           ((agent-q-image--call-continuation call)
@@ -416,22 +416,24 @@ A clean-up form that hangs takes a second request to stop."
   (funcall (agent-q-image--client connection :install)
            #'agent-q-image--on-event #'agent-q-image--on-close))
 
+(defvar agent-q-image--swallowed nil
+  "The debugger sessions that were kept from the user.
+Each is (PROCESS . THREAD).")
+
 (defun agent-q-image--on-close (process)
-  "End the calls over PROCESS, which is closed."
+  "End what waits for an answer over PROCESS, which is closed."
   (agent-q-image--set-half process nil)
+  (setq agent-q-image--swallowed
+        (cl-delete process agent-q-image--swallowed :key #'car))
   (dolist (call (agent-q-image--calls-over process))
     (agent-q-image--finish call "disconnected" nil)))
 
 (defun agent-q-image--calls-over (process)
-  "Return the calls that wait for an answer over PROCESS."
+  "Return what waits for an answer over PROCESS, a list."
   (cl-loop for call being the hash-values of agent-q-image--pending
            when (eq process (agent-q-image-connection-process
                              (agent-q-image--call-connection call)))
            collect call))
-
-(defvar agent-q-image--swallowed nil
-  "The debugger sessions that were kept from the user.
-Each is (PROCESS . THREAD).")
 
 (defun agent-q-image--on-event (process event)
   "Handle EVENT on PROCESS when it is about a call of ours.
@@ -451,35 +453,37 @@ The value is non-nil when the client should not see it."
          t)))))
 
 (defun agent-q-image--debugged (process requests)
-  "Return the call over PROCESS whose id is among REQUESTS.
-The value is t when it is the Common Lisp half on its way."
+  "Return the call over PROCESS whose id is among REQUESTS, or nil.
+The value is a connection when it is the Common Lisp half on its way."
   (or (cl-find-if (lambda (call)
-                    (let ((continuation (agent-q-image--call-continuation call)))
-                      (and continuation
-                           (memql (agent-q-image--ask
-                                   (agent-q-image--call-connection call)
-                                   :rex-id continuation)
-                                  requests))))
+                    (agent-q-image--among-p (agent-q-image--call-connection call)
+                                            (agent-q-image--call-continuation call)
+                                            requests))
                   (agent-q-image--calls-over process))
       (let ((shipping (process-get process 'agent-q-image-half)))
         (and (agent-q-image--shipping-p shipping)
-             (memql (agent-q-image--ask (agent-q-image--shipping-connection shipping)
-                                        :rex-id
-                                        (agent-q-image--shipping-continuation shipping))
-                    requests)
-             t))))
+             (agent-q-image--among-p (agent-q-image--shipping-connection shipping)
+                                     (agent-q-image--shipping-continuation shipping)
+                                     requests)
+             (agent-q-image--shipping-connection shipping)))))
 
-(defun agent-q-image--swallow (process thread condition call)
-  "Abort the debugger that CONDITION opened in THREAD of PROCESS for CALL.
-It was not for the user: calls report their conditions themselves."
-  (let ((connection (cl-find process (agent-q-image-connections)
-                             :key #'agent-q-image-connection-process)))
+(defun agent-q-image--among-p (connection continuation requests)
+  "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
+  (and continuation
+       (memql (agent-q-image--ask connection :rex-id continuation) requests)))
+
+(defun agent-q-image--swallow (process thread condition work)
+  "Abort the debugger that CONDITION opened in THREAD of PROCESS for WORK.
+WORK is a call, or the connection of the Common Lisp half.  It was
+not for the user: calls report their conditions themselves."
+  (let ((connection (if (agent-q-image--call-p work)
+                        (agent-q-image--call-connection work)
+                      work)))
     (push (cons process thread) agent-q-image--swallowed)
-    (when (agent-q-image--call-p call)
-      (setf (agent-q-image--call-condition call)
-            (substring-no-properties
-             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
-                                     condition " ")))))
+    (when (agent-q-image--call-p work)
+      (setf (agent-q-image--call-condition work)
+            (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
+                                    condition " "))))
     (agent-q-image--ask connection :rex
                         (agent-q-image--client connection :throw-to-toplevel)
                         thread #'ignore)))

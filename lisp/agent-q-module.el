@@ -29,7 +29,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 1
+(defconst agent-q-module-interface 2
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory

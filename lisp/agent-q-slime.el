@@ -15,6 +15,7 @@
 (defvar slime-event-hooks)
 (defvar slime-net-process-close-hooks)
 (defvar slime-dispatching-connection)
+(defvar slime-log-events)
 
 (declare-function slime-current-connection "ext:slime")
 (declare-function slime-connection-name "ext:slime" t t)
@@ -34,7 +35,7 @@
                     slime-net-processes)))))
 
 (defun agent-q-slime-name (process)
-  "Return the name that SLIME shows for the connection PROCESS."
+  "Return the name of the connection PROCESS in SLIME."
   (slime-connection-name process))
 
 (defun agent-q-slime-implementation (process)
@@ -51,13 +52,15 @@
 (defun agent-q-slime-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
-  (let ((slime-dispatching-connection process))
+  ;; SLIME pretty-prints what it logs, which takes longer than the rest of a call.
+  (let ((slime-dispatching-connection process)
+        (slime-log-events nil))
     (slime-dispatch-event
      (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
      process)))
 
 (defun agent-q-slime-rex-id (process continuation)
-  "Return the id under which PROCESS keeps CONTINUATION, or nil."
+  "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (slime-rex-continuations process))))
 
 (defun agent-q-slime-install (on-event on-close)
@@ -73,7 +76,7 @@ keeps SLIME from handling it.  ON-CLOSE gets the connection."
 Kept so that installing one twice leaves one.")
 
 (defun agent-q-slime--listener (on-event)
-  "Return the event hook function that calls ON-EVENT."
+  "Return the event hook function for ON-EVENT."
   (or (cdr (assq on-event agent-q-slime--listeners))
       (let ((listener (lambda (event)
                         (funcall on-event slime-dispatching-connection event))))

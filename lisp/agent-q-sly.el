@@ -15,6 +15,7 @@
 (defvar sly-event-hooks)
 (defvar sly-net-process-close-hooks)
 (defvar sly-dispatching-connection)
+(defvar sly-log-events)
 
 (declare-function sly-current-connection "ext:sly")
 (declare-function sly-connection-name "ext:sly" t t)
@@ -34,7 +35,7 @@
                     sly-net-processes)))))
 
 (defun agent-q-sly-name (process)
-  "Return the name that SLY shows for the connection PROCESS."
+  "Return the name of the connection PROCESS in SLY."
   (sly-connection-name process))
 
 (defun agent-q-sly-implementation (process)
@@ -51,13 +52,15 @@
 (defun agent-q-sly-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
-  (let ((sly-dispatching-connection process))
+  ;; SLY pretty-prints what it logs, which takes longer than the rest of a call.
+  (let ((sly-dispatching-connection process)
+        (sly-log-events nil))
     (sly-dispatch-event
      (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
      process)))
 
 (defun agent-q-sly-rex-id (process continuation)
-  "Return the id under which PROCESS keeps CONTINUATION, or nil."
+  "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (sly-rex-continuations process))))
 
 (defun agent-q-sly-install (on-event on-close)
@@ -73,7 +76,7 @@ keeps SLY from handling it.  ON-CLOSE gets the connection."
 Kept so that installing one twice leaves one.")
 
 (defun agent-q-sly--listener (on-event)
-  "Return the event hook function that calls ON-EVENT."
+  "Return the event hook function for ON-EVENT."
   (or (cdr (assq on-event agent-q-sly--listeners))
       (let ((listener (lambda (event)
                         (funcall on-event sly-dispatching-connection event))))

@@ -14,6 +14,7 @@ pub mod provider;
 pub mod queue;
 pub mod runtime;
 pub mod session;
+pub mod store;
 pub mod tool;
 pub mod tools;
 
@@ -22,12 +23,13 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, defun};
 
 use bridge::{core, signal};
-use protocol::{CallKey, Op, RequestId, SessionId};
+use protocol::{BatchId, CallKey, Op, RequestId, SessionId};
+use session::settings::Approval;
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 1;
+pub const CORE_INTERFACE: i64 = 2;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -141,6 +143,78 @@ fn tools(env: &Env) -> Result<Value<'_>> {
         .map(|tool| bridge::wire::tool(env, tool))
         .collect::<Result<_>>()?;
     env.list(&tools)
+}
+
+/// Define the tool that DEFINITION, a JSON object, describes; one of the same name is replaced.
+/// Signal `agent-q-invalid-tool' when it breaks a rule.
+#[defun]
+fn define_tool(env: &Env, definition: String) -> Result<()> {
+    match tool::definition::parse(&definition) {
+        Ok(tool) => {
+            core(env)?.engine.registry().register(tool);
+            Ok(())
+        }
+        Err(problem) => bridge::signal_invalid_tool(env, &problem),
+    }
+}
+
+/// Remove the tool NAME; return t if there was one.
+#[defun]
+fn unregister_tool(env: &Env, name: String) -> Result<bool> {
+    Ok(core(env)?.engine.registry().unregister(&name).is_some())
+}
+
+/// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
+#[defun]
+fn set_levels(env: &Env, levels: String) -> Result<()> {
+    core(env)?
+        .engine
+        .set_levels(&levels)
+        .or_else(|error| signal(env, error))
+}
+
+/// Run CALLS, a JSON list of id, name and arguments, and return the number of the batch.
+/// A `:batch-finished' event brings the results.  ASK is t when approval requests are answered.
+#[defun]
+fn execute(env: &Env, calls: String, ask: Option<Value<'_>>) -> Result<i64> {
+    let approval = match ask {
+        Some(_) => Approval::Ask,
+        None => Approval::None,
+    };
+    match core(env)?.engine.execute(&calls, approval) {
+        Ok(batch) => Ok(batch.0 as i64),
+        Err(error) => signal(env, error),
+    }
+}
+
+/// Cancel BATCH; its calls still get their results.
+#[defun]
+fn cancel_batch(env: &Env, batch: i64) -> Result<()> {
+    core(env)?.engine.cancel_batch(BatchId(batch as u64));
+    Ok(())
+}
+
+/// Return what the calls so far have cost, a property list for each tool.
+#[defun]
+fn statistics(env: &Env) -> Result<Value<'_>> {
+    let statistics: Vec<Value<'_>> = core(env)?
+        .engine
+        .metrics()
+        .snapshot()
+        .iter()
+        .map(|(key, statistics)| bridge::wire::statistics(env, key, statistics))
+        .collect::<Result<_>>()?;
+    env.list(&statistics)
+}
+
+/// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.
+/// Signal `agent-q-invalid-arguments' with every problem.
+#[defun]
+fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<String> {
+    match tool::schema::check_text(&schema, &arguments) {
+        Ok(arguments) => Ok(arguments),
+        Err(problems) => bridge::signal_invalid_arguments(env, &problems),
+    }
 }
 
 /// Return the system prompt that SESSION would send now.

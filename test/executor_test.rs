@@ -5,15 +5,19 @@
 #[path = "support/recording_host.rs"]
 mod recording_host;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_q_core::host::{Approvals, Host};
-use agent_q_core::protocol::{CallKey, CallOutcome, Decision, Event, SessionId};
+use agent_q_core::protocol::{
+    CallKey, CallOutcome, CallResult, Consent, Decision, Event, SessionId,
+};
 use agent_q_core::provider::{CallArguments, ToolCall};
 use agent_q_core::session::settings::Approval;
-use agent_q_core::tool::executor::{CallResult, Circumstances, Executor};
+use agent_q_core::store::audit::AuditLog;
+use agent_q_core::tool::executor::{Circumstances, Executor};
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
@@ -25,21 +29,31 @@ use tokio_util::sync::CancellationToken;
 struct Bench {
     host: Arc<RecordingHost>,
     executor: Executor,
+    audit_file: PathBuf,
     circumstances: Circumstances,
 }
 
 fn bench(approval: Approval) -> Bench {
     let host = recording_host();
+    static COUNTER: AtomicUsize = AtomicUsize::new(0);
+    let audit_file = std::env::temp_dir().join(format!(
+        "agent-q-executor-{}-{}.jsonl",
+        std::process::id(),
+        COUNTER.fetch_add(1, Ordering::SeqCst)
+    ));
     let executor = Executor {
-        registry: Arc::new(Registry::default()),
         approvals: Arc::new(Approvals::default()),
         host: Arc::clone(&host) as Arc<dyn Host>,
+        audit: Arc::new(AuditLog::open(&audit_file).unwrap()),
+        metrics: Arc::default(),
     };
     Bench {
         host,
         executor,
+        audit_file,
         circumstances: Circumstances {
             session: SessionId(7),
+            tools: Arc::new(Registry::default()),
             approval,
             eval_deadline: Duration::from_secs(30),
             cancel: CancellationToken::new(),
@@ -47,7 +61,32 @@ fn bench(approval: Approval) -> Bench {
     }
 }
 
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.audit_file);
+    }
+}
+
 impl Bench {
+    /// The audit log's lines: step, tool, decision and outcome.
+    fn audited(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.audit_file).unwrap();
+        text.lines()
+            .map(|line| {
+                let line: Value = serde_json::from_str(line).unwrap();
+                let word = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+                assert!(word("time").ends_with('Z'));
+                [
+                    word("step"),
+                    word("tool"),
+                    word("decision"),
+                    word("outcome"),
+                ]
+                .join(" ")
+            })
+            .collect()
+    }
+
     fn tool(
         &self,
         name: &str,
@@ -56,9 +95,14 @@ impl Bench {
     ) {
         let parameters = vec![Parameter::required("text", ParameterType::String, "")];
         let runner = Runner::Worker(Arc::new(work));
-        self.executor
-            .registry
-            .register(Tool::new(name, "A tool.", level, &[], parameters, runner));
+        self.circumstances.tools.register(Tool::new(
+            name,
+            "A tool.",
+            level,
+            &[],
+            parameters,
+            runner,
+        ));
     }
 
     fn echo(&self, name: &str, level: SafetyLevel) {
@@ -218,7 +262,7 @@ async fn modified_arguments_that_show_more_are_asked_about_again() {
         level,
         reason: arguments.required_text("text").to_owned(),
     };
-    bench.executor.registry.register(tool);
+    bench.circumstances.tools.register(tool);
     let calls = [call("1", "erase", json!({"text": "x"}))];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
@@ -294,8 +338,55 @@ async fn results_are_capped_for_the_model_and_whole_for_the_user() {
     assert!(results[0].content.len() < 17_000);
     assert!(results[0].content.contains("left out"));
     let shown = bench.host.collect(|event| match event {
-        Event::CallFinished { content, .. } => Some(content.len()),
+        Event::CallFinished { result, .. } => Some(result.content.len()),
         _ => None,
     });
     assert_eq!(shown, [100_000]);
+}
+
+#[tokio::test]
+async fn what_changes_anything_leaves_a_trace_before_it_runs() {
+    let bench = bench(Approval::Ask);
+    let file = bench.audit_file.clone();
+    bench.echo("look", SafetyLevel::Safe);
+    bench.tool("change", SafetyLevel::Cautious, move |_| {
+        Ok(std::fs::read_to_string(&file).unwrap())
+    });
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let text = json!({"text": "x"});
+    let calls = ["look", "change", "erase"].map(|name| call(name, name, text.clone()));
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+    });
+    assert!(results[1].content.contains("\"step\":\"started\""));
+    assert_eq!(
+        bench.audited(),
+        [
+            "started change not_needed -",
+            "finished change not_needed succeeded",
+            "finished erase denied denied",
+        ]
+    );
+    let consents: Vec<Consent> = results.iter().map(|result| result.consent).collect();
+    assert_eq!(
+        consents,
+        [Consent::NotNeeded, Consent::NotNeeded, Consent::Denied]
+    );
+    assert_eq!(results[2].level, Some(SafetyLevel::Dangerous));
+    let counted: Vec<_> = bench
+        .executor
+        .metrics
+        .snapshot()
+        .into_iter()
+        .map(|(key, numbers)| (key.tool, numbers.calls, numbers.denials))
+        .collect();
+    assert_eq!(
+        counted,
+        [
+            ("look".to_owned(), 1, 0),
+            ("change".to_owned(), 1, 0),
+            ("erase".to_owned(), 1, 1)
+        ]
+    );
 }

@@ -24,11 +24,8 @@ fn image(tool: &Tool) -> ImageTool {
     }
 }
 
-fn arguments(tool: &Tool, arguments: Value) -> Arguments {
-    let Value::Object(arguments) = arguments else {
-        panic!("not an object")
-    };
-    Arguments::check(&tool.parameters, arguments).unwrap()
+fn arguments(tool: &Tool, given: Value) -> Arguments {
+    Arguments::new(tool.compiled_schema().unwrap().check(given).unwrap())
 }
 
 fn sent(name: &str, given: Value) -> String {

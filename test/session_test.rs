@@ -53,10 +53,12 @@ fn chat(script: &Value, settings: Value) -> Chat {
     }
     let approvals = Arc::new(Approvals::default());
     let shared = Shared {
+        registry,
         executor: Executor {
-            registry,
             approvals: Arc::clone(&approvals),
             host: Arc::clone(&host) as Arc<dyn Host>,
+            audit: Arc::default(),
+            metrics: Arc::default(),
         },
         client: Arc::new(Client::new(ClientSettings::default())),
     };
@@ -132,9 +134,7 @@ impl Chat {
 
     fn results(&self) -> Vec<(CallOutcome, String)> {
         self.host.collect(|event| match event {
-            Event::CallFinished {
-                outcome, content, ..
-            } => Some((*outcome, content.clone())),
+            Event::CallFinished { result, .. } => Some((result.outcome, result.content.clone())),
             _ => None,
         })
     }

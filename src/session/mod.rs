@@ -22,11 +22,14 @@ use crate::provider::http::Client;
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
+use crate::tool::registry::Registry;
 use turn::Turn;
 
 /// What all sessions use.
 #[derive(Clone)]
 pub struct Shared {
+    /// All tools of the process; each turn takes from it what its chat offers.
+    pub registry: Arc<Registry>,
     pub executor: Executor,
     pub client: Arc<Client>,
 }
@@ -35,7 +38,7 @@ pub struct Shared {
 #[derive(Debug, Clone)]
 pub struct Session {
     pub ops: mpsc::UnboundedSender<Op>,
-    /// Also read outside the actor, to show the system prompt at any time.
+    /// Changed from outside the actor; a running turn goes on with those that it began with.
     pub settings: Arc<Mutex<Settings>>,
 }
 
@@ -107,7 +110,6 @@ impl Actor {
                 self.waiting.clear();
                 cancel.cancel();
             }
-            Op::Configure(changes) => held(&self.settings).apply(*changes),
             Op::Close => {
                 cancel.cancel();
                 return Life::Closed;
@@ -122,8 +124,14 @@ impl Actor {
         // The work owns what it changes, so that ops can be noted meanwhile.
         let mut history = std::mem::take(&mut self.history);
         let settings = held(&self.settings).clone();
+        let registry = &self.shared.registry;
         let circumstances = Circumstances {
             session: self.id,
+            tools: match work {
+                Work::Message(_) => Arc::new(settings.offered(registry)),
+                // The user may call any tool.
+                Work::Console(_) => Arc::clone(registry),
+            },
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             cancel: cancel.clone(),
@@ -143,6 +151,7 @@ impl Actor {
             }
         };
         self.history = history;
+        self.shared.executor.audit.sync();
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
         self.emit(Event::State {
             session: self.id,
@@ -200,7 +209,7 @@ async fn run_work(
             .run(history)
             .await
         }
-        Work::Console(line) => match console::parse(&line, &shared.executor.registry) {
+        Work::Console(line) => match console::parse(&line, &circumstances.tools) {
             Ok(call) => {
                 shared.executor.run(&[call], circumstances).await;
                 if circumstances.cancel.is_cancelled() {

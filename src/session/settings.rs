@@ -3,7 +3,6 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -11,7 +10,6 @@ use serde_json::{Map, Value};
 
 use super::prompt;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
-use crate::tool::Tool;
 use crate::tool::registry::Registry;
 
 /// Changes to a session's settings.
@@ -172,22 +170,21 @@ impl Settings {
         }
     }
 
-    /// The tools that this session offers to the model.
+    /// The tools of REGISTRY that this session offers to the model.
     #[must_use]
-    pub fn offered(&self, registry: &Registry) -> Vec<Arc<Tool>> {
+    pub fn offered(&self, registry: &Registry) -> Registry {
         let mut tools = registry.all();
         if let Some(names) = &self.tools {
             tools.retain(|tool| names.contains(&tool.name));
         }
-        tools
+        Registry::of(tools)
     }
 
-    /// The system prompt as it would be sent now.
+    /// The system prompt of a request that offers TOOLS.
     #[must_use]
-    pub fn system_prompt(&self, registry: &Registry) -> String {
-        let tools = self.offered(registry);
+    pub fn system_prompt(&self, tools: &Registry) -> String {
         prompt::compose(
-            tools.iter().map(AsRef::as_ref),
+            tools.all().iter().map(AsRef::as_ref),
             self.image.as_deref(),
             self.instructions.as_deref(),
         )

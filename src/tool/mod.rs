@@ -5,8 +5,10 @@
 
 pub mod arguments;
 pub mod console;
+pub mod definition;
 pub mod executor;
 pub mod format;
+pub mod metrics;
 pub mod registry;
 pub mod schema;
 
@@ -197,7 +199,13 @@ pub enum Runner {
     Host(HostTool),
     /// In the Lisp image.
     Image(ImageTool),
+    /// By a function in Emacs Lisp.
+    Handler(HandlerId),
 }
+
+/// A tool's function in Emacs Lisp; Emacs keeps the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HandlerId(pub u64);
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -205,6 +213,7 @@ impl fmt::Debug for Runner {
             Self::Worker(_) => "Worker",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
+            Self::Handler(_) => "Handler",
         })
     }
 }
@@ -229,7 +238,10 @@ pub struct Tool {
     pub description: String,
     /// Its parameters, where it was defined by them; its schema says the same and more.
     pub parameters: Vec<Parameter>,
+    /// The level in force: its own, unless the user set another.
     pub level: SafetyLevel,
+    /// The level that it was defined with.
+    pub own_level: SafetyLevel,
     /// What it is about, such as `introspection`.
     pub categories: Vec<String>,
     pub origin: Origin,
@@ -281,6 +293,7 @@ impl Tool {
             description: description.to_owned(),
             parameters: Vec::new(),
             level,
+            own_level: level,
             categories: Vec::new(),
             origin: Origin::BuiltIn,
             assess: |level, _| Assessment {

@@ -90,6 +90,23 @@ impl ArgumentSchema {
     }
 }
 
+/// Checks ARGUMENTS against SCHEMA, both JSON text, for callers that have no tool.
+///
+/// # Errors
+///
+/// Everything that is wrong, a line each.
+pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
+    let schema =
+        serde_json::from_str(schema).map_err(|error| format!("The schema is not JSON: {error}"))?;
+    let arguments = serde_json::from_str(arguments)
+        .map_err(|error| format!("The arguments are not JSON: {error}"))?;
+    ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
+        .map_err(|error| error.to_string())?
+        .check(arguments)
+        .map(|checked| Value::Object(checked).to_string())
+        .map_err(|problems| problems.to_string())
+}
+
 /// Refuses to fetch what a schema refers to: a tool's schema must be whole.
 struct NoRetriever;
 

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'ert)
 (require 'package)
 (require 'agent-q-image)
 
@@ -28,7 +29,7 @@
 (declare-function sly-inferior-process "ext:sly")
 
 (defun agent-q-test-image-await (condition &optional seconds)
-  "Wait until the function CONDITION returns non-nil, and return that.
+  "Wait for the function CONDITION to be non-nil, and return its value.
 After SECONDS, by default 60, the value is nil."
   (let ((end (+ (float-time) (or seconds 60)))
         value)
@@ -112,6 +113,111 @@ The value is (STATUS . REPLY), the reply read when it is one."
   (if (and (cdr end) (string-prefix-p "(:outcome " (cdr end)))
       (cons (car end) (car (read-from-string (cdr end))))
     end))
+
+;;;; Tests on each client
+
+(defmacro agent-q-test-image-on-each (name arguments docstring &rest body)
+  "Define a test NAME for each client, with CONNECTION bound in BODY.
+ARGUMENTS is empty; DOCSTRING says what is shown."
+  (declare (indent defun) (doc-string 3) (debug t))
+  (ignore arguments)
+  `(progn
+     ,@(mapcar
+        (lambda (client)
+          `(ert-deftest ,(intern (format "agent-q-image-%s/%s" name client)) ()
+             ,docstring
+             (let ((connection (agent-q-test-image-connection ',client)))
+               (unless connection (ert-skip (format "No SBCL through %s" ',client)))
+               ,@body
+               (should (zerop (agent-q-image-pending)))
+               (should-not (agent-q-test-image-debuggers)))))
+        '(slime sly))))
+
+(defun agent-q-test-image-debuggers ()
+  "Return the debugger buffers that are open."
+  (cl-remove-if-not (lambda (buffer)
+                      (string-match-p "\\*sl\\(db\\|y-db\\)" (buffer-name buffer)))
+                    (buffer-list)))
+
+(defun agent-q-test-image-value (connection operation &rest arguments)
+  "Return the value of OPERATION called with ARGUMENTS over CONNECTION."
+  (pcase (agent-q-test-image-call connection operation arguments)
+    (`("done" :outcome :returned :value ,value) value)
+    (other (ert-fail other))))
+
+(defun agent-q-test-image-reply (connection operation &rest arguments)
+  "Return the reply to OPERATION called with ARGUMENTS over CONNECTION."
+  (let ((end (agent-q-test-image-call connection operation arguments)))
+    (should (equal "done" (car end)))
+    (cdr end)))
+
+(defun agent-q-test-image-eval (connection form &rest arguments)
+  "Return the reply to evaluating the text FORM over CONNECTION.
+ARGUMENTS are more arguments of the operation."
+  (apply #'agent-q-test-image-reply connection "eval-form" :form form arguments))
+
+(defun agent-q-test-image-values (connection form &rest arguments)
+  "Return the values of the last form in the text FORM.
+It is evaluated over CONNECTION with more ARGUMENTS."
+  (let ((reply (apply #'agent-q-test-image-eval connection form arguments)))
+    (should (eq :returned (plist-get reply :outcome)))
+    (plist-get (car (last (plist-get (plist-get reply :value) :forms))) :values)))
+
+(defun agent-q-test-image-names (connection text &optional package)
+  "Return the name of TEXT, read in PACKAGE, and what it is.
+It is described over CONNECTION."
+  (let ((value (agent-q-test-image-value connection "describe-symbol"
+                                         :symbol text :package package)))
+    (cons (plist-get value :name)
+          (mapcar (lambda (facet) (plist-get facet :kind)) (plist-get value :facets)))))
+
+(defconst agent-q-test-image-definitions "
+(defpackage #:aq-test (:use #:cl) (:nicknames #:aq-nick) (:export #:shown))
+(defpackage #:aq-user (:use #:cl) (:local-nicknames (#:at #:aq-test)))
+(in-package #:aq-test)
+(defun shown (x &key (y 1)) \"Show X.\" (list x y))
+(defun hidden () 1)
+(defun |Foo| () 1)
+(defun (setf hidden) (new place) (list new place))
+(defvar *level* 7 \"How much.\")
+(defvar *unbound*)
+(defconstant +limit+ 10)
+(define-symbol-macro here (car *level*))
+(defmacro twice (x) `(progn ,x ,x))
+(defgeneric area (shape) (:documentation \"The area.\"))
+(defclass shape () (width height) (:documentation \"A shape.\"))
+(defmethod area ((shape shape)) 1)
+(defstruct point x y)
+(deftype small () '(integer 0 9))
+(define-condition trouble (error) ())
+(defclass touchy () ())
+(defmethod print-object ((it touchy) stream) (declare (ignorable stream)) (error \"no\"))
+(define-compiler-macro shown (&whole form x &key (y 1)) (if (eql y 2) `(quick ,x) form))
+"
+  "What the tests look at.")
+
+(defun agent-q-test-image-define (connection)
+  "Make `agent-q-test-image-definitions' part of the image behind CONNECTION."
+  (agent-q-test-image-eval connection agent-q-test-image-definitions))
+
+;;;; Calls that are awaited later
+
+(defun agent-q-test-image-start (connection form &optional seconds)
+  "Start to evaluate FORM over CONNECTION for SECONDS.
+The value is a cons of the request and the list of its ends."
+  (let ((started (list (gensym "request"))))
+    (agent-q-image-call connection (car started) "eval-form"
+                        (prin1-to-string (list :form form)) (or seconds 30)
+                        (lambda (status payload)
+                          (push (agent-q-test-image-read (cons status payload))
+                                (cdr started))))
+    started))
+
+(defun agent-q-test-image-end (started)
+  "Wait for the end of what `agent-q-test-image-start' STARTED, and return it."
+  (agent-q-test-image-await (lambda () (cdr started)))
+  (should (= 1 (length (cdr started))))
+  (cadr started))
 
 (provide 'agent-q-test-image)
 ;;; agent-q-test-image.el ends here
