@@ -69,7 +69,7 @@ listed() {
       while read -r file; do
         if grep -q '^(ert-deftest' "$file"; then echo "$file: has tests, so call it *-test.el"; fi
       done
-    find test -name '*-test.el' |
+    find test -name '*-test.el' -not -path 'test/support/*' |
       while read -r file; do
         grep -q '^(ert-deftest\|^(agent-q-test-image-on-each' "$file" || echo "$file: has no test"
       done
