@@ -1,6 +1,224 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Sessions: one actor per chat. It owns the history, runs the turns and tells Emacs what happened.
+//! Ops come in at any time; messages that arrive while a turn runs wait for its end.
 
+pub mod prompt;
 pub mod settings;
+mod turn;
 
-pub use settings::SessionSettings;
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+pub use settings::{SessionSettings, Settings};
+
+use crate::protocol::{Event, Op, SessionId, State, TurnOutcome};
+use crate::provider::Message;
+use crate::provider::http::Client;
+use crate::runtime::{held, panic_message};
+use crate::tool::console;
+use crate::tool::executor::{Circumstances, Executor};
+use crate::tool::registry::Registry;
+use turn::Turn;
+
+/// What all sessions use.
+#[derive(Clone)]
+pub struct Shared {
+    /// All tools of the process; each turn takes from it what its chat offers.
+    pub registry: Arc<Registry>,
+    pub executor: Executor,
+    pub client: Arc<Client>,
+}
+
+/// A session as Emacs's side holds it.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub ops: mpsc::UnboundedSender<Op>,
+    /// Changed from outside the actor; a running turn goes on with those that it began with.
+    pub settings: Arc<Mutex<Settings>>,
+}
+
+/// Something for a session to do, in the order in which it was asked.
+enum Work {
+    Message(String),
+    Console(String),
+}
+
+struct Actor {
+    id: SessionId,
+    shared: Shared,
+    settings: Arc<Mutex<Settings>>,
+    history: Vec<Message>,
+    waiting: VecDeque<Work>,
+}
+
+/// Whether an actor goes on.
+#[derive(PartialEq, Eq)]
+enum Life {
+    Open,
+    Closed,
+}
+
+/// Makes a session; the future is its actor and ends when it is closed.
+pub fn open(
+    id: SessionId,
+    shared: Shared,
+    settings: SessionSettings,
+) -> (Session, impl Future<Output = ()> + Send + 'static) {
+    let (ops, inbox) = mpsc::unbounded_channel();
+    let mut own = Settings::default();
+    own.apply(settings);
+    let settings = Arc::new(Mutex::new(own));
+    let session = Session {
+        ops,
+        settings: Arc::clone(&settings),
+    };
+    let actor = Actor {
+        id,
+        shared,
+        settings,
+        history: Vec::new(),
+        waiting: VecDeque::new(),
+    };
+    (session, actor.live(inbox))
+}
+
+impl Actor {
+    async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<Op>) {
+        while let Some(op) = inbox.recv().await {
+            if self.note(op, &CancellationToken::new()) == Life::Closed {
+                return;
+            }
+            while let Some(work) = self.waiting.pop_front() {
+                if self.perform(work, &mut inbox).await == Life::Closed {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes in OP; CANCEL is the token of the turn that runs.
+    fn note(&mut self, op: Op, cancel: &CancellationToken) -> Life {
+        match op {
+            Op::Submit(text) => self.waiting.push_back(Work::Message(text)),
+            Op::Console(line) => self.waiting.push_back(Work::Console(line)),
+            Op::Cancel => {
+                self.waiting.clear();
+                cancel.cancel();
+            }
+            Op::Close => {
+                cancel.cancel();
+                return Life::Closed;
+            }
+        }
+        Life::Open
+    }
+
+    /// Does WORK while ops go on coming in.
+    async fn perform(&mut self, work: Work, inbox: &mut mpsc::UnboundedReceiver<Op>) -> Life {
+        let cancel = CancellationToken::new();
+        // The work owns what it changes, so that ops can be noted meanwhile.
+        let mut history = std::mem::take(&mut self.history);
+        let settings = held(&self.settings).clone();
+        let registry = &self.shared.registry;
+        let circumstances = Circumstances {
+            session: self.id,
+            tools: match work {
+                Work::Message(_) => Arc::new(settings.offered(registry)),
+                // The user may call any tool.
+                Work::Console(_) => Arc::clone(registry),
+            },
+            approval: settings.approval,
+            eval_deadline: settings.eval_deadline,
+            cancel: cancel.clone(),
+        };
+        let shared = self.shared.clone();
+        let mut life = Life::Open;
+        let outcome = {
+            let work = run_work(work, &mut history, &shared, &settings, &circumstances);
+            let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
+            loop {
+                tokio::select! {
+                    outcome = &mut work => break outcome,
+                    op = inbox.recv(), if life == Life::Open => {
+                        life = self.note(op.unwrap_or(Op::Close), &cancel);
+                    }
+                }
+            }
+        };
+        self.history = history;
+        self.shared.executor.audit.sync();
+        let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
+        self.emit(Event::State {
+            session: self.id,
+            state: State::Idle,
+        });
+        self.emit(Event::TurnEnded {
+            session: self.id,
+            outcome,
+        });
+        life
+    }
+
+    fn contain(&self, payload: &(dyn std::any::Any + Send)) -> TurnOutcome {
+        let message = format!(
+            "The turn ended by a bug of agent-q's ({}); its log has the details.",
+            panic_message(payload)
+        );
+        self.emit(Event::Fault {
+            message: message.clone(),
+        });
+        TurnOutcome::Failed(message)
+    }
+
+    fn emit(&self, event: Event) {
+        self.shared.executor.host.emit(event);
+    }
+}
+
+async fn run_work(
+    work: Work,
+    history: &mut Vec<Message>,
+    shared: &Shared,
+    settings: &Settings,
+    circumstances: &Circumstances,
+) -> TurnOutcome {
+    let (Work::Message(text) | Work::Console(text)) = &work;
+    shared.executor.host.emit(Event::TurnStarted {
+        session: circumstances.session,
+        text: text.clone(),
+    });
+    match work {
+        Work::Message(text) => {
+            let Some(provider) = &settings.provider else {
+                return TurnOutcome::Failed(
+                    "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
+                );
+            };
+            history.push(Message::User(text));
+            Turn {
+                shared,
+                settings,
+                provider,
+                circumstances,
+            }
+            .run(history)
+            .await
+        }
+        Work::Console(line) => match console::parse(&line, &circumstances.tools) {
+            Ok(call) => {
+                shared.executor.run(&[call], circumstances).await;
+                if circumstances.cancel.is_cancelled() {
+                    TurnOutcome::Cancelled
+                } else {
+                    TurnOutcome::Finished
+                }
+            }
+            Err(failure) => TurnOutcome::Failed(failure.0),
+        },
+    }
+}

@@ -3,11 +3,14 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::prompt;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
+use crate::tool::registry::Registry;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -107,4 +110,83 @@ where
     T: Deserialize<'de>,
 {
     Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// The settings of a session as they are.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub provider: Option<ProviderSettings>,
+    pub instructions: Option<String>,
+    pub image: Option<String>,
+    pub max_iterations: u32,
+    pub tools: Option<Vec<String>>,
+    pub tool_choice: ToolChoice,
+    pub approval: Approval,
+    pub eval_deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            provider: None,
+            instructions: None,
+            image: None,
+            max_iterations: 10,
+            tools: None,
+            tool_choice: ToolChoice::Auto,
+            // Fail closed until a chat says that it can ask.
+            approval: Approval::None,
+            eval_deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Settings {
+    /// Takes over what CHANGES name.
+    pub fn apply(&mut self, changes: SessionSettings) {
+        if let Some(provider) = changes.provider {
+            self.provider = provider.map(Into::into);
+        }
+        if let Some(instructions) = changes.instructions {
+            self.instructions = instructions;
+        }
+        if let Some(image) = changes.image {
+            self.image = image;
+        }
+        if let Some(limit) = changes.max_iterations {
+            self.max_iterations = limit.max(1);
+        }
+        if let Some(tools) = changes.tools {
+            self.tools = tools;
+        }
+        if let Some(choice) = changes.tool_choice {
+            self.tool_choice = choice.into();
+        }
+        if let Some(approval) = changes.approval {
+            self.approval = approval;
+        }
+        if let Some(seconds) = changes.eval_seconds {
+            self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);
+        }
+    }
+
+    /// The tools of REGISTRY that this session offers to the model.
+    #[must_use]
+    pub fn offered(&self, registry: &Registry) -> Registry {
+        let mut tools = registry.all();
+        if let Some(names) = &self.tools {
+            tools.retain(|tool| names.contains(&tool.name));
+        }
+        Registry::of(tools)
+    }
+
+    /// The system prompt of a request that offers TOOLS.
+    #[must_use]
+    pub fn system_prompt(&self, tools: &Registry) -> String {
+        prompt::compose(
+            tools.all().iter().map(AsRef::as_ref),
+            self.image.as_deref(),
+            self.instructions.as_deref(),
+        )
+    }
 }

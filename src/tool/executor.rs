@@ -1,1 +1,484 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+//! The pipeline that every tool call goes through, wherever the tool runs:
+//! look up → validate → assess → decide → run → record → format.
+//! Each call yields exactly one result with its own id, in call order, whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::format::{RESULT_LIMIT, cap};
+use super::metrics::{Metrics, MetricsKey};
+use super::registry::Registry;
+use super::{
+    Arguments, Assessment, HandlerId, HostTool, ImageTool, Origin, Runner, SafetyLevel, Tool,
+    ToolFailure,
+};
+use crate::host::{Approvals, Host};
+use crate::image;
+use crate::protocol::{
+    CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostReply, HostRequest,
+    ImageRequest, SessionId, State,
+};
+use crate::provider::{CallArguments, ToolCall};
+use crate::runtime::panic_message;
+use crate::session::settings::Approval;
+use crate::store::audit::{AuditLog, Record, Step};
+
+/// What the model reads when the user said no.
+const DENIED: &str = "User denied tool execution";
+/// What the model reads when the user stopped the turn.
+const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
+/// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
+const HOST_DEADLINE: Duration = Duration::from_secs(120);
+/// Emacs watches over a call in the image; this is for an Emacs that forgot it.
+const IMAGE_GRACE: Duration = Duration::from_secs(30);
+
+/// What all calls share.
+#[derive(Clone)]
+pub struct Executor {
+    pub approvals: Arc<Approvals>,
+    pub host: Arc<dyn Host>,
+    pub audit: Arc<AuditLog>,
+    pub metrics: Arc<Metrics>,
+}
+
+/// The circumstances of a batch of calls.
+#[derive(Debug, Clone)]
+pub struct Circumstances {
+    pub session: SessionId,
+    /// The tools that can be called here.
+    pub tools: Arc<Registry>,
+    pub approval: Approval,
+    /// How long code may run in the image when the call does not say.
+    pub eval_deadline: Duration,
+    pub cancel: CancellationToken,
+}
+
+/// A call that has passed validation, or the failure that it ended in.
+enum Prepared {
+    Runnable(Call),
+    Failed(ToolFailure),
+}
+
+struct Call {
+    key: CallKey,
+    tool: Arc<Tool>,
+    arguments: Arguments,
+    assessment: Assessment,
+    consent: Consent,
+    /// The user's answer, for calls that were asked about.
+    answer: Option<oneshot::Receiver<Decision>>,
+}
+
+/// How a call ended.
+struct Ending {
+    outcome: CallOutcome,
+    content: String,
+}
+
+impl Ending {
+    fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            content: content.into(),
+        }
+    }
+}
+
+impl Executor {
+    /// Runs CALLS: safe ones side by side, the others one at a time and in order.
+    pub async fn run(&self, calls: &[ToolCall], circumstances: &Circumstances) -> Vec<CallResult> {
+        let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
+        for (call, &key) in calls.iter().zip(&keys) {
+            self.host.emit(Event::CallProposed {
+                session: circumstances.session,
+                call: key,
+                tool: call.name.clone(),
+                arguments: call.raw_arguments.clone(),
+            });
+        }
+        let mut prepared: Vec<Option<Prepared>> = calls
+            .iter()
+            .zip(&keys)
+            .map(|(call, &key)| Some(self.prepare(call, key, circumstances)))
+            .collect();
+        let mut results = Vec::with_capacity(calls.len());
+        while results.len() < calls.len() {
+            let start = results.len();
+            let side_by_side = prepared[start..]
+                .iter()
+                .take_while(|it| it.as_ref().is_some_and(Prepared::runs_beside_others))
+                .count();
+            let group = start..start + side_by_side.max(1);
+            let running = group.filter_map(|index| {
+                let prepared = prepared[index].take()?;
+                Some(self.settle(&calls[index].id, keys[index], prepared, circumstances))
+            });
+            results.extend(join_all(running).await);
+        }
+        results
+    }
+
+    fn prepare(&self, call: &ToolCall, key: CallKey, circumstances: &Circumstances) -> Prepared {
+        match validate(call, &circumstances.tools) {
+            Ok((tool, arguments)) => {
+                let assessment = (tool.assess)(tool.level, &arguments);
+                let mut call = Call {
+                    key,
+                    tool,
+                    arguments,
+                    assessment,
+                    consent: Consent::NotNeeded,
+                    answer: None,
+                };
+                self.ask_if_needed(&mut call, circumstances);
+                Prepared::Runnable(call)
+            }
+            Err(failure) => Prepared::Failed(failure),
+        }
+    }
+
+    /// Opens an approval request for a call that may not run without one.
+    fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
+        if call.assessment.level < SafetyLevel::Dangerous
+            || circumstances.approval == Approval::None
+            || circumstances.cancel.is_cancelled()
+        {
+            return;
+        }
+        call.answer = Some(self.approvals.open(call.key));
+        self.host.emit(Event::ApprovalRequested {
+            session: circumstances.session,
+            call: call.key,
+            tool: call.tool.name.clone(),
+            level: call.assessment.level,
+            reason: call.assessment.reason.clone(),
+            arguments: call.arguments.to_json(),
+        });
+    }
+
+    /// Takes one prepared call to its result.
+    async fn settle(
+        &self,
+        id: &str,
+        key: CallKey,
+        prepared: Prepared,
+        circumstances: &Circumstances,
+    ) -> CallResult {
+        let mut result = match prepared {
+            Prepared::Failed(failure) => CallResult {
+                id: id.to_owned(),
+                outcome: CallOutcome::Failed,
+                content: failure.0,
+                elapsed: Duration::ZERO,
+                level: None,
+                consent: Consent::NotNeeded,
+            },
+            Prepared::Runnable(call) => self.settle_runnable(id, call, circumstances).await,
+        };
+        self.host.emit(Event::CallFinished {
+            session: circumstances.session,
+            call: key,
+            result: result.clone(),
+        });
+        result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
+        result
+    }
+
+    async fn settle_runnable(
+        &self,
+        id: &str,
+        mut call: Call,
+        circumstances: &Circumstances,
+    ) -> CallResult {
+        let mut started = Instant::now();
+        let ending = match self.decide(&mut call, circumstances).await {
+            Ok(()) => {
+                started = Instant::now();
+                self.run_one(&call, circumstances).await
+            }
+            Err(ending) => ending,
+        };
+        let elapsed = started.elapsed();
+        self.record(&call, &ending, elapsed, circumstances);
+        CallResult {
+            id: id.to_owned(),
+            outcome: ending.outcome,
+            content: ending.content,
+            elapsed,
+            level: Some(call.assessment.level),
+            consent: call.consent,
+        }
+    }
+
+    /// Waits until CALL may run, perhaps with other arguments.
+    async fn decide(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+        loop {
+            if circumstances.cancel.is_cancelled() {
+                self.approvals.close(call.key);
+                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
+            }
+            let Some(answer) = call.answer.take() else {
+                if call.assessment.level < SafetyLevel::Dangerous {
+                    return Ok(());
+                }
+                call.consent = Consent::Unavailable;
+                return Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)));
+            };
+            self.host.emit(Event::State {
+                session: circumstances.session,
+                state: State::Approving,
+            });
+            let decision = tokio::select! {
+                () = circumstances.cancel.cancelled() => continue,
+                // A request that was dropped unanswered is a denial.
+                decision = answer => decision.unwrap_or(Decision::Denied(None)),
+            };
+            match decision {
+                Decision::Approved => {
+                    call.consent = Consent::Approved;
+                    return Ok(());
+                }
+                Decision::Denied(reason) => {
+                    call.consent = Consent::Denied;
+                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
+                }
+                Decision::Modified(given) => {
+                    call.consent = Consent::Modified;
+                    self.modify(call, given, circumstances)?;
+                    if call.answer.is_none() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the user's arguments in place. Where they show something that the old ones did not,
+    /// the user is asked again.
+    fn modify(
+        &self,
+        call: &mut Call,
+        given: serde_json::Map<String, serde_json::Value>,
+        circumstances: &Circumstances,
+    ) -> Result<(), Ending> {
+        let arguments = call
+            .tool
+            .check(given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        let assessment = (call.tool.assess)(call.tool.level, &arguments);
+        let shows_more = assessment.reason != call.assessment.reason;
+        call.arguments = arguments;
+        call.assessment = assessment;
+        if shows_more {
+            self.ask_if_needed(call, circumstances);
+        }
+        Ok(())
+    }
+
+    async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
+        let session = circumstances.session;
+        let arguments = call.arguments.to_json();
+        self.audit(call, &arguments, Step::Started, session);
+        self.host.emit(Event::State {
+            session,
+            state: State::Running,
+        });
+        self.host.emit(Event::CallStarted {
+            session,
+            call: call.key,
+            tool: call.tool.name.clone(),
+            arguments,
+        });
+        let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
+        let finished = tokio::select! {
+            () = circumstances.cancel.cancelled() => {
+                return Ending::new(CallOutcome::Cancelled, CANCELLED);
+            }
+            finished = work => finished,
+        };
+        match finished {
+            Ok(Ok(content)) => Ending::new(CallOutcome::Succeeded, content),
+            Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
+            Err(payload) => {
+                let message = format!(
+                    "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
+                    call.tool.name,
+                    panic_message(&*payload)
+                );
+                self.host.emit(Event::Fault {
+                    message: message.clone(),
+                });
+                Ending::new(CallOutcome::Failed, message)
+            }
+        }
+    }
+
+    fn record(
+        &self,
+        call: &Call,
+        ending: &Ending,
+        elapsed: Duration,
+        circumstances: &Circumstances,
+    ) {
+        let library = match &call.tool.origin {
+            Origin::Library(name) => Some(name.clone()),
+            Origin::BuiltIn | Origin::EmacsLisp => None,
+        };
+        let key = MetricsKey {
+            tool: call.tool.name.clone(),
+            library,
+        };
+        self.metrics
+            .record(key, ending.outcome, elapsed, ending.content.len());
+        let step = Step::Finished {
+            outcome: ending.outcome,
+            elapsed,
+        };
+        let arguments = call.arguments.to_json();
+        self.audit(call, &arguments, step, circumstances.session);
+    }
+
+    /// Writes a step of CALL to the audit log, if the call changes anything.
+    fn audit(&self, call: &Call, arguments: &serde_json::Value, step: Step, session: SessionId) {
+        if call.assessment.level >= SafetyLevel::Cautious {
+            self.audit.append(&Record {
+                session,
+                tool: &call.tool.name,
+                level: call.assessment.level,
+                arguments,
+                consent: call.consent,
+                step,
+            });
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        match &call.tool.runner {
+            Runner::Worker(work) => {
+                let (work, arguments) = (Arc::clone(work), call.arguments.clone());
+                match tokio::task::spawn_blocking(move || work(arguments)).await {
+                    Ok(result) => result,
+                    Err(failure) if failure.is_panic() => {
+                        std::panic::resume_unwind(failure.into_panic())
+                    }
+                    Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
+                }
+            }
+            Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
+            Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
+        }
+    }
+
+    async fn run_on_emacs(
+        &self,
+        tool: &HostTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = (tool.request)(&call.arguments)?;
+        let reply = self.host.request(circumstances.session, body);
+        let text = within(HOST_DEADLINE, reply).await?;
+        (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_handler(
+        &self,
+        handler: HandlerId,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Handler {
+            handler,
+            arguments: call.arguments.to_json(),
+        };
+        let reply = self.host.request(circumstances.session, body);
+        within(HOST_DEADLINE, reply).await
+    }
+
+    async fn run_in_image(
+        &self,
+        tool: &ImageTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
+        let body = HostRequest::Image(ImageRequest {
+            operation: tool.operation.to_owned(),
+            arguments: image::print_arguments(&(tool.arguments)(&call.arguments)),
+            deadline,
+        });
+        let reply = self.host.request(circumstances.session, body);
+        let text = within(deadline + IMAGE_GRACE, reply).await?;
+        let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
+        (tool.render)(&call.arguments, &reply)
+    }
+}
+
+impl Prepared {
+    /// Whether the call touches nothing that another one could trip over.
+    fn runs_beside_others(&self) -> bool {
+        match self {
+            Self::Runnable(call) => call.assessment.level == SafetyLevel::Safe,
+            Self::Failed(_) => true,
+        }
+    }
+}
+
+fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
+    let tool = tools.resolve(&call.name)?;
+    let given = match &call.arguments {
+        CallArguments::Object(given) => given.clone(),
+        CallArguments::Malformed(problem) => {
+            return Err(ToolFailure(format!(
+                "The arguments are not a valid JSON object: {problem}. Send the call again."
+            )));
+        }
+        CallArguments::Truncated => {
+            return Err(ToolFailure::new(
+                "The call was cut off before it was complete, so it was not run.",
+            ));
+        }
+    };
+    let arguments = tool.check(given)?;
+    Ok((tool, arguments))
+}
+
+async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(HostReply::Done(text)) => Ok(text),
+        Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
+        Err(_) => Err(ToolFailure(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
+    }
+}
+
+fn denial(reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.trim().is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => DENIED.to_owned(),
+    }
+}
+
+fn no_handler(tool: &Tool) -> String {
+    format!(
+        "The tool {} is dangerous and needs approval, but no approval handler is configured here; it was not run.",
+        tool.name
+    )
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the core meets Emacs: the only place, with `lib.rs`, that uses the `emacs` crate or unsafe
+//! code. Everything here runs on Emacs's thread, in slices, and never waits.
+
+pub mod buffers;
+pub mod host;
+pub mod wake;
+pub mod wire;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use emacs::{Env, IntoLisp, Result, Value};
+use once_cell::sync::OnceCell;
+
+use crate::engine::Engine;
+use crate::protocol::{Event, HostRequest};
+use crate::runtime;
+use crate::store::audit::AuditLog;
+use crate::tool::definition::InvalidTool;
+use host::EmacsHost;
+
+emacs::define_errors! {
+    agent_q_error "agent-q" (error)
+    agent_q_invalid_tool "This is no valid tool" (agent_q_error)
+    agent_q_invalid_arguments "The arguments do not fit" (agent_q_error)
+    agent_q_gram_error "This gram text is not understood" (agent_q_error)
+}
+
+/// The engine and the host that it talks to.
+pub struct Core {
+    pub engine: Engine,
+    pub host: Arc<EmacsHost>,
+}
+
+static CORE: OnceCell<Core> = OnceCell::new();
+
+/// Starts the core once, and attaches the wake pipe each time.
+pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
+    let core = CORE
+        .get_or_try_init(|| -> std::result::Result<Core, String> {
+            runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
+            let host = Arc::new(EmacsHost::default());
+            let audit = open_audit_log(Path::new(log))?;
+            let engine = Engine::new(Arc::clone(&host) as _, audit);
+            Ok(Core { engine, host })
+        })
+        .or_else(|message| signal(env, message))?;
+    let pipe_name: String = env.call("process-name", (pipe,))?.into_rust()?;
+    wake::attach(env, &pipe_name, &core.host.queue)
+}
+
+/// The audit log stands beside the program's own.
+fn open_audit_log(log: &Path) -> std::result::Result<AuditLog, String> {
+    let path = log.with_file_name("audit.jsonl");
+    AuditLog::open(&path).map_err(|error| {
+        format!(
+            "agent-q could not open its audit log {}: {error}. Check that the folder is writable.",
+            path.display()
+        )
+    })
+}
+
+/// The running core.
+///
+/// # Errors
+///
+/// Signals `agent-q-error` before [`start`].
+pub fn core(env: &Env) -> Result<&'static Core> {
+    match CORE.get() {
+        Some(core) => Ok(core),
+        None => signal(env, "The core is not started yet."),
+    }
+}
+
+/// Signals `agent-q-error` in Lisp.
+pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
+    env.signal(agent_q_error, (message.to_string(),))
+}
+
+/// Signals `agent-q-invalid-tool` in Lisp.
+pub fn signal_invalid_tool<T>(env: &Env, problem: &InvalidTool) -> Result<T> {
+    env.signal(agent_q_invalid_tool, (problem.to_string(),))
+}
+
+/// Signals `agent-q-invalid-arguments` in Lisp, with a sentence for each problem.
+pub fn signal_invalid_arguments<T>(env: &Env, problems: &str) -> Result<T> {
+    env.signal(agent_q_invalid_arguments, (problems,))
+}
+
+/// Takes events for Lisp, oldest first, within the two budgets. What Emacs's thread can serve
+/// itself is served on the way.
+pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>> {
+    let core = core(env)?;
+    let started = Instant::now();
+    let mut events = Vec::new();
+    while (events.len() as i64) < most_events && started.elapsed() < budget {
+        let Some(event) = core.host.queue.pop() else {
+            break;
+        };
+        match serve(env, core, &event) {
+            Served::Here => {}
+            Served::ByLisp => events.push(wire::event(env, &event)?),
+        }
+    }
+    env.list(&events)
+}
+
+enum Served {
+    Here,
+    ByLisp,
+}
+
+fn serve(env: &Env, core: &Core, event: &Event) -> Served {
+    let Event::HostRequested { request, body, .. } = event else {
+        return Served::ByLisp;
+    };
+    match body {
+        HostRequest::ReadBuffer(what) => {
+            if core.host.is_waiting(*request) {
+                core.host.resolve(*request, buffers::read(env, what));
+            }
+            Served::Here
+        }
+        HostRequest::Image(_) | HostRequest::Handler { .. } => {
+            if core.host.is_waiting(*request) {
+                Served::ByLisp
+            } else {
+                // It was taken back before Emacs saw it.
+                Served::Here
+            }
+        }
+    }
+}
+
+/// What is open in the core, as a property list.
+pub fn status(env: &Env) -> Result<Value<'_>> {
+    let core = core(env)?;
+    let count = |number: usize| (number as i64).into_lisp(env);
+    let log = runtime::log_file().map(|path| path.display().to_string());
+    let audit = core.engine.audit().path();
+    let audit = audit.map(|path| path.display().to_string());
+    env.list([
+        env.intern(":sessions")?,
+        count(core.engine.session_count())?,
+        env.intern(":queued")?,
+        count(core.host.queue.len())?,
+        env.intern(":requests")?,
+        count(core.host.waiting_count())?,
+        env.intern(":approvals")?,
+        count(core.engine.approval_count())?,
+        env.intern(":log-file")?,
+        log.into_lisp(env)?,
+        env.intern(":audit-file")?,
+        audit.into_lisp(env)?,
+    ])
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Events and tools as Lisp values, replies as Rust ones: the only place that knows how they look
+//! on the other side. Every event is a property list that starts with `:type`.
+
+use emacs::{Env, IntoLisp, Result, Value};
+
+use crate::protocol::{
+    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
+    TurnOutcome,
+};
+use crate::tool::metrics::{MetricsKey, Statistics};
+use crate::tool::{Origin, Parameter, Presence, SafetyLevel, Tool};
+
+/// A property list in the making.
+struct Plist<'e> {
+    env: &'e Env,
+    items: Vec<Value<'e>>,
+}
+
+impl<'e> Plist<'e> {
+    fn new(env: &'e Env) -> Self {
+        Self {
+            env,
+            items: Vec::with_capacity(16),
+        }
+    }
+
+    fn event(env: &'e Env, kind: &str) -> Result<Self> {
+        Self::new(env).keyword("type", kind)
+    }
+
+    fn put(mut self, name: &str, value: impl IntoLisp<'e>) -> Result<Self> {
+        self.items.push(self.env.intern(&format!(":{name}"))?);
+        self.items.push(value.into_lisp(self.env)?);
+        Ok(self)
+    }
+
+    fn keyword(self, name: &str, keyword: &str) -> Result<Self> {
+        let keyword = self.env.intern(&format!(":{keyword}"))?;
+        self.put(name, keyword)
+    }
+
+    fn number(self, name: &str, number: u64) -> Result<Self> {
+        self.put(name, i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    fn result(self, result: &CallResult) -> Result<Self> {
+        let milliseconds = result.elapsed.as_secs_f64() * 1000.0;
+        self.put("id", &result.id)?
+            .keyword("outcome", result.outcome.name())?
+            .put("content", &result.content)?
+            .put("milliseconds", milliseconds)?
+            .put("level", result.level.map(SafetyLevel::name))?
+            .keyword("consent", consent_name(result.consent))
+    }
+
+    fn list(self) -> Result<Value<'e>> {
+        self.env.list(&self.items)
+    }
+}
+
+/// EVENT as its property list.
+pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
+    let kind = |name: &str| Plist::event(env, name);
+    let of =
+        |name: &str, session: &crate::protocol::SessionId| kind(name)?.number("session", session.0);
+    match event {
+        Event::State { session, state } => {
+            of("state", session)?.keyword("state", state_name(*state))
+        }
+        Event::TurnStarted { session, text } => of("turn-started", session)?.put("text", text),
+        Event::Text { session, text } => of("text", session)?.put("text", text),
+        Event::Reasoning { session, text } => of("reasoning", session)?.put("text", text),
+        Event::CallProposed {
+            session,
+            call,
+            tool,
+            arguments,
+        } => of("call-proposed", session)?
+            .number("call", call.0)?
+            .put("tool", tool)?
+            .put("arguments", arguments),
+        Event::ApprovalRequested {
+            session,
+            call,
+            tool,
+            level,
+            reason,
+            arguments,
+        } => of("approval", session)?
+            .number("call", call.0)?
+            .put("tool", tool)?
+            .put("level", level.name())?
+            .put("reason", reason)?
+            .put("arguments", pretty(arguments)),
+        Event::CallStarted {
+            session,
+            call,
+            tool,
+            arguments,
+        } => of("call-started", session)?
+            .number("call", call.0)?
+            .put("tool", tool)?
+            .put("arguments", arguments.to_string()),
+        Event::CallFinished {
+            session,
+            call,
+            result,
+        } => of("call-finished", session)?
+            .number("call", call.0)?
+            .result(result),
+        Event::BatchFinished { batch, results } => {
+            let results: Vec<Value<'e>> = results
+                .iter()
+                .map(|result| Plist::new(env).result(result)?.list())
+                .collect::<Result<_>>()?;
+            kind("batch-finished")?
+                .number("batch", batch.0)?
+                .put("results", env.list(&results)?)
+        }
+        Event::Usage {
+            session,
+            input_tokens,
+            output_tokens,
+        } => of("usage", session)?
+            .number("input-tokens", *input_tokens)?
+            .number("output-tokens", *output_tokens),
+        Event::Retrying {
+            session,
+            attempt,
+            attempts,
+            delay,
+            reason,
+        } => of("retrying", session)?
+            .number("attempt", u64::from(*attempt))?
+            .number("attempts", u64::from(*attempts))?
+            .put("seconds", delay.as_secs_f64())?
+            .put("reason", reason),
+        Event::Notice { session, text } => of("notice", session)?.put("text", text),
+        Event::TurnEnded { session, outcome } => {
+            let (name, message) = turn_outcome(outcome);
+            of("turn-ended", session)?
+                .keyword("outcome", name)?
+                .put("message", message)
+        }
+        Event::HostRequested {
+            session,
+            request,
+            body,
+        } => match body {
+            HostRequest::Image(image) => of("image-call", session)?
+                .number("request", request.0)?
+                .put("operation", &image.operation)?
+                .put("arguments", &image.arguments)?
+                .put("seconds", image.deadline.as_secs_f64()),
+            HostRequest::Handler { handler, arguments } => of("tool-handler", session)?
+                .number("request", request.0)?
+                .number("handler", handler.0)?
+                .put("arguments", arguments.to_string()),
+            // Served by the drain itself; it only gets here when nobody waits any more.
+            HostRequest::ReadBuffer(_) => kind("host-cancelled")?.number("request", request.0),
+        },
+        Event::HostCancelled { request } => kind("host-cancelled")?.number("request", request.0),
+        Event::Discovered { servers } => {
+            kind("discovered")?.put("servers", servers_list(env, servers)?)
+        }
+        Event::Fault { message } => kind("fault")?.put("message", message),
+    }?
+    .list()
+}
+
+/// TOOL as the property list of `agent-q-core-tools`.
+pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
+    let parameters: Vec<Value<'e>> = tool
+        .parameters
+        .iter()
+        .map(|it| parameter(env, it))
+        .collect::<Result<_>>()?;
+    Plist::new(env)
+        .put("name", &tool.name)?
+        .put("description", &tool.description)?
+        .put("level", tool.level.name())?
+        .put("own-level", tool.own_level.name())?
+        .put("origin", origin(&tool.origin))?
+        .put("schema", tool.argument_schema().to_string())?
+        .put("categories", strings(env, &tool.categories)?)?
+        .put("parameters", env.list(&parameters)?)?
+        .list()
+}
+
+fn origin(origin: &Origin) -> String {
+    match origin {
+        Origin::BuiltIn => "built-in".to_owned(),
+        Origin::EmacsLisp => "emacs-lisp".to_owned(),
+        Origin::Library(name) => format!("library {name}"),
+    }
+}
+
+/// The numbers of one tool as a property list; times are milliseconds, nil where nothing ran.
+pub fn statistics<'e>(
+    env: &'e Env,
+    key: &MetricsKey,
+    statistics: &Statistics,
+) -> Result<Value<'e>> {
+    let milliseconds = |time: Option<std::time::Duration>| time.map(|it| it.as_secs_f64() * 1000.0);
+    Plist::new(env)
+        .put("tool", &key.tool)?
+        .put("library", key.library.clone())?
+        .number("calls", statistics.calls)?
+        .number("failures", statistics.failures)?
+        .number("denials", statistics.denials)?
+        .number("cancellations", statistics.cancellations)?
+        .put("median", milliseconds(statistics.median()))?
+        .put("p95", milliseconds(statistics.p95()))?
+        .number("result-bytes", statistics.result_bytes)?
+        .list()
+}
+
+fn parameter<'e>(env: &'e Env, parameter: &Parameter) -> Result<Value<'e>> {
+    let choices: Vec<String> = parameter
+        .choices()
+        .iter()
+        .map(|choice| {
+            choice
+                .as_str()
+                .map_or_else(|| choice.to_string(), str::to_owned)
+        })
+        .collect();
+    Plist::new(env)
+        .put("name", &parameter.name)?
+        .put("type", parameter.kind.name())?
+        .put("description", &parameter.description)?
+        .put("required", parameter.presence == Presence::Required)?
+        .put("choices", strings(env, &choices)?)?
+        .list()
+}
+
+/// The reply that Emacs's STATUS and PAYLOAD stand for.
+pub fn reply(status: &str, payload: Option<String>) -> HostReply {
+    let text = payload.unwrap_or_default();
+    HostReply::Failed(match status {
+        "done" => return HostReply::Done(text),
+        "no-connection" => HostError::NoConnection,
+        "disconnected" => HostError::Disconnected,
+        // The image's own report says what was printed and done until then.
+        "timed-out" if !text.is_empty() => return HostReply::Done(text),
+        "timed-out" => HostError::TimedOut,
+        "unresponsive" => HostError::Unresponsive(text),
+        "aborted" => HostError::Aborted(text),
+        _ => HostError::Signalled(text),
+    })
+}
+
+fn strings<'e>(env: &'e Env, texts: &[String]) -> Result<Value<'e>> {
+    let values: Vec<Value<'e>> = texts
+        .iter()
+        .map(|text| text.into_lisp(env))
+        .collect::<Result<_>>()?;
+    env.list(&values)
+}
+
+fn servers_list<'e>(env: &'e Env, servers: &[DiscoveredServer]) -> Result<Value<'e>> {
+    let servers: Vec<Value<'e>> = servers
+        .iter()
+        .map(|server| {
+            Plist::new(env)
+                .put("name", &server.name)?
+                .put("base-url", &server.base_url)?
+                .put("models", strings(env, &server.models)?)?
+                .list()
+        })
+        .collect::<Result<_>>()?;
+    env.list(&servers)
+}
+
+fn pretty(value: &serde_json::Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
+fn state_name(state: State) -> &'static str {
+    match state {
+        State::Idle => "idle",
+        State::Waiting => "waiting",
+        State::Streaming => "streaming",
+        State::Running => "running",
+        State::Approving => "approving",
+    }
+}
+
+fn consent_name(consent: Consent) -> &'static str {
+    match consent {
+        Consent::NotNeeded => "not-needed",
+        Consent::Approved => "approved",
+        Consent::Modified => "modified",
+        Consent::Denied => "denied",
+        Consent::Unavailable => "unavailable",
+    }
+}
+
+fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
+    match outcome {
+        TurnOutcome::Finished => ("finished", None),
+        TurnOutcome::Cancelled => ("cancelled", None),
+        TurnOutcome::Limit(message) => ("limit", Some(message)),
+        TurnOutcome::Failed(message) => ("failed", Some(message)),
+    }
+}

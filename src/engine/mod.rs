@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The one engine of an Emacs: the registry, the open sessions, and what they share.
+//! `bridge` keeps it and passes Emacs's requests on to it.
+
+pub mod batch;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::host::Host;
+use crate::protocol::{BatchId, CallKey, Decision, Event, Op, SessionId};
+use crate::provider::discovery::LOCAL_SERVERS;
+use crate::provider::http::{Client, ClientSettings};
+use crate::runtime::{self, held};
+use crate::session::{self, Session, SessionSettings, Shared};
+use crate::store::audit::AuditLog;
+use crate::tool::SafetyLevel;
+use crate::tool::definition::InvalidTool;
+use crate::tool::executor::Executor;
+use crate::tool::metrics::Metrics;
+use crate::tool::registry::Registry;
+use crate::tools;
+
+/// Why Emacs's request could not be passed on.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    #[error("Chat {0} is closed. Open a new one with M-x agent-q-chat.")]
+    NoSession(u64),
+    #[error("The settings are not understood: {0}")]
+    Settings(#[source] serde_json::Error),
+    #[error("This tool call does not wait for an answer any more.")]
+    NotWaiting,
+    #[error("The arguments are not a JSON object: {0}")]
+    Arguments(#[source] serde_json::Error),
+    #[error("{0} is no decision; it is approved, denied or modified.")]
+    Decision(String),
+    #[error(transparent)]
+    Tool(#[from] InvalidTool),
+}
+
+/// What one Emacs runs.
+pub struct Engine {
+    shared: Shared,
+    sessions: Mutex<HashMap<SessionId, Session>>,
+    batches: Arc<Mutex<HashMap<BatchId, CancellationToken>>>,
+}
+
+impl Engine {
+    /// An engine with the built-in tools and no session.
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>, audit: AuditLog) -> Self {
+        let registry = Arc::new(Registry::default());
+        tools::register(&registry);
+        let executor = Executor {
+            approvals: Arc::default(),
+            host,
+            audit: Arc::new(audit),
+            metrics: Arc::default(),
+        };
+        Self {
+            shared: Shared {
+                registry,
+                executor,
+                client: Arc::new(Client::new(ClientSettings::default())),
+            },
+            sessions: Mutex::default(),
+            batches: Arc::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.shared.registry
+    }
+
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.executor.metrics
+    }
+
+    #[must_use]
+    pub fn audit(&self) -> &AuditLog {
+        &self.shared.executor.audit
+    }
+
+    /// Puts the levels in force that the user set, a JSON object of names and levels.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no such object, or names no level.
+    pub fn set_levels(&self, levels: &str) -> Result<(), RequestError> {
+        let levels: HashMap<String, String> =
+            serde_json::from_str(levels).map_err(RequestError::Settings)?;
+        let levels = levels
+            .into_iter()
+            .map(|(name, level)| Ok((name, SafetyLevel::parse(&level)?)))
+            .collect::<Result<_, InvalidTool>>()?;
+        self.shared.registry.set_levels(levels);
+        Ok(())
+    }
+
+    /// Opens a session with the settings in JSON.
+    ///
+    /// # Errors
+    ///
+    /// When the settings are not understood.
+    pub fn open_session(&self, settings: &str) -> Result<SessionId, RequestError> {
+        let settings = parse_settings(settings)?;
+        let id = SessionId::next();
+        let (session, actor) = session::open(id, self.shared.clone(), settings);
+        held(&self.sessions).insert(id, session);
+        self.spawn(actor);
+        Ok(id)
+    }
+
+    /// Hands OP to a session.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn tell(&self, id: SessionId, op: Op) -> Result<(), RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        session
+            .ops
+            .send(op)
+            .map_err(|_| RequestError::NoSession(id.0))
+    }
+
+    /// Changes the settings named in JSON; those of a running turn stay.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed or the settings are not understood.
+    pub fn configure(&self, id: SessionId, settings: &str) -> Result<(), RequestError> {
+        let changes = parse_settings(settings)?;
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        held(&session.settings).apply(changes);
+        Ok(())
+    }
+
+    /// Ends a session and its turn. Closing it twice is no error.
+    pub fn close_session(&self, id: SessionId) {
+        if let Some(session) = held(&self.sessions).remove(&id) {
+            // An actor that is gone needs no telling.
+            let _ = session.ops.send(Op::Close);
+        }
+    }
+
+    /// The system prompt that the session would send now.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn system_prompt(&self, id: SessionId) -> Result<String, RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        let settings = held(&session.settings);
+        Ok(settings.system_prompt(&settings.offered(self.registry())))
+    }
+
+    /// Passes the user's answer to the call that waits for it.
+    ///
+    /// # Errors
+    ///
+    /// When no call waits, or the answer is none.
+    pub fn decide(
+        &self,
+        call: CallKey,
+        decision: &str,
+        payload: Option<String>,
+    ) -> Result<(), RequestError> {
+        let decision = match decision {
+            "approved" => Decision::Approved,
+            "denied" => Decision::Denied(payload),
+            "modified" => Decision::Modified(
+                serde_json::from_str::<Map<String, Value>>(payload.as_deref().unwrap_or_default())
+                    .map_err(RequestError::Arguments)?,
+            ),
+            other => return Err(RequestError::Decision(other.to_owned())),
+        };
+        if self.shared.executor.approvals.answer(call, decision) {
+            Ok(())
+        } else {
+            Err(RequestError::NotWaiting)
+        }
+    }
+
+    /// Looks for model servers on this machine; the answer is an event.
+    pub fn discover(&self) {
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            let servers = shared.client.discover(LOCAL_SERVERS).await;
+            shared.executor.host.emit(Event::Discovered { servers });
+        });
+    }
+
+    /// Runs FUTURE on the core's threads; a panic becomes an event.
+    pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        let host = Arc::clone(&self.shared.executor.host);
+        runtime::spawn_guarded(future, move |message| host.emit(Event::Fault { message }));
+    }
+
+    /// How many sessions are open.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        held(&self.sessions).len()
+    }
+
+    /// How many tool calls wait for the user's answer.
+    #[must_use]
+    pub fn approval_count(&self) -> usize {
+        self.shared.executor.approvals.count()
+    }
+}
+
+fn parse_settings(json: &str) -> Result<SessionSettings, RequestError> {
+    serde_json::from_str(json).map_err(RequestError::Settings)
+}

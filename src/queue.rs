@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The events on their way to Emacs: in order, adjacent text of one session merged, and paced so
+//! that a fast model costs a few wake-ups instead of thousands. Pure data; `bridge::wake` owns the
+//! pipe that wakes Emacs.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::protocol::Event;
+use crate::runtime::held;
+
+/// How long text may wait for more text before Emacs is woken for it.
+pub const TEXT_PACE: Duration = Duration::from_millis(16);
+
+/// Merging stops here, so that one event never keeps Emacs busy for long.
+pub const MERGE_LIMIT: usize = 128 * 1024;
+
+/// When Emacs should be woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing is queued, or Emacs is already at it.
+    Never,
+    /// Text is queued that may wait until then.
+    At(Instant),
+    Now,
+}
+
+/// The queue between the core's threads and Emacs's.
+#[derive(Debug, Default)]
+pub struct EventQueue {
+    inner: Mutex<Inner>,
+    /// Told of every push and every `ready`.
+    pub changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    events: VecDeque<Event>,
+    urgency: Urgency,
+    emacs: Emacs,
+    /// When Emacs took text, if that is the last thing it took.
+    last_text: Option<Instant>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    #[default]
+    CanWait,
+    AtOnce,
+}
+
+/// What Emacs is doing as far as the queue knows.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Emacs {
+    /// It waits for a wake.
+    #[default]
+    Listening,
+    /// It was woken and has not yet said that it applied what it took.
+    Woken,
+}
+
+impl EventQueue {
+    /// Appends EVENT, merged into the one before it when both are text of one message.
+    pub fn push(&self, event: Event) {
+        {
+            let mut inner = held(&self.inner);
+            let continues_text = is_text(&event)
+                && (inner.last_text.is_some() || inner.events.back().is_some_and(is_text));
+            if !continues_text {
+                inner.urgency = Urgency::AtOnce;
+            }
+            if let Some(event) = merge(inner.events.back_mut(), event) {
+                inner.events.push_back(event);
+            }
+        }
+        self.changed.notify_one();
+    }
+
+    /// The oldest event.
+    pub fn pop(&self) -> Option<Event> {
+        let mut inner = held(&self.inner);
+        let event = inner.events.pop_front()?;
+        // After anything else, the next message's first words go out at once again.
+        inner.last_text = is_text(&event).then(Instant::now);
+        if inner.events.is_empty() {
+            inner.urgency = Urgency::CanWait;
+        }
+        Some(event)
+    }
+
+    /// When Emacs should be woken, as things stand.
+    #[must_use]
+    pub fn due(&self) -> Due {
+        let inner = held(&self.inner);
+        match (inner.emacs, inner.events.is_empty(), inner.urgency) {
+            (Emacs::Woken, _, _) | (_, true, _) => Due::Never,
+            (_, _, Urgency::AtOnce) => Due::Now,
+            (_, _, Urgency::CanWait) => inner
+                .last_text
+                .map_or(Due::Now, |last| Due::At(last + TEXT_PACE)),
+        }
+    }
+
+    /// Notes that Emacs is being woken; false when it already was.
+    pub fn claim_wake(&self) -> bool {
+        let mut inner = held(&self.inner);
+        let claimed = inner.emacs == Emacs::Listening;
+        inner.emacs = Emacs::Woken;
+        claimed
+    }
+
+    /// Notes that Emacs has applied what it took; true when there is more for it.
+    pub fn ready(&self) -> bool {
+        let more = {
+            let mut inner = held(&self.inner);
+            inner.emacs = Emacs::Listening;
+            !inner.events.is_empty()
+        };
+        if more {
+            self.changed.notify_one();
+        }
+        more
+    }
+
+    /// How many events wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        held(&self.inner).events.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn is_text(event: &Event) -> bool {
+    matches!(event, Event::Text { .. } | Event::Reasoning { .. })
+}
+
+/// Merges EVENT into LAST when both are text of one kind and session; else gives EVENT back.
+fn merge(last: Option<&mut Event>, event: Event) -> Option<Event> {
+    match (last, event) {
+        (
+            Some(Event::Text { session, text }),
+            Event::Text {
+                session: from,
+                text: more,
+            },
+        ) if *session == from && text.len() < MERGE_LIMIT => {
+            text.push_str(&more);
+            None
+        }
+        (
+            Some(Event::Reasoning { session, text }),
+            Event::Reasoning {
+                session: from,
+                text: more,
+            },
+        ) if *session == from && text.len() < MERGE_LIMIT => {
+            text.push_str(&more);
+            None
+        }
+        (_, event) => Some(event),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{SessionId, State};
+
+    fn text(session: u64, text: &str) -> Event {
+        Event::Text {
+            session: SessionId(session),
+            text: text.to_owned(),
+        }
+    }
+
+    fn state(session: u64) -> Event {
+        Event::State {
+            session: SessionId(session),
+            state: State::Idle,
+        }
+    }
+
+    fn drained(queue: &EventQueue) -> Vec<Event> {
+        std::iter::from_fn(|| queue.pop()).collect()
+    }
+
+    #[test]
+    fn keeps_order_and_merges_only_neighbours() {
+        let queue = EventQueue::default();
+        for event in [
+            text(1, "a"),
+            text(1, "b"),
+            text(2, "x"),
+            text(1, "c"),
+            state(1),
+            text(1, "d"),
+        ] {
+            queue.push(event);
+        }
+        assert_eq!(
+            drained(&queue),
+            [
+                text(1, "ab"),
+                text(2, "x"),
+                text(1, "c"),
+                state(1),
+                text(1, "d")
+            ]
+        );
+    }
+
+    #[test]
+    fn merging_stops_at_the_limit() {
+        let queue = EventQueue::default();
+        let large = "x".repeat(MERGE_LIMIT);
+        queue.push(text(1, &large));
+        queue.push(text(1, "y"));
+        assert_eq!(drained(&queue), [text(1, &large), text(1, "y")]);
+    }
+
+    #[test]
+    fn the_first_text_goes_at_once_and_the_next_waits() {
+        let queue = EventQueue::default();
+        queue.push(text(1, "a"));
+        assert_eq!(queue.due(), Due::Now);
+        assert!(queue.claim_wake());
+        drained(&queue);
+        queue.push(text(1, "b"));
+        assert_eq!(
+            queue.due(),
+            Due::Never,
+            "Emacs has not applied the batch yet"
+        );
+        assert!(queue.ready());
+        assert!(matches!(queue.due(), Due::At(_)));
+        queue.push(state(1));
+        assert_eq!(
+            queue.due(),
+            Due::Now,
+            "everything else flushes the text before it"
+        );
+        drained(&queue);
+        queue.push(text(1, "c"));
+        assert_eq!(
+            queue.due(),
+            Due::Now,
+            "a new message's first words go at once"
+        );
+    }
+
+    #[test]
+    fn one_wake_at_most_is_under_way() {
+        let queue = EventQueue::default();
+        queue.push(state(1));
+        assert!(queue.claim_wake());
+        assert!(!queue.claim_wake());
+        queue.pop();
+        assert!(!queue.ready());
+        assert!(queue.claim_wake());
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The threads behind the core: one small tokio runtime, a log file, and a panic hook that keeps
+//! bugs off the user's terminal. Nothing here knows of Emacs; `bridge` passes what must be blocked.
+
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures_util::FutureExt;
+use once_cell::sync::OnceCell;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Network and tools rarely need more, and the cores belong to the user's image.
+const WORKER_THREADS: usize = 2;
+
+/// An editor must go on after a bug, so a lock that a panic left poisoned is simply taken.
+pub fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why the core's threads could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("agent-q could not start its threads: {0}. Close other programs, then try again.")]
+    Threads(#[source] io::Error),
+    #[error("agent-q could not open its log {path}: {source}. Check that the folder is writable.")]
+    Log { path: PathBuf, source: io::Error },
+}
+
+static RUNTIME: OnceCell<Handle> = OnceCell::new();
+/// Kept apart from the handle, so that shutdown can take it.
+static OWNED: Mutex<Option<Runtime>> = Mutex::new(None);
+static LOG: OnceCell<PathBuf> = OnceCell::new();
+
+/// Starts the threads once; later calls return the same handle.
+///
+/// `prepare_thread` runs first on every thread of the runtime.
+///
+/// # Errors
+///
+/// When the log can't be opened or the system refuses threads.
+pub fn start(log: &Path, prepare_thread: fn()) -> Result<Handle, StartError> {
+    RUNTIME
+        .get_or_try_init(|| {
+            open_log(log)?;
+            log_panics();
+            let runtime = Builder::new_multi_thread()
+                .worker_threads(WORKER_THREADS)
+                .max_blocking_threads(8)
+                .thread_name("agent-q")
+                .on_thread_start(prepare_thread)
+                .enable_io()
+                .enable_time()
+                .build()
+                .map_err(StartError::Threads)?;
+            let handle = runtime.handle().clone();
+            *held(&OWNED) = Some(runtime);
+            Ok(handle)
+        })
+        .cloned()
+}
+
+/// The running threads, if [`start`] was called.
+pub fn handle() -> Option<&'static Handle> {
+    RUNTIME.get()
+}
+
+/// Runs FUTURE on the core's threads; does nothing before [`start`].
+pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
+    if let Some(handle) = handle() {
+        handle.spawn(future);
+    }
+}
+
+/// Like [`spawn`]; a panic of FUTURE is told to REPORT in a sentence for the user.
+pub fn spawn_guarded(
+    future: impl Future<Output = ()> + Send + 'static,
+    report: impl FnOnce(String) + Send + 'static,
+) {
+    spawn(async move {
+        if let Err(payload) = AssertUnwindSafe(future).catch_unwind().await {
+            report(format!(
+                "A bug of agent-q's was contained ({}); its log has the details.",
+                panic_message(&*payload)
+            ));
+        }
+    });
+}
+
+/// Stops the threads without waiting for them: Emacs is exiting and must not be held up.
+pub fn shutdown() {
+    if let Some(runtime) = held(&OWNED).take() {
+        runtime.shutdown_background();
+    }
+}
+
+/// The log file, once there is one.
+pub fn log_file() -> Option<&'static Path> {
+    LOG.get().map(PathBuf::as_path)
+}
+
+fn open_log(path: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::Log {
+        path: path.to_owned(),
+        source,
+    };
+    if let Some(folder) = path.parent() {
+        create_private_folder(folder).map_err(failed)?;
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path).map_err(failed)?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(Mutex::new(file))
+        .with_ansi(false)
+        .with_target(false)
+        .finish();
+    // A host program that has set one already keeps it.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    let _ = LOG.set(path.to_owned());
+    Ok(())
+}
+
+fn create_private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// The default hook prints to stderr, which is the user's screen in a terminal Emacs.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let thread = std::thread::current();
+        tracing::error!(
+            thread = thread.name().unwrap_or("unnamed"),
+            "panic: {} at {}\n{}",
+            panic_message(info.payload()),
+            info.location()
+                .map_or_else(|| "unknown".to_owned(), ToString::to_string),
+            std::backtrace::Backtrace::force_capture()
+        );
+    }));
+}
+
+/// What a panic said.
+#[must_use]
+pub fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    payload
+        .downcast_ref::<&'static str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

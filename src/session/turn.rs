@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
+//! more, is cancelled, or meets the limit. The history is consistent at every exit.
+
+use crate::protocol::{CallOutcome, CallResult, Event, State, TurnOutcome};
+use crate::provider::failure::ProviderError;
+use crate::provider::{
+    CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
+    StreamEvent, ToolCall,
+};
+use crate::tool::executor::Circumstances;
+
+use super::Shared;
+use super::settings::Settings;
+
+/// What a turn needs besides the history.
+pub struct Turn<'a> {
+    pub shared: &'a Shared,
+    pub settings: &'a Settings,
+    pub provider: &'a ProviderSettings,
+    pub circumstances: &'a Circumstances,
+}
+
+/// How asking the model ended.
+enum Answer {
+    Whole(Reply),
+    Broken(ProviderError),
+    Cancelled { text: String, reasoning: String },
+}
+
+impl Turn<'_> {
+    /// Runs the turn that HISTORY's last message, the user's, opens.
+    pub async fn run(&self, history: &mut Vec<Message>) -> TurnOutcome {
+        let mut position = RequestPosition::First;
+        for _ in 0..self.settings.max_iterations {
+            match self.ask(history, position).await {
+                Answer::Whole(reply) => {
+                    if let Some(outcome) = self.take(history, reply).await {
+                        return outcome;
+                    }
+                }
+                Answer::Broken(error) => {
+                    keep_partial(history, error.partial.as_deref());
+                    return TurnOutcome::Failed(error.to_string());
+                }
+                Answer::Cancelled { text, reasoning } => {
+                    keep_text(history, text, reasoning);
+                    return TurnOutcome::Cancelled;
+                }
+            }
+            position = RequestPosition::Later;
+        }
+        TurnOutcome::Limit(format!(
+            "Stopped after {} rounds of tool calls (agent-q-max-iterations). Send a message to go on.",
+            self.settings.max_iterations
+        ))
+    }
+
+    async fn ask(&self, history: &[Message], position: RequestPosition) -> Answer {
+        let session = self.circumstances.session;
+        let host = &self.shared.executor.host;
+        host.emit(Event::State {
+            session,
+            state: State::Waiting,
+        });
+        let request = self.request(history, position);
+        let (mut text, mut reasoning) = (String::new(), String::new());
+        let mut streaming = false;
+        let mut sink = |event: StreamEvent| {
+            if !streaming && !matches!(event, StreamEvent::Retrying { .. }) {
+                streaming = true;
+                host.emit(Event::State {
+                    session,
+                    state: State::Streaming,
+                });
+            }
+            host.emit(match event {
+                StreamEvent::Text(more) => {
+                    text.push_str(&more);
+                    Event::Text {
+                        session,
+                        text: more,
+                    }
+                }
+                StreamEvent::Reasoning(more) => {
+                    reasoning.push_str(&more);
+                    Event::Reasoning {
+                        session,
+                        text: more,
+                    }
+                }
+                StreamEvent::Retrying {
+                    attempt,
+                    attempts,
+                    delay,
+                    reason,
+                } => Event::Retrying {
+                    session,
+                    attempt,
+                    attempts,
+                    delay,
+                    reason,
+                },
+            });
+        };
+        let reply = self
+            .shared
+            .client
+            .stream_chat(self.provider, &request, &mut sink);
+        tokio::select! {
+            () = self.circumstances.cancel.cancelled() => Answer::Cancelled { text, reasoning },
+            reply = reply => match reply {
+                Ok(reply) => Answer::Whole(reply),
+                Err(error) => Answer::Broken(error),
+            },
+        }
+    }
+
+    fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
+        let tools = &self.circumstances.tools;
+        let mut messages = Vec::with_capacity(history.len() + 1);
+        messages.push(Message::System(self.settings.system_prompt(tools)));
+        messages.extend_from_slice(history);
+        ChatRequest {
+            messages,
+            tools: tools.all().iter().map(|tool| tool.schema()).collect(),
+            tool_choice: self.settings.tool_choice.clone(),
+            position,
+        }
+    }
+
+    /// Records REPLY and runs its calls; gives the outcome when the turn is over.
+    async fn take(&self, history: &mut Vec<Message>, reply: Reply) -> Option<TurnOutcome> {
+        let session = self.circumstances.session;
+        if let Some(usage) = reply.usage {
+            self.shared.executor.host.emit(Event::Usage {
+                session,
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+            });
+        }
+        let cut = reply
+            .calls
+            .iter()
+            .any(|call| call.arguments == CallArguments::Truncated);
+        if reply.calls.is_empty() || cut {
+            // A cut call can't be replayed to any provider, so only the text is kept. The executor
+            // gets the calls all the same: each ends in the chat with the reason why it never ran.
+            let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
+            self.shared.executor.run(&calls, self.circumstances).await;
+            keep_text(history, reply.text, reply.reasoning);
+            return Some(ending(&reply.finish, cut));
+        }
+        history.push(Message::Assistant {
+            text: reply.text,
+            reasoning: reply.reasoning,
+            calls: reply.calls.iter().map(replayable).collect(),
+        });
+        let results = self
+            .shared
+            .executor
+            .run(&reply.calls, self.circumstances)
+            .await;
+        let cancelled = self.circumstances.cancel.is_cancelled();
+        history.extend(results.into_iter().map(result_message));
+        cancelled.then_some(TurnOutcome::Cancelled)
+    }
+}
+
+fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
+    match (finish, cut) {
+        (Finish::Length, true) => TurnOutcome::Failed(
+            "The reply met its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
+        ),
+        (_, true) => TurnOutcome::Failed(
+            "The reply ended in the middle of a tool call, which was not run. Send a message to try again.".to_owned(),
+        ),
+        (Finish::Length, false) => TurnOutcome::Failed(
+            "The reply met its token limit and is not complete. Send a message such as \"go on\" to have the rest.".to_owned(),
+        ),
+        (Finish::ContentFilter, false) => {
+            TurnOutcome::Failed("The provider's content filter ended the reply.".to_owned())
+        }
+        (Finish::Interrupted, false) => TurnOutcome::Failed(
+            "The connection was lost before the reply was complete. Send a message to try again."
+                .to_owned(),
+        ),
+        (Finish::Stop | Finish::ToolCalls | Finish::Other(_), false) => TurnOutcome::Finished,
+    }
+}
+
+/// Providers reject a history with broken JSON in it; the result quotes what was wrong.
+fn replayable(call: &ToolCall) -> ToolCall {
+    match call.arguments {
+        CallArguments::Object(_) => call.clone(),
+        CallArguments::Malformed(_) | CallArguments::Truncated => ToolCall {
+            raw_arguments: "{}".to_owned(),
+            ..call.clone()
+        },
+    }
+}
+
+fn truncated(call: ToolCall) -> ToolCall {
+    ToolCall {
+        arguments: CallArguments::Truncated,
+        ..call
+    }
+}
+
+fn result_message(result: CallResult) -> Message {
+    let content = match result.outcome {
+        CallOutcome::Failed => format!("Error: {}", result.content),
+        CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled => result.content,
+    };
+    Message::Tool {
+        call_id: result.id,
+        content,
+    }
+}
+
+fn keep_partial(history: &mut Vec<Message>, partial: Option<&Reply>) {
+    if let Some(reply) = partial {
+        keep_text(history, reply.text.clone(), reply.reasoning.clone());
+    }
+}
+
+/// An assistant message without text would be refused by several providers.
+fn keep_text(history: &mut Vec<Message>, text: String, reasoning: String) {
+    if !text.is_empty() {
+        history.push(Message::Assistant {
+            text,
+            reasoning,
+            calls: Vec::new(),
+        });
+    }
+}

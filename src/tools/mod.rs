@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The built-in tools, a file per family.
+
+pub mod buffer;
+pub mod execution;
+pub mod introspection;
+mod outcome;
+
+use crate::tool::registry::Registry;
+
+/// Registers all built-in tools, in the order in which models are told of them.
+pub fn register(registry: &Registry) {
+    let families = [introspection::tools(), execution::tools(), buffer::tools()];
+    for tool in families.into_iter().flatten() {
+        registry.register(tool);
+    }
+}
