@@ -47,12 +47,16 @@
   (let* ((nowhere (make-broadcast-stream))
          (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
          (tried '()))
-    (handler-bind ((warning #'muffle-warning))
+    (handler-bind ((warning #'muffle-warning)
+                   ;; Somebody may remove our package meanwhile.
+                   (serious-condition (lambda (condition)
+                                        (declare (ignore condition))
+                                        (setf *compiling* nil)
+                                        (return-from compile-all nil))))
       (loop for names = (uncompiled tried)
             while names
             do (dolist (name names)
                  (push name tried)
-                 ;; Somebody may remove our package meanwhile.
                  (ignore-errors (compile-function name)))))))
 
 (defun arrived (client module version)
