@@ -1,9 +1,9 @@
 ;;; agent-q.el --- Options, commands and global mode  -*- lexical-binding: t; -*-
 
+;; SPDX-License-Identifier: GPL-3.0-or-later
 ;; Version: 0.1.0
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: lisp, tools
-;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
