@@ -29,9 +29,12 @@
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
                        start end)
-                 (let ((values (value-texts (multiple-value-list (eval form)) budget)))
-                   (decf budget (reduce #'+ values :key #'length))
-                   (push (list :form current :values values) done)
+                 (let* ((values (multiple-value-list (eval form)))
+                        (texts (value-texts values budget)))
+                   (decf budget (reduce #'+ texts :key #'length))
+                   (push (list :form current :values texts
+                               :handles (mapcar #'handle-beyond values texts))
+                         done)
                    (setf current nil))))
       (progress))))
 
