@@ -23,7 +23,6 @@
 (declare-function agent-q-core-console "agent-q-core")
 (declare-function agent-q-core-cancel "agent-q-core")
 (declare-function agent-q-core-close-session "agent-q-core")
-(declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-system-prompt "agent-q-core")
 
 (defvar-local agent-q-chat--session nil
@@ -157,9 +156,8 @@ NEW non-nil means a new one."
                    (agent-q-image-facts agent-q-header-connection)
                  :null))
      (max_iterations . ,agent-q-max-iterations)
-     (tools . ,(if agent-q-offered-tools
-                   (vconcat agent-q-offered-tools)
-                 :null))
+     (tools . ,(let ((offered (agent-q-registry-offered)))
+                 (if (eq offered t) :null (vconcat offered))))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
@@ -176,6 +174,7 @@ NEW non-nil means a new one."
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
   (agent-q-chat--find-image)
+  (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat--make-settings)))
     (unless (equal settings agent-q-chat--settings)
       (agent-q-core-configure agent-q-chat--session settings)
@@ -218,15 +217,8 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (let ((request (plist-get event :request)))
-    (if (not (agent-q-chat--connected-p))
-        (agent-q-core-resolve request "no-connection" nil)
-      (agent-q-image-call agent-q-header-connection request
-                          (plist-get event :operation)
-                          (plist-get event :arguments)
-                          (plist-get event :seconds)
-                          (lambda (status payload)
-                            (agent-q-core-resolve request status payload))))))
+  (agent-q-events-image-call event (and (agent-q-chat--connected-p)
+                                        agent-q-header-connection)))
 
 ;;;; The model
 
@@ -420,9 +412,7 @@ While a turn runs, the text waits until it is over."
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)))
     (:call-proposed (agent-q-call-proposed event))
-    (:approval (agent-q-call-approval
-                event (and (agent-q-chat--connected-p)
-                           (agent-q-image-name agent-q-header-connection))))
+    (:approval (agent-q-chat--approval event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
@@ -436,6 +426,15 @@ While a turn runs, the text waits until it is over."
     (:image-call (agent-q-chat--image-call event)))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
+
+(defun agent-q-chat--approval (event)
+  "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."
+  (if agent-q-approval-handler
+      (progn (agent-q-call-approval-elsewhere event)
+             (agent-q-execute-approve event))
+    (agent-q-call-approval
+     event (and (agent-q-chat--connected-p)
+                (agent-q-image-name agent-q-header-connection)))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
