@@ -97,7 +97,7 @@ A filter runs with quitting inhibited, so it has to be short.")
      (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
      ;; Whoever asked the image must get an answer, or the turn would hang.
-     (when (eq (plist-get event :type) :image-call)
+     (when (memq (plist-get event :type) '(:image-call :emacs-call))
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))
 
@@ -113,7 +113,7 @@ A filter runs with quitting inhibited, so it has to be short.")
        (cond ((buffer-live-p buffer)
               (with-current-buffer buffer
                 (funcall agent-q-events-handler event)))
-             ((eq type :image-call)
+             ((memq type '(:image-call :emacs-call))
               (agent-q-core-resolve (plist-get event :request) "aborted"
                                     "The chat is closed.")))))))
 
