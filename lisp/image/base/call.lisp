@@ -32,7 +32,9 @@
     (block nil
       (catch 'missed
         (unless function
-          (missed "The image knows no operation ~A." operation))
+          (throw 'missed
+            (list :outcome :missed :unknown t
+                  :message (format nil "The image knows no operation ~A." operation))))
         (backend "CALL-WITH-DEBUGGER-HOOK"
                  (lambda (condition hook)
                    (declare (ignore hook))
