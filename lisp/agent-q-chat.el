@@ -14,8 +14,10 @@
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-operations)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
+(require 'agent-q-record)
 
 (declare-function agent-q-core-open-session "agent-q-core")
 (declare-function agent-q-core-configure "agent-q-core")
@@ -105,6 +107,7 @@ NEW non-nil means a new one."
 (defun agent-q-chat--make ()
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
+  (agent-q-record-start)
   (let ((buffer (generate-new-buffer "*agent-q chat*"))
         (made nil))
     (unwind-protect
@@ -423,7 +426,12 @@ While a turn runs, the text waits until it is over."
                         (plist-get event :attempt)
                         (plist-get event :attempts))))
     (:notice (agent-q-render-notice (plist-get event :text)))
-    (:image-call (agent-q-chat--image-call event)))
+    (:image-call (agent-q-chat--image-call event))
+    (:emacs-call (agent-q-chat--find-image)
+                 (agent-q-operations-run
+                  event
+                  (and (agent-q-chat--connected-p) agent-q-header-connection)
+                  (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
 

@@ -101,7 +101,7 @@ A filter runs with quitting inhibited, so it has to be short.")
      (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
      ;; Whoever asked Emacs must get an answer, or the turn would hang.
-     (when (memq (plist-get event :type) '(:image-call :tool-handler))
+     (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))
 
@@ -127,7 +127,7 @@ A filter runs with quitting inhibited, so it has to be short.")
                 (funcall agent-q-events-handler event)))
              ((eql (plist-get event :session) 0)
               (agent-q-events--without-chat event))
-             ((eq type :image-call)
+             ((memq type '(:image-call :emacs-call))
               (agent-q-core-resolve (plist-get event :request) "aborted"
                                     "The chat is closed.")))))))
 

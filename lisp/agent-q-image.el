@@ -162,11 +162,23 @@ Objects other than strings, integers, keywords and lists are errors."
   "Return non-nil when CALL has not ended."
   (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
 
+(defvar agent-q-image-ended-functions nil
+  "Functions called with each call that ended.
+Their arguments are the connection's process, the operation, its
+arguments, the status and the payload.")
+
 (defun agent-q-image--finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-image--pending-p call)
     (remhash (agent-q-image--call-request call) agent-q-image--pending)
     (agent-q-image--cancel-timer call)
+    (ignore-errors
+      (run-hook-with-args 'agent-q-image-ended-functions
+                          (agent-q-image-connection-process
+                           (agent-q-image--call-connection call))
+                          (agent-q-image--call-operation call)
+                          (agent-q-image--call-arguments call)
+                          status payload))
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer
@@ -304,6 +316,10 @@ The value is a connection when it is the Common Lisp half on its way."
                                      requests))
                                   (agent-q-image--shippings process))))
         (and shipping (agent-q-image--shipping-connection shipping)))))
+
+(defun agent-q-image-debugged-p (process requests)
+  "Return non-nil when a call of ours over PROCESS is among REQUESTS, ids."
+  (and (agent-q-image--debugged process requests) t))
 
 (defun agent-q-image--among-p (connection continuation requests)
   "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."

@@ -3,6 +3,7 @@
 
 pub mod buffer;
 pub mod execution;
+pub mod history;
 pub mod introspection;
 mod outcome;
 
@@ -11,7 +12,12 @@ use crate::tool::registry::Registry;
 
 /// Registers all built-in tools, in the order in which models are told of them.
 pub fn register(registry: &Registry) {
-    let families = [introspection::tools(), execution::tools(), buffer::tools()];
+    let families = [
+        introspection::tools(),
+        execution::tools(),
+        history::tools(),
+        buffer::tools(),
+    ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);
     }
