@@ -20,6 +20,7 @@
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
+(declare-function agent-q-operations-run "agent-q-operations")
 (declare-function agent-q-image-cancel "agent-q-image")
 (declare-function agent-q-image-default-connection "agent-q-image")
 
@@ -135,6 +136,10 @@ A filter runs with quitting inhibited, so it has to be short.")
   "Apply EVENT of a call outside all chats, which a program made."
   (pcase (plist-get event :type)
     (:approval (agent-q-execute-approve event))
+    (:emacs-call
+     (require 'agent-q-operations)
+     (require 'agent-q-image)
+     (agent-q-operations-run event (agent-q-image-default-connection) nil))
     (:image-call
      (require 'agent-q-image)
      (agent-q-events-image-call event (agent-q-image-default-connection)))))
