@@ -47,10 +47,11 @@ Calls outside chats have chat 0."
   (interactive)
   (unless (file-readable-p (agent-q-audit-file))
     (user-error "There is no audit log yet at %s" (agent-q-audit-file)))
-  (with-current-buffer (get-buffer-create "*agent-q audit*")
-    (agent-q-audit-mode)
-    (tabulated-list-print)
-    (pop-to-buffer (current-buffer))))
+  (pop-to-buffer
+   (with-current-buffer (get-buffer-create "*agent-q audit*")
+     (agent-q-audit-mode)
+     (tabulated-list-print)
+     (current-buffer))))
 
 (defun agent-q-audit-records ()
   "Return what the audit log has as hash tables, latest first.

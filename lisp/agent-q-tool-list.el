@@ -60,11 +60,12 @@ In a chat, the list switches which of them the chat offers to the model."
   (interactive)
   (agent-q-registry-ensure)
   (let ((chat (and (derived-mode-p 'agent-q-chat-mode) (current-buffer))))
-    (with-current-buffer (get-buffer-create "*agent-q tools*")
-      (agent-q-tool-list-mode)
-      (setq agent-q-tool-list--chat chat)
-      (tabulated-list-print)
-      (pop-to-buffer (current-buffer)))))
+    (pop-to-buffer
+     (with-current-buffer (get-buffer-create "*agent-q tools*")
+       (agent-q-tool-list-mode)
+       (setq agent-q-tool-list--chat chat)
+       (tabulated-list-print)
+       (current-buffer)))))
 
 (defun agent-q-tool-list--entries ()
   "Return the rows of the list of tools."
@@ -190,10 +191,11 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   "Show how often tools were used, and what that has cost."
   (interactive)
   (agent-q-registry-ensure)
-  (with-current-buffer (get-buffer-create "*agent-q tool statistics*")
-    (agent-q-tool-statistics-mode)
-    (tabulated-list-print)
-    (pop-to-buffer (current-buffer))))
+  (pop-to-buffer
+   (with-current-buffer (get-buffer-create "*agent-q tool statistics*")
+     (agent-q-tool-statistics-mode)
+     (tabulated-list-print)
+     (current-buffer))))
 
 (defun agent-q-tool-list--statistics ()
   "Return the rows of the statistics."
