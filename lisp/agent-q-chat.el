@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-agent)
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-events)
@@ -154,6 +155,7 @@ NEW non-nil means a new one."
   "Return the settings of this chat as JSON, with MORE, an alist, first."
   (agent-q-chat--json
    `(,@more
+     ,@(agent-q-agent-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)

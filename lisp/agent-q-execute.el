@@ -66,13 +66,13 @@ Return the batch, for `agent-q-cancel-tool-calls'."
   (agent-q-execute--start calls (lambda (results)
                                   (agent-q-handlers-later callback results))))
 
-(defun agent-q-execute--start (calls function)
-  "Start a batch, whose tool calls are CALLS, and return its number.
+(defun agent-q-execute--start (wanted function)
+  "Start the batch WANTED, and return its number.
 FUNCTION gets the results, in the filter of the wake pipe."
   (agent-q-registry-ensure)
   ;; The pipe may be gone although the core is there.
   (agent-q-events-ensure)
-  (let ((batch (agent-q-core-execute (agent-q-execute--calls-json calls)
+  (let ((batch (agent-q-core-execute (agent-q-execute--json wanted)
                                      (and agent-q-approval-handler t))))
     (puthash batch function agent-q-execute--batches)
     batch))
@@ -127,15 +127,15 @@ Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
         (agent-q-tool-result-content result)
       (signal 'agent-q-error (list (agent-q-tool-result-error result))))))
 
-(defun agent-q-execute--calls-json (calls)
-  "Return what the core takes for the tool calls in CALLS."
+(defun agent-q-execute--json (wanted)
+  "Return the batch WANTED as JSON text for the core."
   (let ((number 0))
     (agent-q-json-encode
      (vconcat
       (mapcar (lambda (call)
                 (setq number (1+ number))
                 (agent-q-execute--call (agent-q-json-object call) number))
-              calls)))))
+              wanted)))))
 
 (defun agent-q-execute--call (call number)
   "Return CALL, a hash table, with the id that the NUMBER gives it if it has none."
