@@ -83,7 +83,8 @@ that can't be understood, are returned as they are."
               :missing (and file (plist-get location :wanted)
                             (not (agent-q-image-source--readable-p file)))
               :text (and (plist-get location :wanted)
-                         (or (plist-get location :source) (plist-get location :snippet))))
+                         (or (plist-get location :source)
+                             (agent-q-image-source--snippet location))))
       (with-current-buffer buffer
         (save-excursion
           (save-restriction
@@ -92,6 +93,12 @@ that can't be understood, are returned as they are."
             (list :where (format "%s:%d" name (line-number-at-pos))
                   :text (and (plist-get location :wanted)
                              (agent-q-image-source--definition)))))))))
+
+(defun agent-q-image-source--snippet (location)
+  "Return the snippet of LOCATION when the image took it from the source.
+A guess of the client's is one line without an end."
+  (let ((snippet (plist-get location :snippet)))
+    (and snippet (string-match-p "[)\n]" snippet) snippet)))
 
 (defun agent-q-image-source--readable-p (file)
   "Return non-nil when FILE can be read without waiting for another machine."

@@ -2,10 +2,15 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod clos;
+mod common;
 pub mod execution;
 pub mod history;
+pub mod inspection;
 pub mod introspection;
 mod outcome;
+pub mod packages;
+pub mod xref;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
@@ -14,6 +19,10 @@ use crate::tool::registry::Registry;
 pub fn register(registry: &Registry) {
     let families = [
         introspection::tools(),
+        xref::tools(),
+        clos::tools(),
+        packages::tools(),
+        inspection::tools(),
         execution::tools(),
         history::tools(),
         buffer::tools(),

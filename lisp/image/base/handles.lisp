@@ -41,7 +41,7 @@
 
 (defun whole-p (object text)
   "Whether TEXT, the print of OBJECT, tells all of it."
-  (or (typep object '(or number character symbol string))
+  (or (typep object '(or number character symbol string package pathname))
       (not (or (typep object '(or structure-object standard-object condition hash-table function))
                (search "#<" text)
                (search "..." text)))))

@@ -85,7 +85,7 @@
                                               collect (cons (method-rank method home) method))
                                         #'< :key #'car)))
            (offset (max 0 (or offset 0))))
-      (list :name (function-name-text spec)
+      (list :name (if (symbolp spec) (symbol-text spec) (name-text (make-name symbol :setf)))
             :arglist (arglist-text function)
             :combination (combination-text function)
             :total (length methods)

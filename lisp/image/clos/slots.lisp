@@ -44,16 +44,32 @@
         when (search "FORWARD-REFERENCED" (symbol-name (class-name (class-of super))))
           collect (class-text super)))
 
+(defun structure-accessor (class name)
+  "The function that reads the slot NAME of the structure CLASS."
+  (let* ((description (optional-function "SB-KERNEL" "FIND-DEFSTRUCT-DESCRIPTION"))
+         (slots (optional-function "SB-KERNEL" "DD-SLOTS"))
+         (slot-name (optional-function "SB-KERNEL" "DSD-NAME"))
+         (accessor (optional-function "SB-KERNEL" "DSD-ACCESSOR-NAME")))
+    (if (and description slots slot-name accessor)
+        (guarded (lambda ()
+                   (funcall accessor
+                            (find name (funcall slots (funcall description (class-name class)))
+                                  :key slot-name)))
+                 (constantly nil))
+        (let ((guess (find-symbol (format nil "~A-~A" (class-name class) name)
+                                  (symbol-package (class-name class)))))
+          (and guess (fboundp guess) guess)))))
+
 (defun initform-text (slot)
   "The slot's initial form, which can be NIL; without one, NIL for none."
   (when (guarded (lambda ()
                    (or (mop "SLOT-DEFINITION-INITFUNCTION" slot)
                        (mop "SLOT-DEFINITION-INITFORM" slot)))
                  (constantly nil))
-    (printed (mop "SLOT-DEFINITION-INITFORM" slot) :limit 200 :circle nil)))
+    (printed (mop "SLOT-DEFINITION-INITFORM" slot) :limit 200 :circle nil :pretty t)))
 
 (defun function-name-text (name)
-  (if (symbolp name) (symbol-text name) (definition-text name)))
+  (if (symbolp name) (name-in-package name *package*) (definition-text name)))
 
 (defun slot-accessors (directs)
   "The readers, writers and accessors that the direct slots DIRECTS define; three lists."
@@ -69,7 +85,8 @@
               (texts both)))))
 
 (defun slot-entry (slot classes)
-  "What there is to say on SLOT, whose direct definitions are in CLASSES."
+  "What there is to say on SLOT, whose direct definitions are in CLASSES. Names are written as in
+the current package, which is that of the class."
   (let* ((name (mop "SLOT-DEFINITION-NAME" slot))
          (homes (loop for class in classes
                       for direct = (find name (mop "CLASS-DIRECT-SLOTS" class)
@@ -78,11 +95,15 @@
          (type (mop "SLOT-DEFINITION-TYPE" slot))
          (allocation (mop "SLOT-DEFINITION-ALLOCATION" slot)))
     (multiple-value-bind (readers writers accessors) (slot-accessors (mapcar #'cdr homes))
-      (list :name (symbol-text name)
+      (list :name (name-in-package name *package*)
             :initargs (loop for initarg in (mop "SLOT-DEFINITION-INITARGS" slot)
-                            collect (symbol-text initarg))
+                            collect (name-in-package initarg *package*))
             :initform (initform-text slot)
-            :readers readers :writers writers :accessors accessors
+            :readers readers :writers writers
+            :accessors (or accessors
+                           (when (string= "structure" (class-kind (first classes)))
+                             (let ((accessor (structure-accessor (first classes) name)))
+                               (and accessor (list (name-in-package accessor *package*))))))
             :type (and (not (member type '(t nil))) (printed type :limit 120 :circle nil))
             :allocation (and allocation (not (eq allocation :instance))
                              (string-downcase (princ-to-string allocation)))
@@ -118,4 +139,5 @@
                          (symbol-text meta)))
           :undefined (unless finished (undefined-superclasses class))
           :default-initargs (and finished (default-initargs class))
-          :slots (loop for slot in slots collect (slot-entry slot classes)))))
+          :slots (let ((*package* (or (symbol-package (class-name class)) *package*)))
+                   (loop for slot in slots collect (slot-entry slot classes))))))

@@ -14,7 +14,9 @@
   "The kinds of definition that a caller may name, and what defines them.")
 
 (defun definer (what)
-  (if (and (consp what) (symbolp (first what))) (symbol-name (first what)) ""))
+  (if (and (consp what) (symbolp (first what)) (not (keywordp (first what))))
+      (symbol-name (first what))
+      ""))
 
 (defun of-kind-p (what kind)
   (let ((definers (rest (assoc kind *definers* :test #'string-equal))))
