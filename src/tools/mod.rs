@@ -2,6 +2,7 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod debugger;
 pub mod execution;
 pub mod history;
 pub mod introspection;
@@ -14,6 +15,7 @@ pub fn register(registry: &Registry) {
     let families = [
         introspection::tools(),
         execution::tools(),
+        debugger::tools(),
         history::tools(),
         buffer::tools(),
     ];
