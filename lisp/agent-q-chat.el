@@ -12,6 +12,7 @@
 (require 'agent-q-agent)
 (require 'agent-q-approve)
 (require 'agent-q-console)
+(require 'agent-q-debugger)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
@@ -64,6 +65,7 @@
     (define-key map (kbd "C-c C-p") #'agent-q-chat-previous-turn)
     (define-key map (kbd "C-c C-a") #'agent-q-call-goto-waiting)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
+    (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -141,6 +143,7 @@ NEW non-nil means a new one."
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
       (setq agent-q-chat--session nil)
+      (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
       (agent-q-core-close-session session))))
 
@@ -222,8 +225,10 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (agent-q-events-image-call event (and (agent-q-chat--connected-p)
-                                        agent-q-header-connection)))
+  (agent-q-events-image-call event
+                             (and (agent-q-chat--connected-p)
+                                  agent-q-header-connection)
+                             (current-buffer)))
 
 ;;;; The model
 
@@ -460,7 +465,8 @@ While a turn runs, the text waits until it is over."
   (agent-q-render-finish)
   (agent-q-call-abandon)
   (pcase outcome
-    (:cancelled (agent-q-render-notice "Cancelled."))
+    (:cancelled (agent-q-render-notice "Cancelled.")
+                (agent-q-image-release-owned (current-buffer)))
     ((or :failed :limit)
      (agent-q-render-notice (or message "The turn failed.")
                             'agent-q-failure)))

@@ -144,8 +144,9 @@ A filter runs with quitting inhibited, so it has to be short.")
      (require 'agent-q-image)
      (agent-q-events-image-call event (agent-q-image-default-connection)))))
 
-(defun agent-q-events-image-call (event connection)
-  "Do what EVENT asks of the image behind CONNECTION, which may be nil."
+(defun agent-q-events-image-call (event connection &optional owner)
+  "Do what EVENT asks of the image behind CONNECTION, which may be nil.
+OWNER is the buffer of the chat that asks, if any."
   (let ((request (plist-get event :request)))
     (if (null connection)
         (agent-q-core-resolve request "no-connection" nil)
@@ -154,7 +155,8 @@ A filter runs with quitting inhibited, so it has to be short.")
                           (plist-get event :arguments)
                           (plist-get event :seconds)
                           (lambda (status payload)
-                            (agent-q-core-resolve request status payload))))))
+                            (agent-q-core-resolve request status payload))
+                          owner))))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."

@@ -14,6 +14,7 @@
 
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function agent-q-call-goto-waiting "agent-q-call")
+(declare-function agent-q-debugger-explain "agent-q-debugger")
 (declare-function agent-q-record-start "agent-q-record")
 (declare-function agent-q-record-stop "agent-q-record")
 
@@ -110,10 +111,18 @@ With prefix argument NEW, open another one."
   (require 'agent-q-call)
   (agent-q-call-goto-waiting))
 
+;;;###autoload
+(defun agent-q-explain-error ()
+  "Ask the agent in a new chat about the error in this debugger buffer."
+  (interactive)
+  (require 'agent-q-chat)
+  (agent-q-debugger-explain (current-buffer)))
+
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
     (define-key map "a" #'agent-q-goto-approval)
+    (define-key map "e" #'agent-q-explain-error)
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 

@@ -4,6 +4,7 @@
 pub mod buffer;
 pub mod clos;
 mod common;
+pub mod debugger;
 pub mod execution;
 pub mod history;
 pub mod inspection;
@@ -24,6 +25,7 @@ pub fn register(registry: &Registry) {
         packages::tools(),
         inspection::tools(),
         execution::tools(),
+        debugger::tools(),
         history::tools(),
         buffer::tools(),
     ];
