@@ -7,6 +7,7 @@
 #[allow(unsafe_code)]
 pub mod bridge;
 pub mod engine;
+pub mod files;
 pub mod host;
 pub mod image;
 pub mod protocol;
