@@ -224,6 +224,25 @@ pub fn rename(
     })
 }
 
+/// The folder that holds TARGET, held open, and what is known about TARGET.
+///
+/// # Errors
+///
+/// It is missing or not what was judged.
+pub(super) fn stat_judged(target: &Resolved) -> Result<(OwnedFd, Stat), FileError> {
+    if target.kind == Kind::Missing {
+        return Err(missing(target));
+    }
+    if target.path.parent().is_none() {
+        let root = open_directory(target)?;
+        let stat = same_identity(&root, target)?;
+        return Ok((root, stat));
+    }
+    let place = reach(target, Parents::MustExist)?;
+    let stat = place.still_judged(target)?;
+    Ok((place.folder, stat))
+}
+
 impl Place {
     /// Opens the file, which must be the one that TARGET was judged as.
     fn open_judged(&self, target: &Resolved) -> Result<OwnedFd, FileError> {
@@ -239,11 +258,11 @@ impl Place {
     }
 
     /// The same check without opening, for files that may not be read.
-    fn still_judged(&self, target: &Resolved) -> Result<(), FileError> {
+    fn still_judged(&self, target: &Resolved) -> Result<Stat, FileError> {
         let stat = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|error| on_the_way(error, &self.shown))?;
         if identity(&stat) == target.anchor {
-            Ok(())
+            Ok(stat)
         } else {
             Err(changed(&self.shown))
         }
