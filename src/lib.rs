@@ -6,6 +6,7 @@
 
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod diff;
 pub mod engine;
 pub mod files;
 pub mod host;
