@@ -14,6 +14,7 @@ pub mod image;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
+pub mod rules;
 pub mod runtime;
 pub mod session;
 pub mod tool;
