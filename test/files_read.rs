@@ -161,7 +161,7 @@ fn a_page_ends_before_it_is_too_large_for_one_result() {
 fn unreadable_and_missing_files_have_one_sentence() {
     let (folder, target) = file_with(b"x");
     let path = folder.path().join("f");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
     // The superuser reads everything.
     if fs::File::open(&path).is_err() {
         let error = read_text(&target).unwrap_err();

@@ -86,7 +86,7 @@ impl Diff {
         let new: Vec<&str> = modified.split_inclusive('\n').collect();
         let (old_numbers, new_numbers) = numbered(&old, &new);
         let operations = capture_diff_slices_deadline(
-            Algorithm::Histogram,
+            Algorithm::Patience,
             &old_numbers,
             &new_numbers,
             Instant::now().checked_add(DEADLINE),

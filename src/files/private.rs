@@ -131,6 +131,10 @@ impl PrivateFiles {
     #[must_use]
     pub fn matching_last(&self, path: &Path) -> Option<&str> {
         let name = path.file_name()?;
+        // Nearly every file ends here.
+        if !self.names.is_match(name) && !self.paths.is_match(path) {
+            return None;
+        }
         if HARMLESS.iter().any(|it| name.eq_ignore_ascii_case(it)) {
             return None;
         }

@@ -2,7 +2,7 @@
 //! What happens to a call, and by which rule.
 
 use super::matching::Compiled;
-use super::{Call, Effect, Provenance, Rule};
+use super::{Call, Effect, Floor, Provenance, Rule};
 use crate::tool::SafetyLevel;
 
 /// What happens to a call.
@@ -30,12 +30,15 @@ pub(super) fn decide<'r>(
     rules: impl Iterator<Item = (&'r Rule, &'r Compiled)>,
     call: &Call<'_>,
 ) -> Explanation {
-    let mut matching: Vec<&Rule> = rules
+    let mut found: Vec<(&Rule, Floor)> = rules
         .filter(|(_, compiled)| compiled.matches(call))
-        .map(|(rule, _)| rule)
+        .map(|(rule, compiled)| (rule, compiled.floor()))
         .collect();
-    matching.sort_by_key(|rule| rule.id);
-    let first = |effect: Effect| matching.iter().find(|rule| rule.effect == effect).copied();
+    found.sort_by_key(|(rule, _)| rule.id);
+    let first = |effect: Effect| {
+        let mut rules = found.iter().map(|(rule, _)| *rule);
+        rules.find(|rule| rule.effect == effect)
+    };
     let (outcome, rule, reason) = if let Some(rule) = first(Effect::Deny) {
         (Outcome::Deny, Some(rule), by(rule))
     } else if let Some(rule) = first(Effect::Ask) {
@@ -53,19 +56,23 @@ pub(super) fn decide<'r>(
             ),
         }
     } else {
-        dangerous(&matching, call)
+        dangerous(&found, call)
     };
     Explanation {
         outcome,
         reason,
         rule: rule.map(|rule| rule.id),
-        matching: matching.iter().map(|rule| rule.id).collect(),
+        matching: found.iter().map(|(rule, _)| rule.id).collect(),
     }
 }
 
 /// A dangerous call that no rule asks about or denies.
-fn dangerous<'r>(matching: &[&'r Rule], call: &Call<'_>) -> (Outcome, Option<&'r Rule>, String) {
-    match matching.iter().find(|rule| rule.waives_floor()) {
+fn dangerous<'r>(
+    found: &[(&'r Rule, Floor)],
+    call: &Call<'_>,
+) -> (Outcome, Option<&'r Rule>, String) {
+    let waiving = found.iter().find(|(_, floor)| *floor == Floor::Waived);
+    match waiving.map(|(rule, _)| *rule) {
         Some(rule) if call.provenance == Provenance::Own => (Outcome::Run, Some(rule), by(rule)),
         Some(rule) => (
             Outcome::Ask,
@@ -75,8 +82,8 @@ fn dangerous<'r>(matching: &[&'r Rule], call: &Call<'_>) -> (Outcome, Option<&'r
                 rule.id
             ),
         ),
-        None => match matching.first() {
-            Some(rule) => (
+        None => match found.first() {
+            Some((rule, _)) => (
                 Outcome::Ask,
                 Some(rule),
                 format!(

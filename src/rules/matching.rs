@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{ArgumentPattern, BadRule, Call, Effect, OtherArguments, Pattern, Rule, Scope};
+use super::{ArgumentPattern, BadRule, Call, Effect, Floor, OtherArguments, Pattern, Rule, Scope};
 
 /// The most memory that a rule's regular expression may compile to.
 const REGEX_SIZE: usize = 1 << 20;
@@ -17,6 +17,8 @@ const REGEX_SIZE: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(super) struct Compiled {
     effect: Effect,
+    /// Found out once, because it takes trying the patterns.
+    floor: Floor,
     scope: Scope,
     tool: GlobMatcher,
     path: Option<PathGlob>,
@@ -46,6 +48,11 @@ impl Compiled {
         let name = |text: &String| glob(text, Letters::Equal);
         Ok(Self {
             effect: rule.effect,
+            floor: if rule.waives_floor() {
+                Floor::Waived
+            } else {
+                Floor::Holds
+            },
             scope: match &rule.scope {
                 Scope::Project(root) => {
                     Scope::Project(root.canonicalize().unwrap_or_else(|_| root.clone()))
@@ -77,6 +84,11 @@ impl Compiled {
             package: rule.package.as_ref().map(name).transpose()?,
             connection: rule.connection.as_ref().map(name).transpose()?,
         })
+    }
+
+    /// Whether the rule may let a dangerous call run.
+    pub fn floor(&self) -> Floor {
+        self.floor
     }
 
     pub fn matches(&self, call: &Call<'_>) -> bool {
