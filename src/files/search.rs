@@ -162,6 +162,17 @@ pub(super) fn private_note(private: u64) -> String {
     }
 }
 
+/// Adds PATH to KEPT, of which the LIMIT first stay.
+fn keep_first(kept: &mut BTreeSet<PathBuf>, path: &Path, limit: usize) {
+    if kept.len() >= limit {
+        if kept.last().is_none_or(|last| path >= last.as_path()) {
+            return;
+        }
+        kept.pop_last();
+    }
+    kept.insert(path.to_owned());
+}
+
 /// Finds the files below FOLDER that SEARCH describes.
 ///
 /// # Errors
@@ -190,10 +201,7 @@ pub fn search_files(
             if is_file(&entry) && glob.matches(relative) {
                 found.fetch_add(1, Ordering::Relaxed);
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.insert(relative.to_owned());
-                if kept.len() > search.limit {
-                    kept.pop_last();
-                }
+                keep_first(&mut kept, relative, search.limit);
             }
             WalkState::Continue
         })
