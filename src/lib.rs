@@ -9,6 +9,7 @@ pub mod bridge;
 pub mod diff;
 pub mod engine;
 pub mod files;
+pub mod gram;
 pub mod host;
 pub mod image;
 pub mod protocol;
@@ -17,6 +18,7 @@ pub mod queue;
 pub mod rules;
 pub mod runtime;
 pub mod session;
+pub mod store;
 pub mod tool;
 pub mod tools;
 
@@ -25,12 +27,13 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, defun};
 
 use bridge::{core, signal};
-use protocol::{CallKey, Op, RequestId, SessionId};
+use protocol::{BatchId, CallKey, Op, RequestId, SessionId};
+use session::settings::Approval;
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 1;
+pub const CORE_INTERFACE: i64 = 2;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -144,6 +147,157 @@ fn tools(env: &Env) -> Result<Value<'_>> {
         .map(|tool| bridge::wire::tool(env, tool))
         .collect::<Result<_>>()?;
     env.list(&tools)
+}
+
+/// Define the tool that DEFINITION, a JSON object, describes; one of the same name is replaced.
+/// Signal `agent-q-invalid-tool' when it breaks a rule.
+#[defun]
+fn define_tool(env: &Env, definition: String) -> Result<()> {
+    match tool::definition::parse(&definition) {
+        Ok(tool) => {
+            core(env)?.engine.registry().register(tool);
+            Ok(())
+        }
+        Err(problem) => bridge::signal_invalid_tool(env, &problem),
+    }
+}
+
+/// Remove the tool NAME; return t if there was one.
+#[defun]
+fn unregister_tool(env: &Env, name: String) -> Result<bool> {
+    Ok(core(env)?.engine.registry().unregister(&name).is_some())
+}
+
+/// Register built-in tools anew: the one called NAME, or for nil those that are missing.
+#[defun]
+fn register_builtin(env: &Env, name: Option<String>) -> Result<()> {
+    tools::restore(core(env)?.engine.registry(), name.as_deref());
+    Ok(())
+}
+
+/// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
+#[defun]
+fn set_levels(env: &Env, levels: String) -> Result<()> {
+    core(env)?
+        .engine
+        .set_levels(&levels)
+        .or_else(|error| signal(env, error))
+}
+
+/// Run CALLS, a JSON list of id, name and arguments, and return the number of the batch.
+/// A `:batch-finished' event brings the results.  ASK is t when approval requests are answered.
+#[defun]
+fn execute(env: &Env, calls: String, ask: Option<Value<'_>>) -> Result<i64> {
+    let approval = match ask {
+        Some(_) => Approval::Ask,
+        None => Approval::None,
+    };
+    match core(env)?.engine.execute(&calls, approval) {
+        Ok(batch) => Ok(batch.0 as i64),
+        Err(error) => signal(env, error),
+    }
+}
+
+/// Cancel BATCH; its calls still get their results.
+#[defun]
+fn cancel_batch(env: &Env, batch: i64) -> Result<()> {
+    core(env)?.engine.cancel_batch(BatchId(batch as u64));
+    Ok(())
+}
+
+/// Return what the calls so far have cost, a property list for each tool.
+#[defun]
+fn statistics(env: &Env) -> Result<Value<'_>> {
+    let statistics: Vec<Value<'_>> = core(env)?
+        .engine
+        .metrics()
+        .snapshot()
+        .iter()
+        .map(|(key, statistics)| bridge::wire::statistics(env, key, statistics))
+        .collect::<Result<_>>()?;
+    env.list(&statistics)
+}
+
+/// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.
+/// Signal `agent-q-invalid-arguments' with every problem.
+#[defun]
+fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<String> {
+    match tool::schema::check_text(&schema, &arguments) {
+        Ok(arguments) => Ok(arguments),
+        Err(problems) => bridge::signal_invalid_arguments(env, &problems),
+    }
+}
+
+/// Return why SCHEMA, JSON text, is no usable JSON Schema, or nil when it is one.
+#[defun]
+fn schema_problem(schema: String) -> Result<Option<String>> {
+    Ok(tool::schema::problem_of_text(&schema))
+}
+
+/// Return the parts of the type signature TEXT as JSON text.
+/// Signal `agent-q-gram-error' with a sentence, the line, the column and what was expected.
+#[defun]
+fn parse_type_signature(env: &Env, text: String) -> Result<String> {
+    let signature = bridge::gram::or_signal(env, gram::parse_type_signature(&text))?;
+    Ok(signature.outline().to_string())
+}
+
+/// Return the JSON Schema of the type signature TEXT as JSON text, or signal `agent-q-gram-error'.
+#[defun]
+fn type_signature_schema(env: &Env, text: String) -> Result<String> {
+    let schema = bridge::gram::or_signal(env, gram::type_signature_to_json_schema(&text))?;
+    Ok(schema.to_string())
+}
+
+/// Return the tool specification of NAME, DESCRIPTION and SIGNATURE as JSON text.
+#[defun]
+fn specification(
+    env: &Env,
+    name: String,
+    description: String,
+    signature: String,
+) -> Result<String> {
+    bridge::gram::specification(env, &name, &description, &signature)
+}
+
+/// Return the gram of SPECIFICATION, JSON text.
+#[defun]
+fn specification_to_gram(env: &Env, specification: String) -> Result<String> {
+    bridge::gram::specification_to_gram(env, &specification)
+}
+
+/// Return the tool specification that TEXT, gram, writes, as JSON text.
+#[defun]
+fn specification_from_gram(env: &Env, text: String) -> Result<String> {
+    bridge::gram::specification_from_gram(env, &text)
+}
+
+/// Return SPECIFICATION, JSON text, with its schema made anew.
+#[defun]
+fn specification_from_json(env: &Env, specification: String) -> Result<String> {
+    bridge::gram::specification_from_json(env, &specification)
+}
+
+/// Return the agent that TEXT, gram, describes, as JSON text.
+#[defun]
+fn agent_from_gram(env: &Env, text: String) -> Result<String> {
+    bridge::gram::agent(env, &text)
+}
+
+/// Return why TOOL does not carry out SPECIFICATION, both JSON text, or nil when it does.
+#[defun]
+fn bind_explain(env: &Env, specification: String, tool: String) -> Result<Option<String>> {
+    bridge::gram::bind_explain(env, &specification, &tool)
+}
+
+/// Put the tool library NAME in place, of TOOLS, a JSON list of name, description, schema,
+/// handler and level.
+#[defun]
+fn set_library(env: &Env, name: String, tools: String) -> Result<()> {
+    let libraries = core(env)?.engine.libraries();
+    libraries
+        .set(&name, &tools)
+        .or_else(|error| signal(env, error))
 }
 
 /// Return the system prompt that SESSION would send now.

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::session::SessionSettings;
-use crate::tool::SafetyLevel;
+use crate::tool::{HandlerId, SafetyLevel};
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
@@ -37,6 +37,10 @@ identifier! {
     CallKey
 }
 identifier! {
+    /// Tool calls that Emacs asked for together, outside a chat.
+    BatchId
+}
+identifier! {
     /// One request of the core to Emacs that waits for a reply.
     RequestId
 }
@@ -50,8 +54,6 @@ pub enum Op {
     Console(String),
     /// End the running turn; every open tool call gets its result first.
     Cancel,
-    /// Settings that changed; the ones left out stay as they are.
-    Configure(Box<SessionSettings>),
     /// The chat is gone.
     Close,
 }
@@ -89,6 +91,49 @@ pub enum CallOutcome {
     Failed,
     Denied,
     Cancelled,
+}
+
+impl CallOutcome {
+    /// The outcome's name in events and logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// The one result of a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallResult {
+    /// The call's id, as the provider or the caller gave it.
+    pub id: String,
+    pub outcome: CallOutcome,
+    /// The answer, or what went wrong.
+    pub content: String,
+    pub elapsed: Duration,
+    /// The level that the call had with its arguments; none when it got no further than look-up
+    /// and validation.
+    pub level: Option<SafetyLevel>,
+    pub consent: Consent,
+}
+
+/// How it came about that a call could run, or could not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consent {
+    /// Its level needs none, or it never got that far.
+    NotNeeded,
+    /// The user, or the approval handler for them, approved it as it was.
+    Approved,
+    /// They changed the arguments and approved that.
+    Modified,
+    Denied,
+    /// Nobody could be asked.
+    Unavailable,
 }
 
 /// How a turn ended.
@@ -131,15 +176,23 @@ pub enum Event {
         reason: String,
         arguments: Value,
     },
-    /// A tool call runs now.
-    CallStarted { session: SessionId, call: CallKey },
-    /// The one result of a tool call.
+    /// A tool call runs now, with these validated arguments.
+    CallStarted {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        arguments: Value,
+    },
+    /// A tool call has its one result. The content is whole here; the model gets it capped.
     CallFinished {
         session: SessionId,
         call: CallKey,
-        outcome: CallOutcome,
-        content: String,
-        elapsed: Duration,
+        result: CallResult,
+    },
+    /// All calls of a batch have their results, in call order.
+    BatchFinished {
+        batch: BatchId,
+        results: Vec<CallResult>,
     },
     /// Tokens of one request, as the provider counted them.
     Usage {
@@ -194,6 +247,16 @@ pub enum HostRequest {
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
     ReadBuffer(ReadBuffer),
+    /// Do what agent-q's own Emacs Lisp knows as OPERATION.
+    Operation {
+        operation: &'static str,
+        arguments: Value,
+    },
+    /// Call a tool's function in Emacs Lisp.
+    Handler {
+        handler: HandlerId,
+        arguments: Value,
+    },
 }
 
 /// A call of the Common Lisp half.

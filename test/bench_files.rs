@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How long searching, reading and diffing take, beside ripgrep when it is installed.
-//! Run it with `cargo bench --bench files`.
+//! Run it with `cargo run --release --example bench_files`.
 
 use std::fmt::Write as _;
 use std::fs;

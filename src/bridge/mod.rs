@@ -3,6 +3,7 @@
 //! code. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
+pub mod gram;
 pub mod host;
 pub mod wake;
 pub mod wire;
@@ -15,12 +16,18 @@ use emacs::{Env, IntoLisp, Result, Value};
 use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
+use crate::gram::GramError;
 use crate::protocol::{Event, HostRequest};
 use crate::runtime;
+use crate::store::audit::AuditLog;
+use crate::tool::definition::InvalidTool;
 use host::EmacsHost;
 
 emacs::define_errors! {
     agent_q_error "agent-q" (error)
+    agent_q_invalid_tool "This is no valid tool" (agent_q_error)
+    agent_q_invalid_arguments "The arguments do not fit" (agent_q_error)
+    agent_q_gram_error "This gram text is not understood" (agent_q_error)
 }
 
 /// The engine and the host that it talks to.
@@ -37,12 +44,24 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
         .get_or_try_init(|| -> std::result::Result<Core, String> {
             runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
-            let engine = Engine::new(Arc::clone(&host) as _).map_err(|error| error.to_string())?;
+            let audit = open_audit_log(Path::new(log))?;
+            let engine = Engine::new(Arc::clone(&host) as _, audit);
             Ok(Core { engine, host })
         })
         .or_else(|message| signal(env, message))?;
     let pipe_name: String = env.call("process-name", (pipe,))?.into_rust()?;
     wake::attach(env, &pipe_name, &core.host.queue)
+}
+
+/// The audit log stands beside the program's own.
+fn open_audit_log(log: &Path) -> std::result::Result<AuditLog, String> {
+    let path = log.with_file_name("audit.jsonl");
+    AuditLog::open(&path).map_err(|error| {
+        format!(
+            "agent-q could not open its audit log {}: {error}. Check that the folder is writable.",
+            path.display()
+        )
+    })
 }
 
 /// The running core.
@@ -60,6 +79,25 @@ pub fn core(env: &Env) -> Result<&'static Core> {
 /// Signals `agent-q-error` in Lisp.
 pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
     env.signal(agent_q_error, (message.to_string(),))
+}
+
+/// Signals `agent-q-invalid-tool` in Lisp.
+pub fn signal_invalid_tool<T>(env: &Env, problem: &InvalidTool) -> Result<T> {
+    env.signal(agent_q_invalid_tool, (problem.to_string(),))
+}
+
+/// Signals `agent-q-invalid-arguments` in Lisp, with a sentence for each problem.
+pub fn signal_invalid_arguments<T>(env: &Env, problems: &str) -> Result<T> {
+    env.signal(agent_q_invalid_arguments, (problems,))
+}
+
+/// Signals `agent-q-gram-error` in Lisp: the sentence, line, column and what was expected.
+pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
+    let (line, column) = (error.line as i64, error.column as i64);
+    env.signal(
+        agent_q_gram_error,
+        (error.to_string(), line, column, error.expected.clone()),
+    )
 }
 
 /// Takes events for Lisp, oldest first, within the two budgets. What Emacs's thread can serve
@@ -96,9 +134,14 @@ fn serve(env: &Env, core: &Core, event: &Event) -> Served {
             }
             Served::Here
         }
-        HostRequest::Image(_) if core.host.is_waiting(*request) => Served::ByLisp,
-        // It was taken back before Emacs saw it.
-        HostRequest::Image(_) => Served::Here,
+        HostRequest::Image(_) | HostRequest::Operation { .. } | HostRequest::Handler { .. } => {
+            if core.host.is_waiting(*request) {
+                Served::ByLisp
+            } else {
+                // It was taken back before Emacs saw it.
+                Served::Here
+            }
+        }
     }
 }
 
@@ -107,6 +150,8 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
     let core = core(env)?;
     let count = |number: usize| (number as i64).into_lisp(env);
     let log = runtime::log_file().map(|path| path.display().to_string());
+    let audit = core.engine.audit().path();
+    let audit = audit.map(|path| path.display().to_string());
     env.list([
         env.intern(":sessions")?,
         count(core.engine.session_count())?,
@@ -118,5 +163,7 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
         count(core.engine.approval_count())?,
         env.intern(":log-file")?,
         log.into_lisp(env)?,
+        env.intern(":audit-file")?,
+        audit.into_lisp(env)?,
     ])
 }

@@ -5,9 +5,11 @@
 use emacs::{Env, IntoLisp, Result, Value};
 
 use crate::protocol::{
-    CallOutcome, DiscoveredServer, Event, HostError, HostReply, HostRequest, State, TurnOutcome,
+    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
+    TurnOutcome,
 };
-use crate::tool::{Parameter, Presence, Tool};
+use crate::tool::metrics::{MetricsKey, Statistics};
+use crate::tool::{Origin, Parameter, Presence, SafetyLevel, Tool};
 
 /// A property list in the making.
 struct Plist<'e> {
@@ -40,6 +42,16 @@ impl<'e> Plist<'e> {
 
     fn number(self, name: &str, number: u64) -> Result<Self> {
         self.put(name, i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    fn result(self, result: &CallResult) -> Result<Self> {
+        let milliseconds = result.elapsed.as_secs_f64() * 1000.0;
+        self.put("id", &result.id)?
+            .keyword("outcome", result.outcome.name())?
+            .put("content", &result.content)?
+            .put("milliseconds", milliseconds)?
+            .put("level", result.level.map(SafetyLevel::name))?
+            .keyword("consent", consent_name(result.consent))
     }
 
     fn list(self) -> Result<Value<'e>> {
@@ -81,21 +93,31 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("level", level.name())?
             .put("reason", reason)?
             .put("arguments", pretty(arguments)),
-        Event::CallStarted { session, call } => of("call-started", session)?.number("call", call.0),
+        Event::CallStarted {
+            session,
+            call,
+            tool,
+            arguments,
+        } => of("call-started", session)?
+            .number("call", call.0)?
+            .put("tool", tool)?
+            .put("arguments", arguments.to_string()),
         Event::CallFinished {
             session,
             call,
-            outcome,
-            content,
-            elapsed,
+            result,
         } => of("call-finished", session)?
             .number("call", call.0)?
-            .keyword("outcome", outcome_name(*outcome))?
-            .put("content", content)?
-            .number(
-                "milliseconds",
-                elapsed.as_millis().try_into().unwrap_or(u64::MAX),
-            ),
+            .result(result),
+        Event::BatchFinished { batch, results } => {
+            let results: Vec<Value<'e>> = results
+                .iter()
+                .map(|result| Plist::new(env).result(result)?.list())
+                .collect::<Result<_>>()?;
+            kind("batch-finished")?
+                .number("batch", batch.0)?
+                .put("results", env.list(&results)?)
+        }
         Event::Usage {
             session,
             input_tokens,
@@ -131,6 +153,17 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .put("operation", &image.operation)?
                 .put("arguments", &image.arguments)?
                 .put("seconds", image.deadline.as_secs_f64()),
+            HostRequest::Operation {
+                operation,
+                arguments,
+            } => of("emacs-call", session)?
+                .number("request", request.0)?
+                .put("operation", *operation)?
+                .put("arguments", arguments.to_string()),
+            HostRequest::Handler { handler, arguments } => of("tool-handler", session)?
+                .number("request", request.0)?
+                .number("handler", handler.0)?
+                .put("arguments", arguments.to_string()),
             // Served by the drain itself; it only gets here when nobody waits any more.
             HostRequest::ReadBuffer(_) => kind("host-cancelled")?.number("request", request.0),
         },
@@ -154,14 +187,45 @@ pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
         .put("name", &tool.name)?
         .put("description", &tool.description)?
         .put("level", tool.level.name())?
+        .put("own-level", tool.own_level.name())?
+        .put("origin", origin(&tool.origin))?
+        .put("schema", tool.argument_schema().to_string())?
         .put("categories", strings(env, &tool.categories)?)?
         .put("parameters", env.list(&parameters)?)?
         .list()
 }
 
+fn origin(origin: &Origin) -> String {
+    match origin {
+        Origin::BuiltIn => "built-in".to_owned(),
+        Origin::EmacsLisp => "emacs-lisp".to_owned(),
+        Origin::Library(name) => format!("library {name}"),
+    }
+}
+
+/// The numbers of one tool as a property list; times are milliseconds, nil where nothing ran.
+pub fn statistics<'e>(
+    env: &'e Env,
+    key: &MetricsKey,
+    statistics: &Statistics,
+) -> Result<Value<'e>> {
+    let milliseconds = |time: Option<std::time::Duration>| time.map(|it| it.as_secs_f64() * 1000.0);
+    Plist::new(env)
+        .put("tool", &key.tool)?
+        .put("library", key.library.clone())?
+        .number("calls", statistics.calls)?
+        .number("failures", statistics.failures)?
+        .number("denials", statistics.denials)?
+        .number("cancellations", statistics.cancellations)?
+        .put("median", milliseconds(statistics.median()))?
+        .put("p95", milliseconds(statistics.p95()))?
+        .number("result-bytes", statistics.result_bytes)?
+        .list()
+}
+
 fn parameter<'e>(env: &'e Env, parameter: &Parameter) -> Result<Value<'e>> {
     let choices: Vec<String> = parameter
-        .choices
+        .choices()
         .iter()
         .map(|choice| {
             choice
@@ -185,6 +249,8 @@ pub fn reply(status: &str, payload: Option<String>) -> HostReply {
         "done" => return HostReply::Done(text),
         "no-connection" => HostError::NoConnection,
         "disconnected" => HostError::Disconnected,
+        // The image's own report says what was printed and done until then.
+        "timed-out" if !text.is_empty() => return HostReply::Done(text),
         "timed-out" => HostError::TimedOut,
         "unresponsive" => HostError::Unresponsive(text),
         "aborted" => HostError::Aborted(text),
@@ -228,12 +294,13 @@ fn state_name(state: State) -> &'static str {
     }
 }
 
-fn outcome_name(outcome: CallOutcome) -> &'static str {
-    match outcome {
-        CallOutcome::Succeeded => "succeeded",
-        CallOutcome::Failed => "failed",
-        CallOutcome::Denied => "denied",
-        CallOutcome::Cancelled => "cancelled",
+fn consent_name(consent: Consent) -> &'static str {
+    match consent {
+        Consent::NotNeeded => "not-needed",
+        Consent::Approved => "approved",
+        Consent::Modified => "modified",
+        Consent::Denied => "denied",
+        Consent::Unavailable => "unavailable",
     }
 }
 

@@ -2,6 +2,14 @@
 //! The Lisp image as the core sees it: property lists that go out as text for Emacs's `read`, and
 //! replies of the Common Lisp half that come back as text. No sockets: Emacs has the connection.
 
+mod form;
+mod plist;
+mod reply;
+
+pub use form::{print_arguments, property_list};
+pub use plist::Plist;
+pub use reply::{MalformedReply, parse_reply};
+
 /// What the Common Lisp half answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -29,10 +37,4 @@ pub struct ErrorReport {
     pub output: String,
     /// What the operation had done before it failed.
     pub value: lexpr::Value,
-}
-pub fn print_arguments(_: &lexpr::Value) -> String {
-    String::new()
-}
-pub fn parse_reply(_: &str) -> Result<Reply, std::fmt::Error> {
-    Err(std::fmt::Error)
 }

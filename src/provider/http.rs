@@ -1,29 +1,463 @@
-use super::*;
-use crate::protocol::DiscoveredServer;
-#[derive(Clone)]
-pub struct Client;
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct ClientError;
-#[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct ProviderError {
-    pub partial: Option<Box<Reply>>,
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Sends requests to providers and reads what comes back, with time-outs and retries. The only
+//! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, SystemTime};
+
+use once_cell::sync::OnceCell;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Response, Url};
+
+use super::chat_completions::request_body;
+use super::failure::{
+    Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
+};
+use super::reply::ReplyReader;
+use super::retry::{RetryAdvice, RetryPolicy, advice};
+use super::{ChatRequest, ProviderSettings, Reply, StreamEvent};
+
+/// How long the server has to accept the connection.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a server may send nothing at all, before the reply or within it. Reasoning models and
+/// slow local ones are silent for minutes; pings count as something.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long to wait for the end of a body behind the reply's end mark, so that the connection can
+/// be used again.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How long to wait for more of an error's body.
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most that is read of an error's body.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// The headers that carry a key, ours and those that a user may set instead.
+const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
+
+/// How requests are sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClientSettings {
+    pub connect_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub retry: RetryPolicy,
 }
-pub const LOCAL_SERVERS: &[u8] = &[];
-impl Client {
-    pub fn new() -> Result<Self, ClientError> {
-        Ok(Client)
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+            retry: RetryPolicy::default(),
+        }
     }
+}
+
+/// A client for every provider; it keeps connections open between requests.
+#[derive(Debug, Default)]
+pub struct Client {
+    settings: ClientSettings,
+    /// To this machine without TLS: no proxy, no certificates, so that a local model works where
+    /// neither is set up.
+    local: OnceCell<reqwest::Client>,
+    /// To this machine with TLS: no proxy.
+    local_tls: OnceCell<reqwest::Client>,
+    remote: OnceCell<reqwest::Client>,
+}
+
+/// A request ready to be sent, as often as needed.
+struct Prepared {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    destination: Destination,
+}
+
+impl Client {
+    #[must_use]
+    pub fn new(settings: ClientSettings) -> Self {
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+
+    /// Ask for a reply and read it to its end; `sink` gets what arrives as it arrives. A request
+    /// that fails before anything of its answer came is sent again as the policy says. Dropping
+    /// the future closes the connection.
     pub async fn stream_chat(
         &self,
-        _: &ProviderSettings,
-        _: &ChatRequest,
-        _: &mut (dyn FnMut(StreamEvent) + Send),
+        settings: &ProviderSettings,
+        request: &ChatRequest,
+        sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<Reply, ProviderError> {
-        Err(ProviderError { partial: None })
+        self.stream_with_retries(settings, request, sink)
+            .await
+            .map_err(|error| ProviderError {
+                message: without_secrets(&error.message, settings),
+                ..error
+            })
     }
-    pub async fn discover(&self, _: &[u8]) -> Vec<DiscoveredServer> {
-        vec![]
+
+    async fn stream_with_retries(
+        &self,
+        settings: &ProviderSettings,
+        request: &ChatRequest,
+        sink: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<Reply, ProviderError> {
+        let prepared = self.prepare(settings, request)?;
+        let policy = &self.settings.retry;
+        let mut attempt = 1;
+        loop {
+            let error = match self.attempt(&prepared, sink).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
+                return Err(error);
+            };
+            tracing::info!(attempt, ?delay, "request failed, trying again");
+            sink(StreamEvent::Retrying {
+                attempt,
+                attempts: policy.retries,
+                delay,
+                reason: without_secrets(&error.message, settings),
+            });
+            tokio::time::sleep(delay).await;
+            attempt += 1;
+        }
     }
+
+    async fn attempt(
+        &self,
+        prepared: &Prepared,
+        sink: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<Reply, ProviderError> {
+        let idle = self.settings.idle_timeout;
+        let sending = prepared
+            .client
+            .post(prepared.url.clone())
+            .headers(prepared.headers.clone())
+            .body(prepared.body.clone())
+            .send();
+        let response = tokio::time::timeout(idle, sending)
+            .await
+            .map_err(|_| idle_failure(idle, &prepared.destination))?
+            .map_err(|error| self.send_failure(&error, &prepared.destination))?;
+        if response.status().is_success() {
+            self.read_reply(response, &prepared.destination, sink).await
+        } else {
+            Err(self.read_refusal(response, &prepared.destination).await)
+        }
+    }
+
+    async fn read_reply(
+        &self,
+        mut response: Response,
+        destination: &Destination,
+        sink: &mut (dyn FnMut(StreamEvent) + Send),
+    ) -> Result<Reply, ProviderError> {
+        let idle = self.settings.idle_timeout;
+        let mut reader = ReplyReader::default();
+        loop {
+            match tokio::time::timeout(idle, response.chunk()).await {
+                Ok(Ok(Some(bytes))) => reader.push(&bytes).into_iter().for_each(&mut *sink),
+                Ok(Ok(None)) => break,
+                Ok(Err(_)) => return Err(reader.interrupt(lost_connection(destination))),
+                Err(_) => return Err(reader.interrupt(idle_failure(idle, destination))),
+            }
+            if reader.is_over() {
+                drain(response).await;
+                break;
+            }
+        }
+        let (result, last) = reader.finish();
+        last.into_iter().for_each(sink);
+        result
+    }
+
+    async fn read_refusal(&self, response: Response, destination: &Destination) -> ProviderError {
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
+        let patience = self.settings.idle_timeout.min(ERROR_TIMEOUT);
+        let body = read_up_to(MAX_ERROR_BYTES, patience, response).await;
+        let report = refusal_report(&body);
+        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        ProviderError::new(
+            FailureKind::Refused(status),
+            advice(status, &report.codes, header, SystemTime::now()),
+            refusal_sentence(status, &report.message, destination),
+        )
+    }
+
+    fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
+        let place = to.place();
+        let mut retry = RetryAdvice::Backoff;
+        let message = match Cause::of(error) {
+            Cause::Refused => format!("Nothing listens at {place}. Is the server running?"),
+            Cause::UnknownHost => format!(
+                "The host {} can't be found. Check the base URL {:?} and the network.",
+                to.host, to.base_url
+            ),
+            Cause::Tls(detail) => {
+                retry = RetryAdvice::Never;
+                format!("No trusted TLS connection to {place}: {detail}.")
+            }
+            Cause::Other(_) if error.is_timeout() => format!(
+                "{place} did not accept a connection within {} s. Check the host and the network.",
+                self.settings.connect_timeout.as_secs_f64()
+            ),
+            Cause::Other(detail) => format!("The connection to {place} failed: {detail}."),
+        };
+        ProviderError::new(FailureKind::Connection, retry, message)
+    }
+
+    fn prepare(
+        &self,
+        settings: &ProviderSettings,
+        request: &ChatRequest,
+    ) -> Result<Prepared, ProviderError> {
+        let url = endpoint(&settings.base_url, &["chat", "completions"])?;
+        let host = url.host_str().unwrap_or_default().to_owned();
+        let headers = headers(settings, &host)?;
+        let body = serde_json::to_vec(&request_body(settings, request))
+            .map_err(|error| settings_failure(format!("The request can't be written: {error}.")))?;
+        Ok(Prepared {
+            client: self.client_for(&url)?,
+            destination: Destination {
+                port: url.port_or_known_default().unwrap_or_default(),
+                host,
+                base_url: public_part(&settings.base_url),
+                model: settings.model.clone(),
+                key: if KEY_HEADERS.iter().any(|&name| headers.contains_key(name)) {
+                    KeyPresence::Sent
+                } else {
+                    KeyPresence::Absent
+                },
+            },
+            url,
+            headers,
+            body,
+        })
+    }
+
+    pub(super) fn client_for(&self, url: &Url) -> Result<reqwest::Client, ProviderError> {
+        let builder = || {
+            reqwest::Client::builder()
+                .connect_timeout(self.settings.connect_timeout)
+                // A redirect would carry the key and the conversation to a host that the user
+                // did not name.
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(concat!("agent-q-module/", env!("CARGO_PKG_VERSION")))
+        };
+        let client = match (is_loopback(url), url.scheme()) {
+            (true, "http") => self.local.get_or_try_init(|| {
+                install_tls();
+                builder().no_proxy().tls_certs_only([]).build()
+            }),
+            (true, _) => self.local_tls.get_or_try_init(|| {
+                install_tls();
+                builder().no_proxy().build()
+            }),
+            (false, _) => self.remote.get_or_try_init(|| {
+                install_tls();
+                builder().build()
+            }),
+        };
+        client.cloned().map_err(|error| {
+            settings_failure(format!(
+                "No HTTP client can be made: {}. Are CA certificates installed?",
+                root_cause(&error)
+            ))
+        })
+    }
+}
+
+/// Choose ring as the process's TLS implementation, unless somebody has chosen one.
+fn install_tls() {
+    static INSTALLED: OnceCell<()> = OnceCell::new();
+    INSTALLED.get_or_init(|| {
+        // An error means that a provider is installed already, which is all that we need.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+/// The URL of an endpoint below a base; a query of the base is kept.
+pub(super) fn endpoint(base_url: &str, path: &[&str]) -> Result<Url, ProviderError> {
+    let advice = "Write it like https://api.openai.com/v1.";
+    let mut url = Url::parse(base_url.trim()).map_err(|error| {
+        settings_failure(format!("{base_url:?} is no base URL: {error}. {advice}"))
+    })?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(settings_failure(format!(
+            "{base_url:?} is no base URL of an HTTP API. {advice}"
+        )));
+    }
+    let complete = format!("/{}", path.join("/"));
+    if !url.path().trim_end_matches('/').ends_with(&complete)
+        && let Ok(mut segments) = url.path_segments_mut()
+    {
+        segments.pop_if_empty().extend(path);
+    }
+    Ok(url)
+}
+
+/// A URL without the parts in which people hide secrets.
+fn public_part(base_url: &str) -> String {
+    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
+    let shown = &base_url[..end];
+    match (shown.find("://"), shown.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => {
+            format!("{}://{}", &shown[..scheme], &shown[at + 1..])
+        }
+        _ => shown.to_owned(),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || address
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, ProviderError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(key) = &settings.key {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal().trim()))
+            .map_err(|_| {
+                settings_failure(format!(
+                    "The key for {host} has characters that can't be sent. Look at its entry in your auth-source."
+                ))
+            })?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    for (name, value) in &settings.headers {
+        let name_and_value = HeaderName::try_from(name.as_str())
+            .ok()
+            .zip(HeaderValue::try_from(value.as_str()).ok());
+        let Some((header, mut value)) = name_and_value else {
+            return Err(settings_failure(format!(
+                "The header {name:?} of the provider {:?} can't be sent.",
+                settings.name
+            )));
+        };
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+fn settings_failure(message: String) -> ProviderError {
+    ProviderError::new(FailureKind::Settings, RetryAdvice::Never, message)
+}
+
+fn lost_connection(to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Interrupted,
+        RetryAdvice::Backoff,
+        format!(
+            "The connection to {} was lost before the reply was complete.",
+            to.place()
+        ),
+    )
+}
+
+/// A silent server gets no second request: it may still be working on the first.
+fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} sent nothing for {} s, so the request was given up.",
+            to.place(),
+            idle.as_secs_f64()
+        ),
+    )
+}
+
+/// What is at the bottom of a request that could not be sent.
+enum Cause {
+    Refused,
+    UnknownHost,
+    /// TLS, mostly the certificate.
+    Tls(String),
+    Other(String),
+}
+
+impl Cause {
+    fn of(error: &reqwest::Error) -> Self {
+        let mut link: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(current) = link {
+            if let Some(tls) = current.downcast_ref::<rustls::Error>() {
+                return Self::Tls(tls.to_string());
+            }
+            // The resolver's error has no public type.
+            if current.to_string().starts_with("dns error") {
+                return Self::UnknownHost;
+            }
+            let io = current.downcast_ref::<std::io::Error>();
+            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+                return Self::Refused;
+            }
+            // An I/O error does not count what it wraps as its source.
+            link = match io.and_then(std::io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => current.source(),
+            };
+        }
+        Self::Other(root_cause(error))
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}
+
+/// Read on to the end of a body that has nothing more to say.
+async fn drain(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+}
+
+/// The beginning of a body: all of it, or what arrived before it grew too long or too slow.
+pub(super) async fn read_up_to(limit: usize, idle: Duration, mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < limit {
+        match tokio::time::timeout(idle, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+            _ => break,
+        }
+    }
+    body
+}
+
+fn without_secrets(message: &str, settings: &ProviderSettings) -> String {
+    // Most extra headers are no secrets and short; one that carries a key is long.
+    const SHORTEST_SECRET_HEADER: usize = 16;
+    let key = settings.key.as_ref().map(super::Secret::reveal);
+    let headers = settings.headers.iter().map(|(_, value)| value.as_str());
+    let secrets: Vec<&str> = key
+        .into_iter()
+        .chain(headers.filter(|value| value.len() >= SHORTEST_SECRET_HEADER))
+        .collect();
+    redact(message, &secrets)
+}
+
+/// A number in 0..1; it only has to differ between clients.
+fn jitter() -> f64 {
+    let hash = RandomState::new().hash_one("retry");
+    f64::from(u16::try_from(hash % 1000).unwrap_or(0)) / 1000.0
 }

@@ -2,9 +2,19 @@
 //! Language model providers: what a conversation is, how it goes over the wire, how a streamed
 //! reply is put together. Everything but `http` is a pure function of data.
 
+pub mod accumulator;
+pub mod chat_completions;
+pub mod discovery;
+pub mod failure;
 pub mod http;
+pub mod reply;
+pub mod retry;
+pub mod sse;
 
 use serde_json::{Map, Value};
+
+pub use failure::{FailureKind, ProviderError};
+pub use http::{Client, ClientSettings};
 
 /// One message of a conversation, in no provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +154,9 @@ pub enum Finish {
     Length,
     /// The provider's filter ended it.
     ContentFilter,
+    /// It was never completed: an error came, or the connection was lost. Only the partial reply
+    /// of a [`ProviderError`] ends so.
+    Interrupted,
     /// Something that we have no word for.
     Other(String),
 }

@@ -22,20 +22,26 @@ use crate::provider::http::Client;
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
+use crate::tool::libraries::{Libraries, LibrariesError};
+use crate::tool::registry::Registry;
 use turn::Turn;
 
 /// What all sessions use.
 #[derive(Clone)]
 pub struct Shared {
+    /// All tools of the process; each turn takes from it what its chat offers.
+    pub registry: Arc<Registry>,
+    /// What agents' specifications are bound to.
+    pub libraries: Arc<Libraries>,
     pub executor: Executor,
-    pub client: Client,
+    pub client: Arc<Client>,
 }
 
 /// A session as Emacs's side holds it.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub ops: mpsc::UnboundedSender<Op>,
-    /// Also read outside the actor, to show the system prompt at any time.
+    /// Changed from outside the actor; a running turn goes on with those that it began with.
     pub settings: Arc<Mutex<Settings>>,
 }
 
@@ -51,6 +57,8 @@ struct Actor {
     settings: Arc<Mutex<Settings>>,
     history: Vec<Message>,
     waiting: VecDeque<Work>,
+    /// How many messages were worked on; an agent's libraries take turns by it.
+    turns: usize,
 }
 
 /// Whether an actor goes on.
@@ -80,6 +88,7 @@ pub fn open(
         settings,
         history: Vec::new(),
         waiting: VecDeque::new(),
+        turns: 0,
     };
     (session, actor.live(inbox))
 }
@@ -107,7 +116,6 @@ impl Actor {
                 self.waiting.clear();
                 cancel.cancel();
             }
-            Op::Configure(changes) => held(&self.settings).apply(*changes),
             Op::Close => {
                 cancel.cancel();
                 return Life::Closed;
@@ -120,14 +128,24 @@ impl Actor {
     async fn perform(&mut self, work: Work, inbox: &mut mpsc::UnboundedReceiver<Op>) -> Life {
         let cancel = CancellationToken::new();
         // The work owns what it changes, so that ops can be noted meanwhile.
-        let mut history = std::mem::take(&mut self.history);
         let settings = held(&self.settings).clone();
+        let tools = match self.tools_for(&work, &settings) {
+            Ok(tools) => tools,
+            Err(problem) => {
+                self.announce(&work);
+                self.end(TurnOutcome::Failed(problem.to_string()));
+                return Life::Open;
+            }
+        };
         let circumstances = Circumstances {
             session: self.id,
+            tools,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             cancel: cancel.clone(),
         };
+        self.announce(&work);
+        let mut history = std::mem::take(&mut self.history);
         let shared = self.shared.clone();
         let mut life = Life::Open;
         let outcome = {
@@ -143,7 +161,40 @@ impl Actor {
             }
         };
         self.history = history;
-        let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
+        self.shared.executor.audit.sync();
+        self.end(outcome.unwrap_or_else(|payload| self.contain(&*payload)));
+        life
+    }
+
+    /// What can be called while WORK is done.
+    fn tools_for(
+        &mut self,
+        work: &Work,
+        settings: &Settings,
+    ) -> Result<Arc<Registry>, LibrariesError> {
+        let registry = &self.shared.registry;
+        match (work, &settings.agent) {
+            // The user may call any tool.
+            (Work::Console(_), _) => Ok(Arc::clone(registry)),
+            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry))),
+            (Work::Message(_), Some(agent)) => {
+                let turn = self.turns;
+                self.turns += 1;
+                let bound = self.shared.libraries.bind(agent, turn, registry)?;
+                Ok(Arc::new(bound))
+            }
+        }
+    }
+
+    fn announce(&self, work: &Work) {
+        let (Work::Message(text) | Work::Console(text)) = work;
+        self.emit(Event::TurnStarted {
+            session: self.id,
+            text: text.clone(),
+        });
+    }
+
+    fn end(&self, outcome: TurnOutcome) {
         self.emit(Event::State {
             session: self.id,
             state: State::Idle,
@@ -152,7 +203,6 @@ impl Actor {
             session: self.id,
             outcome,
         });
-        life
     }
 
     fn contain(&self, payload: &(dyn std::any::Any + Send)) -> TurnOutcome {
@@ -178,11 +228,6 @@ async fn run_work(
     settings: &Settings,
     circumstances: &Circumstances,
 ) -> TurnOutcome {
-    let (Work::Message(text) | Work::Console(text)) = &work;
-    shared.executor.host.emit(Event::TurnStarted {
-        session: circumstances.session,
-        text: text.clone(),
-    });
     match work {
         Work::Message(text) => {
             let Some(provider) = &settings.provider else {
@@ -200,7 +245,7 @@ async fn run_work(
             .run(history)
             .await
         }
-        Work::Console(line) => match console::parse(&line, &shared.executor.registry) {
+        Work::Console(line) => match console::parse(&line, &circumstances.tools) {
             Ok(call) => {
                 shared.executor.run(&[call], circumstances).await;
                 if circumstances.cancel.is_cancelled() {

@@ -2,13 +2,13 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
-use crate::protocol::{CallOutcome, Event, State, TurnOutcome};
-use crate::provider::http::ProviderError;
+use crate::protocol::{CallOutcome, CallResult, Event, State, TurnOutcome};
+use crate::provider::failure::ProviderError;
 use crate::provider::{
     CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
     StreamEvent, ToolCall,
 };
-use crate::tool::executor::{CallResult, Circumstances};
+use crate::tool::executor::Circumstances;
 
 use super::Shared;
 use super::settings::Settings;
@@ -117,15 +117,13 @@ impl Turn<'_> {
     }
 
     fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
-        let tools = self.settings.offered(&self.shared.executor.registry);
+        let tools = &self.circumstances.tools;
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(Message::System(
-            self.settings.system_prompt(&self.shared.executor.registry),
-        ));
+        messages.push(Message::System(self.settings.system_prompt(tools)));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,
-            tools: tools.iter().map(|tool| tool.schema()).collect(),
+            tools: tools.all().iter().map(|tool| tool.schema()).collect(),
             tool_choice: self.settings.tool_choice.clone(),
             position,
         }
@@ -183,6 +181,10 @@ fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
         (Finish::ContentFilter, false) => {
             TurnOutcome::Failed("The provider's content filter ended the reply.".to_owned())
         }
+        (Finish::Interrupted, false) => TurnOutcome::Failed(
+            "The connection was lost before the reply was complete. Send a message to try again."
+                .to_owned(),
+        ),
         (Finish::Stop | Finish::ToolCalls | Finish::Other(_), false) => TurnOutcome::Finished,
     }
 }

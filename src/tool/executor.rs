@@ -13,16 +13,22 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::format::{RESULT_LIMIT, cap};
+use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
-use super::{Arguments, Assessment, HostTool, ImageTool, Runner, SafetyLevel, Tool, ToolFailure};
+use super::{
+    Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
+    SafetyLevel, Tool, ToolFailure,
+};
 use crate::host::{Approvals, Host};
 use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, Decision, Event, HostReply, HostRequest, ImageRequest, SessionId, State,
+    CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostReply, HostRequest,
+    ImageRequest, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
 use crate::runtime::panic_message;
 use crate::session::settings::Approval;
+use crate::store::audit::{AuditLog, Record, Step};
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
@@ -36,29 +42,22 @@ const IMAGE_GRACE: Duration = Duration::from_secs(30);
 /// What all calls share.
 #[derive(Clone)]
 pub struct Executor {
-    pub registry: Arc<Registry>,
     pub approvals: Arc<Approvals>,
     pub host: Arc<dyn Host>,
+    pub audit: Arc<AuditLog>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// The circumstances of a batch of calls.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
     pub session: SessionId,
+    /// The tools that can be called here.
+    pub tools: Arc<Registry>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
     pub cancel: CancellationToken,
-}
-
-/// The one result of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CallResult {
-    /// The call's id, as the provider gave it.
-    pub id: String,
-    pub outcome: CallOutcome,
-    pub content: String,
-    pub elapsed: Duration,
 }
 
 /// A call that has passed validation, or the failure that it ended in.
@@ -72,11 +71,25 @@ struct Call {
     tool: Arc<Tool>,
     arguments: Arguments,
     assessment: Assessment,
+    consent: Consent,
     /// The user's answer, for calls that were asked about.
     answer: Option<oneshot::Receiver<Decision>>,
 }
 
-type Ending = (CallOutcome, String);
+/// How a call ended.
+struct Ending {
+    outcome: CallOutcome,
+    content: String,
+}
+
+impl Ending {
+    fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            content: content.into(),
+        }
+    }
+}
 
 impl Executor {
     /// Runs CALLS: safe ones side by side, the others one at a time and in order.
@@ -113,7 +126,7 @@ impl Executor {
     }
 
     fn prepare(&self, call: &ToolCall, key: CallKey, circumstances: &Circumstances) -> Prepared {
-        match self.validate(call) {
+        match validate(call, &circumstances.tools) {
             Ok((tool, arguments)) => {
                 let assessment = (tool.assess)(tool.level, &arguments);
                 let mut call = Call {
@@ -121,6 +134,7 @@ impl Executor {
                     tool,
                     arguments,
                     assessment,
+                    consent: Consent::NotNeeded,
                     answer: None,
                 };
                 self.ask_if_needed(&mut call, circumstances);
@@ -128,25 +142,6 @@ impl Executor {
             }
             Err(failure) => Prepared::Failed(failure),
         }
-    }
-
-    fn validate(&self, call: &ToolCall) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
-        let tool = self.registry.resolve(&call.name)?;
-        let given = match &call.arguments {
-            CallArguments::Object(given) => given.clone(),
-            CallArguments::Malformed(problem) => {
-                return Err(ToolFailure(format!(
-                    "The arguments are not a valid JSON object: {problem}. Send the call again."
-                )));
-            }
-            CallArguments::Truncated => {
-                return Err(ToolFailure::new(
-                    "The call was cut off before it was complete, so it was not run.",
-                ));
-            }
-        };
-        let arguments = Arguments::check(&tool.parameters, given)?;
-        Ok((tool, arguments))
     }
 
     /// Opens an approval request for a call that may not run without one.
@@ -176,46 +171,65 @@ impl Executor {
         prepared: Prepared,
         circumstances: &Circumstances,
     ) -> CallResult {
-        let mut started = Instant::now();
-        let (outcome, content) = match prepared {
-            Prepared::Failed(failure) => (CallOutcome::Failed, failure.0),
-            Prepared::Runnable(call) => match self.decide(call, circumstances).await {
-                Ok(call) => {
-                    started = Instant::now();
-                    self.run_one(&call, circumstances).await
-                }
-                Err(ending) => ending,
+        let mut result = match prepared {
+            Prepared::Failed(failure) => CallResult {
+                id: id.to_owned(),
+                outcome: CallOutcome::Failed,
+                content: failure.0,
+                elapsed: Duration::ZERO,
+                level: None,
+                consent: Consent::NotNeeded,
             },
+            Prepared::Runnable(call) => self.settle_runnable(id, call, circumstances).await,
         };
-        let elapsed = started.elapsed();
         self.host.emit(Event::CallFinished {
             session: circumstances.session,
             call: key,
-            outcome,
-            content: content.clone(),
-            elapsed,
+            result: result.clone(),
         });
+        result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
+        result
+    }
+
+    async fn settle_runnable(
+        &self,
+        id: &str,
+        mut call: Call,
+        circumstances: &Circumstances,
+    ) -> CallResult {
+        let mut started = Instant::now();
+        let ending = match self.decide(&mut call, circumstances).await {
+            Ok(()) => {
+                started = Instant::now();
+                self.run_one(&call, circumstances).await
+            }
+            Err(ending) => ending,
+        };
+        let elapsed = started.elapsed();
+        self.record(&call, &ending, elapsed, circumstances);
         CallResult {
             id: id.to_owned(),
-            outcome,
-            content: cap(&content, RESULT_LIMIT, "ask for less at a time"),
+            outcome: ending.outcome,
+            content: ending.content,
             elapsed,
+            level: Some(call.assessment.level),
+            consent: call.consent,
         }
     }
 
-    /// Gives the call back when it may run, perhaps with other arguments.
-    async fn decide(&self, mut call: Call, circumstances: &Circumstances) -> Result<Call, Ending> {
+    /// Waits until CALL may run, perhaps with other arguments.
+    async fn decide(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
         loop {
             if circumstances.cancel.is_cancelled() {
                 self.approvals.close(call.key);
-                return Err((CallOutcome::Cancelled, CANCELLED.to_owned()));
+                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
             }
             let Some(answer) = call.answer.take() else {
-                return if call.assessment.level < SafetyLevel::Dangerous {
-                    Ok(call)
-                } else {
-                    Err((CallOutcome::Failed, no_handler(&call.tool)))
-                };
+                if call.assessment.level < SafetyLevel::Dangerous {
+                    return Ok(());
+                }
+                call.consent = Consent::Unavailable;
+                return Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)));
             };
             self.host.emit(Event::State {
                 session: circumstances.session,
@@ -227,49 +241,51 @@ impl Executor {
                 decision = answer => decision.unwrap_or(Decision::Denied(None)),
             };
             match decision {
-                Decision::Approved => return Ok(call),
-                Decision::Denied(reason) => return Err((CallOutcome::Denied, denial(reason))),
+                Decision::Approved => {
+                    call.consent = Consent::Approved;
+                    return Ok(());
+                }
+                Decision::Denied(reason) => {
+                    call.consent = Consent::Denied;
+                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
+                }
                 Decision::Modified(given) => {
-                    if let Some(call) = self.modify(&mut call, given, circumstances)? {
-                        return Ok(call);
+                    call.consent = Consent::Modified;
+                    self.modify(call, given, circumstances)?;
+                    if call.answer.is_none() {
+                        return Ok(());
                     }
                 }
             }
         }
     }
 
-    /// Puts the user's arguments in place. The call comes back when it may run now; otherwise it
-    /// was asked about again, because the new arguments show something that the old ones did not.
+    /// Puts the user's arguments in place. Where they show something that the old ones did not,
+    /// the user is asked again.
     fn modify(
         &self,
         call: &mut Call,
         given: serde_json::Map<String, serde_json::Value>,
         circumstances: &Circumstances,
-    ) -> Result<Option<Call>, Ending> {
-        let arguments = Arguments::check(&call.tool.parameters, given)
-            .map_err(|failure| (CallOutcome::Failed, failure.0))?;
+    ) -> Result<(), Ending> {
+        let arguments = call
+            .tool
+            .check(given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
         let assessment = (call.tool.assess)(call.tool.level, &arguments);
         let shows_more = assessment.reason != call.assessment.reason;
         call.arguments = arguments;
         call.assessment = assessment;
         if shows_more {
             self.ask_if_needed(call, circumstances);
-            return Ok(None);
         }
-        Ok(Some(Call {
-            key: call.key,
-            tool: Arc::clone(&call.tool),
-            arguments: call.arguments.clone(),
-            assessment: call.assessment.clone(),
-            answer: None,
-        }))
+        Ok(())
     }
 
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
         let session = circumstances.session;
-        if call.assessment.level >= SafetyLevel::Cautious {
-            tracing::info!(session = session.0, tool = %call.tool.name, level = %call.assessment.level, "runs");
-        }
+        let arguments = call.arguments.to_json();
+        self.audit(call, &arguments, Step::Started, session);
         self.host.emit(Event::State {
             session,
             state: State::Running,
@@ -277,17 +293,19 @@ impl Executor {
         self.host.emit(Event::CallStarted {
             session,
             call: call.key,
+            tool: call.tool.name.clone(),
+            arguments,
         });
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {
             () = circumstances.cancel.cancelled() => {
-                return (CallOutcome::Cancelled, CANCELLED.to_owned());
+                return Ending::new(CallOutcome::Cancelled, CANCELLED);
             }
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => (CallOutcome::Succeeded, content),
-            Ok(Err(failure)) => (CallOutcome::Failed, failure.0),
+            Ok(Ok(content)) => Ending::new(CallOutcome::Succeeded, content),
+            Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
@@ -297,8 +315,47 @@ impl Executor {
                 self.host.emit(Event::Fault {
                     message: message.clone(),
                 });
-                (CallOutcome::Failed, message)
+                Ending::new(CallOutcome::Failed, message)
             }
+        }
+    }
+
+    fn record(
+        &self,
+        call: &Call,
+        ending: &Ending,
+        elapsed: Duration,
+        circumstances: &Circumstances,
+    ) {
+        let library = match &call.tool.origin {
+            Origin::Library(name) => Some(name.clone()),
+            Origin::BuiltIn | Origin::EmacsLisp => None,
+        };
+        let key = MetricsKey {
+            tool: call.tool.name.clone(),
+            library,
+        };
+        self.metrics
+            .record(key, ending.outcome, elapsed, ending.content.len());
+        let step = Step::Finished {
+            outcome: ending.outcome,
+            elapsed,
+        };
+        let arguments = call.arguments.to_json();
+        self.audit(call, &arguments, step, circumstances.session);
+    }
+
+    /// Writes a step of CALL to the audit log, if the call changes anything.
+    fn audit(&self, call: &Call, arguments: &serde_json::Value, step: Step, session: SessionId) {
+        if call.assessment.level >= SafetyLevel::Cautious {
+            self.audit.append(&Record {
+                session,
+                tool: &call.tool.name,
+                level: call.assessment.level,
+                arguments,
+                consent: call.consent,
+                step,
+            });
         }
     }
 
@@ -320,6 +377,8 @@ impl Executor {
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
+            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
         }
     }
 
@@ -333,6 +392,37 @@ impl Executor {
         let reply = self.host.request(circumstances.session, body);
         let text = within(HOST_DEADLINE, reply).await?;
         (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_operation(
+        &self,
+        tool: &OperationTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Operation {
+            operation: tool.operation,
+            arguments: call.arguments.to_json(),
+        };
+        let reply = self.host.request(circumstances.session, body);
+        // Some of them go on with a form that stopped in the debugger.
+        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
+        let text = within(deadline, reply).await?;
+        (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_handler(
+        &self,
+        handler: HandlerId,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Handler {
+            handler,
+            arguments: call.arguments.to_json(),
+        };
+        let reply = self.host.request(circumstances.session, body);
+        within(HOST_DEADLINE, reply).await
     }
 
     async fn run_in_image(
@@ -362,6 +452,25 @@ impl Prepared {
             Self::Failed(_) => true,
         }
     }
+}
+
+fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
+    let tool = tools.resolve(&call.name)?;
+    let given = match &call.arguments {
+        CallArguments::Object(given) => given.clone(),
+        CallArguments::Malformed(problem) => {
+            return Err(ToolFailure(format!(
+                "The arguments are not a valid JSON object: {problem}. Send the call again."
+            )));
+        }
+        CallArguments::Truncated => {
+            return Err(ToolFailure::new(
+                "The call was cut off before it was complete, so it was not run.",
+            ));
+        }
+    };
+    let arguments = tool.check(given)?;
+    Ok((tool, arguments))
 }
 
 async fn within(

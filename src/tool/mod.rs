@@ -5,17 +5,23 @@
 
 pub mod arguments;
 pub mod console;
+pub mod definition;
 pub mod executor;
 pub mod format;
+pub mod libraries;
+pub mod metrics;
 pub mod registry;
+pub mod schema;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use once_cell::sync::OnceCell;
 use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
+use schema::{ArgumentSchema, SchemaError, Strangers};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -89,8 +95,8 @@ pub struct Parameter {
     pub kind: ParameterType,
     pub description: String,
     pub presence: Presence,
-    /// The values allowed, when there are only some.
-    pub choices: Vec<Value>,
+    /// What else its schema says: `enum`, `items`, `properties`, `default`, `minimum`, `maximum`.
+    pub constraints: Map<String, Value>,
 }
 
 impl Parameter {
@@ -110,24 +116,32 @@ impl Parameter {
             kind,
             description: description.to_owned(),
             presence,
-            choices: Vec::new(),
+            constraints: Map::new(),
         }
     }
 
     /// The same parameter, limited to these texts.
     #[must_use]
     pub fn one_of(mut self, choices: &[&str]) -> Self {
-        self.choices = choices.iter().map(|&choice| choice.into()).collect();
+        let choices: Vec<Value> = choices.iter().map(|&choice| choice.into()).collect();
+        self.constraints.insert("enum".into(), choices.into());
         self
+    }
+
+    /// The values allowed, when there are only some.
+    #[must_use]
+    pub fn choices(&self) -> &[Value] {
+        self.constraints
+            .get("enum")
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 
     fn schema(&self) -> Value {
         let mut schema = Map::new();
         schema.insert("type".into(), self.kind.name().into());
         schema.insert("description".into(), self.description.clone().into());
-        if !self.choices.is_empty() {
-            schema.insert("enum".into(), self.choices.clone().into());
-        }
+        schema.extend(self.constraints.clone());
         Value::Object(schema)
     }
 }
@@ -161,6 +175,15 @@ pub struct HostTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
+/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image.
+#[derive(Clone, Copy)]
+pub struct OperationTool {
+    /// What Emacs Lisp knows it as; it gets the arguments as they are.
+    pub operation: &'static str,
+    /// The answer for the model.
+    pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
+}
+
 /// A tool that runs in the Lisp image.
 #[derive(Clone, Copy)]
 pub struct ImageTool {
@@ -186,7 +209,15 @@ pub enum Runner {
     Host(HostTool),
     /// In the Lisp image.
     Image(ImageTool),
+    /// In agent-q's own Emacs Lisp.
+    Operation(OperationTool),
+    /// By a function in Emacs Lisp.
+    Handler(HandlerId),
 }
+
+/// A tool's function in Emacs Lisp; Emacs keeps the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HandlerId(pub u64);
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -194,28 +225,55 @@ impl fmt::Debug for Runner {
             Self::Worker(_) => "Worker",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
+            Self::Operation(_) => "Operation",
+            Self::Handler(_) => "Handler",
         })
     }
+}
+
+/// Where a tool comes from, for the user and for the rules that guard foreign ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Part of agent-q.
+    BuiltIn,
+    /// Defined in Emacs Lisp, by the user or a package.
+    EmacsLisp,
+    /// A named tool library, bound by an agent's specifications.
+    Library(String),
 }
 
 /// A tool that a model can call.
 #[derive(Debug, Clone)]
 pub struct Tool {
-    /// Its name, in snake_case.
+    /// Its name, in snake_case unless a specification gave it another.
     pub name: String,
     /// What it does and when to use it, for the model.
     pub description: String,
+    /// Its parameters, where it was defined by them; its schema says the same and more.
     pub parameters: Vec<Parameter>,
+    /// The level in force: its own, unless the user set another.
     pub level: SafetyLevel,
+    /// The level that it was defined with.
+    pub own_level: SafetyLevel,
     /// What it is about, such as `introspection`.
     pub categories: Vec<String>,
+    pub origin: Origin,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     pub runner: Runner,
+    schema: LazySchema,
+}
+
+/// A schema that is compiled when it is first used.
+#[derive(Debug, Clone)]
+struct LazySchema {
+    json: Value,
+    strangers: Strangers,
+    compiled: OnceCell<Arc<ArgumentSchema>>,
 }
 
 impl Tool {
-    /// A tool whose level does not depend on its arguments.
+    /// A tool defined by its parameters, whose level does not depend on the arguments.
     #[must_use]
     pub fn new(
         name: &str,
@@ -225,35 +283,93 @@ impl Tool {
         parameters: Vec<Parameter>,
         runner: Runner,
     ) -> Self {
+        let schema = parameter_schema(&parameters);
+        Self {
+            parameters,
+            categories: categories.iter().map(|&it| it.to_owned()).collect(),
+            ..Self::with_schema(name, description, level, schema, Strangers::Refused, runner)
+        }
+    }
+
+    /// A tool defined by a JSON Schema of its arguments.
+    #[must_use]
+    pub fn with_schema(
+        name: &str,
+        description: &str,
+        level: SafetyLevel,
+        schema: Value,
+        strangers: Strangers,
+        runner: Runner,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             description: description.to_owned(),
-            parameters,
+            parameters: Vec::new(),
             level,
-            categories: categories.iter().map(|&it| it.to_owned()).collect(),
+            own_level: level,
+            categories: Vec::new(),
+            origin: Origin::BuiltIn,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),
             },
             runner,
+            schema: LazySchema {
+                json: schema,
+                strangers,
+                compiled: OnceCell::new(),
+            },
         }
     }
 
     /// The JSON Schema of the arguments.
     #[must_use]
-    pub fn parameter_schema(&self) -> Value {
-        let properties: Map<String, Value> = self
-            .parameters
-            .iter()
-            .map(|parameter| (parameter.name.clone(), parameter.schema()))
-            .collect();
-        let required: Vec<&str> = self
-            .parameters
-            .iter()
-            .filter(|parameter| parameter.presence == Presence::Required)
-            .map(|parameter| parameter.name.as_str())
-            .collect();
-        json!({"type": "object", "properties": properties, "required": required})
+    pub fn argument_schema(&self) -> &Value {
+        &self.schema.json
+    }
+
+    /// The same, ready to check arguments.
+    ///
+    /// # Errors
+    ///
+    /// When the schema can't be used.
+    pub fn compiled_schema(&self) -> Result<&ArgumentSchema, SchemaError> {
+        self.schema
+            .compiled
+            .get_or_try_init(|| {
+                ArgumentSchema::compile(self.schema.json.clone(), self.schema.strangers)
+                    .map(Arc::new)
+            })
+            .map(AsRef::as_ref)
+    }
+
+    /// GIVEN with defaults filled in, if it fits.
+    ///
+    /// A `null` for an optional parameter that can't be null counts as absent, which is how
+    /// several models spell it.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, a line each.
+    pub fn check(&self, mut given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
+        given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
+        self.compiled_schema()
+            .map_err(|error| ToolFailure(format!("The tool {}: {error}", self.name)))?
+            .check(Value::Object(given))
+            .map(Arguments::new)
+            .map_err(|problems| ToolFailure(problems.to_string()))
+    }
+
+    fn takes_null_as_absent(&self, name: &str) -> bool {
+        let schema = &self.schema.json;
+        let required = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .is_some_and(|required| required.iter().any(|it| it == name));
+        let plain_type = schema
+            .get("properties")
+            .and_then(|properties| properties.get(name)?.get("type")?.as_str());
+        !required && plain_type.is_some_and(|kind| kind != "null")
     }
 
     /// The tool as providers take it.
@@ -264,8 +380,21 @@ impl Tool {
             "function": {
                 "name": self.name,
                 "description": self.description,
-                "parameters": self.parameter_schema(),
+                "parameters": self.schema.json,
             }
         })
     }
+}
+
+fn parameter_schema(parameters: &[Parameter]) -> Value {
+    let properties: Map<String, Value> = parameters
+        .iter()
+        .map(|parameter| (parameter.name.clone(), parameter.schema()))
+        .collect();
+    let required: Vec<&str> = parameters
+        .iter()
+        .filter(|parameter| parameter.presence == Presence::Required)
+        .map(|parameter| parameter.name.as_str())
+        .collect();
+    json!({"type": "object", "properties": properties, "required": required})
 }

@@ -1,40 +1,125 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where tools are found by name. One registry serves all sessions; tools keep the order in which
-//! they were registered, because a stable order keeps providers' prompt caches warm.
+//! Where tools are found by name. Tools keep the order in which they were registered, because a
+//! stable order keeps providers' prompt caches warm. One registry holds all tools of the process;
+//! each turn works with one of its own, which holds what its chat offers.
 
+use std::collections::HashMap;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use indexmap::IndexMap;
 
-use super::{Tool, ToolFailure};
+use super::{SafetyLevel, Tool, ToolFailure};
 
 /// How alike a wrong name must be to be suggested; 1 is the same.
-const SUGGESTION_LIKENESS: f64 = 0.6;
+const SUGGESTION_LIKENESS: f64 = 0.8;
 
-/// All tools that can be called.
+/// Tools by name.
 #[derive(Debug, Default)]
 pub struct Registry {
-    tools: RwLock<IndexMap<String, Arc<Tool>>>,
+    inner: RwLock<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tools: IndexMap<String, Arc<Tool>>,
+    /// Levels that the user set.
+    levels: HashMap<String, SafetyLevel>,
+}
+
+/// Which tools to list; both conditions hold for each.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// None above this level.
+    pub max_level: Option<SafetyLevel>,
+    /// Only with one of these categories; empty means any.
+    pub categories: Vec<String>,
 }
 
 impl Registry {
+    /// A registry of exactly these tools.
+    #[must_use]
+    pub fn of(tools: impl IntoIterator<Item = Arc<Tool>>) -> Self {
+        let tools = tools
+            .into_iter()
+            .map(|tool| (tool.name.clone(), tool))
+            .collect();
+        Self {
+            inner: RwLock::new(Inner {
+                tools,
+                levels: HashMap::new(),
+            }),
+        }
+    }
+
     /// Adds TOOL; one with the same name is replaced and keeps its place.
-    pub fn register(&self, tool: Tool) -> Arc<Tool> {
+    pub fn register(&self, mut tool: Tool) -> Arc<Tool> {
+        let mut inner = self.write();
+        if let Some(&level) = inner.levels.get(&tool.name) {
+            tool.level = level;
+        }
         let tool = Arc::new(tool);
-        self.write().insert(tool.name.clone(), Arc::clone(&tool));
+        inner.tools.insert(tool.name.clone(), Arc::clone(&tool));
         tool
+    }
+
+    /// Removes the tool of this name; the others keep their order.
+    pub fn unregister(&self, name: &str) -> Option<Arc<Tool>> {
+        self.write().tools.shift_remove(name)
+    }
+
+    /// Puts the user's levels in force; tools that are not named get their own back.
+    pub fn set_levels(&self, levels: HashMap<String, SafetyLevel>) {
+        let mut inner = self.write();
+        for (name, tool) in &mut inner.tools {
+            let level = levels.get(name).copied().unwrap_or(tool.own_level);
+            if tool.level != level {
+                Arc::make_mut(tool).level = level;
+            }
+        }
+        inner.levels = levels;
+    }
+
+    /// The level that the user set for tools of this name, if any.
+    #[must_use]
+    pub fn user_level(&self, name: &str) -> Option<SafetyLevel> {
+        self.read().levels.get(name).copied()
     }
 
     /// The tool of this name, or none.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<Tool>> {
-        self.read().get(name).cloned()
+        self.read().tools.get(name).cloned()
     }
 
     /// All tools in order of registration.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Tool>> {
-        self.read().values().cloned().collect()
+        self.read().tools.values().cloned().collect()
+    }
+
+    /// The tools that FILTER lets through, in order of registration.
+    #[must_use]
+    pub fn filtered(&self, filter: &Filter) -> Vec<Arc<Tool>> {
+        let mut tools = self.all();
+        tools.retain(|tool| {
+            filter.max_level.is_none_or(|max| tool.level <= max)
+                && (filter.categories.is_empty()
+                    || tool
+                        .categories
+                        .iter()
+                        .any(|category| filter.categories.contains(category)))
+        });
+        tools
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read().tools.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The tool that a model or a user meant by NAME: `describe-symbol` finds `describe_symbol`.
@@ -49,6 +134,7 @@ impl Registry {
         }
         let near = self
             .read()
+            .tools
             .keys()
             .map(|known| (strsim::jaro_winkler(known, &snake), known.clone()))
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
@@ -59,15 +145,99 @@ impl Registry {
         }))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, IndexMap<String, Arc<Tool>>> {
-        self.tools
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, IndexMap<String, Arc<Tool>>> {
-        self.tools
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::Runner;
+
+    fn tool(name: &str, level: SafetyLevel, categories: &[&str]) -> Tool {
+        let runner = Runner::Worker(Arc::new(|_| Ok(String::new())));
+        Tool::new(name, name, level, categories, vec![], runner)
+    }
+
+    fn registry() -> Registry {
+        let registry = Registry::default();
+        registry.register(tool("look", SafetyLevel::Safe, &["introspection", "xref"]));
+        registry.register(tool("try", SafetyLevel::Cautious, &["execution"]));
+        registry.register(tool("erase", SafetyLevel::Dangerous, &["xref"]));
+        registry
+    }
+
+    fn names(tools: Vec<Arc<Tool>>) -> Vec<String> {
+        tools.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    #[test]
+    fn registering_again_replaces_and_unregistering_keeps_order() {
+        let registry = registry();
+        registry.register(tool("look", SafetyLevel::Cautious, &[]));
+        assert_eq!(names(registry.all()), ["look", "try", "erase"]);
+        assert_eq!(registry.get("look").unwrap().level, SafetyLevel::Cautious);
+        assert!(registry.unregister("look").is_some());
+        assert!(registry.unregister("look").is_none());
+        assert_eq!(names(registry.all()), ["try", "erase"]);
+        assert!(registry.get("look").is_none());
+    }
+
+    #[test]
+    fn filters_are_and_ed() {
+        let registry = registry();
+        let filtered = |max_level, categories: &[&str]| {
+            let categories = categories.iter().map(|&it| it.to_owned()).collect();
+            names(registry.filtered(&Filter {
+                max_level,
+                categories,
+            }))
+        };
+        assert_eq!(filtered(None, &[]), ["look", "try", "erase"]);
+        assert_eq!(filtered(Some(SafetyLevel::Cautious), &[]), ["look", "try"]);
+        assert_eq!(
+            filtered(None, &["xref", "execution"]),
+            ["look", "try", "erase"]
+        );
+        assert_eq!(filtered(Some(SafetyLevel::Safe), &["xref"]), ["look"]);
+    }
+
+    #[test]
+    fn the_users_levels_hold_for_tools_to_come_and_can_be_taken_back() {
+        let registry = registry();
+        let levels = [
+            ("try", SafetyLevel::Dangerous),
+            ("later", SafetyLevel::Safe),
+        ];
+        registry.set_levels(levels.map(|(name, level)| (name.to_owned(), level)).into());
+        registry.register(tool("later", SafetyLevel::Dangerous, &[]));
+        assert_eq!(registry.get("try").unwrap().level, SafetyLevel::Dangerous);
+        assert_eq!(registry.get("later").unwrap().level, SafetyLevel::Safe);
+        registry.set_levels(HashMap::new());
+        assert_eq!(registry.get("try").unwrap().level, SafetyLevel::Cautious);
+        assert_eq!(registry.get("later").unwrap().level, SafetyLevel::Dangerous);
+    }
+
+    #[test]
+    fn kebab_case_finds_snake_case_and_near_misses_are_named() {
+        let registry = Registry::default();
+        registry.register(tool("describe_symbol", SafetyLevel::Safe, &[]));
+        assert!(registry.resolve("describe-symbol").is_ok());
+        let failure = registry.resolve("describe_symbl").unwrap_err();
+        assert_eq!(
+            failure.0,
+            "Unknown tool: describe_symbl. Did you mean describe_symbol?"
+        );
+        let failure = registry.resolve("nonexistent").unwrap_err();
+        assert_eq!(failure.0, "Unknown tool: nonexistent");
     }
 }

@@ -2,17 +2,26 @@
 //! The one engine of an Emacs: the registry, the open sessions, and what they share.
 //! `bridge` keeps it and passes Emacs's requests on to it.
 
+pub mod batch;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
-use crate::host::{Approvals, Host};
-use crate::protocol::{CallKey, Decision, Event, Op, SessionId};
-use crate::provider::http::{Client, ClientError, LOCAL_SERVERS};
+use crate::host::Host;
+use crate::protocol::{BatchId, CallKey, Decision, Event, Op, SessionId};
+use crate::provider::discovery::LOCAL_SERVERS;
+use crate::provider::http::{Client, ClientSettings};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
+use crate::store::audit::AuditLog;
+use crate::tool::SafetyLevel;
+use crate::tool::definition::InvalidTool;
 use crate::tool::executor::Executor;
+use crate::tool::libraries::Libraries;
+use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
 use crate::tools;
 
@@ -29,40 +38,76 @@ pub enum RequestError {
     Arguments(#[source] serde_json::Error),
     #[error("{0} is no decision; it is approved, denied or modified.")]
     Decision(String),
+    #[error(transparent)]
+    Tool(#[from] InvalidTool),
 }
 
 /// What one Emacs runs.
 pub struct Engine {
     shared: Shared,
     sessions: Mutex<HashMap<SessionId, Session>>,
+    batches: Arc<Mutex<HashMap<BatchId, CancellationToken>>>,
 }
 
 impl Engine {
     /// An engine with the built-in tools and no session.
-    ///
-    /// # Errors
-    ///
-    /// When the HTTP client can't be made.
-    pub fn new(host: Arc<dyn Host>) -> Result<Self, ClientError> {
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>, audit: AuditLog) -> Self {
         let registry = Arc::new(Registry::default());
         tools::register(&registry);
         let executor = Executor {
-            registry,
-            approvals: Arc::new(Approvals::default()),
+            approvals: Arc::default(),
             host,
+            audit: Arc::new(audit),
+            metrics: Arc::default(),
         };
-        Ok(Self {
+        Self {
             shared: Shared {
+                registry,
+                libraries: Arc::default(),
                 executor,
-                client: Client::new()?,
+                client: Arc::new(Client::new(ClientSettings::default())),
             },
             sessions: Mutex::default(),
-        })
+            batches: Arc::default(),
+        }
     }
 
     #[must_use]
     pub fn registry(&self) -> &Registry {
-        &self.shared.executor.registry
+        &self.shared.registry
+    }
+
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.shared.executor.metrics
+    }
+
+    #[must_use]
+    pub fn audit(&self) -> &AuditLog {
+        &self.shared.executor.audit
+    }
+
+    /// Puts the levels in force that the user set, a JSON object of names and levels.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no such object, or names no level.
+    pub fn set_levels(&self, levels: &str) -> Result<(), RequestError> {
+        let levels: HashMap<String, String> =
+            serde_json::from_str(levels).map_err(RequestError::Settings)?;
+        let levels = levels
+            .into_iter()
+            .map(|(name, level)| Ok((name, SafetyLevel::parse(&level)?)))
+            .collect::<Result<_, InvalidTool>>()?;
+        self.shared.registry.set_levels(levels);
+        Ok(())
+    }
+
+    /// The named tool libraries.
+    #[must_use]
+    pub fn libraries(&self) -> &Libraries {
+        &self.shared.libraries
     }
 
     /// Opens a session with the settings in JSON.
@@ -99,8 +144,11 @@ impl Engine {
     ///
     /// When the session is closed or the settings are not understood.
     pub fn configure(&self, id: SessionId, settings: &str) -> Result<(), RequestError> {
-        let settings = parse_settings(settings)?;
-        self.tell(id, Op::Configure(Box::new(settings)))
+        let changes = parse_settings(settings)?;
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        held(&session.settings).apply(changes);
+        Ok(())
     }
 
     /// Ends a session and its turn. Closing it twice is no error.
@@ -119,7 +167,17 @@ impl Engine {
     pub fn system_prompt(&self, id: SessionId) -> Result<String, RequestError> {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
-        Ok(held(&session.settings).system_prompt(self.registry()))
+        let settings = held(&session.settings);
+        let tools = match &settings.agent {
+            // A library that does not fit is reported when the turn starts; here its tools are
+            // only missing from the list.
+            Some(agent) => self
+                .libraries()
+                .bind(agent, 0, self.registry())
+                .unwrap_or_default(),
+            None => settings.offered(self.registry()),
+        };
+        Ok(settings.system_prompt(&tools))
     }
 
     /// Passes the user's answer to the call that waits for it.

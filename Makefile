@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# What a person types to build, try and check agent-q. Each target does the set-up that it needs;
+# the work itself is in scripts/.
+
+EMACS ?= emacs
+# Memory limits the number of compilers too, not only the number of processors.
+JOBS ?= $(shell sh scripts/jobs.sh)
+
+export EMACS YES
+export CARGO_BUILD_JOBS = $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help chat demo-model test build bench lint clean
+
+help: ## Say what each target does
+	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target what; do \
+	  printf '%-18s %s\n' "$$target" "$$what"; done
+	@echo
+	@echo "YES=1 answers the question before anything is installed; EMACS=… chooses another Emacs."
+
+chat: ## Install what is missing, build, and open a chat beside a running Common Lisp
+	@sh scripts/setup.sh build chat
+	@sh scripts/build.sh
+	@sh scripts/chat.sh
+
+demo-model: ## Fetch the tiny demo model (about 130 MB) for machines without a model
+	@sh scripts/demo-model.sh install
+
+test: ## Run everything that CI runs
+	@sh scripts/setup.sh build chat test
+	@sh scripts/build.sh
+	@sh scripts/test.sh
+
+build: ## Build the core and put it into lisp/
+	@sh scripts/setup.sh build
+	@sh scripts/build.sh
+
+bench: ## Measure, each figure beside its baseline
+	@sh scripts/setup.sh build chat
+	@sh scripts/build.sh
+	@sh scripts/bench.sh
+
+lint: ## Check formatting, warnings and conventions
+	@sh scripts/setup.sh lint
+	@sh scripts/lint.sh
+
+clean: ## Remove what was built
+	cargo clean
+	rm -f lisp/agent-q-core.* lisp/*.elc test/*.elc test/support/*.elc

@@ -1,0 +1,301 @@
+;;; agent-q-call.el --- Tool calls in the log of a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; One foldable line for each tool call, with its state and duration.  While
+;; the call waits for an answer, agent-q-approve.el draws it.
+
+;;; Code:
+
+(require 'agent-q-render)
+(require 'json)
+(require 'seq)
+
+(declare-function agent-q-approve-draw "agent-q-approve")
+(declare-function agent-q-approve-shown "agent-q-approve")
+(declare-function agent-q-approve-reveal "agent-q-approve")
+
+(defconst agent-q-call-summary-limit 60
+  "How many characters of its arguments the line of a call shows.")
+
+(cl-defstruct (agent-q-call (:include agent-q-render-item)
+                            (:constructor agent-q-call--make))
+  "A tool call.
+KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
+`proposed', `waiting', `running', `succeeded', `failed', `denied' and
+`cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
+the image it concerns; ARMED is non-nil once an answer counts, TIMER sees
+to that, and ANSWERED is the answer."
+  key tool arguments state content milliseconds started
+  level reason armed answered target timer)
+
+(defvar-local agent-q-call-table nil
+  "The tool calls of this chat by key.")
+
+(defvar-local agent-q-call-open nil
+  "The tool calls of this chat that have no result yet, latest first.")
+
+(defun agent-q-call-setup ()
+  "Make the current buffer ready to show tools at work."
+  (setq agent-q-call-table (make-hash-table)
+        agent-q-call-open nil))
+
+;;;; Arguments
+
+(defun agent-q-call-parse (arguments)
+  "Return the JSON text ARGUMENTS as an alist with its order, or nil."
+  (condition-case nil
+      (if (fboundp 'json-parse-string)
+          (let ((value (json-parse-string arguments :object-type 'alist
+                                          :array-type 'list)))
+            (and (consp value) (consp (car value)) value))
+        (let ((json-object-type 'alist) (json-array-type 'list)
+              (json-key-type 'symbol) (json-null :null) (json-false :false))
+          (let ((value (json-read-from-string arguments)))
+            (and (consp value) (consp (car value)) value))))
+    (error nil)))
+
+(defun agent-q-call-value-string (value)
+  "Return VALUE, a part of parsed arguments, as a user would write it."
+  (pcase value
+    ((pred stringp) value)
+    (:null "null")
+    (:false "false")
+    ('t "true")
+    ((pred numberp) (number-to-string value))
+    (_ (let ((json-null :null) (json-false :false))
+         (json-encode value)))))
+
+(defun agent-q-call-visible (text)
+  "Return TEXT with its invisible characters spelled out.
+Control and formatting characters could make a form look like another."
+  (replace-regexp-in-string
+   "[^\n\t[:print:]]\\|[\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+   (lambda (character) (format "\\\\x%x" (aref character 0)))
+   text t))
+
+(defun agent-q-call--summary (call)
+  "Return the arguments of CALL as a short text on one line."
+  (let* ((parsed (agent-q-call-parse (agent-q-call-arguments call)))
+         (text (if parsed
+                   (mapconcat
+                    (lambda (argument)
+                      (let ((value (agent-q-call-value-string (cdr argument))))
+                        (if (eq argument (car parsed))
+                            value
+                          (format "%s=%s" (car argument) value))))
+                    parsed " ")
+                 (string-trim (agent-q-call-arguments call) "{" "}")))
+         (line (replace-regexp-in-string
+                "[ \t\n]+" " "
+                (string-trim (if (> (length text) 1000)
+                                 (substring text 0 1000)
+                               text)))))
+    (agent-q-call-visible
+     (truncate-string-to-width line agent-q-call-summary-limit nil nil
+                               (agent-q-render-sign 'ellipsis)))))
+
+;;;; Drawing
+
+(defun agent-q-call--duration (milliseconds)
+  "Return MILLISECONDS as a short text."
+  (if (< milliseconds 1000)
+      (format "%d ms" milliseconds)
+    (format "%.1f s" (/ milliseconds 1000.0))))
+
+(defun agent-q-call--state-text (call)
+  "Return the state of CALL as the end of its line."
+  (let ((duration (if-let ((milliseconds (agent-q-call-milliseconds call)))
+                      (concat " " (agent-q-call--duration milliseconds))
+                    "")))
+    (pcase (agent-q-call-state call)
+      ('proposed (propertize (agent-q-render-sign 'ellipsis)
+                             'face 'agent-q-dim))
+      ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
+      ('running
+       (let ((seconds (floor (float-time
+                              (time-since (agent-q-call-started call))))))
+         (propertize (if (< seconds 1) "running" (format "running %d s" seconds))
+                     'face 'agent-q-attention)))
+      ('succeeded (concat (propertize (agent-q-render-sign 'done)
+                                      'face 'agent-q-success)
+                          (propertize duration 'face 'agent-q-dim)))
+      ('failed (concat (propertize (agent-q-render-sign 'failed)
+                                   'face 'agent-q-failure)
+                       (propertize (concat " failed" duration)
+                                   'face 'agent-q-failure)))
+      ('denied (propertize "denied" 'face 'agent-q-failure))
+      ('cancelled (propertize "cancelled" 'face 'agent-q-failure)))))
+
+(defun agent-q-call--draw (call)
+  "Return the text of CALL."
+  (if (and (eq (agent-q-call-state call) 'waiting)
+           (not (agent-q-call-answered call)))
+      (agent-q-approve-draw call)
+    (let ((line (concat (agent-q-render-fold-sign call) " "
+                        (propertize (agent-q-call-tool call)
+                                    'face 'agent-q-tool)
+                        " " (agent-q-call--summary call) " "
+                        (agent-q-call--state-text call))))
+      (add-text-properties 0 (length line)
+                           '(mouse-face highlight
+                             help-echo "TAB or mouse: show the whole call")
+                           line)
+      (if (agent-q-render-item-expanded call)
+          (concat line "\n" (agent-q-call-arguments-body call)
+                  (agent-q-call--result-body call))
+        line))))
+
+(defun agent-q-call-arguments-body (call)
+  "Return all arguments of CALL as the body of an item."
+  (let ((parsed (agent-q-call-parse (agent-q-call-arguments call))))
+    (if (not parsed)
+        (agent-q-render-body
+         (if (string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'"
+                             (agent-q-call-arguments call))
+             "(no arguments)"
+           (agent-q-call-visible (agent-q-call-arguments call))))
+      (mapconcat
+       (pcase-lambda (`(,name . ,value))
+         (let ((text (agent-q-call-visible (agent-q-call-value-string value))))
+           (concat (propertize (format "%s:" name) 'face 'agent-q-dim
+                               'line-prefix "    ")
+                   (if (string-search "\n" text) "\n" " ")
+                   (agent-q-render-body
+                    (if (eq name 'form) (agent-q-call--fontify text) text)))))
+       parsed "\n"))))
+
+(defun agent-q-call--fontify (text)
+  "Return TEXT, a Lisp form, with the faces of `lisp-mode'."
+  (if (> (length text) agent-q-render-body-limit)
+      text
+    (with-temp-buffer
+      (insert text)
+      (delay-mode-hooks (lisp-mode))
+      (font-lock-ensure)
+      (buffer-string))))
+
+(defun agent-q-call--result-body (call)
+  "Return the result of CALL as the body of an item."
+  (if-let ((content (agent-q-call-content call)))
+      (concat "\n"
+              (propertize (pcase (agent-q-call-state call)
+                            ('succeeded "result:")
+                            (_ "error:"))
+                          'face 'agent-q-dim 'line-prefix "    ")
+              "\n" (agent-q-render-body content))
+    ""))
+
+;;;; What happens to a call
+
+(defun agent-q-call--get (event)
+  "Return the call that EVENT is about, new if it was not proposed before."
+  (let ((key (plist-get event :call)))
+    (or (gethash key agent-q-call-table)
+        (let ((call (agent-q-call--make
+                     :draw #'agent-q-call--draw :key key :state 'proposed
+                     :tool (or (plist-get event :tool) "?")
+                     :arguments (or (plist-get event :arguments) "{}"))))
+          (puthash key call agent-q-call-table)
+          (push call agent-q-call-open)
+          (agent-q-render-add-item call)
+          call))))
+
+(defun agent-q-call-proposed (event)
+  "Show the call that EVENT proposes."
+  (agent-q-call--get event))
+
+(defun agent-q-call-approval (event target)
+  "Ask about the call of EVENT, which concerns TARGET (an image or nil)."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call) 'waiting
+          (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-level call) (plist-get event :level)
+          (agent-q-call-reason call) (plist-get event :reason)
+          (agent-q-call-target call) target
+          (agent-q-call-armed call) nil
+          (agent-q-call-answered call) nil)
+    (agent-q-render-update-item call)
+    (agent-q-approve-shown call)
+    (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
+             (agent-q-call-tool call))))
+
+(defun agent-q-call-approval-elsewhere (event)
+  "Show that the call of EVENT waits for what a program answers."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call) 'waiting
+          (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-answered call) "waits for agent-q-approval-handler")
+    (agent-q-render-update-item call)))
+
+(defun agent-q-call-started-event (event)
+  "Show that the call of EVENT is running."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call) 'running
+          (agent-q-call-started call) (current-time))
+    (agent-q-render-update-item call)))
+
+(defun agent-q-call-finished (event)
+  "Show the result of the call of EVENT."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call)
+          (intern (substring (symbol-name (plist-get event :outcome)) 1))
+          (agent-q-call-content call) (plist-get event :content)
+          (agent-q-call-milliseconds call) (plist-get event :milliseconds))
+    (unless agent-q-fold-results
+      (setf (agent-q-render-item-expanded call) t))
+    (agent-q-call--close call)))
+
+(defun agent-q-call--close (call)
+  "Draw CALL, which is over."
+  (setf (agent-q-call-armed call) nil)
+  (setq agent-q-call-open (delq call agent-q-call-open))
+  (agent-q-render-update-item call))
+
+(defun agent-q-call-abandon ()
+  "Show whatever call is still open as cancelled: the turn is over."
+  (dolist (call (copy-sequence agent-q-call-open))
+    (setf (agent-q-call-state call) 'cancelled)
+    (agent-q-call--close call)))
+
+(defun agent-q-call-running ()
+  "Return what is running now, first one first."
+  (seq-filter (lambda (call) (eq (agent-q-call-state call) 'running))
+              (reverse agent-q-call-open)))
+
+(defun agent-q-call-tick ()
+  "Draw again, with the time that has passed, whatever call is running."
+  (dolist (call (agent-q-call-running))
+    (unless (agent-q-render-item-expanded call)
+      (agent-q-render-update-item call))))
+
+;;;; Going to what waits
+
+(defun agent-q-call-waiting ()
+  "Return the first call of this chat that waits for an answer, or nil."
+  (seq-find (lambda (call) (and (eq (agent-q-call-state call) 'waiting)
+                                (not (agent-q-call-answered call))))
+            (reverse agent-q-call-open)))
+
+(defun agent-q-call-goto-waiting ()
+  "Go to the tool call that waits for your answer.
+The current chat comes first, then the other ones."
+  (interactive)
+  (let ((buffer (seq-find (lambda (buffer)
+                            (with-current-buffer buffer
+                              (and agent-q-call-table (agent-q-call-waiting))))
+                          (cons (current-buffer) (buffer-list)))))
+    (unless buffer
+      (user-error "No tool call waits for your answer"))
+    (unless (eq buffer (window-buffer))
+      (pop-to-buffer buffer))
+    (with-current-buffer buffer
+      (let ((call (agent-q-call-waiting)))
+        (push-mark nil t)
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-approve-reveal call)))))
+
+(provide 'agent-q-call)
+;;; agent-q-call.el ends here

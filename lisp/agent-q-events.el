@@ -1,0 +1,192 @@
+;;; agent-q-events.el --- From the core's queue to the chats  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The core writes one byte to a pipe when it has something to say; the
+;; pipe's filter takes a batch of events and hands each one to its chat.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-execute)
+(require 'agent-q-module)
+(require 'seq)
+
+(declare-function agent-q-core-start "agent-q-core")
+(declare-function agent-q-core-drain "agent-q-core")
+(declare-function agent-q-core-ready "agent-q-core")
+(declare-function agent-q-core-resolve "agent-q-core")
+(declare-function agent-q-core-shutdown "agent-q-core")
+(declare-function agent-q-image-call "agent-q-image")
+(declare-function agent-q-image-cancel "agent-q-image")
+(declare-function agent-q-image-default-connection "agent-q-image")
+
+(defconst agent-q-events--batch-size 256
+  "How many events one run of the filter takes at most.")
+
+(defconst agent-q-events--batch-microseconds 5000
+  "How long one run of the filter may take events.
+A filter runs with quitting inhibited, so it has to be short.")
+
+(defvar agent-q-events--process nil
+  "The pipe that the core wakes Emacs through.")
+
+(defvar agent-q-events--buffers (make-hash-table)
+  "The chat buffer of each session id.")
+
+(defvar-local agent-q-events-handler nil
+  "Function that is called with each event of this buffer's session.")
+
+(defvar agent-q-events-discovered-functions nil
+  "Functions called with the list of model servers that answered.")
+
+;;;; The pipe
+
+(defun agent-q-events-ensure ()
+  "Have the core loaded and able to wake Emacs."
+  (agent-q-module-ensure)
+  (unless (process-live-p agent-q-events--process)
+    (setq agent-q-events--process (agent-q-events--make-pipe))
+    (let ((directory (file-name-directory (expand-file-name agent-q-log-file))))
+      (unless (file-directory-p directory)
+        (with-file-modes #o700 (make-directory directory t))))
+    (agent-q-core-start agent-q-events--process
+                        (expand-file-name agent-q-log-file))
+    (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
+    (agent-q-registry-core-started)))
+
+(defun agent-q-events--make-pipe ()
+  "Return a new pipe process whose filter pumps events."
+  ;; Captured when the process is made; adaptive reading would delay each
+  ;; wake-up by up to 40 ms.
+  (let ((process-adaptive-read-buffering nil))
+    (make-pipe-process :name "agent-q-wake"
+                       :buffer (get-buffer-create " *agent-q-wake*")
+                       :filter #'agent-q-events--wake
+                       :sentinel #'ignore
+                       :coding 'no-conversion
+                       :noquery t)))
+
+(defun agent-q-events--shutdown ()
+  "Tell the core that Emacs exits."
+  (agent-q-core-shutdown))
+
+(defun agent-q-events--wake (_process _bytes)
+  "Take what the core has queued.  Filter of the wake pipe."
+  ;; The core wakes us again only after `agent-q-core-ready', so Emacs is never
+  ;; behind by more than one batch and keys are read between batches.
+  (unwind-protect
+      (mapc #'agent-q-events-dispatch
+            (agent-q-core-drain agent-q-events--batch-size
+                                agent-q-events--batch-microseconds))
+    (agent-q-core-ready)))
+
+;;;; Dispatch
+
+(defun agent-q-events-register (session buffer)
+  "Send the events of SESSION to BUFFER."
+  (puthash session buffer agent-q-events--buffers))
+
+(defun agent-q-events-forget (session)
+  "Drop the events of SESSION from now on."
+  (remhash session agent-q-events--buffers))
+
+(defun agent-q-events-dispatch (event)
+  "Apply EVENT.  An error in one event never stops the ones after it."
+  (condition-case err
+      (agent-q-events--apply event)
+    ((error quit)
+     (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
+                                 (error-message-string err)))
+     ;; Whoever asked Emacs must get an answer, or the turn would hang.
+     (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
+       (agent-q-core-resolve (plist-get event :request) "signalled"
+                             (error-message-string err))))))
+
+(defun agent-q-events--apply (event)
+  "Hand EVENT to whom it concerns."
+  (pcase (plist-get event :type)
+    (:fault (agent-q-events--fault (plist-get event :message)))
+    (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
+                                     (plist-get event :servers)))
+    (:batch-finished (agent-q-execute-finished event))
+    (:tool-handler (agent-q-handlers-call event))
+    (:host-cancelled
+     (or (agent-q-handlers-cancel (plist-get event :request))
+         (and (featurep 'agent-q-image)
+              (agent-q-image-cancel (plist-get event :request)))))
+    (type
+     (pcase type
+       (:call-started (agent-q-execute-started event))
+       (:call-finished (agent-q-execute-ended event)))
+     (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
+       (cond ((buffer-live-p buffer)
+              (with-current-buffer buffer
+                (funcall agent-q-events-handler event)))
+             ((eql (plist-get event :session) 0)
+              (agent-q-events--without-chat event))
+             ((memq type '(:image-call :emacs-call))
+              (agent-q-core-resolve (plist-get event :request) "aborted"
+                                    "The chat is closed.")))))))
+
+(defun agent-q-events--without-chat (event)
+  "Apply EVENT of a call outside all chats, which a program made."
+  (pcase (plist-get event :type)
+    (:approval (agent-q-execute-approve event))
+    (:image-call
+     (require 'agent-q-image)
+     (agent-q-events-image-call event (agent-q-image-default-connection)))))
+
+(defun agent-q-events-image-call (event connection)
+  "Do what EVENT asks of the image behind CONNECTION, which may be nil."
+  (let ((request (plist-get event :request)))
+    (if (null connection)
+        (agent-q-core-resolve request "no-connection" nil)
+      (agent-q-image-call connection request
+                          (plist-get event :operation)
+                          (plist-get event :arguments)
+                          (plist-get event :seconds)
+                          (lambda (status payload)
+                            (agent-q-core-resolve request status payload))))))
+
+(defun agent-q-events--fault (message)
+  "Report MESSAGE, a bug that the core contained."
+  (agent-q-events-log message)
+  (message "agent-q: an internal error was contained; see *agent-q-log*"))
+
+(defun agent-q-events-log (line)
+  "Add LINE to the buffer *agent-q-log*."
+  (with-current-buffer (get-buffer-create "*agent-q-log*")
+    (unless (derived-mode-p 'special-mode)
+      (special-mode))
+    (let ((inhibit-read-only t))
+      (save-excursion
+        (goto-char (point-max))
+        (insert (format-time-string "%F %T ") line "\n")))))
+
+;;;; The user's buffer
+
+(defun agent-q--user-buffer-p (buffer)
+  "Whether BUFFER is one that a user works in, and not a chat."
+  (and (buffer-live-p buffer)
+       (not (minibufferp buffer))
+       (not (string-match-p "\\`\\(?: \\|\\*\\(?:agent-q\\|Completions\\*\\)\\)"
+                            (buffer-name buffer)))
+       (not (provided-mode-derived-p (buffer-local-value 'major-mode buffer)
+                                     'agent-q-chat-mode))))
+
+(defun agent-q--last-user-buffer ()
+  "Return the buffer that the user last worked in, or nil.
+Chats, the minibuffer and hidden buffers don't count.  Called by the core
+when a tool reads a buffer without naming one."
+  (let ((selected (window-buffer (or (minibuffer-selected-window)
+                                     (selected-window)))))
+    (if (agent-q--user-buffer-p selected)
+        selected
+      ;; A frame lists its buffers in the order in which they were selected.
+      (seq-find #'agent-q--user-buffer-p (buffer-list (selected-frame))))))
+
+(provide 'agent-q-events)
+;;; agent-q-events.el ends here

@@ -1,0 +1,114 @@
+;;; agent-q-header.el --- The header line of a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; One line with the model, the image, the state, the tokens and the time of
+;; the running turn.  It is a string that is made again when one of them changes.
+
+;;; Code:
+
+(require 'agent-q-call)
+
+(declare-function agent-q-image-live-p "agent-q-image")
+(declare-function agent-q-image-name "agent-q-image")
+
+(defvar-local agent-q-header--line ""
+  "The header line as it is shown.")
+;; Without this, Emacs would show the line without its faces and keys.
+(put 'agent-q-header--line 'risky-local-variable t)
+
+(defvar-local agent-q-header-state :idle
+  "What the session is doing, as the core said last.")
+
+(defvar-local agent-q-header-model nil
+  "The model that the chat talks to, as text; nil while it is looked for.")
+
+(defvar-local agent-q-header-connection nil
+  "The connection to the Lisp image of this chat, or nil.")
+
+(defvar-local agent-q-header-input 0 "Tokens that this chat sent.")
+(defvar-local agent-q-header-output 0 "Tokens that this chat received.")
+
+(defvar-local agent-q-header-queued 0
+  "How many messages wait for the running turn to end.")
+
+(defvar-local agent-q-header-since nil
+  "When the running turn began, or nil.")
+
+(defun agent-q-header-setup ()
+  "Give the current buffer its header line."
+  (setq header-line-format 'agent-q-header--line)
+  (agent-q-header-update))
+
+(defun agent-q-header--segment (text help command &optional face)
+  "Return TEXT in FACE as a button for COMMAND, with the tooltip HELP."
+  (let ((map (make-sparse-keymap)))
+    (define-key map [header-line mouse-1] command)
+    (propertize text 'face face 'help-echo help 'mouse-face 'highlight
+                'keymap map)))
+
+(defun agent-q-header--state ()
+  "Return the state of the session as text."
+  (pcase agent-q-header-state
+    (:waiting "Waiting")
+    (:streaming "Writing")
+    (:running (let ((running (agent-q-call-running)))
+                (concat "Running "
+                        (mapconcat #'agent-q-call-tool running ", "))))
+    (:approving (agent-q-header--segment "Needs your answer"
+                                         "mouse-1: go to what waits"
+                                         #'agent-q-call-goto-waiting
+                                         'agent-q-attention))
+    (_ (if agent-q-header-since "Working" "Ready"))))
+
+(defun agent-q-header--image ()
+  "Return the name of the chat's image as text."
+  (agent-q-header--segment
+   (if (and agent-q-header-connection
+            (agent-q-image-live-p agent-q-header-connection))
+       (agent-q-image-name agent-q-header-connection)
+     "no Lisp")
+   "mouse-1: choose the Lisp image of this chat"
+   'agent-q-chat-set-connection))
+
+(defun agent-q-header-tokens (count)
+  "Return COUNT tokens as a short text."
+  (cond ((< count 10000) (number-to-string count))
+        ((< count 1000000) (format "%.1fk" (/ count 1e3)))
+        (t (format "%.1fM" (/ count 1e6)))))
+
+(defun agent-q-header-update ()
+  "Make the header line again if it changed."
+  (let ((line
+         (concat
+          " "
+          (mapconcat
+           #'identity
+           (delq nil
+                 (list
+                  (agent-q-header--segment
+                   (or agent-q-header-model "looking for a model")
+                   "mouse-1: choose the model of this chat"
+                   'agent-q-set-model)
+                  (agent-q-header--image)
+                  (agent-q-header--state)
+                  (and (> agent-q-header-queued 0)
+                       (format "%d queued" agent-q-header-queued))
+                  (and (> (+ agent-q-header-input agent-q-header-output) 0)
+                       (format "%s%s %s%s"
+                               (agent-q-render-sign 'up)
+                               (agent-q-header-tokens agent-q-header-input)
+                               (agent-q-render-sign 'down)
+                               (agent-q-header-tokens agent-q-header-output)))
+                  (and agent-q-header-since
+                       (format "%d s" (float-time
+                                       (time-since agent-q-header-since))))))
+           (format " %s " (agent-q-render-sign 'dot))))))
+    (unless (equal-including-properties line agent-q-header--line)
+      (setq agent-q-header--line line)
+      (force-mode-line-update))))
+
+(provide 'agent-q-header)
+;;; agent-q-header.el ends here

@@ -1,0 +1,346 @@
+;;; agent-q-image.el --- Calls into the Lisp image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The one way from agent-q into a Lisp image: calls of the Common Lisp half
+;; (directory image/) through the connection that the user already has, be it
+;; SLY's or SLIME's.  Each call ends exactly once, whatever becomes of the Lisp.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'subr-x)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-module)
+(require 'agent-q-image-source)
+
+;;;; Calls
+
+(cl-defstruct (agent-q-image--call (:constructor agent-q-image--make-call) (:copier nil))
+  "A call that has not ended.
+ID is its number in the image.  CONTINUATION is known to the client.
+STOPPING is nil, or the status with which a reply ends the call."
+  request connection operation arguments seconds callback
+  id continuation timer stopping (patience 3) condition again)
+
+(defvar agent-q-image--pending (make-hash-table :test #'equal)
+  "The calls that have not ended, by request.")
+
+(defvar agent-q-image--next-id nil
+  "The next number of a call in an image.
+Several Emacsen can be connected to one image, so where each starts
+is random.")
+
+(defconst agent-q-image--grace 2.0
+  "Seconds that a call may take to stop once it was asked to.")
+
+(defun agent-q-image--new-id ()
+  "Return a number that no other call in any image has."
+  (setq agent-q-image--next-id
+        (1+ (or agent-q-image--next-id (ash (random (ash 1 28)) 30)))))
+
+(defun agent-q-image-pending ()
+  "Return how many requests have not ended."
+  (hash-table-count agent-q-image--pending))
+
+(defmacro agent-q-image--guard (call &rest body)
+  "Evaluate BODY; an error in it ends CALL."
+  (declare (indent 1) (debug t))
+  `(condition-case err
+       (progn ,@body)
+     (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
+
+(defun agent-q-image-call (connection request operation arguments seconds callback)
+  "Call OPERATION of the Common Lisp half behind CONNECTION.
+REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
+is a property list printed for `read'.  After SECONDS the call is
+stopped.  CALLBACK is called exactly once, with two arguments, the
+status and a payload:
+
+\"done\"           the reply of the Common Lisp half
+\"timed-out\"      the same, when it stopped as asked; nil otherwise
+\"unresponsive\"   the tail of the Lisp's own output; it did not stop
+\"aborted\"        why the client gave the call up
+\"disconnected\"   nil
+\"no-connection\"  nil
+\"signalled\"      what went wrong here, in Emacs"
+  (let ((call (agent-q-image--make-call
+               :request request :connection connection :operation operation
+               :seconds seconds :callback callback
+               :id (agent-q-image--new-id))))
+    (cond
+     ((gethash request agent-q-image--pending)
+      (funcall callback "signalled" (format "Request %s runs already." request)))
+     ((not (agent-q-image-live-p connection))
+      (funcall callback "no-connection" nil))
+     (t
+      (puthash request call agent-q-image--pending)
+      (agent-q-image--guard call
+        (setf (agent-q-image--call-arguments call)
+              (agent-q-image--clean (car (read-from-string arguments))))
+        (agent-q-image--install connection)
+        (agent-q-image--prepare call))))))
+
+(defun agent-q-image--clean (datum)
+  "Return DATUM with only what a Lisp image can read without harm.
+Objects other than strings, integers, keywords and lists are errors."
+  (cond ((memq datum '(nil t)) datum)
+        ((or (keywordp datum) (integerp datum)) datum)
+        ((stringp datum)
+         ;; Raw bytes and surrogates have no encoding; a NUL ends some readers.
+         (replace-regexp-in-string "[^\u0001-\ud7ff\ue000-\U0010ffff]" "\ufffd"
+                                   (substring-no-properties datum) t t))
+        ((proper-list-p datum) (mapcar #'agent-q-image--clean datum))
+        (t (error "%S can't be sent to a Lisp image" datum))))
+
+(defun agent-q-image--prepare (call)
+  "Send CALL as soon as the image has the modules of its operation."
+  (agent-q-image--provide
+   (agent-q-image--call-connection call)
+   (agent-q-image--call-operation call)
+   (lambda (status payload)
+     (cond (status (agent-q-image--finish call status payload))
+           ((agent-q-image--pending-p call) (agent-q-image--send call))))))
+
+(defun agent-q-image--prepare-again (call)
+  "Send CALL anew: its image has lost what it had, by a restart for example."
+  (agent-q-image--cancel-timer call)
+  (setf (agent-q-image--call-again call) t
+        (agent-q-image--call-continuation call) nil)
+  (agent-q-image--forget (agent-q-image-connection-process
+                          (agent-q-image--call-connection call)))
+  (agent-q-image--guard call
+    (agent-q-image--prepare call)))
+
+(defun agent-q-image--send (call)
+  "Send CALL to its image, and start its deadline."
+  (agent-q-image--guard call
+    (let ((continuation (lambda (result) (agent-q-image--returned call result))))
+      (setf (agent-q-image--call-continuation call) continuation)
+      (agent-q-image--start-timer call (agent-q-image--call-seconds call)
+                                  #'agent-q-image--deadline)
+      (agent-q-image--ask
+       (agent-q-image--call-connection call) :rex
+       `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+               (cl:funcall (cl:find-symbol "CALL" "AGENT-Q-IMAGE")
+                           ,(agent-q-image--client
+                             (agent-q-image--call-connection call) :wire)
+                           ,(agent-q-image--call-id call)
+                           ,(agent-q-image--call-operation call)
+                           (cl:quote ,(agent-q-image--call-arguments call)))
+               :gone)
+       t continuation))))
+
+(defun agent-q-image--returned (call result)
+  "Take RESULT, the client's word on the end of CALL."
+  (pcase result
+    ((and (guard (agent-q-image--pending-p call))
+          (guard (not (agent-q-image--call-again call)))
+          (or `(:ok :gone)
+              `(:ok ,(and (pred stringp)
+                          (pred (string-prefix-p "(:outcome :missed :unknown t"))))))
+     (agent-q-image--prepare-again call))
+    (`(:ok ,(and reply (pred stringp)))
+     (agent-q-image--finish call
+                            (if (string-prefix-p "(:outcome :cancelled" reply)
+                                (or (agent-q-image--call-stopping call) "done")
+                              "done")
+                            (if (agent-q-image--pending-p call)
+                                (agent-q-image-source-resolve
+                                 (agent-q-image--call-connection call) reply)
+                              reply)))
+    (`(:ok ,other)
+     (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
+    (`(:abort . ,rest)
+     (agent-q-image--finish call "aborted"
+                            (or (agent-q-image--call-condition call)
+                                (format "%s" (car rest)))))))
+
+(defun agent-q-image--pending-p (call)
+  "Return non-nil when CALL has not ended."
+  (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
+
+(defvar agent-q-image-ended-functions nil
+  "Functions called with each call that ended.
+Their arguments are the connection's process, the operation, its
+arguments, the status and the payload.")
+
+(defun agent-q-image--finish (call status payload)
+  "End CALL with STATUS and PAYLOAD, unless it has ended."
+  (when (agent-q-image--pending-p call)
+    (remhash (agent-q-image--call-request call) agent-q-image--pending)
+    (agent-q-image--cancel-timer call)
+    (ignore-errors
+      (run-hook-with-args 'agent-q-image-ended-functions
+                          (agent-q-image-connection-process
+                           (agent-q-image--call-connection call))
+                          (agent-q-image--call-operation call)
+                          (agent-q-image--call-arguments call)
+                          status payload))
+    ;; This can run in a process filter of the client's: it must return there.
+    (condition-case err
+        (save-current-buffer
+          (funcall (agent-q-image--call-callback call) status
+                   (and payload (substring-no-properties payload))))
+      (error (message "agent-q: the end of a call was not taken: %s"
+                      (error-message-string err))))))
+
+;;;; Deadlines and cancelling
+
+(defun agent-q-image--cancel-timer (call)
+  "Forget the deadline of CALL."
+  (when (timerp (agent-q-image--call-timer call))
+    (cancel-timer (agent-q-image--call-timer call)))
+  (setf (agent-q-image--call-timer call) nil))
+
+(defun agent-q-image--start-timer (call seconds function)
+  "Call FUNCTION with CALL in SECONDS."
+  (agent-q-image--cancel-timer call)
+  (setf (agent-q-image--call-timer call)
+        (run-at-time seconds nil function call)))
+
+(defun agent-q-image--deadline (call)
+  "Stop CALL, which has used up its time."
+  (agent-q-image--stop call "timed-out"))
+
+(defun agent-q-image-cancel (request)
+  "Stop the call REQUEST.  It still ends as others do."
+  (let ((call (gethash request agent-q-image--pending)))
+    (cond ((null call))
+          ((agent-q-image--call-continuation call)
+           (agent-q-image--stop call "done"))
+          ;; It waits for the Common Lisp half, nothing of it is in the image.
+          (t (agent-q-image--finish call "aborted" "It was cancelled before it began.")))))
+
+(defun agent-q-image--stop (call status)
+  "Ask the image to stop CALL; when it does, CALL ends with STATUS."
+  (when (and (agent-q-image--pending-p call)
+             (null (agent-q-image--call-stopping call)))
+    (setf (agent-q-image--call-stopping call) status)
+    (agent-q-image--ask-to-stop call)))
+
+(defun agent-q-image--ask-to-stop (call)
+  "Send the request to stop CALL, a few times; then end it without the image.
+A clean-up form that hangs takes a second request to stop."
+  (cond
+   ((not (agent-q-image-live-p (agent-q-image--call-connection call)))
+    (agent-q-image--finish call "disconnected" nil))
+   ((zerop (agent-q-image--call-patience call))
+    (agent-q-image--finish
+     call "unresponsive"
+     (agent-q-image--output-tail (agent-q-image--call-connection call))))
+   (t
+    (cl-decf (agent-q-image--call-patience call))
+    (agent-q-image--start-timer call (/ agent-q-image--grace 3)
+                                #'agent-q-image--ask-to-stop)
+    (agent-q-image--guard call
+      (agent-q-image--ask
+       (agent-q-image--call-connection call) :rex
+       `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+               (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                           ,(agent-q-image--call-id call)))
+       t #'ignore)))))
+
+(defun agent-q-image--output-tail (connection)
+  "Return the last lines that the Lisp behind CONNECTION printed by itself."
+  (let ((buffer (agent-q-image--ask connection :buffer)))
+    (if (buffer-live-p buffer)
+        (with-current-buffer buffer
+          (save-restriction
+            (widen)
+            (let ((tail (string-trim
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 600)) (point-max)))))
+              (if (string-empty-p tail)
+                  ""
+                (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
+      "")))
+
+;;;; What happens on a connection
+
+(defun agent-q-image--install (connection)
+  "Listen to the events of CONNECTION's client."
+  (funcall (agent-q-image--client connection :install)
+           #'agent-q-image--on-event #'agent-q-image--on-close))
+
+(defvar agent-q-image--swallowed nil
+  "The debugger sessions that were kept from the user.
+Each is (PROCESS . THREAD).")
+
+(defun agent-q-image--on-close (process)
+  "End what waits for an answer over PROCESS, which is closed."
+  (agent-q-image--abandon process)
+  (setq agent-q-image--swallowed
+        (cl-delete process agent-q-image--swallowed :key #'car))
+  (dolist (call (agent-q-image--calls-over process))
+    (agent-q-image--finish call "disconnected" nil)))
+
+(defun agent-q-image--calls-over (process)
+  "Return what waits for an answer over PROCESS, a list."
+  (cl-loop for call being the hash-values of agent-q-image--pending
+           when (eq process (agent-q-image-connection-process
+                             (agent-q-image--call-connection call)))
+           collect call))
+
+(defun agent-q-image--on-event (process event)
+  "Handle EVENT on PROCESS when it is about a call of ours.
+The value is non-nil when the client should not see it."
+  (pcase event
+    (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
+     (let ((ours (agent-q-image--debugged process requests)))
+       (when ours
+         (agent-q-image--swallow process thread condition ours)
+         t)))
+    (`(:debug-activate ,thread . ,_)
+     (member (cons process thread) agent-q-image--swallowed))
+    (`(:debug-return ,thread ,_level . ,_)
+     (let ((session (member (cons process thread) agent-q-image--swallowed)))
+       (when session
+         (setq agent-q-image--swallowed (delq (car session) agent-q-image--swallowed))
+         t)))))
+
+(defun agent-q-image--debugged (process requests)
+  "Return the call over PROCESS whose id is among REQUESTS, or nil.
+The value is a connection when it is the Common Lisp half on its way."
+  (or (cl-find-if (lambda (call)
+                    (agent-q-image--among-p (agent-q-image--call-connection call)
+                                            (agent-q-image--call-continuation call)
+                                            requests))
+                  (agent-q-image--calls-over process))
+      (let ((shipping (cl-find-if (lambda (shipping)
+                                    (agent-q-image--among-p
+                                     (agent-q-image--shipping-connection shipping)
+                                     (agent-q-image--shipping-continuation shipping)
+                                     requests))
+                                  (agent-q-image--shippings process))))
+        (and shipping (agent-q-image--shipping-connection shipping)))))
+
+(defun agent-q-image-debugged-p (process requests)
+  "Return non-nil when a call of ours over PROCESS is among REQUESTS, ids."
+  (and (agent-q-image--debugged process requests) t))
+
+(defun agent-q-image--among-p (connection continuation requests)
+  "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
+  (and continuation
+       (memql (agent-q-image--ask connection :rex-id continuation) requests)))
+
+(defun agent-q-image--swallow (process thread condition work)
+  "Abort the debugger that CONDITION opened in THREAD of PROCESS for WORK.
+WORK is a call, or the connection of the Common Lisp half.  It was
+not for the user: calls report their conditions themselves."
+  (let ((connection (if (agent-q-image--call-p work)
+                        (agent-q-image--call-connection work)
+                      work)))
+    (push (cons process thread) agent-q-image--swallowed)
+    (when (agent-q-image--call-p work)
+      (setf (agent-q-image--call-condition work)
+            (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
+                                    condition " "))))
+    (agent-q-image--ask connection :rex
+                        (agent-q-image--client connection :throw-to-toplevel)
+                        thread #'ignore)))
+
+(provide 'agent-q-image)
+;;; agent-q-image.el ends here

@@ -1,0 +1,294 @@
+;;; agent-q-module.el --- Entry point of agent-q: commands, and loading of the core  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What users `require'.  That only names the commands, which load what they need when they are
+;; first used.  `agent-q-module-ensure' finds, checks and loads the core, a dynamic module that
+;; `make build' puts beside this file.
+;;
+;; The checks come before `module-load', since Emacs cannot unload a module: a core that doesn't
+;; fit would stay until Emacs ends.  They read the manifest that the build writes beside the core.
+
+;;; Code:
+
+(autoload 'agent-q-chat "agent-q" "Go to the latest agent-q chat, or open one." t)
+(autoload 'agent-q-goto-approval "agent-q" "Go to the tool call that waits for you." t)
+(autoload 'agent-q-mode "agent-q" "Remember what you do in SLY and SLIME." t)
+(autoload 'agent-q-set-model "agent-q-provider" "Choose the model of the current chat." t)
+(autoload 'agent-q-demo-model "agent-q-demo" "Start the tiny demo model on this machine." t)
+(autoload 'agent-q-doctor "agent-q-doctor" "Show what agent-q finds here, and what to do." t)
+
+;; The interface for programs.
+(pcase-dolist
+    (`(,file . ,functions)
+     '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-failure
+        agent-q-format-tool-result)
+       ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
+        agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
+       ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
+        agent-q-cancel-tool-calls)
+       ("agent-q-json" agent-q-json-encode agent-q-json-parse)
+       ("agent-q-specifications" agent-q-create-tool-specification
+        agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
+        agent-q-library-register agent-q-library-lookup agent-q-bind-tool
+        agent-q-bind-tool-explain agent-q-parse-type-signature
+        agent-q-type-signature-to-json-schema agent-q-validate-tool-args
+        agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
+        agent-q-tool-spec-from-json agent-q-agent-from-gram)
+       ("agent-q-tool-list" agent-q-tool-statistics-data)))
+  (dolist (function functions)
+    (autoload function file)))
+(autoload 'agent-q-list-tools "agent-q-tool-list" "Show all tools, and switch them." t)
+(autoload 'agent-q-tool-statistics "agent-q-tool-list" "Show what calls of tools cost." t)
+(autoload 'agent-q-audit-log "agent-q-audit" "Show what tools did that can do harm." t)
+(autoload 'agent-q-chat-use-agent "agent-q-agent" "Have a chat follow an agent's file." t)
+
+;; So that `customize-group' shows every option, wherever it is defined.
+(dolist (library '("agent-q" "agent-q-provider"))
+  (custom-add-load 'agent-q library))
+
+(declare-function agent-q-core-interface "ext:agent-q-core" ())
+(declare-function compilation-start "compile"
+                  (command &optional mode name-function highlight-regexp continue))
+(defvar compilation-finish-functions)
+
+(defconst agent-q-module-interface 2
+  "The interface that this Emacs Lisp expects of the core.")
+
+(defvar agent-q-module-directory
+  (file-name-directory (or load-file-name buffer-file-name default-directory))
+  "The directory that holds the core and its manifest.")
+
+(defvar agent-q-module--loaded nil
+  "Identity of the core's file when this session loaded it, or nil.")
+
+(defvar agent-q-module--warned nil
+  "Identity of the newer core about which the user was told.")
+
+;;;; What programs and init files set
+
+(defconst agent-q-registry (record 'agent-q-registry "agent-q")
+  "The registry of tools: what `agent-q-register-tool' takes.")
+
+(defvar agent-q-approval-handler nil
+  "The function that decides whether a dangerous tool call runs, or nil.
+It is called with the tool and its arguments, a hash table, and returns
+
+`:approved'            it runs
+`:denied'              it doesn't
+\(:denied REASON)      it doesn't, and the model reads why
+\(:modified ARGUMENTS) it runs with these, if they are valid
+
+Anything else is a denial, and so is an error.  A function that requires a
+third argument gets a function there, which it calls with the answer when it
+has one.
+
+When this is nil, a chat asks its user in its buffer, and calls outside chats
+fail.")
+
+(defvar agent-q-tool-execution-hooks nil
+  "Functions called when a tool runs, in a chat or elsewhere.
+They get a phase, the tool, its arguments (a hash table) and the result.
+The phase is `:before', when there is no result yet, `:after' when the tool
+succeeded, or `:error'.  An error in them is logged and changes nothing.")
+
+(defvar agent-q-tool-libraries nil
+  "The tool libraries that agents can be bound to, by name.
+An association list from strings to libraries; see `agent-q-library-register'
+and \\[agent-q-chat-use-agent].")
+
+(declare-function agent-q-tools-level "agent-q-tools" (level))
+(declare-function agent-q-registry-apply-levels "agent-q-registry" ())
+
+(defun agent-q-module--set-levels (option levels)
+  "Set OPTION to LEVELS and put them in force."
+  (when levels
+    (require 'agent-q-registry)
+    (dolist (entry levels)
+      (agent-q-tools-level (cdr entry))))
+  (set-default option levels)
+  (when (featurep 'agent-q-registry)
+    (agent-q-registry-apply-levels)))
+
+(defcustom agent-q-tool-levels nil
+  "The safety levels that you give to tools, by name.
+They count instead of the levels that the tools were defined with, from
+the next turn on.  Think twice before you lower one."
+  :type '(alist :key-type (string :tag "Tool")
+                :value-type (choice (const :tag "Safe: runs at once" :safe)
+                                    (const :tag "Cautious: is logged, then runs" :cautious)
+                                    (const :tag "Dangerous: asks" :dangerous)))
+  :set #'agent-q-module--set-levels
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;; Where things are
+
+(defun agent-q-module-core-file ()
+  "Return the name of the core's file, which need not exist."
+  (expand-file-name (concat "agent-q-core" (agent-q-module--suffix)) agent-q-module-directory))
+
+(defun agent-q-module--suffix ()
+  "Return this system's suffix of dynamic modules, or signal a `user-error'."
+  (or (bound-and-true-p module-file-suffix)
+      (user-error "This Emacs was built without dynamic modules, which agent-q needs")))
+
+(defun agent-q-module--source-directory ()
+  "Return the directory with the Makefile that builds the core, or nil."
+  (let ((parent (file-name-directory
+                 (directory-file-name (file-truename agent-q-module-directory)))))
+    (and (file-exists-p (expand-file-name "Makefile" parent))
+         (file-exists-p (expand-file-name "Cargo.toml" parent))
+         parent)))
+
+(defun agent-q-module--remedy ()
+  "Return how to build the core, for the end of an error message."
+  (let ((source (agent-q-module--source-directory)))
+    (if source
+        (format "run `make build' in %s, or M-x agent-q-build" (abbreviate-file-name source))
+      "run `make build' in agent-q's source tree and put its lisp folder on `load-path'")))
+
+(defun agent-q-module--identity (file)
+  "Return an identity of the build in FILE, or nil when there is none."
+  (let ((attributes (file-attributes file)))
+    (and attributes
+         (list (file-attribute-inode-number attributes)
+               (file-attribute-modification-time attributes)
+               (file-attribute-size attributes)))))
+
+;;;; The manifest
+
+(defun agent-q-module-manifest ()
+  "Return the manifest of the installed core as an alist of strings, or nil.
+Its keys are the symbols `interface' and `host'."
+  (let ((file (expand-file-name "agent-q-core.manifest" agent-q-module-directory)))
+    (when (file-readable-p file)
+      (with-temp-buffer
+        (insert-file-contents file)
+        (let ((fields nil))
+          (while (re-search-forward "^\\([a-z]+\\) \\(.+\\)$" nil t)
+            (push (cons (intern (match-string 1)) (match-string 2)) fields))
+          (nreverse fields))))))
+
+(defun agent-q-module--machine (configuration)
+  "Return (PROCESSOR SYSTEM) of CONFIGURATION, a triple of Rust's or of Emacs's."
+  (let* ((configuration (downcase configuration))
+         (processor (car (split-string configuration "-")))
+         (system (cond ((string-match "darwin\\|macos" configuration) "darwin")
+                       ((string-match "mingw\\|windows\\|cygwin\\|msys" configuration) "windows")
+                       ((string-match "linux\\|freebsd\\|openbsd\\|netbsd" configuration)
+                        (match-string 0 configuration))
+                       (t configuration))))
+    (list (cond ((member processor '("arm64" "aarch64")) "aarch64")
+                ((and (equal processor "arm") (equal system "darwin")) "aarch64")
+                ((member processor '("amd64" "x86_64")) "x86_64")
+                ((string-match-p "\\`i[3-7]86\\'" processor) "i686")
+                ((string-prefix-p "arm" processor) "arm")
+                (t processor))
+          system)))
+
+(defun agent-q-module-problem ()
+  "Return a sentence about why the installed core can't be used, or nil.
+The core's file is not opened."
+  (let* ((file (agent-q-module-core-file))
+         (manifest (agent-q-module-manifest))
+         (interface (alist-get 'interface manifest))
+         (host (alist-get 'host manifest)))
+    (cond
+     ((not (file-exists-p file))
+      (format "agent-q's core is not built: %s" (agent-q-module--remedy)))
+     ((not (and interface host))
+      (format "agent-q's core at %s has no manifest, so nobody knows whether it fits: %s"
+              (abbreviate-file-name file) (agent-q-module--remedy)))
+     ((not (equal (agent-q-module--machine host)
+                  (agent-q-module--machine system-configuration)))
+      (format "agent-q's core was built for another machine (%s, this Emacs is %s): %s"
+              host system-configuration (agent-q-module--remedy)))
+     ((/= (string-to-number interface) agent-q-module-interface)
+      (format "agent-q's core doesn't fit its Emacs Lisp (interface %s, wanted is %d): %s"
+              interface agent-q-module-interface (agent-q-module--remedy))))))
+
+;;;; Loading
+
+;;;###autoload
+(defun agent-q-module-ensure ()
+  "Load the core unless it is loaded; signal a `user-error' if it doesn't fit."
+  (if (featurep 'agent-q-core)
+      (agent-q-module--check-loaded)
+    (let ((problem (agent-q-module-problem)))
+      (when problem
+        (user-error "%s" problem)))
+    (agent-q-module--load (agent-q-module-core-file)))
+  t)
+
+(defun agent-q-module--load (file)
+  "Load the core from FILE, whose manifest fits."
+  (let ((identity (agent-q-module--identity file)))
+    (condition-case failure
+        (module-load file)
+      (error
+       (user-error "Emacs can't load agent-q's core (%s): %s"
+                   (error-message-string failure) (agent-q-module--remedy))))
+    (unless (featurep 'agent-q-core)
+      (user-error "%s is not agent-q's core: %s" file (agent-q-module--remedy)))
+    (setq agent-q-module--loaded identity)
+    (agent-q-module--check-loaded)))
+
+(defun agent-q-module--check-loaded ()
+  "Signal a `user-error' unless the loaded core fits.
+Tell once when its file was replaced."
+  (let ((interface (agent-q-core-interface))
+        (installed (agent-q-module--identity (agent-q-module-core-file))))
+    (unless (eql interface agent-q-module-interface)
+      (user-error
+       "This session loaded another core of agent-q (interface %s, wanted is %d): %s, then restart Emacs"
+       interface agent-q-module-interface (agent-q-module--remedy)))
+    (when (and installed agent-q-module--loaded
+               (not (member installed (list agent-q-module--loaded agent-q-module--warned))))
+      (setq agent-q-module--warned installed)
+      (message "agent-q's core was built anew after this session loaded it; restart Emacs to use it"))))
+
+(defun agent-q-module-replaced-p ()
+  "Return non-nil if the core was replaced after this session loaded it."
+  (let ((installed (agent-q-module--identity (agent-q-module-core-file))))
+    (and agent-q-module--loaded installed
+         (not (equal installed agent-q-module--loaded)))))
+
+;;;; Building
+
+;;;###autoload
+(defun agent-q-build ()
+  "Build the core with `make build', in a compilation buffer."
+  (interactive)
+  (let* ((source (agent-q-module--source-directory))
+         (default-directory (or source default-directory))
+         ;; Rust's installer puts cargo where a graphical Emacs often doesn't look.
+         (process-environment
+          (cons (concat "PATH=" (mapconcat #'identity
+                                           (list (or (getenv "PATH") "")
+                                                 (expand-file-name "~/.cargo/bin"))
+                                           path-separator))
+                process-environment))
+         (emacs (expand-file-name invocation-name invocation-directory)))
+    (unless source
+      (user-error "No Makefile above %s: %s" agent-q-module-directory (agent-q-module--remedy)))
+    (require 'compile)
+    (let ((buffer (compilation-start (format "make build EMACS=%s" (shell-quote-argument emacs))
+                                     nil (lambda (_mode) "*agent-q-build*"))))
+      (with-current-buffer buffer
+        (add-hook 'compilation-finish-functions #'agent-q-module--built nil t))
+      buffer)))
+
+(defun agent-q-module--built (_buffer status)
+  "Say what to do now that a build ended with STATUS."
+  (cond ((not (string-prefix-p "finished" status))
+         (message "agent-q's core was not built; its compilation buffer says why"))
+        ((agent-q-module-replaced-p)
+         (message "agent-q's core is built; restart Emacs to use it"))
+        (t
+         (message "agent-q's core is built; M-x agent-q-chat uses it"))))
+
+(provide 'agent-q-module)
+;;; agent-q-module.el ends here

@@ -1,0 +1,363 @@
+;;; agent-q-provider.el --- Which model a chat talks to  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Chooses a provider: what the user set, else a host whose key is in auth-source or the
+;; environment, else a model server on this machine, else the demo model if it runs.
+;;
+;; A provider is an alist that `json-serialize' turns into the core's `provider' setting; it holds
+;; the key, so it goes straight to the core and is never printed.
+
+;;; Code:
+
+(require 'auth-source)
+(require 'seq)
+(require 'url-parse)
+(require 'agent-q)
+
+(declare-function agent-q-events-ensure "agent-q-events")
+(declare-function agent-q-core-discover "ext:agent-q-core" ())
+(declare-function agent-q-chat-use-provider "agent-q-chat")
+(defvar agent-q-events-discovered-functions)
+
+;;;; Options
+
+(defcustom agent-q-provider nil
+  "The provider of new chats.
+nil means to choose: the first host of `agent-q-providers' with a key in
+auth-source or the environment, else a model server on this machine.
+A symbol names a host of `agent-q-providers'.  `local' means a server on
+this machine only, and `none' means no model: the chat is a tool console.
+A property list describes another host that speaks Chat Completions, by
+the properties of `agent-q-providers' and :name, a string."
+  :type '(choice (const :tag "Choose" nil)
+                 (const :tag "A server on this machine" local)
+                 (const :tag "No model" none)
+                 (symbol :tag "One of agent-q-providers")
+                 (plist :tag "Another host"))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-model nil
+  "The model of new chats; nil means the provider's default."
+  :type '(choice (const :tag "The provider's default" nil) (string :tag "Model"))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-providers
+  '((openai
+     :base-url "https://api.openai.com/v1"
+     :model "gpt-5-mini" :environment "OPENAI_API_KEY")
+    (anthropic
+     :base-url "https://api.anthropic.com/v1"
+     :model "claude-sonnet-4-5" :environment "ANTHROPIC_API_KEY")
+    (openrouter
+     :base-url "https://openrouter.ai/api/v1"
+     :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
+    (gemini
+     :base-url "https://generativelanguage.googleapis.com/v1beta/openai"
+     :model "gemini-2.5-flash" :environment "GEMINI_API_KEY")
+    (deepseek
+     :base-url "https://api.deepseek.com"
+     :model "deepseek-chat" :environment "DEEPSEEK_API_KEY")
+    (mistral
+     :base-url "https://api.mistral.ai/v1"
+     :model "mistral-medium-latest" :environment "MISTRAL_API_KEY")
+    (groq
+     :base-url "https://api.groq.com/openai/v1"
+     :model "openai/gpt-oss-120b" :environment "GROQ_API_KEY")
+    (xai
+     :base-url "https://api.x.ai/v1"
+     :model "grok-4" :environment "XAI_API_KEY")
+    (together
+     :base-url "https://api.together.xyz/v1"
+     :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
+  "Hosts that speak Chat Completions, in the order in which they are tried.
+Each element is (NAME . PROPERTIES):
+:base-url     where the API is; /chat/completions follows it
+:model        the default model
+:environment  the environment variable that may hold the key
+:key          the key, or a function that returns it; by default it is
+              looked up in auth-source (machine = the API's host, login
+              apikey) and the environment
+:body         a property list of fields to add to every request
+:first-body   fields to add to the first request of a turn only
+:headers      a property list of headers to add"
+  :type '(alist :key-type (symbol :tag "Name")
+                :value-type (plist :options ((:base-url string)
+                                             (:model string)
+                                             (:environment string)
+                                             (:key (choice string function))
+                                             (:body plist)
+                                             (:first-body plist)
+                                             (:headers plist))))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defconst agent-q-provider-demo-name "demo model"
+  "Name of the provider that is only a demo of the path, not of answers.")
+
+(defvar agent-q-provider-demo nil
+  "The provider of the demo model while its server runs, or nil.")
+
+;;;; Providers as the core takes them
+
+(defun agent-q-provider--make (name properties &optional model key)
+  "Return the provider called NAME that PROPERTIES describe.
+MODEL and KEY are what to use instead of what PROPERTIES say."
+  `((name . ,name)
+    (base_url . ,(plist-get properties :base-url))
+    (model . ,(or model (plist-get properties :model) ""))
+    (key . ,(or key :null))
+    (body . ,(plist-get properties :body))
+    (first_body . ,(plist-get properties :first-body))
+    (headers . ,(plist-get properties :headers))))
+
+(defun agent-q-provider-demo-p (provider)
+  "Return non-nil if PROVIDER is the demo model."
+  (equal (alist-get 'name provider) agent-q-provider-demo-name))
+
+(defun agent-q-provider-label (provider)
+  "Return a short text about PROVIDER for the user; nil means no model."
+  (cond ((null provider) "no model")
+        ((agent-q-provider-demo-p provider)
+         (format "%s (demo model)" (alist-get 'model provider)))
+        (t (format "%s (%s)" (alist-get 'model provider) (alist-get 'name provider)))))
+
+(defun agent-q-provider--host (properties)
+  "Return the host of the API that PROPERTIES describe."
+  (url-host (url-generic-parse-url (or (plist-get properties :base-url) ""))))
+
+;;;; Keys
+
+(defun agent-q-provider--asking-source-p (source)
+  "Return non-nil if reading SOURCE of `auth-sources' may ask for a passphrase."
+  (let ((file (if (consp source) (plist-get source :source) source)))
+    (not (and (stringp file)
+              (not (string-prefix-p "secrets:" file))
+              (not (string-prefix-p "macos-keychain" file))
+              (not (string-suffix-p ".gpg" file))))))
+
+(defun agent-q-provider--auth-source-key (host sources)
+  "Return the key for HOST that SOURCES, a part of `auth-sources', hold, or nil."
+  (when (and host sources)
+    (condition-case failure
+        (let* ((auth-sources sources)
+               (secret (plist-get (car (auth-source-search :host host :user "apikey" :max 1
+                                                           :require '(:secret)))
+                                  :secret))
+               (key (if (functionp secret) (funcall secret) secret)))
+          (and (stringp key) (not (string-empty-p key)) key))
+      (error
+       ;; A source that is out of order must not keep the chat from opening.
+       (message "agent-q: auth-source failed: %s" (error-message-string failure))
+       nil))))
+
+(defun agent-q-provider--environment-key (properties)
+  "Return the key in the environment for the host of PROPERTIES, or nil."
+  (let* ((variable (plist-get properties :environment))
+         (key (and variable (getenv variable))))
+    (and key (not (string-empty-p key)) key)))
+
+(defun agent-q-provider--set-key (properties)
+  "Return the key that PROPERTIES themselves give, or nil."
+  (let ((key (plist-get properties :key)))
+    (if (functionp key) (funcall key) key)))
+
+(defun agent-q-provider--key-finders ()
+  "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
+FUNCTION takes a host's properties.  What may ask for a passphrase comes
+last, and not at all where nobody could answer."
+  (let ((quiet (seq-remove #'agent-q-provider--asking-source-p auth-sources))
+        (asking (seq-filter #'agent-q-provider--asking-source-p auth-sources)))
+    (list
+     (cons "the option" #'agent-q-provider--set-key)
+     (cons "auth-source"
+           (lambda (properties)
+             (agent-q-provider--auth-source-key (agent-q-provider--host properties) quiet)))
+     (cons "the environment" #'agent-q-provider--environment-key)
+     (cons "encrypted auth-source"
+           (lambda (properties)
+             (unless noninteractive
+               (agent-q-provider--auth-source-key (agent-q-provider--host properties)
+                                                  asking)))))))
+
+(defun agent-q-provider--find-key (properties)
+  "Return the key for the host of PROPERTIES, or nil."
+  (seq-some (lambda (finder) (funcall (cdr finder) properties))
+            (agent-q-provider--key-finders)))
+
+(defun agent-q-provider-key-source (properties)
+  "Return where the key for the host of PROPERTIES is, or nil.
+Sources that may ask for a passphrase are left out."
+  (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
+                 (butlast (agent-q-provider--key-finders)))))
+
+(defun agent-q-provider--with-key ()
+  "Return the first provider of `agent-q-providers' that has a key, or nil."
+  (seq-some
+   (lambda (finder)
+     (seq-some (pcase-lambda (`(,name . ,properties))
+                 (let ((key (funcall (cdr finder) properties)))
+                   (and key (agent-q-provider--make (symbol-name name) properties
+                                                    agent-q-model key))))
+               agent-q-providers))
+   (agent-q-provider--key-finders)))
+
+;;;; Servers on this machine
+
+(defun agent-q-provider-discover (callback)
+  "Look for model servers on this machine; call CALLBACK with their list.
+It is called once, from the core's event.  Each server is a property list
+with :name, :base-url and :models."
+  (require 'agent-q-events)
+  (agent-q-events-ensure)
+  (let (once)
+    (setq once (lambda (servers)
+                 (remove-hook 'agent-q-events-discovered-functions once)
+                 (funcall callback servers)))
+    (add-hook 'agent-q-events-discovered-functions once)
+    (condition-case failure
+        (agent-q-core-discover)
+      (error
+       (remove-hook 'agent-q-events-discovered-functions once)
+       (signal (car failure) (cdr failure))))))
+
+(defun agent-q-provider--chat-models (server)
+  "Return the models of SERVER that can chat."
+  (seq-remove (lambda (model) (string-match-p "embed" model))
+              (plist-get server :models)))
+
+(defun agent-q-provider--local (servers)
+  "Return a provider on one of SERVERS, or nil.
+They are as `agent-q-provider-discover' gives them.  The server that has
+`agent-q-model' is preferred."
+  (let* ((fitting (seq-filter #'agent-q-provider--chat-models servers))
+         (wanted (seq-find (lambda (server)
+                             (member agent-q-model (plist-get server :models)))
+                           fitting))
+         (server (or wanted (car fitting))))
+    (and server
+         (agent-q-provider--make
+          (plist-get server :name) server
+          (if wanted agent-q-model (car (agent-q-provider--chat-models server)))))))
+
+;;;; Choosing
+
+(defun agent-q-provider--of-setting (setting)
+  "Return the provider that SETTING, a value of `agent-q-provider', describes."
+  (let* ((properties (if (consp setting) setting (alist-get setting agent-q-providers)))
+         (name (if (consp setting)
+                   (or (plist-get setting :name) (agent-q-provider--host setting))
+                 (symbol-name setting)))
+         (key (agent-q-provider--find-key properties)))
+    (unless (plist-get properties :base-url)
+      (user-error "`agent-q-provider' is %s, which `agent-q-providers' doesn't have"
+                  (if (consp setting) "without a :base-url" setting)))
+    (unless (or key (not (assq setting agent-q-providers)))
+      (message "agent-q: no key for %s, neither in auth-source (machine %s login apikey) nor in %s"
+               name (agent-q-provider--host properties) (plist-get properties :environment)))
+    (agent-q-provider--make name properties agent-q-model key)))
+
+(defun agent-q-provider-choose (callback)
+  "Choose a provider for a new chat and call CALLBACK with it, or with nil.
+CALLBACK runs before this returns, except where servers on this machine
+are looked for; then it runs when they have answered."
+  (cond ((eq agent-q-provider 'none) (funcall callback nil))
+        ((memq agent-q-provider '(nil local))
+         (let ((provider (and (null agent-q-provider) (agent-q-provider--with-key))))
+           (if provider
+               (funcall callback provider)
+             (agent-q-provider-discover
+              (lambda (servers)
+                (funcall callback (or (agent-q-provider--local servers)
+                                      agent-q-provider-demo)))))))
+        (t (funcall callback (agent-q-provider--of-setting agent-q-provider)))))
+
+(defun agent-q-provider-advice ()
+  "Return what to tell somebody who has no model."
+  (concat "No model yet: put a key into auth-source (machine api.openai.com login apikey"
+          " password …) or the environment (OPENAI_API_KEY), start Ollama, llama.cpp or"
+          " LM Studio, or try M-x agent-q-demo-model; M-x agent-q-doctor says more."))
+
+;;;; Switching
+
+(defun agent-q-provider--discover-now ()
+  "Return the model servers on this machine, waiting for them a moment."
+  (let ((servers 'none-yet)
+        (deadline (time-add nil 2)))
+    (agent-q-provider-discover (lambda (found) (setq servers found)))
+    (while (and (eq servers 'none-yet) (time-less-p nil deadline))
+      (accept-process-output nil 0.05))
+    (if (eq servers 'none-yet) nil servers)))
+
+(defun agent-q-provider--candidates ()
+  "Return what the user can choose from, as an alist from text to function.
+The function makes the provider, of the model that it is given or, for nil,
+of the candidate's own."
+  (let ((candidates nil))
+    (pcase-dolist (`(,name . ,properties) agent-q-providers)
+      (when (agent-q-provider-key-source properties)
+        (push (cons (format "%s: %s" name (plist-get properties :model))
+                    (lambda (model)
+                      (agent-q-provider--make (symbol-name name) properties model
+                                              (agent-q-provider--find-key properties))))
+              candidates)))
+    (dolist (server (agent-q-provider--discover-now))
+      (dolist (own (agent-q-provider--chat-models server))
+        (push (cons (format "%s: %s" (plist-get server :name) own)
+                    (lambda (model)
+                      (agent-q-provider--make (plist-get server :name) server (or model own))))
+              candidates)))
+    (when (consp agent-q-provider)
+      (push (cons (format "%s: %s" (or (plist-get agent-q-provider :name)
+                                       (agent-q-provider--host agent-q-provider))
+                          (plist-get agent-q-provider :model))
+                  (lambda (model)
+                    (let ((agent-q-model (or model (plist-get agent-q-provider :model))))
+                      (agent-q-provider--of-setting agent-q-provider))))
+            candidates))
+    (when agent-q-provider-demo
+      (push (cons (format "%s: %s" agent-q-provider-demo-name
+                          (alist-get 'model agent-q-provider-demo))
+                  (lambda (_model) agent-q-provider-demo))
+            candidates))
+    (nreverse candidates)))
+
+(defun agent-q-provider--chosen (choice candidates)
+  "Return the provider for CHOICE, the text PROVIDER: MODEL, from CANDIDATES.
+The model may be one that CANDIDATES don't list."
+  (let* ((exact (assoc choice candidates))
+         (colon (string-match ": *" choice))
+         (model (and colon (substring choice (match-end 0))))
+         (like (and colon
+                    (seq-find (lambda (candidate)
+                                (string-prefix-p (concat (substring choice 0 colon) ":")
+                                                 (car candidate)))
+                              candidates))))
+    (cond (exact (funcall (cdr exact) nil))
+          ((and like model (not (string-empty-p model))) (funcall (cdr like) model))
+          (t (user-error "No provider is called %s; write PROVIDER: MODEL" choice)))))
+
+;;;###autoload
+(defun agent-q-set-model (provider)
+  "Let the current chat talk to PROVIDER from its next request on.
+Interactively, choose among the hosts that have a key and the servers on
+this machine.  Another model of a listed host can be typed after its name."
+  (interactive
+   (let ((candidates (agent-q-provider--candidates)))
+     (unless candidates
+       (user-error "%s" (agent-q-provider-advice)))
+     (list (agent-q-provider--chosen
+            (completing-read "Model: " (mapcar #'car candidates) nil nil nil nil
+                             (caar candidates))
+            candidates))))
+  (unless (derived-mode-p 'agent-q-chat-mode)
+    (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
+  (agent-q-chat-use-provider provider)
+  (message "This chat now talks to %s" (agent-q-provider-label provider)))
+
+(provide 'agent-q-provider)
+;;; agent-q-provider.el ends here

@@ -1,0 +1,465 @@
+;;; agent-q-render.el --- The read-only log of a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Puts text and foldable items into the log above the prompt.  Works with
+;; markers only, so that its cost does not depend on the size of the buffer,
+;; and leaves point, windows, undo and the user's text as they are.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'cl-lib)
+(require 'subr-x)
+
+;;;; Faces
+
+(defgroup agent-q-faces nil
+  "Faces of agent-q."
+  :group 'agent-q
+  :group 'faces)
+
+(defface agent-q-user '((t :inherit font-lock-keyword-face))
+  "Your messages in a chat.")
+
+(defface agent-q-prompt '((t :inherit minibuffer-prompt))
+  "The prompt of a chat.")
+
+(defface agent-q-tool '((t :inherit font-lock-function-name-face))
+  "The names of tools.")
+
+(defface agent-q-dim '((t :inherit shadow))
+  "What matters less: durations, arguments, reasoning.")
+
+(defface agent-q-success '((t :inherit success))
+  "Calls that succeeded.")
+
+(defface agent-q-failure '((t :inherit error))
+  "Calls and turns that failed.")
+
+(defface agent-q-attention '((t :inherit warning :weight bold))
+  "What waits for your answer.")
+
+;;;; State
+
+(defvar-local agent-q-render-end nil
+  "Marker at the end of the log, where the prompt begins.")
+
+(defvar-local agent-q-render--open nil
+  "What the log ends with and may still grow: nil, `text' or a reasoning item.")
+
+(defvar-local agent-q-render--column 0
+  "How many characters the unfinished last line of the open text has.")
+
+(defvar-local agent-q-render--plain nil
+  "Non-nil when this terminal can't show the usual signs.")
+
+(defconst agent-q-render-line-limit 4000
+  "Longer lines of the log are broken for display.
+Redisplay takes time in proportion to the length of a line.")
+
+(defconst agent-q-render-body-limit 6000
+  "How many characters of a text an unfolded item shows in the log.")
+
+(defun agent-q-render-sign (name)
+  "Return the sign called NAME as this terminal can show it."
+  (let ((signs (alist-get name '((folded "▸" . ">") (unfolded "▾" . "v")
+                                 (done "✓" . "ok") (failed "✗" . "failed:")
+                                 (up "↑" . "in ") (down "↓" . "out ")
+                                 (dot "·" . "|") (ellipsis "…" . "...")))))
+    (if agent-q-render--plain (cdr signs) (car signs))))
+
+(defun agent-q-render-setup ()
+  "Make the empty current buffer ready for a log."
+  (setq agent-q-render--plain (not (and (char-displayable-p ?▸)
+                                        (char-displayable-p ?✓)))
+        agent-q-render-end (copy-marker (point-min))
+        agent-q-render--open nil))
+
+;;;; Changing the log
+
+(defconst agent-q-render--properties '(read-only t)
+  "Text properties of all text in the log.
+Properties with list values would keep streamed pieces from becoming one
+stretch of text.")
+
+(defmacro agent-q-render--with-log (&rest body)
+  "Run BODY to change the log without a trace in what belongs to the user.
+Point, the mark, the modified flag and the undo list stay meaningful."
+  (declare (indent 0) (debug t))
+  (let ((before (make-symbol "before")))
+    `(let ((,before (marker-position agent-q-render-end))
+           (deactivate-mark nil))
+       (unwind-protect
+           (save-excursion
+             (save-restriction
+               (widen)
+               (with-silent-modifications ,@body)))
+         (agent-q-render--shift-undo
+          (- (marker-position agent-q-render-end) ,before))))))
+
+(defun agent-q-render--shift-undo (delta)
+  "Move the positions in the undo list by DELTA.
+What can be undone is all below the log; the log grew by DELTA.  The list is
+changed in place since a running sequence of undo commands shares it."
+  (unless (or (zerop delta) (not (consp buffer-undo-list)))
+    (let ((cell buffer-undo-list))
+      (while (consp cell)
+        (if (integerp (car cell))
+            (setcar cell (+ (car cell) delta))
+          (agent-q-render--shift-undo-entry (car cell) delta))
+        (setq cell (cdr cell))))))
+
+(defun agent-q-render--shift-undo-entry (entry delta)
+  "Move the positions in the undo ENTRY by DELTA."
+  (pcase entry
+    (`(,(pred integerp) . ,(pred integerp))
+     (setcar entry (+ (car entry) delta))
+     (setcdr entry (+ (cdr entry) delta)))
+    (`(,(pred stringp) . ,(and (pred integerp) position))
+     (setcdr entry (if (< position 0) (- position delta) (+ position delta))))
+    (`(nil ,_ ,_ . ,(and `(,beg . ,end) range))
+     (setcar range (+ beg delta))
+     (setcdr range (+ end delta)))
+    (`(apply ,(pred integerp) . ,(and `(,beg ,end . ,_) range))
+     (setcar range (+ beg delta))
+     (setcar (cdr range) (+ end delta)))))
+
+(defun agent-q-render--propertize (text &rest properties)
+  "Return TEXT with PROPERTIES and those of the log."
+  (let ((text (copy-sequence text)))
+    (add-text-properties 0 (length text)
+                         (append properties agent-q-render--properties) text)
+    text))
+
+(defun agent-q-render--append (text &rest properties)
+  "Insert TEXT with PROPERTIES at the end of the log.
+Use inside `agent-q-render--with-log'."
+  (goto-char agent-q-render-end)
+  (insert (apply #'agent-q-render--propertize text properties))
+  (when (= agent-q-render-end (point-min))
+    ;; Nothing can be typed before the first character either.
+    (put-text-property (point-min) (1+ (point-min))
+                       'front-sticky '(read-only)))
+  (set-marker agent-q-render-end (point)))
+
+(defun agent-q-render--line-start-p ()
+  "Whether the log ends with a finished line or is empty."
+  (memq (char-before agent-q-render-end) '(?\n nil)))
+
+(defun agent-q-render--close ()
+  "Finish what is open at the end of the log, so that something new can follow.
+Use inside `agent-q-render--with-log'."
+  (unless (agent-q-render--line-start-p)
+    (agent-q-render--append "\n"))
+  (setq agent-q-render--open nil
+        agent-q-render--column 0))
+
+(defun agent-q-render--blank-line ()
+  "Have the log end with an empty line, unless it is empty.
+Use inside `agent-q-render--with-log'."
+  (agent-q-render--close)
+  (let ((end (marker-position agent-q-render-end)))
+    (unless (or (= end (point-min))
+                (and (> (1- end) (point-min))
+                     (eq (char-before (1- end)) ?\n)))
+      (agent-q-render--append "\n"))))
+
+;;;; Text
+
+(defun agent-q-render-text (text)
+  "Add TEXT to the answer that is being written."
+  (unless (string-empty-p text)
+    (agent-q-render--with-log
+      (if (eq agent-q-render--open 'text)
+          (agent-q-render--grow text)
+        (agent-q-render--blank-line)
+        (setq agent-q-render--open 'text)
+        ;; The rest of the answer takes its properties from this piece.
+        (agent-q-render--append (substring text 0 1))
+        (setq agent-q-render--column (if (eq (aref text 0) ?\n) 0 1))
+        (agent-q-render--grow (substring text 1))))))
+
+(defun agent-q-render--grow (text)
+  "Insert TEXT at the end of the log as part of the text that is there.
+Use inside `agent-q-render--with-log'."
+  (goto-char agent-q-render-end)
+  (let ((start (point)))
+    ;; Inheriting makes the stretch of properties longer instead of adding one.
+    (insert-and-inherit text)
+    (set-marker agent-q-render-end (point))
+    (cond ((>= (+ agent-q-render--column (length text))
+               agent-q-render-line-limit)
+           (agent-q-render--break-lines start))
+          ((search-backward "\n" start t)
+           (setq agent-q-render--column
+                 (- (marker-position agent-q-render-end) (point) 1)))
+          (t (cl-incf agent-q-render--column (length text))))))
+
+(defun agent-q-render--break-lines (start)
+  "Break the lines of the log after START that are too long.
+The breaks are marked, so that copied text doesn't have them."
+  (let ((room (- agent-q-render-line-limit agent-q-render--column))
+        (end (marker-position agent-q-render-end)))
+    ;; START is where a line goes on that may take ROOM more characters.
+    (while (> (- end start) room)
+      (goto-char (+ start room 1))
+      (if (search-backward "\n" start t)
+          (setq start (1+ (point)))
+        (goto-char (+ start room))
+        (insert (agent-q-render--propertize "\n" 'agent-q-soft t))
+        (cl-incf end)
+        (setq start (point)))
+      (setq room agent-q-render-line-limit))
+    (goto-char end)
+    (setq agent-q-render--column
+          (if (search-backward "\n" start t)
+              (- end (point) 1)
+            (+ (- agent-q-render-line-limit room) (- end start))))
+    (set-marker agent-q-render-end end)))
+
+(defun agent-q-render-copy (beg end &optional delete)
+  "Return the text from BEG to END as it was received, without properties.
+With DELETE, delete it.  For `filter-buffer-substring-function'."
+  (let ((text (if delete
+                  (delete-and-extract-region beg end)
+                (buffer-substring beg end)))
+        (parts nil)
+        (from 0))
+    (while (let ((soft (text-property-any from (length text) 'agent-q-soft t
+                                          text)))
+             (push (substring text from soft) parts)
+             (when soft
+               (setq from (1+ soft)))))
+    (substring-no-properties (apply #'concat (nreverse parts)))))
+
+(defun agent-q-render-user (text)
+  "Add the user's message TEXT to the log."
+  (agent-q-render--with-log
+    (agent-q-render--blank-line)
+    (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)
+    (agent-q-render--append (concat text "\n") 'face 'agent-q-user
+                            'wrap-prefix "  ")
+    (agent-q-render--append "\n")))
+
+(defun agent-q-render-notice (text &optional face)
+  "Add the line TEXT, shown in FACE, that neither user nor model wrote."
+  (agent-q-render--with-log
+    (agent-q-render--close)
+    (agent-q-render--append (concat text "\n") 'face (or face 'agent-q-dim))))
+
+(defun agent-q-render-finish ()
+  "Finish what is open at the end of the log."
+  (unless (and (null agent-q-render--open) (agent-q-render--line-start-p))
+    (agent-q-render--with-log (agent-q-render--close))))
+
+;;;; Items
+
+(cl-defstruct (agent-q-render-item (:constructor nil) (:copier nil))
+  "Something in the log that is drawn again when it changes.
+DRAW is called with the item and returns its text.  START and END are
+markers around that text; a newline follows it."
+  draw start end expanded)
+
+(defvar agent-q-render-item-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "TAB") #'agent-q-render-toggle)
+    (define-key map (kbd "RET") #'agent-q-render-toggle)
+    (define-key map [mouse-2] #'agent-q-render-toggle-mouse)
+    (define-key map [follow-link] 'mouse-face)
+    map)
+  "Keymap on the items of the log.")
+
+(defun agent-q-render--item-text (item)
+  "Return the text of ITEM with the properties that all items have."
+  (let ((text (agent-q-render--propertize
+               (funcall (agent-q-render-item-draw item) item)
+               'agent-q-item item)))
+    ;; Parts of an item may have a keymap of their own.
+    (agent-q-render-fill-keymap text agent-q-render-item-map)))
+
+(defun agent-q-render-fill-keymap (text keymap)
+  "Put KEYMAP on the parts of TEXT that have none; return TEXT."
+  (let ((from 0))
+    (while (< from (length text))
+      (let ((to (or (next-single-property-change from 'keymap text)
+                    (length text))))
+        (unless (get-text-property from 'keymap text)
+          (put-text-property from to 'keymap keymap text))
+        (setq from to))))
+  text)
+
+(defun agent-q-render-add-item (item)
+  "Draw the new ITEM at the end of the log."
+  (agent-q-render--with-log
+    (agent-q-render--close)
+    (let ((start (goto-char (marker-position agent-q-render-end))))
+      ;; Whoever stands at the very end of the log stays there: a key must not
+      ;; reach an item because the item was put under point.
+      (insert-before-markers (agent-q-render--item-text item)
+                             (agent-q-render--propertize "\n"))
+      (set-marker agent-q-render-end (point))
+      (setf (agent-q-render-item-start item) (copy-marker start)
+            (agent-q-render-item-end item) (copy-marker (1- (point)) t)))))
+
+(defun agent-q-render-update-item (item)
+  "Draw ITEM again where it is."
+  (let* ((start (marker-position (agent-q-render-item-start item)))
+         (end (marker-position (agent-q-render-item-end item)))
+         (inside (lambda (position) (and (<= start position end)
+                                         (- position start))))
+         (offset (funcall inside (point)))
+         (windows (mapcar (lambda (window)
+                            (cons window
+                                  (funcall inside (window-point window))))
+                          (get-buffer-window-list nil t t))))
+    (agent-q-render--with-log
+      (goto-char start)
+      (delete-region start end)
+      (insert (agent-q-render--item-text item))
+      (set-marker (agent-q-render-item-end item) (point)))
+    ;; Those who stood in the old text stand at the same place of the new one.
+    (let ((limit (- (agent-q-render-item-end item) start)))
+      (when offset
+        (goto-char (+ start (min offset limit))))
+      (pcase-dolist (`(,window . ,offset) windows)
+        (when offset
+          (set-window-point window (+ start (min offset limit))))))))
+
+(defun agent-q-render-item-at (position)
+  "Return the item at POSITION, or nil."
+  (get-text-property position 'agent-q-item))
+
+(defun agent-q-render-toggle ()
+  "Unfold or fold the item at point."
+  (interactive)
+  (let ((item (agent-q-render-item-at (point))))
+    (unless item
+      (user-error "There is nothing to unfold here"))
+    (setf (agent-q-render-item-expanded item)
+          (not (agent-q-render-item-expanded item)))
+    (agent-q-render-update-item item)))
+
+(defun agent-q-render-toggle-mouse (event)
+  "Unfold or fold the item that EVENT clicked on."
+  (interactive "e")
+  (with-current-buffer (window-buffer (posn-window (event-start event)))
+    (save-excursion
+      (goto-char (posn-point (event-start event)))
+      (agent-q-render-toggle))))
+
+(defun agent-q-render-fold-sign (item)
+  "Return the sign for the folded or unfolded ITEM."
+  (agent-q-render-sign (if (agent-q-render-item-expanded item)
+                           'unfolded 'folded)))
+
+;;;; Long texts
+
+(defvar agent-q-render-more-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-render-show-all)
+    (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
+    (define-key map [follow-link] 'mouse-face)
+    map)
+  "Keymap on the note under a cut text.")
+
+(defun agent-q-render-body (text &rest properties)
+  "Return TEXT with PROPERTIES as the indented body of an item.
+What is too long is cut, with a button for all of it."
+  (if (> (length text) agent-q-render-body-limit)
+      (apply #'agent-q-render-cut-body
+             (substring text 0 agent-q-render-body-limit)
+             (length text) (lambda () text) properties)
+    (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
+           properties)))
+
+(defun agent-q-render-cut-body (text total all &rest properties)
+  "Return the body of an item with TEXT, which gets PROPERTIES.
+TEXT is the beginning of a text of TOTAL characters that ALL returns."
+  (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
+                 properties)
+          (propertize (format "\n[%d of %d characters shown; RET shows all]"
+                              (length text) total)
+                      'face 'link 'mouse-face 'highlight 'line-prefix "    "
+                      'keymap agent-q-render-more-map
+                      'agent-q-all all)))
+
+(defun agent-q-render-show-all ()
+  "Show the whole of the text that is cut at point."
+  (interactive)
+  (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
+                           (user-error "There is no cut text here")))))
+    (with-current-buffer (get-buffer-create "*agent-q text*")
+      (let ((inhibit-read-only t))
+        (erase-buffer)
+        (insert text)
+        (goto-char (point-min)))
+      (special-mode)
+      (setq-local bidi-paragraph-direction 'left-to-right
+                  bidi-inhibit-bpa t)
+      (display-buffer (current-buffer)))))
+
+(defun agent-q-render-show-all-mouse (event)
+  "Show the whole of the text that is cut where EVENT clicked."
+  (interactive "e")
+  (with-current-buffer (window-buffer (posn-window (event-start event)))
+    (save-excursion
+      (goto-char (posn-point (event-start event)))
+      (agent-q-render-show-all))))
+
+;;;; Reasoning
+
+(cl-defstruct (agent-q-render-reasoning
+               (:include agent-q-render-item)
+               (:constructor agent-q-render--make-reasoning))
+  "The model's reasoning.
+PIECES are its texts, latest first, LONG the number of their characters,
+and HEAD its beginning once it is too long to be shown in the log."
+  pieces (long 0) head)
+
+(defun agent-q-render--reasoning-text (item)
+  "Return the whole text of the reasoning ITEM."
+  (apply #'concat (reverse (agent-q-render-reasoning-pieces item))))
+
+(defun agent-q-render--reasoning-body (item)
+  "Return the reasoning ITEM as the body of an item."
+  (let ((long (agent-q-render-reasoning-long item))
+        (limit agent-q-render-body-limit))
+    (if (<= long limit)
+        (agent-q-render-body (agent-q-render--reasoning-text item)
+                             'face 'agent-q-dim)
+      ;; It is drawn again with each piece: don't put all together each time.
+      (unless (agent-q-render-reasoning-head item)
+        (setf (agent-q-render-reasoning-head item)
+              (substring (agent-q-render--reasoning-text item) 0 limit)))
+      (agent-q-render-cut-body (agent-q-render-reasoning-head item) long
+                               (lambda () (agent-q-render--reasoning-text item))
+                               'face 'agent-q-dim))))
+
+(defun agent-q-render--draw-reasoning (item)
+  "Return the text of the reasoning ITEM."
+  (concat
+   (propertize (format "%s Reasoning (%d characters)"
+                       (agent-q-render-fold-sign item)
+                       (agent-q-render-reasoning-long item))
+               'face 'agent-q-dim 'mouse-face 'highlight)
+   (when (agent-q-render-item-expanded item)
+     (concat "\n" (agent-q-render--reasoning-body item)))))
+
+(defun agent-q-render-reasoning (text)
+  "Add TEXT to the model's reasoning, which is folded until it is asked for."
+  (let* ((open (agent-q-render-reasoning-p agent-q-render--open))
+         (item (if open agent-q-render--open
+                 (agent-q-render--make-reasoning
+                  :draw #'agent-q-render--draw-reasoning))))
+    (push text (agent-q-render-reasoning-pieces item))
+    (cl-incf (agent-q-render-reasoning-long item) (length text))
+    (if open
+        (agent-q-render-update-item item)
+      (agent-q-render-add-item item)
+      (setq agent-q-render--open item))))
+
+(provide 'agent-q-render)
+;;; agent-q-render.el ends here

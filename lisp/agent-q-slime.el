@@ -1,0 +1,107 @@
+;;; agent-q-slime.el --- SLIME as agent-q's way to a Lisp image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The few functions of SLIME that the call layer in agent-q-image.el stands on.
+;; SLIME need not be installed: nothing here runs before it has a connection.
+
+;;; Code:
+
+(require 'seq)
+
+(defvar slime-net-processes)
+(defvar slime-event-hooks)
+(defvar slime-net-process-close-hooks)
+(defvar slime-dispatching-connection)
+(defvar slime-log-events)
+
+(declare-function slime-current-connection "ext:slime")
+(declare-function slime-connection-name "ext:slime" t t)
+(declare-function slime-lisp-implementation-type "ext:slime" t t)
+(declare-function slime-lisp-implementation-version "ext:slime" t t)
+(declare-function slime-inferior-process "ext:slime" t t)
+(declare-function slime-rex-continuations "ext:slime" t t)
+(declare-function slime-from-lisp-filename "ext:slime")
+(declare-function slime-dispatch-event "ext:slime" (event &optional process))
+
+(defun agent-q-slime-connections ()
+  "Return the open connections of SLIME, the user's current one first."
+  (when (featurep 'slime)
+    (let ((current (slime-current-connection)))
+      (seq-filter #'process-live-p
+                  (if (memq current slime-net-processes)
+                      (cons current (remq current slime-net-processes))
+                    slime-net-processes)))))
+
+(defun agent-q-slime-name (process)
+  "Return the name of the connection PROCESS in SLIME."
+  (slime-connection-name process))
+
+(defun agent-q-slime-implementation (process)
+  "Return the Lisp at the other end of PROCESS, such as \"SBCL 2.2.9\"."
+  (format "%s %s"
+          (or (slime-lisp-implementation-type process) "Lisp")
+          (or (slime-lisp-implementation-version process) "")))
+
+(defun agent-q-slime-buffer (process)
+  "Return the buffer with the output of the Lisp behind PROCESS, or nil."
+  (let ((lisp (slime-inferior-process process)))
+    (and lisp (process-buffer lisp))))
+
+(defun agent-q-slime-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((slime-dispatching-connection process))
+    (slime-from-lisp-filename file)))
+
+(defun agent-q-slime-rex (process form thread continuation)
+  "Have the Lisp behind PROCESS evaluate FORM in THREAD.
+CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
+  ;; SLIME pretty-prints what it logs, which takes longer than the rest of a call.
+  (let ((slime-dispatching-connection process)
+        (slime-log-events nil))
+    (slime-dispatch-event
+     (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
+     process)))
+
+(defun agent-q-slime-rex-id (process continuation)
+  "Return the id of CONTINUATION on PROCESS, or nil."
+  (car (rassq continuation (slime-rex-continuations process))))
+
+(defun agent-q-slime-install (on-event on-close)
+  "Call ON-EVENT and ON-CLOSE for what happens on connections of SLIME.
+ON-EVENT gets the connection and the event; a value other than nil
+keeps SLIME from handling it.  ON-CLOSE gets the connection."
+  (add-hook 'slime-event-hooks
+            (agent-q-slime--listener on-event))
+  (add-hook 'slime-net-process-close-hooks on-close))
+
+(defvar agent-q-slime--listeners nil
+  "Functions on `slime-event-hooks', by what they call.
+Kept so that installing one twice leaves one.")
+
+(defun agent-q-slime--listener (on-event)
+  "Return the event hook function for ON-EVENT."
+  (or (cdr (assq on-event agent-q-slime--listeners))
+      (let ((listener (lambda (event)
+                        (funcall on-event slime-dispatching-connection event))))
+        (push (cons on-event listener) agent-q-slime--listeners)
+        listener)))
+
+(defconst agent-q-slime-client
+  (list :name "SLIME"
+        :wire :swank
+        :throw-to-toplevel '(swank:throw-to-toplevel)
+        :connections #'agent-q-slime-connections
+        :connection-name #'agent-q-slime-name
+        :implementation #'agent-q-slime-implementation
+        :buffer #'agent-q-slime-buffer
+        :from-lisp #'agent-q-slime-from-lisp
+        :rex #'agent-q-slime-rex
+        :rex-id #'agent-q-slime-rex-id
+        :install #'agent-q-slime-install)
+  "What agent-q-image.el needs of SLIME.")
+
+(provide 'agent-q-slime)
+;;; agent-q-slime.el ends here

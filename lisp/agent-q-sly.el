@@ -1,0 +1,107 @@
+;;; agent-q-sly.el --- SLY as agent-q's way to a Lisp image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The few functions of SLY that the call layer in agent-q-image.el stands on.
+;; SLY need not be installed: nothing here runs before it has a connection.
+
+;;; Code:
+
+(require 'seq)
+
+(defvar sly-net-processes)
+(defvar sly-event-hooks)
+(defvar sly-net-process-close-hooks)
+(defvar sly-dispatching-connection)
+(defvar sly-log-events)
+
+(declare-function sly-current-connection "ext:sly")
+(declare-function sly-connection-name "ext:sly" t t)
+(declare-function sly-lisp-implementation-type "ext:sly" t t)
+(declare-function sly-lisp-implementation-version "ext:sly" t t)
+(declare-function sly-inferior-process "ext:sly" t t)
+(declare-function sly-rex-continuations "ext:sly" t t)
+(declare-function sly-from-lisp-filename "ext:sly")
+(declare-function sly-dispatch-event "ext:sly" (event &optional process))
+
+(defun agent-q-sly-connections ()
+  "Return the open connections of SLY, the user's current one first."
+  (when (featurep 'sly)
+    (let ((current (sly-current-connection)))
+      (seq-filter #'process-live-p
+                  (if (memq current sly-net-processes)
+                      (cons current (remq current sly-net-processes))
+                    sly-net-processes)))))
+
+(defun agent-q-sly-name (process)
+  "Return the name of the connection PROCESS in SLY."
+  (sly-connection-name process))
+
+(defun agent-q-sly-implementation (process)
+  "Return the Lisp at the other end of PROCESS, such as \"SBCL 2.2.9\"."
+  (format "%s %s"
+          (or (sly-lisp-implementation-type process) "Lisp")
+          (or (sly-lisp-implementation-version process) "")))
+
+(defun agent-q-sly-buffer (process)
+  "Return the buffer with the output of the Lisp behind PROCESS, or nil."
+  (let ((lisp (sly-inferior-process process)))
+    (and lisp (process-buffer lisp))))
+
+(defun agent-q-sly-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((sly-dispatching-connection process))
+    (sly-from-lisp-filename file)))
+
+(defun agent-q-sly-rex (process form thread continuation)
+  "Have the Lisp behind PROCESS evaluate FORM in THREAD.
+CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
+  ;; SLY pretty-prints what it logs, which takes longer than the rest of a call.
+  (let ((sly-dispatching-connection process)
+        (sly-log-events nil))
+    (sly-dispatch-event
+     (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
+     process)))
+
+(defun agent-q-sly-rex-id (process continuation)
+  "Return the id of CONTINUATION on PROCESS, or nil."
+  (car (rassq continuation (sly-rex-continuations process))))
+
+(defun agent-q-sly-install (on-event on-close)
+  "Call ON-EVENT and ON-CLOSE for what happens on connections of SLY.
+ON-EVENT gets the connection and the event; a value other than nil
+keeps SLY from handling it.  ON-CLOSE gets the connection."
+  (add-hook 'sly-event-hooks
+            (agent-q-sly--listener on-event))
+  (add-hook 'sly-net-process-close-hooks on-close))
+
+(defvar agent-q-sly--listeners nil
+  "Functions on `sly-event-hooks', by what they call.
+Kept so that installing one twice leaves one.")
+
+(defun agent-q-sly--listener (on-event)
+  "Return the event hook function for ON-EVENT."
+  (or (cdr (assq on-event agent-q-sly--listeners))
+      (let ((listener (lambda (event)
+                        (funcall on-event sly-dispatching-connection event))))
+        (push (cons on-event listener) agent-q-sly--listeners)
+        listener)))
+
+(defconst agent-q-sly-client
+  (list :name "SLY"
+        :wire :slynk
+        :throw-to-toplevel '(slynk:throw-to-toplevel)
+        :connections #'agent-q-sly-connections
+        :connection-name #'agent-q-sly-name
+        :implementation #'agent-q-sly-implementation
+        :buffer #'agent-q-sly-buffer
+        :from-lisp #'agent-q-sly-from-lisp
+        :rex #'agent-q-sly-rex
+        :rex-id #'agent-q-sly-rex-id
+        :install #'agent-q-sly-install)
+  "What agent-q-image.el needs of SLY.")
+
+(provide 'agent-q-sly)
+;;; agent-q-sly.el ends here

@@ -1,0 +1,157 @@
+;;; agent-q.el --- Options, commands and global mode  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+;; Version: 0.1.0
+;; Package-Requires: ((emacs "28.1"))
+;; Keywords: lisp, tools
+
+;;; Commentary:
+
+;; The options of the whole package, the commands that start something, and
+;; `agent-q-mode'.  Everything else is loaded when a command needs it.
+
+;;; Code:
+
+(declare-function agent-q-chat-open "agent-q-chat")
+(declare-function agent-q-call-goto-waiting "agent-q-call")
+(declare-function agent-q-record-start "agent-q-record")
+(declare-function agent-q-record-stop "agent-q-record")
+
+(defgroup agent-q nil
+  "An LLM agent that looks into a running Common Lisp."
+  :group 'tools
+  :prefix "agent-q-")
+
+;;;; What the model is told and may do
+
+(defcustom agent-q-instructions ""
+  "Text that you add to the system prompt of every chat.
+\\[agent-q-show-system-prompt] shows the whole prompt."
+  :type 'string
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-max-iterations 10
+  "How many requests one turn may send to the model."
+  :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-tool-choice 'auto
+  "Whether the model has to use tools.
+`auto' leaves it to the model, `required' makes it call some tool,
+`none' forbids it, and a string names the one tool that it has to call."
+  :type '(choice (const :tag "The model decides" auto)
+                 (const :tag "Some tool" required)
+                 (const :tag "No tool" none)
+                 (string :tag "This tool"))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-offered-tools nil
+  "Which tools the model is offered; nil means all of them.
+Otherwise a list of tools by name, such as \"describe_symbol\", and of
+categories by keyword, such as `:introspection'.  An element
+\(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
+`:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
+for one chat."
+  :type '(choice (const :tag "All" nil)
+                 (const :tag "None" none)
+                 (repeat (choice (string :tag "Tool")
+                                 (symbol :tag "Category, a keyword")
+                                 (list :tag "Nothing above a level"
+                                       (const :max-safety-level)
+                                       (choice (const :safe) (const :cautious))))))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-eval-timeout 30
+  "How many seconds a form may run in the Lisp image before it is stopped."
+  :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;; How the chat behaves
+
+(defcustom agent-q-history-max 100
+  "How many of your messages a chat keeps for \\`M-p'."
+  :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-fold-results t
+  "Whether a tool call shows as one line until you unfold it.
+When nil, a call is unfolded as soon as its result arrives."
+  :type 'boolean
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-record-max 200
+  "How many events of SLY and SLIME `agent-q-mode' remembers."
+  :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
+  "The file that the core writes its log to."
+  :type 'file
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defun agent-q--clean (text)
+  "Return TEXT without the raw bytes and surrogates that UTF-8 can't hold."
+  (replace-regexp-in-string "[\x3fff80-\x3fffff\xd800-\xdfff]" "\ufffd" text))
+
+;;;; Commands
+
+;;;###autoload
+(defun agent-q-chat (&optional new)
+  "Go to the latest agent-q chat, or open one.
+With prefix argument NEW, open another one."
+  (interactive "P")
+  (require 'agent-q-chat)
+  (pop-to-buffer (agent-q-chat-open new)))
+
+;;;###autoload
+(defun agent-q-goto-approval ()
+  "Go to the tool call that waits for your answer, in whatever chat it is."
+  (interactive)
+  (require 'agent-q-call)
+  (agent-q-call-goto-waiting))
+
+(defvar agent-q-command-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "q" #'agent-q-chat)
+    (define-key map "a" #'agent-q-goto-approval)
+    map)
+  "Commands of agent-q behind `agent-q-keymap-prefix'.")
+
+(defvar agent-q-mode-map (make-sparse-keymap)
+  "Keymap of `agent-q-mode'.")
+
+(defun agent-q--set-keymap-prefix (option prefix)
+  "Set OPTION to PREFIX and bind `agent-q-command-map' to it."
+  (let ((old (and (boundp option) (symbol-value option))))
+    (when old
+      (define-key agent-q-mode-map (kbd old) nil)))
+  (set-default option prefix)
+  (when prefix
+    (define-key agent-q-mode-map (kbd prefix) agent-q-command-map)))
+
+(defcustom agent-q-keymap-prefix nil
+  "The key behind which `agent-q-mode' puts the commands of agent-q.
+Keys of the form \\`C-c' LETTER are yours to give, so there is no default."
+  :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
+  :set #'agent-q--set-keymap-prefix
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;###autoload
+(define-minor-mode agent-q-mode
+  "Remember what you do in SLY and SLIME, for the chats to come.
+From the moment a Lisp connects, the last `agent-q-record-max' things
+you evaluated or compiled, and what came of them, are kept in memory.
+The mode is light: it does not load the core.
+
+\\{agent-q-mode-map}"
+  :global t
+  :keymap agent-q-mode-map
+  :group 'agent-q
+  (cond (agent-q-mode
+         (require 'agent-q-record)
+         (agent-q-record-start))
+        ((featurep 'agent-q-record)
+         (agent-q-record-stop))))
+
+(provide 'agent-q)
+;;; agent-q.el ends here

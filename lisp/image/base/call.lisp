@@ -1,0 +1,82 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; How Emacs calls: one operation per call, in a thread of its own, with one text as the answer
+;;; whatever happens in it; and how Emacs stops a call.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *running* '()
+  "The calls that run now: lists of the call's id, its thread, its client, its operation and when
+it began.")
+
+(defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
+                 (backend "MAKE-LOCK" :name "agent-q calls")))
+
+(defvar *call* nil
+  "The id of the call that runs in this thread, while it can be stopped.")
+
+(defvar *progress* (constantly nil)
+  "A function that tells what the operation has done so far, should it not come to its end.")
+
+(defun call-with-lock (function)
+  (backend "CALL-WITH-LOCK-HELD" *lock* function))
+
+(defun call-with-registration (id operation function)
+  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time))))
+    (unwind-protect
+         (progn (call-with-lock (lambda () (push entry *running*)))
+                (funcall function))
+      (call-with-lock (lambda () (setf *running* (remove entry *running*)))))))
+
+(defun perform (operation arguments)
+  "The reply of OPERATION. A condition that gets as far as the debugger is told, not debugged."
+  (let ((function (gethash operation *operations*)))
+    (block nil
+      (catch 'missed
+        (unless function
+          (throw 'missed
+            (list :outcome :missed :unknown t
+                  :message (format nil "The image knows no operation ~A." operation))))
+        (backend "CALL-WITH-DEBUGGER-HOOK"
+                 (lambda (condition hook)
+                   (declare (ignore hook))
+                   (return (condition-report condition)))
+                 (lambda ()
+                   (return (list :outcome :returned :value (apply function arguments)))))))))
+
+(defun perform-stoppable (id operation arguments)
+  (let ((reply (list :outcome :cancelled)))
+    ;; *CALL* is bound inside the CATCH: who sees it bound can throw.
+    (catch 'stopped
+      (let ((*call* id))
+        (setf reply (perform operation arguments))))
+    reply))
+
+(defun call (client id operation arguments)
+  "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.
+CANCEL with the same ID stops it."
+  (let ((*client* client)
+        (*package* (find-package "COMMON-LISP-USER"))
+        (*readtable* *readtable*)
+        (*progress* (constantly nil))
+        (*outer-restarts* (compute-restarts)))
+    (call-with-captured-output
+     (lambda ()
+       (let ((reply (call-with-registration
+                     id operation
+                     (lambda () (perform-stoppable id operation arguments)))))
+         (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
+                         (append reply
+                                 (list :output (captured-text) :value (funcall *progress*)))
+                         reply)))))))
+
+(defun cancel (id)
+  "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run."
+  (let* ((entry (find id *running* :key #'first))
+         (*client* (third entry)))
+    (cond (entry
+           (backend "INTERRUPT-THREAD" (second entry)
+                    (lambda ()
+                      (when (eql *call* id)
+                        (throw 'stopped nil))))
+           "stopping")
+          (t "not running"))))

@@ -1,0 +1,72 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The package of agent-q's Common Lisp half, its way to SLY's or SLIME's backend, and the table
+;;; of operations. A folder of these files is a module, sent as one text when it is first needed;
+;;; of a module, package.lisp is evaluated first, then the rest in the order of their names.
+
+(cl:defpackage "AGENT-Q-IMAGE"
+  (:use "COMMON-LISP")
+  (:export "ARRIVED" "CALL" "CANCEL" "VERSION"))
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;; State is in DEFVARs: sending this text again must not lose the calls that run.
+
+(defvar *versions* '()
+  "By module, what Emacs knows its text by. Noted once all of it was evaluated, so a half-sent text
+has none.")
+
+(defvar *operations* (make-hash-table :test 'equal)
+  "What Emacs can ask for: from the operation's name to its function.")
+
+(defvar *client* nil
+  "The client whose backend serves this call: :SLYNK or :SWANK. Both can be in one image.")
+
+(defun version (module)
+  (cdr (assoc module *versions* :test #'string=)))
+
+;;; The client's backend. Looked up at run time, so that this text can be read without either.
+
+(defun backend-package (&optional (client *client*))
+  (if (eq client :slynk)
+      (find-package "SLYNK-BACKEND")
+      (or (find-package "SWANK/BACKEND") (find-package "SWANK-BACKEND"))))
+
+(defun backend-function (name)
+  "The backend's function NAME, or NIL when this client or implementation has none."
+  (let* ((package (backend-package))
+         (symbol (and package (find-symbol name package))))
+    (and symbol (fboundp symbol) (symbol-function symbol))))
+
+(defun backend (name &rest arguments)
+  (let ((function (backend-function name)))
+    (unless function
+      (error "~A of this connection is not available on ~A." name (lisp-implementation-type)))
+    (apply function arguments)))
+
+(defun optional-function (package-name name)
+  "The function NAME of a package that may not be there, or NIL."
+  (let* ((package (find-package package-name))
+         (symbol (and package (find-symbol name package))))
+    (and symbol (fboundp symbol) (symbol-function symbol))))
+
+;;; Operations
+
+(defmacro define-operation (name parameters documentation &body body)
+  "Make NAME an operation that Emacs can call with PARAMETERS as keyword arguments.
+Its value is a property list of strings, integers, keywords and lists of these. It calls MISSED
+for what the caller got wrong, and lets conditions pass for what went wrong in the program."
+  (declare (ignore documentation))
+  (let ((function (intern (format nil "OPERATION-~:@(~A~)" name) "AGENT-Q-IMAGE")))
+    `(progn
+       (defun ,function (&key ,@parameters &allow-other-keys) ,@body)
+       (setf (gethash ,name *operations*) ',function))))
+
+(defun missed (control &rest arguments)
+  "Leave the operation with one sentence for the caller, who can do something about it."
+  (throw 'missed (list :outcome :missed
+                       :message (let ((*print-pretty* nil))
+                                  (apply #'format nil control arguments)))))
+
+(defun failed (type message)
+  "Leave the operation with an error that has no stack worth showing, such as unreadable text."
+  (throw 'missed (list :outcome :error :type type :message message)))

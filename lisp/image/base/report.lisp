@@ -1,0 +1,108 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; A condition that nobody handled, told while its stack is still there: type, message, restarts
+;;; and the frames between the signal and our own code.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *frame-limit* 20
+  "How many frames of the program are told.")
+
+(defvar *outer-restarts* '()
+  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+
+(defun condition-message (condition)
+  (let ((message (printed condition :limit 2000 :writer #'princ)))
+    ;; Some implementations have no report for arithmetic errors.
+    (if (and (typep condition 'arithmetic-error) (eql 0 (search "#<" message)))
+        (guarded (lambda ()
+                   (format nil "~A of ~A signalled ~A"
+                           (arithmetic-error-operation condition)
+                           (printed (arithmetic-error-operands condition) :limit 200)
+                           (type-name condition)))
+                 (lambda (problem) (declare (ignore problem)) message))
+        message)))
+
+(defun restart-list (condition)
+  (loop for restart in (compute-restarts condition)
+        unless (or (member restart *outer-restarts*) (null (restart-name restart)))
+          collect (list (symbol-name (restart-name restart))
+                        (printed restart :limit 200 :writer #'princ))))
+
+;;; Frames
+
+(defun frame-operator (text)
+  "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
+  (if (eql 0 (search "((" text))
+      (loop with depth = 0
+            for character across text
+            for end from 0
+            do (case character (#\( (incf depth)) (#\) (decf depth)))
+            until (and (char= character #\)) (= depth 1))
+            finally (return (subseq text 0 (min (1+ end) (length text)))))
+      (subseq text 0 (position-if (lambda (character) (find character " )")) text))))
+
+(defun mentions-package-p (prefix operator)
+  "Whether OPERATOR has a symbol of a package whose name starts with PREFIX."
+  (loop with start = 0
+        for found = (search prefix operator :start2 start)
+        while found
+        do (when (or (= found 0) (find (char operator (1- found)) "( "))
+             (return t))
+           (setf start (1+ found))))
+
+(defun own-frame-p (operator)
+  (mentions-package-p "AGENT-Q-IMAGE:" operator))
+
+(defun machinery-frame-p (operator)
+  "Whether OPERATOR only serves to signal, to debug or to evaluate."
+  (or (own-frame-p operator)
+      (search "(\"foreign" operator)
+      (loop for prefix in '("SWANK" "SLYNK" "SB-INT:SIMPLE-EVAL" "SB-IMPL::SIMPLE-EVAL"
+                            "SB-DEBUG" "SB-KERNEL:INTERNAL-ERROR"
+                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:")
+              thereis (mentions-package-p prefix operator))
+      (member operator '("(EVAL" "((LAMBDA ())" "(INVOKE-DEBUGGER" "(SIGNAL") :test #'string=)))
+
+(defun internal-frame-p (operator)
+  "Whether OPERATOR is of the implementation, not of the program."
+  (or (machinery-frame-p operator)
+      (loop for prefix in '("SB-" "SYSTEM::" "SI:" "SI::" "org.armedbear")
+              thereis (mentions-package-p prefix operator))))
+
+(defun frame-text (frame)
+  (let* ((text (string-trim '(#\Space #\Newline)
+                            (printed frame :limit 300 :length 6 :level 3
+                                           :writer (lambda (frame stream)
+                                                     (backend "PRINT-FRAME" frame stream)))))
+         (remark (search " [external]" text)))
+    (subseq text 0 remark)))
+
+(defun program-frames ()
+  "The frames of the program, innermost first, down to the frame of ours that called it. What the
+program called last is told even when it is the implementation's: its arguments are the reason."
+  (let ((frames '()) (below-debugger nil))
+    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 120) (nreverse frames))
+      (let* ((text (frame-text frame))
+             (operator (frame-operator text)))
+        (when (or (= (length frames) *frame-limit*)
+                  (and below-debugger (own-frame-p operator)))
+          (return (nreverse frames)))
+        (unless (own-frame-p operator)
+          (setf below-debugger t))
+        (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+          (push text frames))))))
+
+(defun condition-frames ()
+  (guarded (lambda ()
+             (let ((frames '()))
+               (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
+                        (lambda () (setf frames (program-frames))))
+               frames))
+           (constantly '())))
+
+(defun condition-report (condition)
+  (list :outcome :error
+        :type (type-name condition)
+        :message (condition-message condition)
+        :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
+        :frames (condition-frames)))

@@ -1,0 +1,200 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Symbols and packages as a Lisp programmer writes them: foo, pkg::foo, |Foo|, #'foo, (setf foo).
+;;; Looking one up never makes one; what isn't found says what there is instead.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (name (:constructor make-name (symbol kind)))
+  symbol
+  ;; :ANY, or :FUNCTION for #'foo, or :SETF for (setf foo).
+  kind)
+
+(defparameter *blanks* '(#\Space #\Tab #\Newline #\Return #\Page))
+
+(defun trimmed (text)
+  (string-trim *blanks* text))
+
+(defun prefixed-p (prefix text)
+  (and (>= (length text) (length prefix))
+       (string-equal prefix text :end2 (length prefix))))
+
+;;; Near names
+
+(defun distance (one other limit)
+  "The edit distance of two strings, or NIL when it is more than LIMIT."
+  (when (<= (abs (- (length one) (length other))) limit)
+    (let ((row (make-array (1+ (length other)))))
+      (dotimes (i (length row)) (setf (aref row i) i))
+      (loop for character across one
+            for i from 1
+            do (let ((diagonal (aref row 0)))
+                 (setf (aref row 0) i)
+                 (loop for j from 1 to (length other)
+                       do (let ((above (aref row j)))
+                            (setf (aref row j)
+                                  (min (1+ above) (1+ (aref row (1- j)))
+                                       (if (char-equal character (char other (1- j)))
+                                           diagonal
+                                           (1+ diagonal)))
+                                  diagonal above)))))
+      (let ((result (aref row (length other))))
+        (and (<= result limit) result)))))
+
+(defun nearest (text candidates)
+  "At most five of CANDIDATES, pairs of a string and an object, whose string is like TEXT."
+  (let ((limit (if (< (length text) 5) 1 2))
+        (found '()))
+    (loop for (string . object) in candidates
+          for distance = (or (distance text string limit)
+                             (and (> (length text) 3) (search text string :test #'char-equal)
+                                  (+ 3 (- (length string) (length text)))))
+          when distance do (push (cons distance object) found))
+    (loop for (nil . object) in (stable-sort (nreverse found) #'< :key #'car)
+          repeat 5 collect object)))
+
+;;; Packages
+
+(defun package-candidates ()
+  (loop for package in (list-all-packages)
+        nconc (loop for name in (cons (package-name package) (package-nicknames package))
+                    collect (cons name name))))
+
+(defun find-package-named (text)
+  "The package called TEXT in any case; local nicknames of the current package count."
+  (or (find-package text)
+      (find-package (string-upcase text))
+      (find-if (lambda (package)
+                 (or (string-equal text (package-name package))
+                     (member text (package-nicknames package) :test #'string-equal)))
+               (list-all-packages))))
+
+(defun package-of-text (text)
+  "The package that TEXT (\"cl-user\", \":CL-USER\", \"#:cl-user\") names; without text the current."
+  (if (or (null text) (string= (trimmed text) ""))
+      *package*
+      (let ((name (string-trim ":'\"|" (string-left-trim "#" (trimmed text)))))
+        (or (find-package-named name)
+            (let ((near (nearest name (package-candidates))))
+              (missed "Package ~A not found.~@[ Near names: ~{~A~^, ~}.~] ~
+                       If it belongs to a system, that system is not loaded."
+                      (string-upcase name) near))))))
+
+;;; Tokens
+
+(defun scan-token (text)
+  "The characters of the token TEXT as pairs with whether they were escaped, and :COLON for each
+package marker. NIL when it isn't one token."
+  (let ((result '()) (bars nil) (index 0))
+    (loop while (< index (length text))
+          do (let ((character (char text index)))
+               (cond ((char= character #\\)
+                      (incf index)
+                      (when (= index (length text)) (return-from scan-token nil))
+                      (push (cons (char text index) t) result))
+                     ((char= character #\|) (setf bars (not bars)))
+                     (bars (push (cons character t) result))
+                     ((char= character #\:) (push :colon result))
+                     ((or (find character "()\"';`,") (member character *blanks*))
+                      (return-from scan-token nil))
+                     (t (push (cons character nil) result))))
+             (incf index))
+    (and (not bars) (nreverse result))))
+
+(defun token-name (characters)
+  "The name that the reader would make of CHARACTERS, by the current readtable's case."
+  (let* ((plain (loop for (character . escaped) in characters
+                      when (and (not escaped) (both-case-p character)) collect character))
+         (mode (readtable-case *readtable*))
+         (convert (cond ((eq mode :upcase) #'char-upcase)
+                        ((eq mode :downcase) #'char-downcase)
+                        ((and (eq mode :invert) (every #'upper-case-p plain)) #'char-downcase)
+                        ((and (eq mode :invert) (every #'lower-case-p plain)) #'char-upcase)
+                        (t #'identity))))
+    (map 'string (lambda (pair) (if (cdr pair) (car pair) (funcall convert (car pair))))
+         characters)))
+
+(defun split-token (characters)
+  "Two values: the characters before the package marker (:KEYWORD when there are none before it,
+NIL without a marker) and those after it."
+  (let ((colon (position :colon characters)))
+    (if (null colon)
+        (values nil characters)
+        (values (if (zerop colon) :keyword (subseq characters 0 colon))
+                (remove :colon (nthcdr colon characters) :count 2)))))
+
+;;; Symbols
+
+(defun elsewhere (name package)
+  "Symbols called NAME, in any case, that are at home in other packages."
+  (let ((found '()))
+    (dolist (other (list-all-packages))
+      (unless (or (eq other package) (eq other (find-package "KEYWORD")))
+        (dolist (spelling (remove-duplicates (list name (string-upcase name)) :test #'string=))
+          (multiple-value-bind (symbol status) (find-symbol spelling other)
+            (when (and (member status '(:internal :external)) (symbol-text-p symbol))
+              (pushnew symbol found))))))
+    (stable-sort (nreverse found)
+                 (lambda (one other) (and (facet-p one) (not (facet-p other)))))))
+
+(defun symbol-text-p (symbol)
+  (symbol-package symbol))
+
+(defun facet-p (symbol)
+  "Whether SYMBOL means anything beyond its name."
+  (or (fboundp symbol) (boundp symbol) (find-class symbol nil)))
+
+(defun near-symbols (name package)
+  (let ((candidates '()))
+    (do-symbols (symbol package)
+      (when (<= (abs (- (length (symbol-name symbol)) (length name))) 12)
+        (push (cons (symbol-name symbol) symbol) candidates)))
+    (nearest name (remove-duplicates
+                   (sort candidates #'string< :key #'car)
+                   :test #'eq :key #'cdr))))
+
+(defun miss-symbol (name package)
+  (let ((others (mapcar #'symbol-text (elsewhere name package)))
+        (near (mapcar #'symbol-text (near-symbols name package))))
+    (missed "Symbol ~A not found in package ~A.~:[~; It exists elsewhere: ~:*~{~A~^, ~}.~]~
+             ~:[~; Near names: ~:*~{~A~^, ~}.~]~:[~; apropos_search finds parts of names.~]"
+            name (package-name package)
+            (subseq others 0 (min 5 (length others)))
+            near
+            (not (or others near)))))
+
+(defun symbol-of-token (text package)
+  (let ((characters (scan-token text)))
+    (when (null characters)
+      (missed "~S is not a symbol's name. Write foo, package:foo, |Foo|, #'foo or (setf foo)." text))
+    (multiple-value-bind (prefix rest) (split-token characters)
+      (let* ((package (cond ((null prefix) package)
+                            ((eq prefix :keyword) (find-package "KEYWORD"))
+                            (t (let ((*package* package))
+                                 (package-of-text (map 'string #'car prefix))))))
+             (name (if (member :colon rest)
+                       (missed "~S has more than one package marker." text)
+                       (token-name rest))))
+        (multiple-value-bind (symbol status) (find-symbol name package)
+          (if status
+              symbol
+              (miss-symbol name package)))))))
+
+(defun name-of-text (text package-text)
+  "The NAME that TEXT stands for when read in the package called PACKAGE-TEXT."
+  (let* ((package (package-of-text package-text))
+         (*package* package)
+         (text (string-left-trim "'`" (trimmed text)))
+         (function (prefixed-p "#'" text))
+         (text (if function (trimmed (subseq text 2)) text))
+         (text (if (prefixed-p "#:" text) (subseq text 2) text)))
+    (if (and (prefixed-p "(" text) (prefixed-p "setf" (trimmed (subseq text 1))))
+        (make-name (symbol-of-token
+                    (trimmed (string-right-trim ")" (subseq (trimmed (subseq text 1)) 4)))
+                    package)
+                   :setf)
+        (make-name (symbol-of-token text package) (if function :function :any)))))
+
+(defun name-text (name)
+  (if (eq (name-kind name) :setf)
+      (format nil "(SETF ~A)" (symbol-text (name-symbol name)))
+      (symbol-text (name-symbol name))))

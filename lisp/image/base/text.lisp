@@ -1,0 +1,135 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Text that can leave the image: objects printed within bounds whatever their printers do, and
+;;; replies written so that no character of theirs can break the user's connection.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun guarded (function fallback)
+  "Call FUNCTION; whatever enters the debugger in it calls FALLBACK with the condition instead."
+  (block nil
+    (backend "CALL-WITH-DEBUGGER-HOOK"
+             (lambda (condition hook)
+               (declare (ignore hook))
+               (return (funcall fallback condition)))
+             (lambda ()
+               (handler-case (funcall function)
+                 (serious-condition (condition) (funcall fallback condition)))))))
+
+(defun shortened (text limit)
+  "TEXT, cut at LIMIT characters with a word on how much is missing."
+  (if (<= (length text) limit)
+      text
+      (format nil "~A... [~D more characters]" (subseq text 0 limit) (- (length text) limit))))
+
+(defun first-line (text limit)
+  (and text (shortened (subseq text 0 (position #\Newline text)) limit)))
+
+;;; Printing
+
+(defun write-bounded (writer limit)
+  "What WRITER writes to the stream it is given, at most LIMIT characters of it.
+WRITER is left as soon as it has written more: a printer need not end by itself."
+  (let ((text (make-string-output-stream))
+        (size 0)
+        (full (list nil)))
+    (catch full
+      (let ((stream (backend "MAKE-OUTPUT-STREAM"
+                             (lambda (chunk)
+                               (write-string chunk text)
+                               (when (> (incf size (length chunk)) limit)
+                                 (throw full nil))))))
+        (funcall writer stream)
+        (finish-output stream)))
+    (let ((text (get-output-stream-string text)))
+      (if (> (length text) limit)
+          (concatenate 'string (subseq text 0 limit) "... [cut]")
+          text))))
+
+(defun type-name (object)
+  "The type of OBJECT for a sentence, without calling any printer of the program's."
+  (let ((type (type-of object)))
+    (symbol-text (if (consp type) (first type) type))))
+
+(defun call-with-printer (function &key (length 200) (level 12) (circle t) pretty)
+  (let ((*print-length* length) (*print-level* level)
+        (*print-circle* circle) (*print-pretty* pretty)
+        (*print-right-margin* 100) (*print-lines* nil)
+        (*print-readably* nil) (*print-escape* t) (*print-gensym* t) (*print-array* t)
+        (*print-base* 10) (*print-radix* nil) (*print-case* :upcase))
+    (funcall function)))
+
+(defun printed (object &rest options &key (limit 4000) (writer #'prin1) &allow-other-keys)
+  "OBJECT as text of at most LIMIT characters, by WRITER, with the OPTIONS of CALL-WITH-PRINTER.
+A printer that fails gives a remark in the place of the object."
+  (let ((options (loop for (key value) on options by #'cddr
+                       unless (member key '(:limit :writer)) collect key and collect value)))
+    (apply #'call-with-printer
+           (lambda ()
+             (if (typep object '(or fixnum symbol character))
+                 (with-output-to-string (stream) (funcall writer object stream))
+                 (guarded (lambda ()
+                            (write-bounded (lambda (stream) (funcall writer object stream)) limit))
+                          (lambda (condition)
+                            (format nil "#<~A whose printer failed: ~A>"
+                                    (type-name object) (type-name condition))))))
+           options)))
+
+(defun symbol-text (symbol)
+  "SYMBOL as one writes it in CL-USER."
+  (let ((*package* (find-package "COMMON-LISP-USER"))
+        (*print-case* :upcase) (*print-readably* nil) (*print-pretty* nil)
+        (*print-escape* t) (*print-gensym* t) (*print-circle* nil))
+    (prin1-to-string symbol)))
+
+;;; The wire
+
+(defun write-clean (string stream)
+  "Write STRING between quotes. Emacs must be able to read every character of it: control
+characters are written as ^X, lone surrogates (not characters of any encoding) as question marks."
+  (write-char #\" stream)
+  (loop for character across string
+        for code = (char-code character)
+        do (cond ((or (char= character #\") (char= character #\\))
+                  (write-char #\\ stream)
+                  (write-char character stream))
+                 ((or (= code 10) (= code 9) (<= 32 code 126))
+                  (write-char character stream))
+                 ((< code 32)
+                  (write-char #\^ stream)
+                  (write-char (code-char (+ code 64)) stream))
+                 ((or (<= 127 code 159) (<= #xD800 code #xDFFF))
+                  (write-char #\? stream))
+                 (t (write-char character stream))))
+  (write-char #\" stream))
+
+(defun write-datum (datum stream limit)
+  "Write DATUM, the strings in it cut at LIMIT."
+  (typecase datum
+    (null (write-string "nil" stream))
+    ((eql t) (write-string "t" stream))
+    (string (write-clean (shortened datum limit) stream))
+    (keyword (write-char #\: stream)
+     (write-string (string-downcase (symbol-name datum)) stream))
+    (integer (format stream "~D" datum))
+    (cons (write-char #\( stream)
+     (loop for (element . more) on datum
+           do (write-datum element stream limit)
+              (when more (write-char #\Space stream)))
+     (write-char #\) stream))
+    ;; Nothing else may cross: the client closes the connection over an object it can't read.
+    (t (write-clean (printed datum :limit 200) stream))))
+
+(defun octets (text)
+  (loop for character across text
+        sum (let ((code (char-code character)))
+              (cond ((< code #x80) 1) ((< code #x800) 2) ((< code #x10000) 3) (t 4)))))
+
+(defun reply-text (reply)
+  "REPLY for the wire, at most 64 KB; when it is longer, its strings are cut until it fits."
+  (loop for limit in '(20000 8000 3000 1000 300 100)
+        for text = (let ((*print-base* 10) (*print-radix* nil))
+                     (with-output-to-string (stream) (write-datum reply stream limit)))
+        when (<= (octets text) 65536)
+          return (coerce text '(simple-array character (*)))
+        finally (return (concatenate 'string "(:outcome :missed :message \"The answer is longer"
+                                     " than 64 KB. Ask for less at once.\")"))))

@@ -1,0 +1,112 @@
+;;; lint.el --- Check the Emacs Lisp: compiler warnings, checkdoc, package-lint  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Started by scripts/lint.sh in batch mode, in the project's root.  Prints one line a finding,
+;; FILE:LINE: TEXT, and exits with 1 when there was one.
+
+;;; Code:
+
+(require 'bytecomp)
+(require 'checkdoc)
+(require 'lisp-ide (expand-file-name "scripts/lisp-ide.el"))
+
+(declare-function package-lint-buffer "package-lint")
+(defvar package-lint-main-file)
+
+(defvar agent-q-lint--findings 0
+  "How many findings were printed.")
+
+(defconst agent-q-lint--accepted
+  '(;; The project has no home on the web yet.
+    "\\`Package should have a Homepage or URL header"
+    ;; Debian 12 has a package-lint from before Emacs 28.
+    "\\`This makes the package uninstallable in all released Emacs versions")
+  "What package-lint says without being right here.")
+
+(defconst agent-q-lint--root default-directory
+  "The project's root, where this is started.")
+
+(defun agent-q-lint--finding (file line text)
+  "Report TEXT about LINE of FILE."
+  (setq agent-q-lint--findings (1+ agent-q-lint--findings))
+  (princ (format "%s:%s: %s\n" (file-relative-name file agent-q-lint--root) line text)))
+
+(defun agent-q-lint--compile (sources)
+  "Compile SOURCES in a folder of their own, where no old .elc hides a fault."
+  (let* ((folder (make-temp-file "agent-q-lint" t))
+         (load-path (cons folder load-path))
+         (byte-compile-verbose nil)
+         (inhibit-message t))
+    (unwind-protect
+        (progn
+          (dolist (source sources)
+            (copy-file source (file-name-as-directory folder)))
+          (dolist (source sources)
+            (let ((copy (expand-file-name (file-name-nondirectory source) folder))
+                  (log (get-buffer-create byte-compile-log-buffer)))
+              (with-current-buffer log
+                (let ((inhibit-read-only t)) (erase-buffer)))
+              (let ((compiled (byte-compile-file copy)))
+                (agent-q-lint--compiler-log log source (eq compiled t))))))
+      (delete-directory folder t))))
+
+(defun agent-q-lint--compiler-log (log source compiled)
+  "Report what the compiler's LOG says about SOURCE.
+COMPILED is whether the compiler succeeded."
+  (let ((before agent-q-lint--findings))
+    (with-current-buffer log
+      (goto-char (point-min))
+      (while (re-search-forward
+              "^[^:\n]+\\.el:\\([0-9]+\\)\\(?::[0-9]+\\)?: \\(.*\\(?:\n [^\n]*\\)*\\)" nil t)
+        (agent-q-lint--finding source (match-string 1)
+                               (replace-regexp-in-string "\n *" " " (match-string 2)))))
+    (unless (or compiled (> agent-q-lint--findings before))
+      (agent-q-lint--finding source 1 "does not compile"))))
+
+(defun agent-q-lint--checkdoc (source)
+  "Report what checkdoc says about SOURCE."
+  (with-current-buffer (find-file-noselect source)
+    (let ((checkdoc-create-error-function
+           (lambda (text start _end &optional _unfixable)
+             (agent-q-lint--finding source (if start (line-number-at-pos start) 1) text)
+             nil))
+          (checkdoc-autofix-flag 'never)
+          (inhibit-message t))
+      (checkdoc-current-buffer t))))
+
+(defun agent-q-lint--package (source main)
+  "Report what package-lint says about SOURCE.
+MAIN is the package's main file."
+  (with-current-buffer (find-file-noselect source)
+    (let ((package-lint-main-file (expand-file-name main agent-q-lint--root)))
+      (pcase-dolist (`(,line ,_column ,type ,text) (package-lint-buffer))
+        (unless (seq-some (lambda (pattern) (string-match-p pattern text))
+                          agent-q-lint--accepted)
+          (agent-q-lint--finding source line (format "%s (package-lint %s)" text type)))))))
+
+(defun agent-q-lint ()
+  "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."
+  (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
+        (scripts (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'"))
+        (linter (car (agent-q-ide-package-directories "package-lint"))))
+    (agent-q-lint--compile sources)
+    (let ((load-path (cons (expand-file-name "lisp") load-path)))
+      (agent-q-lint--compile scripts))
+    (dolist (source sources)
+      (agent-q-lint--checkdoc source))
+    (dolist (dependency '("let-alist" "compat"))
+      (setq load-path (append (agent-q-ide-package-directories dependency) load-path)))
+    (if (null linter)
+        (agent-q-lint--finding "lisp" 1 "package-lint is not installed")
+      (push linter load-path)
+      (require 'package-lint)
+      ;; All names begin with `agent-q', so that file is the package's main one.
+      (dolist (source sources)
+        (agent-q-lint--package source "lisp/agent-q.el")))
+    (kill-emacs (if (zerop agent-q-lint--findings) 0 1))))
+
+(agent-q-lint)
+;;; lint.el ends here

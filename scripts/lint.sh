@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# All that can be checked without running the program. Goes on after a finding; exits with 1 when
+# there was one. LINT_RUST=optional: no finding when rustfmt or clippy are not installed.
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+: "${EMACS:=emacs}"
+findings=0
+
+check() { # NAME COMMAND...
+  name=$1
+  shift
+  if "$@"; then
+    echo "lint: $name: ok"
+  else
+    echo "lint: $name: FAILED"
+    findings=$((findings + 1))
+  fi
+}
+
+with_tool() { # TOOL NAME COMMAND... : like check, where cargo has TOOL
+  tool=$1
+  shift
+  if [ "${LINT_RUST:-needed}" = optional ] && ! cargo "$tool" --version >/dev/null 2>&1; then
+    echo "lint: $1: skipped, cargo $tool is not installed"
+  else
+    check "$@"
+  fi
+}
+
+sources() { # the files that people wrote; fixtures are data
+  find . \( -path ./target -o -path ./.git -o -path ./.cache -o -path ./test/fixtures \) -prune -o \
+    -type f \( -name '*.rs' -o -name '*.el' -o -name '*.lisp' -o -name '*.sh' -o -name '*.py' \
+    -o -name '*.jinja' -o -name 'Makefile' -o -name 'Cargo.toml' -o -path './.ci/*' \) -print |
+    grep -v -e '-autoloads\.el$'
+}
+
+licensed() {
+  bad=$(sources | while read -r file; do
+    head -n 10 "$file" | grep -q 'SPDX-License-Identifier: GPL-3.0-or-later' || echo "$file"
+  done)
+  [ -z "$bad" ] || { printf 'no SPDX line:\n%s\n' "$bad"; return 1; }
+}
+
+short() {
+  bad=$(sources | while read -r file; do
+    lines=$(($(wc -l < "$file")))
+    [ "$lines" -le 500 ] || echo "$file: $lines lines, at most 500 are wanted"
+  done)
+  [ -z "$bad" ] || { echo "$bad"; return 1; }
+}
+
+# Cargo finds no test by itself here (autotests = false), and the ERT runner takes *-test.el.
+listed() {
+  bad=$(
+    find test -name '*.rs' -not -path 'test/support/*' -not -path 'test/fixtures/*' |
+      while read -r file; do
+        module=$(basename "$file" .rs)
+        grep -q "^path = \"$file\"" Cargo.toml ||
+          grep -q "^mod $module;" test/*.rs ||
+          echo "$file: not in Cargo.toml, and no module of a test that is"
+      done
+    sed -n 's/^path = "\(test\/.*\)"/\1/p' Cargo.toml |
+      while read -r file; do
+        [ -f "$file" ] || echo "Cargo.toml: $file is not there"
+      done
+    find test -name '*.el' -not -name '*-test.el' |
+      while read -r file; do
+        if grep -q '^(ert-deftest' "$file"; then echo "$file: has tests, so call it *-test.el"; fi
+      done
+    find test -name '*-test.el' -not -path 'test/support/*' |
+      while read -r file; do
+        grep -q '^(ert-deftest\|^(agent-q-test-image-on-each' "$file" || echo "$file: has no test"
+      done
+  )
+  [ -z "$bad" ] || { echo "$bad"; return 1; }
+}
+
+with_tool fmt rustfmt cargo fmt --check
+with_tool clippy clippy cargo clippy --quiet --all-targets -- -D warnings
+check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
+check 'test files' listed
+check 'SPDX lines' licensed
+check 'file sizes' short
+[ "$findings" -eq 0 ]

@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
+# --module-assertions), the terminal test. Ends with one line that sums the whole run.
+
+set -u
+cd "$(dirname "$0")/.." || exit 1
+: "${EMACS:=emacs}"
+
+passed=0
+failed=0
+skipped=0
+failures=''
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-test.XXXXXX") || exit 1
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+
+count() { # PASSED FAILED SKIPPED WHAT
+  passed=$((passed + $1))
+  failed=$((failed + $2))
+  skipped=$((skipped + $3))
+  [ "$2" -eq 0 ] || failures="$failures
+  $4: $2"
+}
+
+lint() {
+  if LINT_RUST=optional sh scripts/lint.sh; then count 1 0 0 lint; else count 0 1 0 lint; fi
+}
+
+# Sums cargo's own summaries; a listed test file that ran nothing is a failure.
+cargo_summary() { # LOG -> "PASSED FAILED SKIPPED"
+  awk '
+    /^ *Running / { target = $0; sub(/^ *Running (unittests )?/, "", target); sub(/ .*/, "", target) }
+    /^ *Doc-tests / { target = "" }
+    /^running 0 tests/ && target ~ /^test\// { print target ": no test ran" > "/dev/stderr"; failed++ }
+    /^test result: / {
+      for (i = 1; i < NF; i++) {
+        if ($(i + 1) == "passed;") passed += $i
+        if ($(i + 1) == "failed;") failed += $i
+        if ($(i + 1) == "ignored;") ignored += $i
+      }
+    }
+    END { print passed + 0, failed + 0, ignored + 0 }' "$1"
+}
+
+cargo_tests() {
+  log=$scratch/cargo.log
+  # The exit status passes the pipe in a file.
+  { cargo test --quiet --no-run && cargo test --no-fail-fast 2>&1; echo $? > "$scratch/status"; } | tee "$log"
+  # shellcheck disable=SC2046
+  set -- $(cargo_summary "$log")
+  if [ "$(cat "$scratch/status")" -ne 0 ] && [ "$2" -eq 0 ]; then
+    set -- "$1" 1 "$3" # it did not compile, or a test binary died
+  fi
+  count "$1" "$2" "$3" 'cargo test'
+}
+
+ert_file() { # LABEL FILE EMACS-OPTION...
+  label=$1
+  file=$2
+  shift 2
+  echo "== $file ($label)"
+  export AGENT_Q_COUNTS="$scratch/counts"
+  rm -f "$AGENT_Q_COUNTS"
+  # A stuck test must end one day; the limit is far above what any file needs.
+  limit='' ; command -v timeout >/dev/null 2>&1 && limit='timeout -k 10 600'
+  $limit "$EMACS" -Q --batch "$@" -l test/support/run-ert.el "$file" </dev/null 2>&1
+  status=$?
+  # shellcheck disable=SC2046
+  set -- $(cat "$AGENT_Q_COUNTS" 2>/dev/null || echo 0 1 0)
+  if [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; then
+    set -- "$1" 1 "$3" # it died after the tests
+  fi
+  count "$1" "$2" "$3" "$file ($label)"
+}
+
+ert_files() {
+  find test -name '*-test.el' -not -path 'test/support/*' | sort
+}
+
+# The tests of the image layer run through each of SLY and SLIME that is there.
+ert_suites() {
+  for ide in sly slime; do
+    directory=$("$EMACS" -Q --batch -l scripts/lisp-ide.el \
+      --eval "(princ (or (agent-q-ide-find '$ide) \"\"))" 2>/dev/null)
+    variable=$(printf '%s_DIR' "$ide" | tr '[:lower:]' '[:upper:]')
+    if [ -n "$directory" ]; then
+      export "$variable=$directory"
+    else
+      echo "$ide was not found: the tests through it are skipped ($variable=... names a checkout)."
+    fi
+  done
+  for file in $(ert_files); do ert_file batch "$file"; done
+  for file in $(ert_files); do ert_file 'module assertions' "$file" --module-assertions; done
+  unset AGENT_Q_COUNTS
+}
+
+terminal_test() {
+  if [ ! -f test/terminal/terminal-test.sh ]; then
+    count 0 1 0 'terminal test (missing)'
+  elif sh test/terminal/terminal-test.sh </dev/null; then
+    count 1 0 0 terminal
+  else
+    count 0 1 0 'terminal test'
+  fi
+}
+
+[ "${LINTED:-}" = 1 ] || lint
+cargo build --quiet --examples || count 0 1 0 'building the examples'
+cargo_tests
+ert_suites
+terminal_test
+
+[ -z "$failures" ] || printf 'Failures in:%s\n' "$failures"
+closing="$passed passed, $failed failed"
+[ "$skipped" -eq 0 ] || closing="$closing, $skipped skipped"
+echo "$closing"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Replies of the Common Lisp half, parsed. They come from a program that anybody may have
+//! changed, so whatever they are ends in a [`Reply`] or in a sentence.
+
+use lexpr::Value;
+use lexpr::parse::{KeywordSyntax, NilSymbol, Options, StringSyntax, TSymbol};
+
+use super::{ErrorReport, Plist, Reply};
+
+/// How deep lists in a reply may be. Those that we send are less than ten deep.
+const DEPTH_LIMIT: usize = 64;
+
+/// A text that is no reply.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "The Lisp image sent a reply that can't be understood ({problem}). Its half of agent-q may have been changed; reconnect to send it anew."
+)]
+pub struct MalformedReply {
+    problem: String,
+}
+
+impl MalformedReply {
+    fn new(problem: impl Into<String>) -> Self {
+        Self {
+            problem: problem.into(),
+        }
+    }
+}
+
+/// The reply that TEXT is.
+///
+/// # Errors
+///
+/// When TEXT is no reply.
+pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
+    let value = parse(text)?;
+    let plist = Plist::new(&value);
+    let outcome = plist
+        .keyword("outcome")
+        .ok_or_else(|| MalformedReply::new("it has no outcome"))?;
+    match outcome {
+        "returned" => Ok(Reply::Returned(data(plist))),
+        "missed" => plist
+            .text("message")
+            .map(|message| Reply::Missed(message.to_owned()))
+            .ok_or_else(|| MalformedReply::new("it has no message")),
+        "error" => Ok(Reply::Error(error_report(plist))),
+        "cancelled" => Ok(Reply::Cancelled {
+            output: owned(plist, "output"),
+            value: data(plist),
+        }),
+        other => Err(MalformedReply::new(format!("unknown outcome {other}"))),
+    }
+}
+
+fn data(plist: Plist<'_>) -> Value {
+    plist.get("value").cloned().unwrap_or(Value::Null)
+}
+
+fn error_report(plist: Plist<'_>) -> ErrorReport {
+    ErrorReport {
+        condition_type: plist.text("type").unwrap_or("ERROR").to_owned(),
+        message: owned(plist, "message"),
+        restarts: plist.list("restarts").filter_map(restart).collect(),
+        frames: plist
+            .texts("frames")
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        output: owned(plist, "output"),
+        value: data(plist),
+    }
+}
+
+fn owned(plist: Plist<'_>, name: &str) -> String {
+    plist.text(name).unwrap_or_default().to_owned()
+}
+
+fn restart(value: &Value) -> Option<(String, String)> {
+    let pair = value.to_ref_vec()?;
+    let mut texts = pair.into_iter().filter_map(Value::as_str);
+    Some((
+        texts.next()?.to_owned(),
+        texts.next().unwrap_or_default().to_owned(),
+    ))
+}
+
+fn parse(text: &str) -> Result<Value, MalformedReply> {
+    check(text)?;
+    let options = Options::new()
+        .with_keyword_syntax(KeywordSyntax::ColonPrefix)
+        .with_nil_symbol(NilSymbol::EmptyList)
+        .with_t_symbol(TSymbol::True)
+        .with_string_syntax(StringSyntax::R6RS);
+    lexpr::from_str_custom(text, options).map_err(|error| MalformedReply::new(error.to_string()))
+}
+
+/// Makes sure that TEXT only has the syntax that the Common Lisp half writes: lists, strings,
+/// integers, keywords, nil and t. The parser knows more, some of it without a bound on its stack.
+fn check(text: &str) -> Result<(), MalformedReply> {
+    let mut depth = 0_usize;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '(' if depth == DEPTH_LIMIT => {
+                return Err(MalformedReply::new("its lists are too deep"));
+            }
+            '(' => depth += 1,
+            ')' => {
+                depth = depth
+                    .checked_sub(1)
+                    .ok_or_else(|| MalformedReply::new("a parenthesis too many"))?;
+            }
+            '"' => skip_string(&mut characters)?,
+            ':' | '-' | ' ' | '\n' | '\t' => {}
+            _ if character.is_ascii_alphanumeric() => {}
+            _ => {
+                return Err(MalformedReply::new(format!(
+                    "{character:?} outside a string"
+                )));
+            }
+        }
+    }
+    if depth > 0 {
+        return Err(MalformedReply::new("it is cut off"));
+    }
+    Ok(())
+}
+
+fn skip_string(characters: &mut std::str::Chars<'_>) -> Result<(), MalformedReply> {
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => return Ok(()),
+            '\\' => match characters.next() {
+                Some('"' | '\\') => {}
+                _ => return Err(MalformedReply::new("an unknown escape in a string")),
+            },
+            _ => {}
+        }
+    }
+    Err(MalformedReply::new("a string is cut off"))
+}

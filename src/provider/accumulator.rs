@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Puts streamed tool calls together again, whatever a server does with ids, indexes and names.
+//! Pure; `chat_completions` feeds it the `tool_calls` of each delta.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Map, Value};
+
+use super::{CallArguments, ToolCall};
+
+/// How the reply that carried the calls ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The provider said that it was complete.
+    Complete,
+    /// It met a limit, a filter or an error, or the connection was lost. No call of it runs: the
+    /// wire has no mark for the end of a call, so even one that was followed by another is only
+    /// likely to be whole.
+    Cut,
+}
+
+/// The calls of one reply.
+#[derive(Debug, Default)]
+pub struct CallAccumulator {
+    calls: Vec<OpenCall>,
+    by_id: HashMap<String, usize>,
+    /// The call last seen at each index. Indexes may be sparse, repeated or absent.
+    by_index: HashMap<i64, usize>,
+}
+
+#[derive(Debug, Default)]
+struct OpenCall {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+/// One element of a delta's `tool_calls`, read leniently.
+struct Fragment<'a> {
+    id: &'a str,
+    index: Option<i64>,
+    name: &'a str,
+    arguments: String,
+}
+
+impl<'a> Fragment<'a> {
+    fn read(value: &'a Value) -> Self {
+        // Some servers leave the `function` level out.
+        let function = value.get("function").unwrap_or(value);
+        let text = |holder: &'a Value, key| holder.get(key).and_then(Value::as_str).unwrap_or("");
+        let name = text(function, "name").trim();
+        Self {
+            id: text(value, "id"),
+            index: value.get("index").and_then(Value::as_i64),
+            name: if name == "null" { "" } else { name },
+            arguments: match function.get("arguments") {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(fragment)) => fragment.clone(),
+                Some(whole) => whole.to_string(),
+            },
+        }
+    }
+}
+
+impl CallAccumulator {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Take one element of a delta's `tool_calls`.
+    pub fn push(&mut self, delta: &Value) {
+        let fragment = Fragment::read(delta);
+        let position = self.find(&fragment).unwrap_or_else(|| {
+            self.calls.push(OpenCall::default());
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[position];
+        if call.id.is_empty() && !fragment.id.is_empty() {
+            call.id = fragment.id.to_owned();
+            self.by_id.insert(call.id.clone(), position);
+        }
+        if call.name.is_empty() {
+            call.name = fragment.name.to_owned();
+        }
+        call.arguments.push_str(&fragment.arguments);
+        if let Some(index) = fragment.index {
+            self.by_index.insert(index, position);
+        }
+    }
+
+    /// The call that a fragment continues; none when it starts one. Its id decides, then its
+    /// index, then what came last.
+    fn find(&self, fragment: &Fragment<'_>) -> Option<usize> {
+        let at_index = fragment.index.and_then(|index| self.by_index.get(&index));
+        if !fragment.id.is_empty() {
+            let by_id = self.by_id.get(fragment.id).copied();
+            // A known index with a new id is a new call (some servers number every call 0),
+            // unless the id of a call that has none comes late.
+            let late_id = || {
+                at_index.copied().filter(|&position| {
+                    fragment.name.is_empty() && self.calls[position].id.is_empty()
+                })
+            };
+            return by_id.or_else(late_id);
+        }
+        let position = match (at_index, fragment.index) {
+            (Some(position), _) => *position,
+            (None, Some(_)) => return self.new_index(fragment),
+            (None, None) => self.calls.len().checked_sub(1)?,
+        };
+        if fragment.name.is_empty() {
+            return Some(position);
+        }
+        let target = &self.calls[position];
+        let renamed = fragment.name != target.name;
+        // A whole object behind a whole object can't continue it.
+        let starts = is_object(&fragment.arguments) && (renamed || is_object(&target.arguments))
+            || at_index.is_none() && renamed && is_object(&target.arguments);
+        (!starts).then_some(position)
+    }
+
+    /// An index that was not seen before starts a call, unless the fragment has nothing that a
+    /// start has: then it continues the latest call.
+    fn new_index(&self, fragment: &Fragment<'_>) -> Option<usize> {
+        fragment
+            .name
+            .is_empty()
+            .then(|| self.calls.len().checked_sub(1))
+            .flatten()
+    }
+
+    /// The calls in the order in which they began.
+    #[must_use]
+    pub fn finish(self, ending: Ending) -> Vec<ToolCall> {
+        self.calls
+            .into_iter()
+            .map(|call| ToolCall {
+                arguments: match ending {
+                    Ending::Complete => parse_arguments(&call.arguments),
+                    Ending::Cut => CallArguments::Truncated,
+                },
+                id: if call.id.is_empty() {
+                    synthesise_id()
+                } else {
+                    call.id
+                },
+                name: call.name,
+                raw_arguments: call.arguments,
+            })
+            .collect()
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// What the text of a complete call's arguments means.
+#[must_use]
+pub fn parse_arguments(text: &str) -> CallArguments {
+    // Tools without parameters are called with nothing, or with "null".
+    if matches!(text.trim(), "" | "null") {
+        return CallArguments::Object(Map::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(arguments)) => CallArguments::Object(arguments),
+        Ok(other) => CallArguments::Malformed(format!(
+            "the arguments must be a JSON object, not {}",
+            kind(&other)
+        )),
+        Err(error) => {
+            CallArguments::Malformed(format!("the arguments are not valid JSON: {error}"))
+        }
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// An id for a call that came without one: nine letters and digits, which every provider takes
+/// back, and not used before in this process.
+fn synthesise_id() -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    const LENGTH: usize = 9;
+    static NEXT: LazyLock<AtomicU64> =
+        LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one("call") % 36_u64.pow(8)));
+    let mut number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut id = String::with_capacity(LENGTH);
+    for _ in 0..LENGTH {
+        id.push(char::from(DIGITS[(number % 36) as usize]));
+        number /= 36;
+    }
+    id
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Finds model servers on this machine by asking each usual port for its models.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::http::{Client, endpoint, read_up_to};
+use crate::protocol::DiscoveredServer;
+
+/// How long a local server has to list its models.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(800);
+
+/// The most that is read of a list of models.
+const MAX_LIST_BYTES: usize = 1024 * 1024;
+
+/// A server that may be there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// What it is, as the user knows it.
+    pub name: Cow<'static, str>,
+    /// The base of its Chat Completions API.
+    pub base_url: Cow<'static, str>,
+}
+
+impl Candidate {
+    #[must_use]
+    pub const fn new(name: &'static str, base_url: &'static str) -> Self {
+        Self {
+            name: Cow::Borrowed(name),
+            base_url: Cow::Borrowed(base_url),
+        }
+    }
+}
+
+/// The servers that people run, at their usual ports, best first.
+pub const LOCAL_SERVERS: &[Candidate] = &[
+    Candidate::new("Ollama", "http://127.0.0.1:11434/v1"),
+    Candidate::new("llama.cpp", "http://127.0.0.1:8080/v1"),
+    Candidate::new("LM Studio", "http://127.0.0.1:1234/v1"),
+];
+
+impl Client {
+    /// The candidates that answer like a model server, in the order given. All are asked at once.
+    pub async fn discover(&self, candidates: &[Candidate]) -> Vec<DiscoveredServer> {
+        let probes = candidates.iter().map(|candidate| self.probe(candidate));
+        join_all(probes).await.into_iter().flatten().collect()
+    }
+
+    async fn probe(&self, candidate: &Candidate) -> Option<DiscoveredServer> {
+        let url = endpoint(&candidate.base_url, &["models"]).ok()?;
+        let client = self.client_for(&url).ok()?;
+        let asking = async {
+            let response = client.get(url).send().await.ok()?;
+            let found = response.status().is_success();
+            let body = read_up_to(MAX_LIST_BYTES, PROBE_TIMEOUT, response).await;
+            found.then_some(body)
+        };
+        let body = tokio::time::timeout(PROBE_TIMEOUT, asking).await.ok()??;
+        Some(DiscoveredServer {
+            name: candidate.name.clone().into_owned(),
+            base_url: candidate.base_url.clone().into_owned(),
+            models: model_names(&serde_json::from_slice(&body).ok()?)?,
+        })
+    }
+}
+
+/// The chat models of a list of models; none when the JSON is no such list, as when something
+/// else listens at the port. Models that only embed text can't chat and are left out.
+#[must_use]
+pub fn model_names(list: &Value) -> Option<Vec<String>> {
+    let models = list
+        .get("data")
+        .or_else(|| list.get("models"))?
+        .as_array()?;
+    let name = |model: &Value| {
+        let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
+        (!name.contains("embed")).then(|| name.to_owned())
+    };
+    Some(models.iter().filter_map(name).collect())
+}

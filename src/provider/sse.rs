@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Server-sent events: bytes in any chunking in, events out. Pure; `reply` feeds it what `http`
+//! receives.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+/// The most bytes that one event, or one line, may have. A reply's largest event is a few
+/// kilobytes; this only keeps a mad server from filling the memory.
+pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Why decoding stopped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SseError {
+    #[error("the server sent one event of more than {limit} bytes")]
+    TooLarge { limit: usize },
+}
+
+/// One event. `name` is empty unless an `event:` line gave one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent<'a> {
+    pub name: Cow<'a, str>,
+    pub data: Cow<'a, str>,
+}
+
+impl SseEvent<'_> {
+    /// The same event with text of its own.
+    #[must_use]
+    pub fn into_owned(self) -> SseEvent<'static> {
+        SseEvent {
+            name: Cow::Owned(self.name.into_owned()),
+            data: Cow::Owned(self.data.into_owned()),
+        }
+    }
+}
+
+/// The decoder. Time is linear in the bytes, however they are cut into chunks; only a line that
+/// spans chunks is copied before it is understood.
+#[derive(Debug)]
+pub struct SseDecoder {
+    /// The start of a line whose end has not arrived.
+    line: Vec<u8>,
+    /// The data lines of the event so far, each followed by LF.
+    data: Vec<u8>,
+    name: Vec<u8>,
+    position: Position,
+    limit: usize,
+}
+
+/// Where in the stream the next byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// Before the end of the first line, which may begin with a byte order mark.
+    FirstLine,
+    /// Anywhere else.
+    Inside,
+    /// Behind a CR that ended a chunk: an LF here belongs to it.
+    AfterCarriageReturn,
+}
+
+impl Default for SseDecoder {
+    fn default() -> Self {
+        Self::with_limit(MAX_EVENT_BYTES)
+    }
+}
+
+impl SseDecoder {
+    #[must_use]
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            data: Vec::new(),
+            name: Vec::new(),
+            position: Position::FirstLine,
+            limit,
+        }
+    }
+
+    /// Take more bytes; `sink` gets each event that they complete.
+    pub fn push(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Result<(), SseError> {
+        let mut rest = bytes;
+        if self.position == Position::AfterCarriageReturn && !rest.is_empty() {
+            self.position = Position::Inside;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        while let Some(end) = memchr2(b'\r', b'\n', rest) {
+            let (line, tail) = rest.split_at(end);
+            self.check_size(line.len())?;
+            self.finish_line(line, sink);
+            rest = match tail {
+                [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
+                [] => tail,
+            };
+            self.position = match tail {
+                [b'\r'] => Position::AfterCarriageReturn,
+                _ => Position::Inside,
+            };
+        }
+        self.check_size(rest.len())?;
+        self.line.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// The stream is over: what it left behind counts as an event even without its blank line.
+    pub fn finish(mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
+        if !self.line.is_empty() {
+            self.finish_line(&[], sink);
+        }
+        self.dispatch(sink);
+    }
+
+    fn check_size(&self, more: usize) -> Result<(), SseError> {
+        if self.line.len() + self.data.len() + more > self.limit {
+            return Err(SseError::TooLarge { limit: self.limit });
+        }
+        Ok(())
+    }
+
+    /// The line that began in earlier chunks, if any, ends with `tail`.
+    fn finish_line(&mut self, tail: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) {
+        if self.line.is_empty() {
+            self.take_line(tail, sink);
+        } else {
+            let mut line = std::mem::take(&mut self.line);
+            line.extend_from_slice(tail);
+            self.take_line(&line, sink);
+            line.clear();
+            self.line = line;
+        }
+    }
+
+    fn take_line(&mut self, line: &[u8], sink: &mut dyn FnMut(SseEvent<'_>)) {
+        let line = match self.position {
+            Position::FirstLine => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            _ => line,
+        };
+        if line.is_empty() {
+            self.dispatch(sink);
+            return;
+        }
+        let (field, value) = match memchr(b':', line) {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        // An empty field is a comment; `id` and `retry` serve reconnection, which must never
+        // happen: a request that is sent twice is billed twice.
+        match field {
+            b"data" => {
+                self.data.extend_from_slice(value);
+                self.data.push(b'\n');
+            }
+            b"event" => {
+                self.name.clear();
+                self.name.extend_from_slice(value);
+            }
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
+        if let Some((_, data)) = self.data.split_last() {
+            sink(SseEvent {
+                name: String::from_utf8_lossy(&self.name),
+                data: String::from_utf8_lossy(data),
+            });
+        }
+        self.data.clear();
+        self.name.clear();
+    }
+}

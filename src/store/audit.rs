@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The audit log: a JSON line for each step of a call that changes something. It is written before
+//! the call runs, so that even a call that takes Emacs down has left its trace.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::protocol::{CallOutcome, Consent, SessionId};
+use crate::runtime::held;
+use crate::tool::SafetyLevel;
+
+/// An append-only file, or nothing where none was opened.
+#[derive(Debug, Default)]
+pub struct AuditLog {
+    open: Mutex<Option<File>>,
+    path: Option<PathBuf>,
+}
+
+/// A step of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    Started,
+    Finished {
+        outcome: CallOutcome,
+        elapsed: Duration,
+    },
+}
+
+/// What is written of a step.
+#[derive(Debug)]
+pub struct Record<'a> {
+    pub session: SessionId,
+    pub tool: &'a str,
+    pub level: SafetyLevel,
+    pub arguments: &'a Value,
+    pub consent: Consent,
+    pub step: Step,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    step: &'static str,
+    chat: u64,
+    tool: &'a str,
+    level: &'static str,
+    arguments: &'a Value,
+    decision: Consent,
+    decided_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    milliseconds: Option<u64>,
+}
+
+impl AuditLog {
+    /// Opens PATH for appending, readable by its owner alone.
+    ///
+    /// # Errors
+    ///
+    /// When the file can't be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self {
+            open: Mutex::new(Some(options.open(path)?)),
+            path: Some(path.to_owned()),
+        })
+    }
+
+    /// The file, where there is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Appends RECORD as one line. A full disk must not stop the editor, so failures only go to
+    /// the program's own log.
+    pub fn append(&self, record: &Record<'_>) {
+        let mut open = held(&self.open);
+        let Some(file) = open.as_mut() else {
+            return;
+        };
+        let written = serde_json::to_vec(&line(record))
+            .map_err(io::Error::from)
+            .and_then(|mut bytes| {
+                bytes.push(b'\n');
+                file.write_all(&bytes)
+            });
+        if let Err(error) = written {
+            tracing::error!("the audit log could not be written: {error}");
+        }
+    }
+
+    /// Makes sure that what was appended is on the disk.
+    pub fn sync(&self) {
+        if let Some(file) = held(&self.open).as_ref()
+            && let Err(error) = file.sync_data()
+        {
+            tracing::error!("the audit log could not be synced: {error}");
+        }
+    }
+}
+
+fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
+    let (step, outcome, milliseconds) = match record.step {
+        Step::Started => ("started", None, None),
+        Step::Finished { outcome, elapsed } => (
+            "finished",
+            Some(outcome.name()),
+            Some(elapsed.as_millis().try_into().unwrap_or(u64::MAX)),
+        ),
+    };
+    Line {
+        time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        step,
+        chat: record.session.0,
+        tool: record.tool,
+        level: record.level.name(),
+        arguments: record.arguments,
+        decision: record.consent,
+        decided_by: match record.consent {
+            Consent::NotNeeded | Consent::Unavailable => "level",
+            Consent::Approved | Consent::Modified | Consent::Denied => "user",
+        },
+        outcome,
+        milliseconds,
+    }
+}

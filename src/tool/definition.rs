@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Tools defined outside the core, in Emacs Lisp or by a specification: the contract's invariants,
+//! checked before a tool can be registered.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::schema::Strangers;
+use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
+
+/// A definition as Emacs writes it.
+#[derive(Debug, Deserialize)]
+pub struct ToolDefinition {
+    name: String,
+    description: String,
+    /// The level; none means the contract's default for the kind of definition.
+    #[serde(default)]
+    level: Option<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    /// The function that Emacs calls.
+    handler: u64,
+    #[serde(flatten)]
+    shape: Shape,
+}
+
+/// What the arguments look like.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Shape {
+    Parameters {
+        parameters: Vec<Map<String, Value>>,
+        #[serde(default)]
+        required: Vec<String>,
+    },
+    /// From a signature or a foreign source.
+    Schema { schema: Value },
+}
+
+/// Which invariant a definition breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTool {
+    #[error("The tool's name is empty.")]
+    NoName,
+    #[error(
+        "The tool name {0} is not in snake_case: lower-case letters, digits and underscores, a letter first."
+    )]
+    Name(String),
+    #[error("The tool {0} has no description; models choose tools by it.")]
+    NoDescription(String),
+    #[error("{0} is no safety level; it is safe, cautious or dangerous.")]
+    Level(String),
+    #[error("{0} is no parameter type; it is string, boolean, number, integer, object or array.")]
+    ParameterType(String),
+    #[error("A parameter has no name.")]
+    NoParameterName,
+    #[error("The parameter {0} is defined twice.")]
+    ParameterTwice(String),
+    #[error("The required parameter {0} is not among the parameters.")]
+    UnknownRequired(String),
+    #[error("{0}")]
+    Schema(String),
+    #[error("The definition is not understood: {0}")]
+    Shape(String),
+}
+
+impl SafetyLevel {
+    /// The level of that name; `moderate` is an old word for `cautious`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such level.
+    pub fn parse(name: &str) -> Result<Self, InvalidTool> {
+        match name {
+            "safe" => Ok(Self::Safe),
+            "cautious" | "moderate" => Ok(Self::Cautious),
+            "dangerous" => Ok(Self::Dangerous),
+            other => Err(InvalidTool::Level(other.to_owned())),
+        }
+    }
+}
+
+/// The tool that the JSON text defines.
+///
+/// # Errors
+///
+/// The first invariant that it breaks.
+pub fn parse(json: &str) -> Result<Tool, InvalidTool> {
+    let definition: ToolDefinition =
+        serde_json::from_str(json).map_err(|error| InvalidTool::Shape(error.to_string()))?;
+    definition.into_tool()
+}
+
+impl ToolDefinition {
+    fn into_tool(self) -> Result<Tool, InvalidTool> {
+        if self.name.is_empty() {
+            return Err(InvalidTool::NoName);
+        }
+        if self.description.trim().is_empty() {
+            return Err(InvalidTool::NoDescription(self.name));
+        }
+        let level = self.level.as_deref().map(SafetyLevel::parse).transpose()?;
+        let runner = Runner::Handler(HandlerId(self.handler));
+        let mut tool = match self.shape {
+            Shape::Parameters {
+                parameters,
+                required,
+            } => {
+                check_name(&self.name)?;
+                let parameters = parse_parameters(parameters, &required)?;
+                let level = level.unwrap_or(SafetyLevel::Safe);
+                Tool::new(
+                    &self.name,
+                    &self.description,
+                    level,
+                    &[],
+                    parameters,
+                    runner,
+                )
+            }
+            Shape::Schema { schema } => Tool::with_schema(
+                &self.name,
+                &self.description,
+                // Nobody has said yet that this is harmless.
+                level.unwrap_or(SafetyLevel::Dangerous),
+                schema,
+                Strangers::AsTheSchemaSays,
+                runner,
+            ),
+        };
+        tool.categories = self.categories;
+        tool.origin = Origin::EmacsLisp;
+        tool.compiled_schema()
+            .map_err(|error| InvalidTool::Schema(error.to_string()))?;
+        Ok(tool)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), InvalidTool> {
+    let snake_case = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if snake_case {
+        Ok(())
+    } else {
+        Err(InvalidTool::Name(name.to_owned()))
+    }
+}
+
+fn parse_parameters(
+    given: Vec<Map<String, Value>>,
+    required: &[String],
+) -> Result<Vec<Parameter>, InvalidTool> {
+    let mut parameters: Vec<Parameter> = Vec::with_capacity(given.len());
+    for parameter in given {
+        let parameter = parse_parameter(parameter, required)?;
+        if parameters.iter().any(|it| it.name == parameter.name) {
+            return Err(InvalidTool::ParameterTwice(parameter.name));
+        }
+        parameters.push(parameter);
+    }
+    let stray = required
+        .iter()
+        .find(|name| !parameters.iter().any(|it| it.name == **name));
+    match stray {
+        Some(name) => Err(InvalidTool::UnknownRequired(name.clone())),
+        None => Ok(parameters),
+    }
+}
+
+fn parse_parameter(
+    mut given: Map<String, Value>,
+    required: &[String],
+) -> Result<Parameter, InvalidTool> {
+    let mut text = |key: &str| match given.shift_remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
+    };
+    let (name, kind, description) = (text("name"), text("type"), text("description"));
+    if name.is_empty() {
+        return Err(InvalidTool::NoParameterName);
+    }
+    let presence = if required.contains(&name) {
+        Presence::Required
+    } else {
+        Presence::Optional
+    };
+    Ok(Parameter {
+        kind: ParameterType::parse(&kind)?,
+        name,
+        description,
+        presence,
+        constraints: given,
+    })
+}
+
+impl ParameterType {
+    fn parse(name: &str) -> Result<Self, InvalidTool> {
+        match name {
+            "string" => Ok(Self::String),
+            "boolean" => Ok(Self::Boolean),
+            "number" => Ok(Self::Number),
+            "integer" => Ok(Self::Integer),
+            "object" => Ok(Self::Object),
+            "array" => Ok(Self::Array),
+            other => Err(InvalidTool::ParameterType(other.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn defined(changes: Value) -> Result<Tool, InvalidTool> {
+        let mut definition = json!({
+            "name": "greet",
+            "description": "Greet somebody.",
+            "parameters": [{"name": "name", "type": "string", "description": "Who"}],
+            "required": ["name"],
+            "handler": 1,
+        });
+        for (key, value) in changes.as_object().unwrap() {
+            definition[key] = value.clone();
+        }
+        parse(&definition.to_string())
+    }
+
+    #[test]
+    fn a_definition_becomes_a_tool_with_the_contracts_schema() {
+        let tool = defined(json!({})).unwrap();
+        assert_eq!(tool.level, SafetyLevel::Safe);
+        assert_eq!(
+            tool.schema(),
+            json!({"type": "function", "function": {
+                "name": "greet",
+                "description": "Greet somebody.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"name": {"type": "string", "description": "Who"}},
+                    "required": ["name"],
+                },
+            }})
+        );
+        let empty = defined(json!({"parameters": [], "required": []})).unwrap();
+        assert_eq!(empty.argument_schema()["properties"], json!({}));
+    }
+
+    #[test]
+    fn every_invariant_is_checked() {
+        let broken = |changes| defined(changes).unwrap_err();
+        assert_eq!(broken(json!({"name": ""})), InvalidTool::NoName);
+        for name in ["sayHello", "say-hello", "_x", "1x", "Say"] {
+            assert_eq!(
+                broken(json!({"name": name})),
+                InvalidTool::Name(name.to_owned())
+            );
+        }
+        assert!(matches!(
+            broken(json!({"description": " "})),
+            InvalidTool::NoDescription(_)
+        ));
+        assert!(matches!(
+            broken(json!({"level": "mild"})),
+            InvalidTool::Level(_)
+        ));
+        assert!(matches!(
+            broken(json!({"required": ["nmae"]})),
+            InvalidTool::UnknownRequired(_)
+        ));
+        let parameter = |parameter: Value| broken(json!({"parameters": [parameter]}));
+        assert!(matches!(
+            parameter(json!({"name": "name", "type": "text"})),
+            InvalidTool::ParameterType(_)
+        ));
+        assert!(matches!(
+            parameter(json!({"type": "string"})),
+            InvalidTool::NoParameterName
+        ));
+        let twice = json!({"name": "name", "type": "string"});
+        assert!(matches!(
+            broken(json!({"parameters": [twice, twice]})),
+            InvalidTool::ParameterTwice(_)
+        ));
+    }
+
+    #[test]
+    fn levels_have_an_alias_and_foreign_tools_are_dangerous() {
+        let moderate = defined(json!({"level": "moderate"})).unwrap();
+        assert_eq!(moderate.level, SafetyLevel::Cautious);
+        let foreign = json!({
+            "name": "sayHello",
+            "description": "Greet.",
+            "handler": 1,
+            "schema": {"type": "object", "properties": {}},
+        });
+        let tool = parse(&foreign.to_string()).unwrap();
+        assert_eq!(tool.level, SafetyLevel::Dangerous);
+    }
+}

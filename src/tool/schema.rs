@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! JSON Schemas of arguments: compiled once, checked by the `jsonschema` crate, told in sentences
+//! that a model can act on. No reference is ever fetched.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{Retrieve, Uri, ValidationError, Validator};
+use serde_json::{Map, Value};
+
+/// A schema ready to check arguments against.
+#[derive(Debug)]
+pub struct ArgumentSchema {
+    /// The schema as it was given; this is what providers get.
+    pub json: Value,
+    validator: Validator,
+}
+
+/// Why something is no usable schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("This is not a usable JSON Schema: {0}")]
+pub struct SchemaError(String);
+
+/// One thing that is wrong with arguments.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", prefix(path))]
+pub struct Problem {
+    /// Where, such as `address.city` or `items[2]`; empty for the arguments as a whole.
+    pub path: String,
+    pub message: String,
+}
+
+/// Everything that is wrong with arguments; prints one problem a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Problems(pub Vec<Problem>);
+
+/// Whether members that a schema does not name may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strangers {
+    /// As the schema says; JSON Schema's own rule lets them pass.
+    AsTheSchemaSays,
+    /// They are mistakes, usually a misspelt parameter.
+    Refused,
+}
+
+impl ArgumentSchema {
+    /// Compiles JSON, a draft 7 or 2020-12 schema.
+    ///
+    /// # Errors
+    ///
+    /// When it is no valid schema, or refers to something that would have to be fetched.
+    pub fn compile(json: Value, strangers: Strangers) -> Result<Self, SchemaError> {
+        if !json.is_object() {
+            return Err(SchemaError("Schema must be an object".to_owned()));
+        }
+        let strict;
+        let checked = match strangers {
+            Strangers::AsTheSchemaSays => &json,
+            Strangers::Refused => {
+                strict = without_strangers(&json);
+                &strict
+            }
+        };
+        let validator = jsonschema::options()
+            .with_retriever(NoRetriever)
+            .build(checked)
+            .map_err(|error| SchemaError(error.to_string()))?;
+        Ok(Self { json, validator })
+    }
+
+    /// ARGUMENTS with defaults filled in, if they fit.
+    ///
+    /// # Errors
+    ///
+    /// Every problem, with its path.
+    pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, Problems> {
+        fill_defaults(&self.json, &mut arguments);
+        let problems: Vec<Problem> = self
+            .validator
+            .iter_errors(&arguments)
+            .map(|error| problem(&error, &self.json))
+            .collect();
+        match arguments {
+            Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+            Value::Object(_) => Err(Problems(problems)),
+            _ => Err(Problems(vec![Problem {
+                path: String::new(),
+                message: "Arguments must be an object".to_owned(),
+            }])),
+        }
+    }
+}
+
+/// Checks ARGUMENTS against SCHEMA, both JSON text, for callers that have no tool.
+///
+/// # Errors
+///
+/// Everything that is wrong, a line each.
+pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
+    let schema =
+        serde_json::from_str(schema).map_err(|error| format!("The schema is not JSON: {error}"))?;
+    let arguments = serde_json::from_str(arguments)
+        .map_err(|error| format!("The arguments are not JSON: {error}"))?;
+    ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
+        .map_err(|error| error.to_string())?
+        .check(arguments)
+        .map(|checked| Value::Object(checked).to_string())
+        .map_err(|problems| problems.to_string())
+}
+
+/// Why the JSON text is no usable schema; none when it is one.
+#[must_use]
+pub fn problem_of_text(schema: &str) -> Option<String> {
+    match serde_json::from_str(schema) {
+        Ok(schema) => ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
+            .err()
+            .map(|error| error.to_string()),
+        Err(error) => Some(format!("The schema is not JSON: {error}")),
+    }
+}
+
+/// Refuses to fetch what a schema refers to: a tool's schema must be whole.
+struct NoRetriever;
+
+impl Retrieve for NoRetriever {
+    fn retrieve(
+        &self,
+        uri: &Uri<String>,
+    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
+        Err(format!("it refers to {uri}, and references are not fetched").into())
+    }
+}
+
+fn without_strangers(schema: &Value) -> Value {
+    let mut strict = schema.clone();
+    if let Some(object) = strict.as_object_mut() {
+        object
+            .entry("additionalProperties")
+            .or_insert(Value::Bool(false));
+    }
+    strict
+}
+
+/// Puts the defaults of absent properties in place, in nested objects too.
+fn fill_defaults(schema: &Value, value: &mut Value) {
+    let (Some(properties), Some(object)) = (
+        schema.get("properties").and_then(Value::as_object),
+        value.as_object_mut(),
+    ) else {
+        return;
+    };
+    for (name, schema) in properties {
+        match object.get_mut(name) {
+            Some(member) => fill_defaults(schema, member),
+            None => {
+                if let Some(default) = schema.get("default") {
+                    object.insert(name.clone(), default.clone());
+                }
+            }
+        }
+    }
+}
+
+fn problem(error: &ValidationError<'_>, schema: &Value) -> Problem {
+    let path = readable_path(error.instance_path().as_str());
+    let message = match error.kind() {
+        ValidationErrorKind::Required { property } => missing(property, &path),
+        ValidationErrorKind::Type { kind } => format!(
+            "Field must be {}, but it is {}",
+            type_names(kind),
+            kind_of(error.instance())
+        ),
+        ValidationErrorKind::Enum { options } => format!(
+            "{} is not one of {}",
+            error.instance(),
+            options
+                .as_array()
+                .map_or_else(|| options.to_string(), |options| join(options))
+        ),
+        ValidationErrorKind::AdditionalProperties { unexpected } if path.is_empty() => {
+            unknown(unexpected, schema)
+        }
+        _ => error.to_string(),
+    };
+    Problem { path, message }
+}
+
+fn missing(property: &Value, path: &str) -> String {
+    let name = property.as_str().unwrap_or_default();
+    if path.is_empty() {
+        format!("Missing required field: {name} (required parameter '{name}' missing)")
+    } else {
+        format!("Missing required field: {name}")
+    }
+}
+
+fn unknown(names: &[String], schema: &Value) -> String {
+    let known: Vec<&str> = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    let names = names.join(", ");
+    if known.is_empty() {
+        format!("{names}: this tool takes no parameters")
+    } else {
+        format!("{names}: no such parameter; it takes {}", known.join(", "))
+    }
+}
+
+fn type_names(kind: &TypeKind) -> String {
+    let names: Vec<String> = match kind {
+        TypeKind::Single(kind) => vec![with_article(&kind.to_string())],
+        TypeKind::Multiple(kinds) => kinds
+            .iter()
+            .map(|kind| with_article(&kind.to_string()))
+            .collect(),
+    };
+    names.join(" or ")
+}
+
+fn with_article(name: &str) -> String {
+    match name {
+        "null" => name.to_owned(),
+        "array" | "integer" | "object" => format!("an {name}"),
+        _ => format!("a {name}"),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn join(values: &[Value]) -> String {
+    let values: Vec<String> = values.iter().map(Value::to_string).collect();
+    values.join(", ")
+}
+
+/// A JSON pointer as a reader would write it: `/a/0/b` is `a[0].b`.
+fn readable_path(pointer: &str) -> String {
+    let mut path = String::new();
+    for segment in pointer.split('/').skip(1) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        if !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit()) {
+            path.push_str(&format!("[{segment}]"));
+        } else {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(&segment);
+        }
+    }
+    path
+}
+
+fn prefix(path: &str) -> String {
+    if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}: ")
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(schema: Value, arguments: Value) -> Result<Value, String> {
+        ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
+            .unwrap()
+            .check(arguments)
+            .map(Value::Object)
+            .map_err(|problems| problems.to_string())
+    }
+
+    fn person() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "age": {"type": "integer", "minimum": 0},
+                "address": {
+                    "type": "object",
+                    "properties": {
+                        "city": {"type": "string"},
+                        "country": {"type": "string", "default": "IN"},
+                    },
+                    "required": ["city"],
+                },
+                "tags": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["name"],
+        })
+    }
+
+    #[test]
+    fn names_every_problem_with_its_path() {
+        let wrong = json!({"age": 1.5, "address": {}, "tags": ["a", 2]});
+        let problems = check(person(), wrong).unwrap_err();
+        let mut lines: Vec<&str> = problems.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(
+            lines,
+            [
+                "Missing required field: name (required parameter 'name' missing)",
+                "address: Missing required field: city",
+                "age: Field must be an integer, but it is a number",
+                "tags[1]: Field must be a string, but it is a number",
+            ]
+        );
+    }
+
+    #[test]
+    fn fills_defaults_and_changes_nothing_else() {
+        let given = json!({"name": "A", "age": 1.0, "address": {"city": "P"}, "more": null});
+        assert_eq!(
+            check(person(), given).unwrap(),
+            json!({
+                "name": "A",
+                "age": 1.0,
+                "address": {"city": "P", "country": "IN"},
+                "more": null,
+            })
+        );
+    }
+
+    #[test]
+    fn strangers_pass_or_are_refused() {
+        let strict = ArgumentSchema::compile(person(), Strangers::Refused).unwrap();
+        let problems = strict
+            .check(json!({"name": "A", "nmae": 1}))
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            problems,
+            "nmae: no such parameter; it takes name, age, address, tags"
+        );
+        assert_eq!(strict.json.get("additionalProperties"), None);
+    }
+
+    #[test]
+    fn no_reference_is_fetched() {
+        let remote = json!({"$ref": "https://example.com/schema.json"});
+        let error = ArgumentSchema::compile(remote, Strangers::AsTheSchemaSays).unwrap_err();
+        assert!(error.to_string().contains("not fetched"), "{error}");
+    }
+
+    #[test]
+    fn both_drafts_are_understood() {
+        let draft_7 = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"pair": {"type": "array", "items": [{"type": "string"}, {"type": "number"}]}},
+        });
+        assert!(check(draft_7, json!({"pair": ["a", "b"]})).is_err());
+        let draft_2020 = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}},
+        });
+        assert!(check(draft_2020, json!({"pair": ["a", "b"]})).is_err());
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_schema() {
+        assert_eq!(problem_of_text(r#"{"type": "object"}"#), None);
+        let problem = problem_of_text(r#"{"type": "objekt"}"#).unwrap();
+        assert!(problem.contains("objekt"), "{problem}");
+        assert!(problem_of_text("{").unwrap().contains("not JSON"));
+    }
+
+    #[test]
+    fn arguments_must_be_an_object() {
+        assert_eq!(
+            check(json!({}), json!([])).unwrap_err(),
+            "Arguments must be an object"
+        );
+        assert!(ArgumentSchema::compile(json!(true), Strangers::Refused).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the image's replies have in common, as text for a model: errors with their restarts and
+//! frames, forms with their values, printed output.
+
+use lexpr::Value;
+
+use crate::image::{ErrorReport, Plist, Reply};
+use crate::tool::ToolFailure;
+
+/// The data that the operation returned.
+///
+/// # Errors
+///
+/// When it returned none, the text that says why.
+pub fn returned(reply: &Reply) -> Result<Plist<'_>, ToolFailure> {
+    match reply {
+        Reply::Returned(value) => Ok(Plist::new(value)),
+        Reply::Missed(message) => Err(ToolFailure::new(message)),
+        Reply::Error(report) => Err(ToolFailure(error(report))),
+        Reply::Cancelled { output, value } => Err(ToolFailure(stopped(output, value))),
+    }
+}
+
+fn error(report: &ErrorReport) -> String {
+    let mut lines = vec![format!(
+        "Error {}: {}",
+        report.condition_type,
+        report.message.trim_end()
+    )];
+    lines.extend(progress(&report.value));
+    if !report.restarts.is_empty() {
+        let restarts: Vec<String> = report
+            .restarts
+            .iter()
+            .map(|(name, description)| format!("{name} ({description})"))
+            .collect();
+        lines.push(format!("Restarts: {}", restarts.join(", ")));
+    }
+    if !report.frames.is_empty() {
+        lines.push("Backtrace, innermost first:".to_owned());
+        lines.extend(folded(&report.frames));
+    }
+    lines.extend(printed(&report.output));
+    lines.join("\n")
+}
+
+fn stopped(output: &str, value: &Value) -> String {
+    let mut lines =
+        vec!["Stopped before it came to its end: out of time, or cancelled.".to_owned()];
+    lines.extend(progress(value));
+    lines.extend(printed(output));
+    lines.join("\n")
+}
+
+/// Frames, with runs of the same one folded: a runaway recursion is one line.
+fn folded(frames: &[String]) -> Vec<String> {
+    frames
+        .chunk_by(|one, other| one == other)
+        .map(|run| match run {
+            [frame] => format!("  {frame}"),
+            _ => format!("  {} (×{})", run[0], run.len()),
+        })
+        .collect()
+}
+
+/// How far a call came that did not come to its end.
+fn progress(value: &Value) -> Vec<String> {
+    let plist = Plist::new(value);
+    let done: Vec<Plist<'_>> = plist.plists("forms").collect();
+    let mut lines = Vec::new();
+    if let Some(current) = plist.text("current") {
+        lines.push(match done.len() {
+            0 => format!("in {current}"),
+            count => format!("in form {}: {current}", count + 1),
+        });
+    }
+    if !done.is_empty() {
+        lines.push("The forms before it were evaluated:".to_owned());
+        lines.extend(forms(&done));
+    }
+    lines
+}
+
+/// Forms and what each of them returned.
+pub fn forms(forms: &[Plist<'_>]) -> Vec<String> {
+    forms
+        .iter()
+        .flat_map(|form| {
+            [
+                form.text("form").unwrap_or_default().to_owned(),
+                values(*form),
+            ]
+        })
+        .collect()
+}
+
+/// What a form returned, as one line per value.
+pub fn values(form: Plist<'_>) -> String {
+    let values = form.texts("values");
+    if values.is_empty() {
+        return "=> no values".to_owned();
+    }
+    let lines: Vec<String> = values.iter().map(|value| format!("=> {value}")).collect();
+    lines.join("\n")
+}
+
+/// What was printed, when anything was.
+pub fn printed(output: &str) -> Option<String> {
+    let output = output.trim_matches('\n').trim_end();
+    (!output.trim().is_empty()).then(|| format!("Output:\n{output}"))
+}

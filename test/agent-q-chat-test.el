@@ -1,0 +1,337 @@
+;;; agent-q-chat-test.el --- The chat buffer  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Layout, streaming, point, undo, history, items.  Events are made up, their
+;; way into the buffer is the real one.
+
+;;; Code:
+
+(require 'agent-q-test)
+
+;;;; Layout
+
+(ert-deftest agent-q-chat-has-a-read-only-log-and-an-editable-prompt ()
+  (agent-q-test-with-chat
+    (insert "typed")
+    (should (equal (agent-q-prompt-text) "typed"))
+    (set-buffer-modified-p nil)
+    (agent-q-test-event :turn-started :text "hello")
+    (agent-q-test-event :text :text "An answer.")
+    (agent-q-test-event :turn-ended :outcome :finished)
+    (should (equal (agent-q-prompt-text) "typed"))
+    (dolist (place (list (point-min) (agent-q-test-find "hello")
+                         (agent-q-test-find "answer")
+                         (marker-position agent-q-render-end)
+                         (1- agent-q-prompt-start)))
+      (goto-char place)
+      (should-error (insert "x") :type 'text-read-only)
+      (should-error (delete-char 1) :type 'text-read-only))
+    (goto-char (point-max))
+    (move-beginning-of-line 1)
+    (should (= (point) agent-q-prompt-start))
+    (should-not (buffer-modified-p))))
+
+(ert-deftest agent-q-chat-text-copied-from-the-log-can-be-edited ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :text :text "copy me")
+    (kill-ring-save (agent-q-test-find "copy me") (+ (point) 7))
+    (goto-char (point-max))
+    (yank)
+    (delete-char -1)
+    (should (equal (agent-q-prompt-text) "copy m"))
+    (should-not (text-properties-at agent-q-prompt-start))))
+
+(ert-deftest agent-q-chat-breaks-long-lines-for-display-only ()
+  (agent-q-test-with-chat
+    (let* ((long (make-string 30001 ?x))
+           (text (concat "ab\n" long "\ncd\n" long)))
+      (agent-q-test-event :text :text (substring text 0 9000))
+      (agent-q-test-event :text :text (substring text 9000 40000))
+      (agent-q-test-event :text :text (substring text 40000))
+      (let ((start (agent-q-test-find "ab\nx")))
+        (should (equal (filter-buffer-substring start agent-q-render-end) text))
+        (while (< (point) agent-q-render-end)
+          (should (<= (- (line-end-position) (point))
+                      agent-q-render-line-limit))
+          (forward-line 1))))))
+
+;;;; Streaming
+
+(ert-deftest agent-q-chat-streams-whatever-buffer-is-current ()
+  (agent-q-test-with-chat
+    (goto-char (agent-q-test-find "Ask"))
+    (let ((chat (current-buffer)) (session agent-q-chat--session))
+      (with-temp-buffer
+        (insert "mine")
+        (dolist (piece '("one " "two\n" "three"))
+          (agent-q-events-dispatch
+           (list :type :text :session session :text piece)))
+        (should (equal (buffer-string) "mine")))
+      (should (eq (current-buffer) chat))
+      (should (string-suffix-p "one two\nthree" (agent-q-test-log)))
+      (should (looking-at "Ask")))))
+
+(ert-deftest agent-q-chat-point-at-the-prompt-stays-in-the-typed-text ()
+  (agent-q-test-with-chat
+    (insert "typing")
+    (backward-char 3)
+    (agent-q-test-event :text :text "streamed\nlines\n")
+    (agent-q-test-event :call-proposed :call 1 :tool "t" :arguments "{}")
+    (should (looking-at "ing\\'"))
+    (should (equal (agent-q-prompt-text) "typing"))))
+
+(ert-deftest agent-q-chat-a-window-keeps-its-own-point ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :text :text "first line\nsecond line\n")
+    (let ((reader (split-window)) (place (agent-q-test-find "second")))
+      (set-window-point reader place)
+      (goto-char (point-max))
+      (dotimes (_ 50)
+        (agent-q-test-event :text :text "more\n"))
+      (should (= (window-point reader) place))
+      (should (= (window-point) (point-max))))))
+
+(ert-deftest agent-q-chat-streamed-text-does-not-pile-up-properties ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :text :text "start ")
+    (let ((before (length (object-intervals (current-buffer)))))
+      (dotimes (_ 200)
+        (agent-q-test-event :text :text "word \n"))
+      (should (<= (length (object-intervals (current-buffer))) before)))))
+
+;;;; Undo
+
+(ert-deftest agent-q-chat-undo-is-about-the-prompt-only ()
+  (agent-q-test-with-chat
+    (buffer-enable-undo)
+    (insert "one")
+    (undo-boundary)
+    (agent-q-test-event :text :text "streamed ")
+    (insert " two")
+    (undo-boundary)
+    (delete-region (- (point) 3) (point))
+    (undo-boundary)
+    (agent-q-test-event :text :text "more")
+    (agent-q-test-event :call-proposed :call 1 :tool "t" :arguments "{}")
+    (let ((log (agent-q-test-log)))
+      (setq last-command nil)
+      (undo)
+      (should (equal (agent-q-prompt-text) "one two"))
+      (agent-q-test-event :text :text "and more")
+      (setq last-command 'undo)
+      (undo-more 1)
+      (should (equal (agent-q-prompt-text) "one"))
+      (should (equal (agent-q-test-log) (concat log "\nand more"))))))
+
+;;;; The prompt
+
+(ert-deftest agent-q-chat-empty-input-is-not-sent ()
+  (agent-q-test-with-chat
+    (insert "  \n ")
+    (agent-q-chat-send)
+    (should (equal (current-message) nil))
+    (should-not (agent-q-chat--busy-p))
+    (should (equal (agent-q-prompt-text) "  \n "))))
+
+(ert-deftest agent-q-chat-history-gives-back-the-draft ()
+  (agent-q-test-with-chat
+    (dolist (text '("one" "two" "two"))
+      (agent-q-prompt-replace text)
+      (agent-q-prompt-take))
+    (insert "draft")
+    (agent-q-prompt-previous 1)
+    (should (equal (agent-q-prompt-text) "two"))
+    (agent-q-prompt-previous 1)
+    (should (equal (agent-q-prompt-text) "one"))
+    (should-error (agent-q-prompt-previous 1) :type 'user-error)
+    (agent-q-prompt-next 2)
+    (should (equal (agent-q-prompt-text) "draft"))
+    (should-error (agent-q-prompt-next 1) :type 'user-error)
+    (agent-q-prompt-previous 2)
+    (agent-q-prompt-take)
+    ;; After a send, the history begins with what was sent.
+    (agent-q-prompt-previous 1)
+    (should (equal (agent-q-prompt-text) "one"))))
+
+(ert-deftest agent-q-chat-history-is-bounded ()
+  (agent-q-test-with-chat
+    (let ((agent-q-history-max 3))
+      (dotimes (number 10)
+        (agent-q-prompt-replace (format "message %d" number))
+        (agent-q-prompt-take)))
+    (agent-q-prompt-previous 3)
+    (should (equal (agent-q-prompt-text) "message 7"))
+    (should-error (agent-q-prompt-previous 1) :type 'user-error)))
+
+;;;; Items
+
+(defun agent-q-chat-test--call (number &rest properties)
+  "Tell the current chat of the finished call NUMBER with PROPERTIES."
+  (agent-q-test-event :call-proposed :call number :tool "describe_symbol"
+                      :arguments "{\"symbol\":\"mapcar\"}")
+  (agent-q-test-event :call-started :call number)
+  (apply #'agent-q-test-event :call-finished :call number
+         (append properties '(:outcome :succeeded :content "A function\nof lists"
+                              :milliseconds 12))))
+
+(ert-deftest agent-q-chat-a-call-is-one-line-that-unfolds ()
+  (agent-q-test-with-chat
+    (agent-q-chat-test--call 1)
+    (agent-q-test-event :text :text "It maps.")
+    (should (string-match-p "^. describe_symbol mapcar \\S-+ 12 ms\n"
+                            (agent-q-test-log)))
+    (should-not (string-match-p "of lists" (buffer-string)))
+    (let ((folded (agent-q-test-log)))
+      (agent-q-test-find "describe_symbol")
+      (agent-q-test-press "TAB")
+      (should (string-match-p "^symbol: mapcar\nresult:\nA function\nof lists$"
+                              (agent-q-test-log)))
+      (should (looking-at "describe_symbol"))
+      (agent-q-test-press "TAB")
+      (should (equal (agent-q-test-log) folded)))))
+
+(ert-deftest agent-q-chat-a-call-shows-each-outcome ()
+  (agent-q-test-with-chat
+    (cl-loop for (outcome pattern) in '((:succeeded " 12 ms$") (:failed "failed 12 ms$")
+                                        (:denied "denied$") (:cancelled "cancelled$"))
+             for number from 1
+             do (agent-q-chat-test--call number :outcome outcome)
+             (goto-char agent-q-render-end)
+             (forward-line -1)
+             (should (looking-at (concat ". describe_symbol mapcar .*" pattern))))))
+
+(ert-deftest agent-q-chat-a-long-result-is-cut-and-shown-on-demand ()
+  (agent-q-test-with-chat
+    (let ((content (concat (make-string 100000 ?a) "the end")))
+      (agent-q-chat-test--call 1 :content content)
+      (agent-q-test-find "describe_symbol")
+      (agent-q-test-press "TAB")
+      (should (< (buffer-size) 20000))
+      (agent-q-test-find "RET shows all")
+      (save-window-excursion
+        (agent-q-test-press "RET")
+        (should (equal (with-current-buffer "*agent-q text*" (buffer-string))
+                       content))))))
+
+(ert-deftest agent-q-chat-an-item-keeps-point-when-it-is-drawn-again ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "tool" :arguments "{}")
+    (agent-q-test-find "ool")
+    (agent-q-test-event :call-started :call 1)
+    (should (looking-at "ool"))
+    (agent-q-test-event :call-finished :call 1 :outcome :failed :content "No"
+                        :milliseconds 1)
+    (should (looking-at "ool"))))
+
+(ert-deftest agent-q-chat-tab-and-backtab-go-from-item-to-item ()
+  (agent-q-test-with-chat
+    (agent-q-chat-test--call 1)
+    (agent-q-test-event :text :text "between")
+    (agent-q-chat-test--call 2)
+    (goto-char (point-max))
+    (let (places)
+      (dotimes (_ 2)
+        (agent-q-chat-previous-item)
+        (push (point) places))
+      (should-error (agent-q-chat-previous-item) :type 'user-error)
+      (should (= (point) (car places)))
+      (agent-q-chat-next-item)
+      (should (= (point) (cadr places)))
+      (agent-q-chat-next-item)
+      (should (= (point) (point-max))))))
+
+(ert-deftest agent-q-chat-turns-can-be-visited ()
+  (agent-q-test-with-chat
+    (dolist (text '("first" "second"))
+      (agent-q-test-event :turn-started :text text)
+      (agent-q-test-event :text :text "answer")
+      (agent-q-test-event :turn-ended :outcome :finished))
+    (agent-q-chat-previous-turn)
+    (should (looking-at "> second"))
+    (agent-q-chat-previous-turn)
+    (should (looking-at "> first"))
+    (agent-q-chat-next-turn)
+    (should (looking-at "> second"))))
+
+(ert-deftest agent-q-chat-long-reasoning-is-cut-and-shown-on-demand ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :reasoning :text "It begins. ")
+    (agent-q-test-find "Reasoning")
+    (agent-q-test-press "RET")
+    (dotimes (number 3000)
+      (agent-q-test-event :reasoning :text (format "thought %d. " number)))
+    (should (< (buffer-size) 20000))
+    (agent-q-test-find "RET shows all")
+    (save-window-excursion
+      (agent-q-test-press "RET")
+      (with-current-buffer "*agent-q text*"
+        (should (string-prefix-p "It begins. thought 0. " (buffer-string)))
+        (should (string-suffix-p "thought 2999. " (buffer-string)))))))
+
+(ert-deftest agent-q-chat-reasoning-is-folded-and-grows ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :reasoning :text "Let me ")
+    (agent-q-test-event :reasoning :text "think.")
+    (should (string-match-p "Reasoning (13 characters)" (agent-q-test-log)))
+    (agent-q-test-find "Reasoning")
+    (agent-q-test-press "RET")
+    (should (string-match-p "^Let me think\\.$" (agent-q-test-log)))
+    (agent-q-test-event :text :text "Done")
+    (agent-q-test-event :reasoning :text "Again")
+    (should (string-match-p "Done\n.*(5 characters)\n\\'" (agent-q-test-log)))))
+
+;;;; The end of a turn
+
+(ert-deftest agent-q-chat-a-failed-turn-keeps-what-was-received ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :text "q")
+    (agent-q-test-event :text :text "half an ans")
+    (agent-q-test-event :call-proposed :call 1 :tool "tool" :arguments "{}")
+    (agent-q-test-event :turn-ended :outcome :failed :message "The line was cut.")
+    (should (string-match-p "half an ans\n. tool  cancelled\nThe line was cut\\.\n\\'"
+                            (agent-q-test-log)))
+    (agent-q-test-find "The line")
+    (should (eq (get-text-property (point) 'face) 'agent-q-failure))
+    (should (agent-q-test-idle-p))))
+
+(ert-deftest agent-q-chat-header-line-follows-the-session ()
+  (agent-q-test-with-chat
+    (should (string-match-p "no model .* Ready" agent-q-header--line))
+    (agent-q-test-event :turn-started :text "q")
+    (agent-q-test-event :state :state :streaming)
+    (agent-q-test-event :usage :input-tokens 1200 :output-tokens 34)
+    (should (string-match-p "Writing.*1200.*34.* 0 s" agent-q-header--line))
+    (should agent-q-chat--timer)
+    (agent-q-test-event :turn-ended :outcome :finished)
+    (should (string-match-p "Ready.*1200.*34\\'" agent-q-header--line))
+    (should-not agent-q-chat--timer)))
+
+;;;; Events
+
+(ert-deftest agent-q-events-an-error-in-one-event-does-not-stop-the-next ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-finished :call 1 :outcome 'nonsense :content 5)
+    (agent-q-test-event :usage :input-tokens "many")
+    (agent-q-test-event :text :text "still here")
+    (should (string-suffix-p "still here" (agent-q-test-log)))
+    (should (string-match-p "Event :usage failed"
+                            (with-current-buffer "*agent-q-log*"
+                              (buffer-string))))))
+
+(ert-deftest agent-q-events-last-user-buffer-is-not-the-chat ()
+  (let ((mine (generate-new-buffer "mine")))
+    (unwind-protect
+        (save-window-excursion
+          (switch-to-buffer mine)
+          (agent-q-test-with-chat
+            (should (eq (window-buffer) chat))
+            (should (eq (agent-q--last-user-buffer) mine))
+            (switch-to-buffer (get-buffer-create " hidden"))
+            (should (eq (agent-q--last-user-buffer) mine))))
+      (kill-buffer mine))))
+
+(provide 'agent-q-chat-test)
+;;; agent-q-chat-test.el ends here

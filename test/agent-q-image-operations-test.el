@@ -1,0 +1,305 @@
+;;; agent-q-image-operations-test.el --- What the Lisp image is asked  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The operations of the Common Lisp half on a real SBCL, the same tests through
+;; SLIME and through SLY.
+
+;;; Code:
+
+(require 'ert)
+(require 'agent-q-test-image)
+
+;;;; Names
+
+(agent-q-test-image-on-each finds-symbols-as-they-are-written ()
+  "A symbol is found in every spelling that a Lisp programmer uses."
+  (agent-q-test-image-define connection)
+  (dolist (text '("mapcar" "MAPCAR" "MapCar" "cl:mapcar" "Common-Lisp::mapcar" "#'mapcar"
+                  "'mapcar" " mapcar " "map|CAR|" "\\MAPCAR"))
+    (ert-info (text)
+      (should (equal '("MAPCAR" "function")
+                     (agent-q-test-image-names connection text)))))
+  (dolist (case '(("aq-test:shown" "AQ-TEST:SHOWN" "function")
+                  ("aq-nick::hidden" "AQ-TEST::HIDDEN" "function" "setf function")
+                  ("AQ-Test::|Foo|" "AQ-TEST::|Foo|" "function")
+                  ("(setf aq-test::hidden)" "(SETF AQ-TEST::HIDDEN)" "setf function")
+                  ("#'(setf aq-test::hidden)" "(SETF AQ-TEST::HIDDEN)" "setf function")
+                  ("(SETF gethash)" "(SETF GETHASH)" "setf function")
+                  (":test" ":TEST" "keyword")))
+    (ert-info ((car case))
+      (should (equal (cdr case) (agent-q-test-image-names connection (car case))))))
+  (should (equal '("AQ-TEST:SHOWN" "function")
+                 (agent-q-test-image-names connection "at:shown" "aq-user")))
+  (should (equal '("AQ-TEST::|Foo|" "function")
+                 (agent-q-test-image-names connection "|Foo|" ":aq-test"))))
+
+(agent-q-test-image-on-each says-what-there-is-instead ()
+  "A name that isn't there gets a sentence that helps, and is not made."
+  (agent-q-test-image-define connection)
+  (dolist (case '(("mapcr" "Symbol MAPCR not found in package COMMON-LISP-USER.*MAPCAR")
+                  ("cl:mapcr" "Symbol MAPCR not found in package COMMON-LISP\\..*MAPCAR")
+                  ("+limit+" "not found.*exists elsewhere: .*AQ-TEST::\\+LIMIT\\+")
+                  ("aq-tst:shown" "Package AQ-TST not found.*AQ-TEST")
+                  ("|Mapcar|" "Symbol Mapcar not found")
+                  ("(car x)" "not a symbol's name")
+                  ("" "not a symbol's name")
+                  ("a:b:c" "package")
+                  ("(setf)" "not a symbol's name")
+                  ("|open" "not a symbol's name")))
+    (ert-info ((car case))
+      (let ((reply (agent-q-test-image-reply connection "describe-symbol"
+                                             :symbol (car case))))
+        (should (eq :missed (plist-get reply :outcome)))
+        (should (string-match-p (cadr case) (plist-get reply :message))))))
+  (should (equal '("NIL" "NIL")
+                 (agent-q-test-image-values connection "(find-symbol \"MAPCR\")"))))
+
+(agent-q-test-image-on-each respects-the-readtable-case ()
+  "Names are read with the case of the readtable in force."
+  (agent-q-test-image-define connection)
+  (unwind-protect
+      (progn
+        (agent-q-test-image-eval
+         connection "(setf (readtable-case *readtable*) :invert)")
+        (should (equal '("mapcar" "function")
+                       (agent-q-test-image-names connection "mapcar")))
+        (should (equal :missed (plist-get (agent-q-test-image-reply
+                                           connection "describe-symbol" :symbol "MAPCAR")
+                                          :outcome))))
+    (agent-q-test-image-eval connection "(setf (readtable-case *readtable*) :upcase)")))
+
+;;;; Looking
+
+(agent-q-test-image-on-each describes-every-facet ()
+  "A description has what the symbol is, with values, arguments and documentation."
+  (agent-q-test-image-define connection)
+  (cl-flet ((facet (text) (car (plist-get (agent-q-test-image-value
+                                           connection "describe-symbol"
+                                           :symbol text :package "aq-test")
+                                          :facets))))
+    (dolist (case '(("shown" :kind "function" :arglist "(X &KEY (Y 1))"
+                     :documentation "Show X." :compiler-macro t)
+                    ("twice" :kind "macro" :arglist "(X)")
+                    ("area" :kind "generic function" :methods 1 :documentation "The area.")
+                    ("if" :kind "special operator")
+                    ("*level*" :kind "variable" :value "7" :documentation "How much.")
+                    ("*unbound*" :kind "variable" :unbound t)
+                    ("+limit+" :kind "constant" :value "10")
+                    ("here" :kind "symbol macro" :value "(CAR AQ-TEST::*LEVEL*)")
+                    ("shape" :kind "class" :superclasses ("STANDARD-OBJECT")
+                     :slots ("AQ-TEST::WIDTH" "AQ-TEST::HEIGHT") :documentation "A shape.")
+                    ("point" :kind "structure" :slots ("AQ-TEST::X" "AQ-TEST::Y"))
+                    ("trouble" :kind "condition")
+                    ("small" :kind "type")
+                    ("aq-test" :kind "package" :exports 1)))
+      (ert-info ((car case))
+        (let ((facet (if (equal (car case) "aq-test")
+                         (progn
+                           (agent-q-test-image-eval connection "'aq-test::aq-test")
+                           (facet (car case)))
+                       (facet (car case)))))
+          (cl-loop for (key value) on (cdr case) by #'cddr
+                   do (should (equal value (plist-get facet key)))))))))
+
+(agent-q-test-image-on-each tells-where-a-definition-is ()
+  "A definition from a file comes with the file and the line."
+  (let ((file (make-temp-file "agent-q-" nil ".lisp" "\n;; λ\n\n(defun cl-user::aq-placed () 1)\n")))
+    (unwind-protect
+        (progn
+          (agent-q-test-image-eval
+           connection
+           (format "(let ((*error-output* (make-broadcast-stream))) (load (compile-file %S)))"
+                   file))
+          (let ((definitions (plist-get (agent-q-test-image-value
+                                         connection "describe-symbol" :symbol "aq-placed")
+                                        :definitions)))
+            (should (equal (format "%s:4" (file-truename file))
+                           (plist-get (car definitions) :where)))))
+      (delete-file file)
+      (ignore-errors (delete-file (concat (file-name-sans-extension file) ".fasl"))))))
+
+(agent-q-test-image-on-each searches-names ()
+  "A search counts everything, lists a part, and knows kinds and packages."
+  (agent-q-test-image-define connection)
+  (cl-flet ((found (&rest arguments)
+              (let ((value (apply #'agent-q-test-image-value connection "apropos-search" arguments)))
+                (cons (plist-get value :total)
+                      (mapcar (lambda (symbol) (plist-get symbol :name))
+                              (plist-get value :symbols))))))
+    (should (equal "PARSE-INTEGER" (cadr (found :pattern "parse-integer"))))
+    (should (equal '(0) (found :pattern "no-such-thing-anywhere")))
+    (should (equal '(1 "AQ-TEST:SHOWN")
+                   (found :pattern "" :package "aq-test" :external-only t)))
+    (should (equal '(1 "AQ-TEST::TWICE")
+                   (found :pattern "twice" :package "aq-test" :kind "macro")))
+    (should (equal '(1 "AQ-TEST::POINT")
+                   (found :pattern "poin" :package "aq-test" :kind "class")))
+    (let ((all (found :pattern "" :limit 7)))
+      (should (> (car all) 5000))
+      (should (= 7 (length (cdr all)))))
+    (should (member "HASH-TABLE-COUNT" (cdr (found :pattern "table hash count"))))
+    ;; Symbols without a home must not spoil it.
+    (agent-q-test-image-eval
+     connection "(let ((it (make-symbol \"AQ-HOMELESS\"))) (import it :aq-test))
+                 (unintern (find-symbol \"AQ-HOMELESS\" :aq-test) :aq-user)
+                 (let ((it (intern \"AQ-LOST\" :aq-user)))
+                   (import it :aq-test) (unintern it :aq-user))")
+    (should (equal '(1 "#:AQ-LOST") (found :pattern "aq-lost")))))
+
+(agent-q-test-image-on-each tells-lambda-lists ()
+  "A lambda list, or what the name is instead."
+  (agent-q-test-image-define connection)
+  (let ((value (agent-q-test-image-value connection "function-arglist" :function "mapcar")))
+    (should (equal "MAPCAR" (plist-get value :name)))
+    (should (equal "(FUNCTION LIST &REST MORE-LISTS)" (plist-get value :arglist))))
+  (should (equal "()" (plist-get (agent-q-test-image-value
+                                  connection "function-arglist"
+                                  :function "aq-test::|Foo|")
+                                 :arglist)))
+  (should (equal "(NEW PLACE)" (plist-get (agent-q-test-image-value
+                                           connection "function-arglist"
+                                           :function "(setf aq-test::hidden)")
+                                          :arglist)))
+  (should (string-match-p "names no function.*variable"
+                          (plist-get (agent-q-test-image-reply
+                                      connection "function-arglist"
+                                      :function "aq-test::*level*")
+                                     :message))))
+
+(agent-q-test-image-on-each expands-macros ()
+  "Each way to expand expands as far as it says; nothing is run by reading."
+  (agent-q-test-image-define connection)
+  (cl-flet ((expansion (form &rest arguments)
+              (replace-regexp-in-string
+               "[ \n]+" " "
+               (plist-get (apply #'agent-q-test-image-value connection "macroexpand-form"
+                                 :form form :package "aq-test" arguments)
+                          :expansion))))
+    (should (equal "(IF T 1)" (expansion "(when t 1)")))
+    (should (equal "(PROGN (TWICE 1) (TWICE 1))" (expansion "(twice (twice 1))" :full t)))
+    (should-not (string-match-p "TWICE" (expansion "(twice (twice 1))" :mode "all")))
+    (should (equal "(QUICK 3)" (expansion "(shown 3 :y 2)" :mode "compiler")))
+    (should (equal "(CAR X)" (expansion "(car x)"))))
+  (let ((reply (agent-q-test-image-reply
+                connection "macroexpand-form"
+                :form "#.(defparameter cl-user::*aq-read* 1)")))
+    (should (eq :error (plist-get reply :outcome)))
+    (should (string-match-p "READ-EVAL" (plist-get reply :message))))
+  (should (equal '("NIL") (agent-q-test-image-values
+                           connection "(boundp 'cl-user::*aq-read*)"))))
+
+;;;; Evaluating
+
+(agent-q-test-image-on-each evaluates-forms-one-by-one ()
+  "Every form's values come back, in the package that the forms before it made."
+  (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)")))
+  (should (equal '("1" "\"two\"" ":THREE")
+                 (agent-q-test-image-values connection "(values 1 \"two\" :three)")))
+  (should (equal nil (agent-q-test-image-values connection "(values)")))
+  (let ((value (plist-get
+                (agent-q-test-image-eval
+                 connection "(defpackage #:aq-made (:use #:cl)) (in-package #:aq-made)
+                             ; a comment
+                             (defun made () 'inside) (made)")
+                :value)))
+    (should (equal "AQ-MADE" (plist-get value :package)))
+    (should (equal '("(defun made () 'inside)" "(made)")
+                   (mapcar (lambda (form) (plist-get form :form))
+                           (cddr (plist-get value :forms)))))
+    (should (equal '("INSIDE") (plist-get (car (last (plist-get value :forms))) :values))))
+  (should (equal '("\"AQ-MADE\"")
+                 (agent-q-test-image-values connection "(package-name *package*)"
+                                            :package "aq-made")))
+  (should (string-match-p "Package NOWHERE not found"
+                          (plist-get (agent-q-test-image-eval connection "1" :package "nowhere")
+                                     :message)))
+  (should (string-match-p "no form" (plist-get (agent-q-test-image-eval connection " ; x")
+                                               :message))))
+
+(agent-q-test-image-on-each keeps-output-in-its-order ()
+  "What is written to the output streams comes in the order of writing, and input is empty."
+  (should (equal "a b c\nd"
+                 (plist-get
+                  (plist-get
+                   (agent-q-test-image-eval
+                    connection "(progn (princ \"a \") (princ \"b \" *error-output*)
+                                  (format *trace-output* \"c~%\") (princ \"d\") nil)")
+                   :value)
+                  :output)))
+  (dolist (form '("(read-line)" "(y-or-n-p \"Sure?\")" "(read *terminal-io*)"))
+    (should (equal "END-OF-FILE" (plist-get (agent-q-test-image-eval connection form) :type)))))
+
+(agent-q-test-image-on-each reports-errors-with-their-stack ()
+  "An error has its type, message, restarts and frames, and keeps what was done before it."
+  (let* ((reply (agent-q-test-image-eval
+                 connection
+                 "(locally (declare (optimize (debug 2)))
+                    (defun aq-inner (x)
+                      (restart-case (list (error \"boom ~A\" x))
+                        (skip-it () :report \"Skip it.\" nil)))
+                    (defun aq-outer (x) (list (aq-inner x))))
+                  (princ \"before\")
+                  (aq-outer 5)
+                  (princ \"after\")"))
+         (partial (plist-get reply :value)))
+    (should (eq :error (plist-get reply :outcome)))
+    (should (equal "SIMPLE-ERROR" (plist-get reply :type)))
+    (should (equal "boom 5" (plist-get reply :message)))
+    (should (equal '(("SKIP-IT" "Skip it.")) (plist-get reply :restarts)))
+    (should (equal '("(AQ-INNER 5)" "(AQ-OUTER 5)") (plist-get reply :frames)))
+    (should (equal "before" (plist-get reply :output)))
+    (should (equal 2 (length (plist-get partial :forms))))
+    (should (equal "(aq-outer 5)" (plist-get partial :current)))))
+
+(agent-q-test-image-on-each survives-all-ways-to-fail ()
+  "Whatever a form does, the call ends with a report and no debugger opens."
+  (agent-q-test-image-define connection)
+  (dolist (case '(("(break)" "SIMPLE-CONDITION" "break")
+                  ("(error 'aq-test::trouble)" "AQ-TEST::TROUBLE" "TROUBLE")
+                  ("(invoke-debugger (make-condition 'simple-error :format-control \"hi\"))"
+                   "SIMPLE-ERROR" "hi")
+                  ("(let ((*break-on-signals* 'error)) (ignore-errors (error \"deep\")))"
+                   "SIMPLE-CONDITION" "deep")
+                  ("(labels ((f (x) (1+ (f x)))) (f 1))" "EXHAUSTED" "stack")
+                  ("(make-array (expt 10 11))" "HEAP-EXHAUSTED" "Heap")
+                  ("(list 1" "END-OF-FILE" "line 1.*not closed")
+                  ("1\n2\n(list \"a)" "END-OF-FILE" "Form 3, which starts at line 3")
+                  ("(no-such-package:thing)" "PACKAGE" "NO-SUCH-PACKAGE")
+                  (")" "READER-ERROR" "parenthesis")
+                  ("#<foo>" "READER-ERROR" "can't be read")))
+    (ert-info ((car case))
+      (let ((reply (agent-q-test-image-eval connection (car case))))
+        (should (eq :error (plist-get reply :outcome)))
+        (should (string-match-p (cadr case) (plist-get reply :type)))
+        (should (string-match-p (caddr case) (plist-get reply :message))))))
+  (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)"))))
+
+(agent-q-test-image-on-each prints-within-bounds ()
+  "Values that are circular, huge, deep or fail to print are harmless."
+  (agent-q-test-image-define connection)
+  (should (equal '("#1=(1 . #1#)")
+                 (agent-q-test-image-values
+                  connection "(let ((it (list 1))) (setf (cdr it) it))")))
+  (dolist (form '("(make-list 1000000)" "(make-string 3000000 :initial-element #\\x)"
+                  "(let ((it nil)) (dotimes (i 100000 it) (setf it (list it))))"
+                  "(make-array 100000)" "(expt 7 100000)"))
+    (ert-info (form)
+      (should (< 3 (length (car (agent-q-test-image-values connection form))) 5000))))
+  (should (string-match-p "AQ-TEST::TOUCHY whose printer failed"
+                          (car (agent-q-test-image-values
+                                connection "(make-instance 'aq-test::touchy)"))))
+  (should (string-match-p "printer failed"
+                          (car (agent-q-test-image-values
+                                connection "(list 1 (make-instance 'aq-test::touchy))"))))
+  (let ((output (plist-get (plist-get
+                            (agent-q-test-image-eval
+                             connection "(dotimes (i 1000000) (write-char #\\x))")
+                            :value)
+                           :output)))
+    (should (string-match-p "992000 more characters of output were dropped" output))))
+
+(provide 'agent-q-image-operations-test)
+;;; agent-q-image-operations-test.el ends here

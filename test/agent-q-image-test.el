@@ -1,0 +1,246 @@
+;;; agent-q-image-test.el --- Calls into real Lisp images  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The call layer on a real SBCL, the same tests through SLIME and through SLY.
+
+;;; Code:
+
+(require 'ert)
+(require 'agent-q-test-image)
+
+(agent-q-test-image-on-each strange-characters-pass ()
+  "Text with any character goes there and back, or is replaced; the connection lives."
+  (should (equal '("\"λ→🦀 \\\\ \\\" ? ;\"")
+                 (agent-q-test-image-values connection "\"λ→🦀 \\\\ \\\" ? ;\"")))
+  (should (equal '("7") (agent-q-test-image-values
+                         connection "(length \"a\\\\b\nc\\\"d\")")))
+  (should (equal '("\"a?b^@^[c\"")
+                 (agent-q-test-image-values
+                  connection "(coerce (list #\\a (code-char #xd800) #\\b (code-char 0)
+                                            (code-char 27) #\\c) 'string)")))
+  ;; Raw bytes, a surrogate and a NUL on the way there.
+  (should (equal '("3") (agent-q-test-image-values
+                         connection (concat "(length \"" (string #x3fff80 #xd800 0) "\")"))))
+  (should (equal '("2") (agent-q-test-image-values connection "(1+ 1)"))))
+
+;;;; Stopping
+
+(agent-q-test-image-on-each stops-at-the-deadline ()
+  "Code that does not end is stopped, whatever it handles; what it printed is kept."
+  (dolist (form '("(progn (princ \"begun\") (loop))"
+                  "(progn (princ \"begun\") (sleep 100))"
+                  "(progn (princ \"begun\") (loop (handler-case (loop) (serious-condition () nil))))"
+                  "(progn (princ \"begun\") (unwind-protect (loop) (princ \" cleaned\")))"
+                  "(progn (princ \"begun\") (unwind-protect (loop) (loop)))"
+                  "(defclass aq-slow () ())
+                   (defmethod print-object ((it aq-slow) stream) (princ \"begun\") (loop))
+                   (make-instance 'aq-slow)"))
+    (ert-info (form)
+      (let ((end (agent-q-test-image-end (agent-q-test-image-start connection form 0.3))))
+        (should (equal "timed-out" (car end)))
+        (should (eq :cancelled (plist-get (cdr end) :outcome)))
+        (should (string-prefix-p "begun" (plist-get (cdr end) :output))))))
+  ;; The one that asks is the only one left.
+  (should (equal '("1") (agent-q-test-image-values
+                         connection "(length agent-q-image::*running*)"))))
+
+(agent-q-test-image-on-each cancels-a-call ()
+  "A call that is cancelled ends alone; others go on."
+  (let ((other (agent-q-test-image-start connection "(progn (sleep 0.4) :other)"))
+        (loops (agent-q-test-image-start connection "(loop)")))
+    (agent-q-test-image-await
+     (lambda () (equal '("2") (agent-q-test-image-values
+                               connection "(1- (length agent-q-image::*running*))")))
+     10)
+    (agent-q-image-cancel (car loops))
+    (agent-q-image-cancel (car loops))
+    (agent-q-image-cancel 'nobody)
+    (let ((end (agent-q-test-image-end loops)))
+      (should (equal "done" (car end)))
+      (should (eq :cancelled (plist-get (cdr end) :outcome))))
+    (should (eq :returned (plist-get (cdr (agent-q-test-image-end other)) :outcome)))))
+
+(agent-q-test-image-on-each runs-calls-side-by-side ()
+  "Eight calls wait together, not one after the other, each with its own output."
+  (agent-q-test-image-values connection "(defparameter *aq-here* (list 0))")
+  ;; Each waits for all eight to be there, so one after the other would not end.
+  (let ((calls (cl-loop for i below 8
+                        collect (agent-q-test-image-start
+                                 connection
+                                 (format "(progn (sb-ext:atomic-incf (car *aq-here*))
+                                            (loop until (>= (car *aq-here*) 8)
+                                                  do (sleep 0.01))
+                                            (princ %d) nil)"
+                                         i)))))
+    (cl-loop for call in calls
+             for i from 0
+             for end = (agent-q-test-image-end call)
+             do (should (equal (number-to-string i)
+                               (plist-get (plist-get (cdr end) :value) :output))))))
+
+(agent-q-test-image-on-each says-when-an-image-does-not-answer ()
+  "A call that can't be stopped ends all the same, and the image still serves others."
+  (agent-q-test-image-values connection "(defvar *aq-release* nil)")
+  (unwind-protect
+      (let ((end (agent-q-test-image-end
+                  (agent-q-test-image-start
+                   connection
+                   "(sb-sys:without-interrupts (loop until *aq-release*))" 0.2))))
+        (should (equal "unresponsive" (car end)))
+        (should (stringp (cdr end)))
+        (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)"))))
+    (agent-q-test-image-values connection "(setf *aq-release* t)")
+    (agent-q-test-image-await
+     (lambda () (equal '("1") (agent-q-test-image-values
+                               connection "(length agent-q-image::*running*)")))
+     10)))
+
+;;;; The connection
+
+(agent-q-test-image-on-each ships-once-for-concurrent-calls ()
+  "Calls made at once on a fresh image make one shipment; a lost package is sent again."
+  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+  (let* ((calls (cl-loop repeat 4 collect (agent-q-test-image-start connection "(+ 1 2)"))))
+    (dolist (call calls)
+      (should (eq :returned (plist-get (cdr (agent-q-test-image-end call)) :outcome)))))
+  (let ((version (agent-q-test-image-values connection "(agent-q-image:version \"base\")")))
+    (should (string-match-p "\\`\"[0-9a-f]\\{40\\}\"\\'" (car version)))))
+
+(agent-q-test-image-on-each sends-modules-when-they-are-needed ()
+  "A module comes with the first call that needs it, and what has just come works as later."
+  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+  (cl-flet ((modules ()
+              (let ((names (car (agent-q-test-image-values
+                                 connection "(mapcar #'car agent-q-image::*versions*)"))))
+                (sort (car (read-from-string names)) #'string<))))
+    (let ((reply (agent-q-test-image-eval
+                  connection "(defun aq-early (x) (declare (optimize (debug 2)))
+                                (list (error \"Early ~A\" x)))
+                              (aq-early 1)")))
+      (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
+    (should (equal '("base" "execution") (modules)))
+    (agent-q-test-image-value connection "describe-symbol" :symbol "car")
+    (should (equal '("base" "execution" "introspection") (modules))))
+  ;; Whatever evaluates them at first, in the end they are compiled.
+  (should (agent-q-test-image-await
+           (lambda () (equal '("NIL") (agent-q-test-image-values
+                                       connection "(agent-q-image::interpreted-names)"))))))
+
+(ert-deftest agent-q-image-modules-are-small ()
+  "No module is too long to be sent at once, and no operation is in two."
+  (let ((operations nil))
+    (dolist (module (agent-q-image--modules))
+      (should (< (string-bytes (agent-q-image--module-source module)) 40000))
+      (setq operations (append (agent-q-image--module-operations module) operations)))
+    (should (member "describe-symbol" operations))
+    (should (equal operations (delete-dups (copy-sequence operations))))))
+
+(agent-q-test-image-on-each a-bug-of-ours-opens-no-debugger ()
+  "An error in the Common Lisp half itself ends the call and shows nothing."
+  (unwind-protect
+      (progn
+        (agent-q-test-image-values
+         connection "(setf (symbol-function 'aq-kept) #'agent-q-image::reply-text)")
+        (agent-q-test-image-eval
+         connection "(defun agent-q-image::reply-text (reply)
+                       (if (search \"trip\" (prin1-to-string reply))
+                           (error \"A bug\")
+                           (aq-kept reply)))")
+        (let ((end (agent-q-test-image-call connection "eval-form" '(:form "\"trip\""))))
+          (should (equal "aborted" (car end)))
+          (should (string-match-p "A bug" (cdr end)))))
+    (agent-q-test-image-values
+     connection "(setf (symbol-function 'agent-q-image::reply-text) #'aq-kept)"))
+  (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)"))))
+
+(agent-q-test-image-on-each leaves-the-user-alone ()
+  "Nothing of ours is in the user's packages or output, and their client works."
+  (let ((buffer (agent-q-image--ask connection :buffer)))
+    (agent-q-test-image-eval connection "(princ \"aq-secret\") (warn \"aq-secret\")")
+    (should (equal '("NIL" "NIL")
+                   (agent-q-test-image-values connection "(find-symbol \"GUARDED\" :cl-user)")))
+    (with-current-buffer buffer
+      (should-not (string-match-p "aq-secret\\|AGENT-Q" (buffer-string)))))
+  (let (answer)
+    (agent-q-image--ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
+    (agent-q-test-image-await (lambda () answer))
+    (should (equal '(:ok 42) answer)))
+  (should (string-match-p "\\`SBCL [0-9.]+.* through SL.*, package COMMON-LISP-USER\\'"
+                          (agent-q-image-facts connection)))
+  (should (member connection (agent-q-image-connections)))
+  (should (stringp (agent-q-image-name connection))))
+
+(agent-q-test-image-on-each refuses-what-can-not-be-sent ()
+  "Arguments that no image can read, or that can't be read here, end the call at once."
+  (dolist (arguments '("(:form [1 2])" "(:form foo)" "(:form 1.5)" "(:form" ""))
+    (let (ends)
+      (agent-q-image-call connection 'refused "eval-form" arguments 5
+                          (lambda (&rest end) (push end ends)))
+      (should (equal '("signalled") (mapcar #'car ends)))
+      (should (stringp (cadar ends)))))
+  (should (string-match-p "no operation no-such"
+                          (plist-get (agent-q-test-image-reply connection "no-such")
+                                     :message))))
+
+;;;; The user's own debuggers
+
+(agent-q-test-image-on-each leaves-the-user-their-debugger ()
+  "An error of the user's own opens their debugger, as it does without us."
+  (let ((before (agent-q-test-image-start connection "(sleep 0.1)")))
+    (agent-q-image--ask connection :rex '(cl:error "Theirs") t #'ignore)
+    (let ((buffer (agent-q-test-image-await
+                   (lambda () (car (agent-q-test-image-debuggers))) 20)))
+      (should buffer)
+      (agent-q-test-image-await
+       (lambda () (with-current-buffer buffer
+                    (string-match-p "theirs" (buffer-string))))
+       20)
+      (with-current-buffer buffer
+        (should (string-match-p "theirs" (buffer-string)))
+        (funcall (if (eq 'sly (agent-q-image-connection-client connection))
+                     'sly-db-quit
+                   'sldb-quit)))
+      (agent-q-test-image-await
+       (lambda () (null (agent-q-test-image-debuggers))) 20))
+    (should (eq :returned (plist-get (cdr (agent-q-test-image-end before)) :outcome)))))
+
+(ert-deftest agent-q-image-callback-that-fails ()
+  "An error in a callback stays where it is."
+  (let ((connection (or (agent-q-test-image-connection 'slime)
+                        (agent-q-test-image-connection 'sly)))
+        (called 0))
+    (unless connection (ert-skip "No SBCL"))
+    (agent-q-image-call connection 'failing "eval-form" "(:form \"1\")" 10
+                        (lambda (&rest _) (cl-incf called) (error "Mine")))
+    (agent-q-test-image-await (lambda () (= called 1)))
+    (should (= called 1))
+    (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)")))))
+
+(ert-deftest agent-q-image-no-connection ()
+  "A call without a connection ends at once, and says so."
+  (let (ends)
+    (agent-q-image-call nil 'nowhere "eval-form" "(:form \"1\")" 5
+                        (lambda (&rest end) (push end ends)))
+    (should (equal '(("no-connection" nil)) ends))
+    (should (zerop (agent-q-image-pending)))))
+
+;; Named to run last: it ends the images.
+(agent-q-test-image-on-each zz-ends-with-the-image ()
+  "When the Lisp dies in the middle of calls, each ends once, and later ones at once."
+  (let ((calls (list (agent-q-test-image-start connection "(loop)")
+                     (agent-q-test-image-start connection "(sleep 100)"))))
+    (agent-q-test-image-await
+     (lambda () (equal '("3") (agent-q-test-image-values
+                               connection "(length agent-q-image::*running*)")))
+     10)
+    (signal-process (agent-q-test-image-process connection) 'SIGKILL)
+    (dolist (call calls)
+      (should (equal '("disconnected") (agent-q-test-image-end call)))))
+  (should (equal '("no-connection") (agent-q-test-image-call connection "eval-form" nil)))
+  (should-not (member connection (agent-q-image-connections))))
+
+(provide 'agent-q-image-test)
+;;; agent-q-image-test.el ends here

@@ -1,0 +1,183 @@
+;;; agent-q-provider-test.el --- Which model a chat gets  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Real auth-source files, a real environment and the core's real look for local servers.
+
+;;; Code:
+
+(require 'ert)
+(require 'auth-source)
+(require 'agent-q-provider)
+(require 'agent-q-doctor)
+(require 'agent-q-test-demo)
+
+(defconst agent-q-provider-test--hosts
+  '((first :base-url "https://first.example/v1" :model "one" :environment "AGENT_Q_FIRST_KEY")
+    (second :base-url "https://second.example/v1" :model "two"
+            :environment "AGENT_Q_SECOND_KEY"))
+  "The hosts that the tests know.")
+
+(defmacro agent-q-provider-test--with (authinfo environment &rest body)
+  "Run BODY with the text AUTHINFO in auth-source and ENVIRONMENT, a list, added."
+  (declare (indent 2))
+  `(let* ((file (make-temp-file "agent-q-authinfo" nil nil ,authinfo))
+          (auth-sources (list file))
+          (process-environment (append ,environment process-environment))
+          (agent-q-providers agent-q-provider-test--hosts)
+          (agent-q-provider nil)
+          (agent-q-model nil)
+          (agent-q-provider-demo nil))
+     (auth-source-forget-all-cached)
+     (unwind-protect
+         (progn ,@body)
+       (auth-source-forget-all-cached)
+       (delete-file file))))
+
+(defun agent-q-provider-test--choose ()
+  "Return the provider that is chosen, once the choice is made."
+  (let ((chosen 'none-yet)
+        (deadline (time-add nil 60)))
+    (agent-q-provider-choose (lambda (provider) (setq chosen provider)))
+    (while (and (eq chosen 'none-yet) (time-less-p nil deadline))
+      (accept-process-output nil 0.05))
+    (should-not (eq chosen 'none-yet))
+    chosen))
+
+(defun agent-q-provider-test--fields (provider)
+  "Return the name, model and key of PROVIDER."
+  (mapcar (lambda (field) (alist-get field provider)) '(name model key)))
+
+(ert-deftest agent-q-provider-test-key-in-auth-source ()
+  "A key in auth-source is used, as machine = the API's host and login = apikey."
+  (agent-q-provider-test--with
+      (concat "machine first.example login somebody password wrong\n"
+              "machine second.example login apikey password right\n")
+      nil
+    (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                   '("second" "two" "right")))))
+
+(ert-deftest agent-q-provider-test-order-of-keys ()
+  "Auth-source comes before the environment, and the first host before the second."
+  (agent-q-provider-test--with "machine second.example login apikey password from-file\n"
+      '("AGENT_Q_FIRST_KEY=from-environment")
+    (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                   '("second" "two" "from-file"))))
+  (agent-q-provider-test--with "" '("AGENT_Q_SECOND_KEY=b" "AGENT_Q_FIRST_KEY=a")
+    (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                   '("first" "one" "a"))))
+  (agent-q-provider-test--with "" '("AGENT_Q_SECOND_KEY=b" "AGENT_Q_FIRST_KEY=")
+    (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                   '("second" "two" "b")))))
+
+(ert-deftest agent-q-provider-test-setting-wins ()
+  "What the user set is used, whatever keys there are."
+  (agent-q-provider-test--with "machine first.example login apikey password a\n"
+      '("AGENT_Q_SECOND_KEY=b")
+    (let ((agent-q-provider 'second) (agent-q-model "three"))
+      (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                     '("second" "three" "b"))))
+    (let ((agent-q-provider 'none))
+      (should-not (agent-q-provider-test--choose)))
+    (let ((agent-q-provider 'unheard-of))
+      (should-error (agent-q-provider-test--choose) :type 'user-error))
+    (let ((agent-q-provider '(:base-url "https://first.example/api" :model "m"
+                              :body (:temperature 0) :headers (:x-title "agent-q"))))
+      (should (equal (json-parse-string (json-serialize (agent-q-provider-test--choose))
+                                        :object-type 'plist)
+                     '(:name "first.example" :base_url "https://first.example/api"
+                       :model "m" :key "a" :body (:temperature 0) :first_body nil
+                       :headers (:x-title "agent-q")))))
+    (let ((agent-q-provider (list :name "mine" :base-url "http://127.0.0.1:9/v1" :model "m"
+                                  :key (lambda () "made"))))
+      (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                     '("mine" "m" "made"))))))
+
+(ert-deftest agent-q-provider-test-no-passphrase-in-batch ()
+  "An encrypted file is left alone where nobody could be asked."
+  (agent-q-provider-test--with "" '("AGENT_Q_FIRST_KEY=a")
+    (let* ((locked (let ((file-name-handler-alist nil)) ; or Emacs would encrypt it
+                     (make-temp-file "agent-q-locked" nil ".gpg" "no real ciphertext")))
+           (auth-sources (list locked)))
+      (unwind-protect
+          (progn
+            (should (equal (agent-q-provider-test--fields (agent-q-provider-test--choose))
+                           '("first" "one" "a")))
+            (should (equal (agent-q-provider-key-source (cdar agent-q-providers))
+                           "the environment")))
+        (delete-file locked)))))
+
+(ert-deftest agent-q-provider-test-demo-comes-last ()
+  "The demo model serves where there is neither a key nor a server."
+  (agent-q-provider-test--with "" nil
+    (let* ((agent-q-provider-demo '((name . "demo model") (model . "tiny")))
+           (chosen (agent-q-provider-test--choose)))
+      ;; A developer's machine may run a model server, which comes first.
+      (unless (agent-q-provider-demo-p chosen)
+        (ert-skip "A model server answers on this machine"))
+      (should (equal (agent-q-provider-label chosen) "tiny (demo model)"))))
+  (agent-q-provider-test--with "machine first.example login apikey password a\n" nil
+    (let ((agent-q-provider-demo '((name . "demo model") (model . "tiny"))))
+      (should-not (agent-q-provider-demo-p (agent-q-provider-test--choose))))))
+
+(ert-deftest agent-q-provider-test-local-servers ()
+  "A server with the wanted model is preferred; models that only embed are not used."
+  (let ((servers '((:name "Ollama" :base-url "http://127.0.0.1:11434/v1"
+                    :models ("nomic-embed-text" "small"))
+                   (:name "llama.cpp" :base-url "http://127.0.0.1:8080/v1" :models ("big"))))
+        (agent-q-model nil))
+    (should (equal (agent-q-provider-test--fields (agent-q-provider--local servers))
+                   '("Ollama" "small" :null)))
+    (let ((agent-q-model "big"))
+      (should (equal (agent-q-provider-test--fields (agent-q-provider--local servers))
+                     '("llama.cpp" "big" :null))))
+    (should-not (agent-q-provider--local
+                 '((:name "Ollama" :base-url "http://x" :models ("nomic-embed-text")))))
+    (should-not (agent-q-provider--local nil))))
+
+(ert-deftest agent-q-provider-test-switching ()
+  "A model of a known host can be chosen by name, listed or not."
+  (agent-q-provider-test--with "" '("AGENT_Q_FIRST_KEY=a")
+    (let ((candidates (agent-q-provider--candidates)))
+      (should (assoc "first: one" candidates))
+      (should-not (assoc "second: two" candidates))
+      (should (equal (agent-q-provider-test--fields
+                      (agent-q-provider--chosen "first: one" candidates))
+                     '("first" "one" "a")))
+      (should (equal (agent-q-provider-test--fields
+                      (agent-q-provider--chosen "first: other:latest" candidates))
+                     '("first" "other:latest" "a")))
+      (should-error (agent-q-provider--chosen "nonsense" candidates) :type 'user-error))))
+
+(ert-deftest agent-q-provider-test-doctor-shows-no-key ()
+  "The doctor's page says where a key is, never what it is, and fills in the servers."
+  (agent-q-provider-test--with "machine first.example login apikey password hidden-one\n"
+      '("AGENT_Q_SECOND_KEY=hidden-two")
+    (save-window-excursion
+      (agent-q-doctor)
+      (let ((deadline (time-add nil 60)))
+        (while (and (eq agent-q-doctor--servers 'unknown) (time-less-p nil deadline))
+          (accept-process-output nil 0.05)))
+      (let ((page (buffer-string)))
+        (should (string-match-p "ok +Key +first, in auth-source" page))
+        (should (string-match-p "ok +Key +second, in the environment" page))
+        (should (string-match-p "ok +Core +loaded" page))
+        (should-not (string-match-p "looking on this machine" page))
+        (should-not (string-match-p "hidden" page))))))
+
+(ert-deftest agent-q-provider-test-demo-server ()
+  "The real demo server makes a whole, streamed tool call when it is made to."
+  (let* ((provider (agent-q-test-demo-provider))
+         (body (append (agent-q-test-demo-request provider "Describe the symbol mapcar")
+                       (alist-get 'body provider) (alist-get 'first_body provider)))
+         (events (agent-q-test-demo-post provider body))
+         (calls (agent-q-test-demo-calls events)))
+    (should (> (length events) 5))
+    (should (equal (mapcar #'car calls) '("describe_symbol")))
+    (should (stringp (alist-get 'symbol (json-parse-string (cdar calls)
+                                                           :object-type 'alist))))))
+
+(provide 'agent-q-provider-test)
+;;; agent-q-provider-test.el ends here

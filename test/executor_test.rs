@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The executor's promises: one result per call, in call order, whatever happens, and nothing
+//! dangerous without the user's word.
+
+#[path = "support/recording_host.rs"]
+mod recording_host;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use agent_q_core::host::{Approvals, Host};
+use agent_q_core::protocol::{
+    CallKey, CallOutcome, CallResult, Consent, Decision, Event, SessionId,
+};
+use agent_q_core::provider::{CallArguments, ToolCall};
+use agent_q_core::session::settings::Approval;
+use agent_q_core::store::audit::AuditLog;
+use agent_q_core::tool::executor::{Circumstances, Executor};
+use agent_q_core::tool::registry::Registry;
+use agent_q_core::tool::{
+    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+};
+use recording_host::{RecordingHost, recording_host};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+struct Bench {
+    host: Arc<RecordingHost>,
+    executor: Executor,
+    audit_file: PathBuf,
+    circumstances: Circumstances,
+}
+
+fn bench(approval: Approval) -> Bench {
+    let host = recording_host();
+    static COUNTER: AtomicUsize = AtomicUsize::new(0);
+    let audit_file = std::env::temp_dir().join(format!(
+        "agent-q-executor-{}-{}.jsonl",
+        std::process::id(),
+        COUNTER.fetch_add(1, Ordering::SeqCst)
+    ));
+    let executor = Executor {
+        approvals: Arc::new(Approvals::default()),
+        host: Arc::clone(&host) as Arc<dyn Host>,
+        audit: Arc::new(AuditLog::open(&audit_file).unwrap()),
+        metrics: Arc::default(),
+    };
+    Bench {
+        host,
+        executor,
+        audit_file,
+        circumstances: Circumstances {
+            session: SessionId(7),
+            tools: Arc::new(Registry::default()),
+            approval,
+            eval_deadline: Duration::from_secs(30),
+            cancel: CancellationToken::new(),
+        },
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.audit_file);
+    }
+}
+
+impl Bench {
+    /// The audit log's lines: step, tool, decision and outcome.
+    fn audited(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(&self.audit_file).unwrap();
+        text.lines()
+            .map(|line| {
+                let line: Value = serde_json::from_str(line).unwrap();
+                let word = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+                assert!(word("time").ends_with('Z'));
+                [
+                    word("step"),
+                    word("tool"),
+                    word("decision"),
+                    word("outcome"),
+                ]
+                .join(" ")
+            })
+            .collect()
+    }
+
+    fn tool(
+        &self,
+        name: &str,
+        level: SafetyLevel,
+        work: impl Fn(Arguments) -> Result<String, ToolFailure> + Send + Sync + 'static,
+    ) {
+        let parameters = vec![Parameter::required("text", ParameterType::String, "")];
+        let runner = Runner::Worker(Arc::new(work));
+        self.circumstances.tools.register(Tool::new(
+            name,
+            "A tool.",
+            level,
+            &[],
+            parameters,
+            runner,
+        ));
+    }
+
+    fn echo(&self, name: &str, level: SafetyLevel) {
+        self.tool(name, level, |arguments| {
+            Ok(arguments.required_text("text").to_owned())
+        });
+    }
+
+    async fn run(&self, calls: &[ToolCall]) -> Vec<CallResult> {
+        self.executor.run(calls, &self.circumstances).await
+    }
+
+    async fn asked(&self) -> CallKey {
+        self.host
+            .wait_for(|event| match event {
+                Event::ApprovalRequested { call, .. } => Some(*call),
+                _ => None,
+            })
+            .await
+    }
+}
+
+fn call(id: &str, name: &str, arguments: Value) -> ToolCall {
+    let Value::Object(object) = arguments else {
+        panic!("not an object")
+    };
+    ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        raw_arguments: Value::Object(object.clone()).to_string(),
+        arguments: CallArguments::Object(object),
+    }
+}
+
+fn told(result: &CallResult) -> (&str, CallOutcome, &str) {
+    (&result.id, result.outcome, &result.content)
+}
+
+#[tokio::test]
+async fn every_call_has_one_result_in_call_order() {
+    let bench = bench(Approval::Ask);
+    bench.echo("echo", SafetyLevel::Safe);
+    bench.tool("fail", SafetyLevel::Cautious, |_| {
+        Err(ToolFailure::new("It is broken."))
+    });
+    bench.tool("burst", SafetyLevel::Safe, |_| panic!("a bug"));
+    let cut = ToolCall {
+        arguments: CallArguments::Truncated,
+        ..call("5", "echo", json!({}))
+    };
+    let results = bench
+        .run(&[
+            call("1", "echo", json!({"text": "one"})),
+            call("2", "fail", json!({"text": ""})),
+            call("3", "ecko", json!({})),
+            call("4", "burst", json!({"text": ""})),
+            cut,
+            call("6", "echo", json!({})),
+            call("7", "echo", json!({"text": "seven"})),
+        ])
+        .await;
+    let told: Vec<_> = results.iter().map(told).collect();
+    assert_eq!(told[0], ("1", CallOutcome::Succeeded, "one"));
+    assert_eq!(told[1], ("2", CallOutcome::Failed, "It is broken."));
+    assert_eq!(
+        told[2],
+        (
+            "3",
+            CallOutcome::Failed,
+            "Unknown tool: ecko. Did you mean echo?"
+        )
+    );
+    assert!(
+        told[3]
+            .2
+            .contains("burst failed by a bug of agent-q's (a bug)")
+    );
+    assert!(told[4].2.contains("cut off"));
+    assert!(told[5].2.starts_with("Missing required field: text"));
+    assert_eq!(told[6], ("7", CallOutcome::Succeeded, "seven"));
+    let finished = bench.host.collect(|event| match event {
+        Event::CallFinished { .. } => Some(()),
+        _ => None,
+    });
+    assert_eq!(finished.len(), 7);
+}
+
+#[tokio::test]
+async fn dangerous_calls_fail_when_nobody_can_be_asked() {
+    let bench = bench(Approval::None);
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    bench.tool("erase", SafetyLevel::Dangerous, move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(String::new())
+    });
+    let results = bench.run(&[call("1", "erase", json!({"text": "x"}))]).await;
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert!(results[0].content.contains("approval"));
+    assert_eq!(runs.load(Ordering::SeqCst), 0);
+}
+
+async fn answered(decision: Decision) -> (CallResult, usize) {
+    let bench = bench(Approval::Ask);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let calls = [call("1", "erase", json!({"text": "x"}))];
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        assert!(bench.executor.approvals.answer(key, decision));
+        assert!(!bench.executor.approvals.answer(key, Decision::Approved));
+    });
+    (
+        results.into_iter().next().unwrap(),
+        bench.executor.approvals.count(),
+    )
+}
+
+#[tokio::test]
+async fn the_user_decides() {
+    let (result, open) = answered(Decision::Approved).await;
+    assert_eq!(told(&result), ("1", CallOutcome::Succeeded, "x"));
+    assert_eq!(open, 0);
+    let (result, _) = answered(Decision::Denied(None)).await;
+    assert_eq!(
+        told(&result),
+        ("1", CallOutcome::Denied, "User denied tool execution")
+    );
+    let (result, _) = answered(Decision::Denied(Some("use a copy".to_owned()))).await;
+    assert_eq!(result.content, "User denied tool execution: use a copy");
+    let Value::Object(other) = json!({"text": "y"}) else {
+        unreachable!()
+    };
+    let (result, _) = answered(Decision::Modified(other)).await;
+    assert_eq!(told(&result), ("1", CallOutcome::Succeeded, "y"));
+    let Value::Object(unfit) = json!({"text": 1}) else {
+        unreachable!()
+    };
+    let (result, _) = answered(Decision::Modified(unfit)).await;
+    assert_eq!(result.outcome, CallOutcome::Failed);
+    assert!(result.content.contains("text: Field must be a string"));
+}
+
+#[tokio::test]
+async fn modified_arguments_that_show_more_are_asked_about_again() {
+    let bench = bench(Approval::Ask);
+    let mut tool = Tool::new(
+        "erase",
+        "Erase.",
+        SafetyLevel::Dangerous,
+        &[],
+        vec![Parameter::required("text", ParameterType::String, "")],
+        Runner::Worker(Arc::new(|arguments| {
+            Ok(arguments.required_text("text").to_owned())
+        })),
+    );
+    tool.assess = |level, arguments| Assessment {
+        level,
+        reason: arguments.required_text("text").to_owned(),
+    };
+    bench.circumstances.tools.register(tool);
+    let calls = [call("1", "erase", json!({"text": "x"}))];
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        let Value::Object(other) = json!({"text": "worse"}) else {
+            unreachable!()
+        };
+        bench
+            .executor
+            .approvals
+            .answer(key, Decision::Modified(other));
+        bench
+            .host
+            .wait_for(|event| match event {
+                Event::ApprovalRequested { reason, .. } if reason == "worse" => Some(()),
+                _ => None,
+            })
+            .await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+}
+
+#[tokio::test]
+async fn cancelling_answers_every_call() {
+    let bench = bench(Approval::Ask);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    bench.echo("echo", SafetyLevel::Cautious);
+    let calls = [
+        call("1", "erase", json!({"text": "x"})),
+        call("2", "echo", json!({"text": "y"})),
+    ];
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        bench.asked().await;
+        bench.circumstances.cancel.cancel();
+    });
+    let outcomes: Vec<_> = results.iter().map(|result| result.outcome).collect();
+    assert_eq!(outcomes, [CallOutcome::Cancelled, CallOutcome::Cancelled]);
+    assert_eq!(bench.executor.approvals.count(), 0);
+}
+
+#[tokio::test]
+async fn safe_calls_run_side_by_side_and_others_in_order() {
+    let bench = bench(Approval::Ask);
+    let barrier = Arc::new(std::sync::Barrier::new(2));
+    bench.tool("meet", SafetyLevel::Safe, move |_| {
+        // Returns only when two calls are in it at the same time.
+        barrier.wait();
+        Ok(String::new())
+    });
+    let inside = Arc::new(AtomicUsize::new(0));
+    bench.tool("alone", SafetyLevel::Cautious, move |_| {
+        let others = inside.fetch_add(1, Ordering::SeqCst);
+        std::thread::yield_now();
+        inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(others.to_string())
+    });
+    let text = json!({"text": ""});
+    let names = ["meet", "meet", "alone", "alone", "alone"];
+    let calls: Vec<_> = names
+        .iter()
+        .map(|name| call(name, name, text.clone()))
+        .collect();
+    let results = bench.run(&calls).await;
+    let contents: Vec<_> = results.iter().map(|it| it.content.as_str()).collect();
+    assert_eq!(contents, ["", "", "0", "0", "0"]);
+}
+
+#[tokio::test]
+async fn results_are_capped_for_the_model_and_whole_for_the_user() {
+    let bench = bench(Approval::Ask);
+    bench.tool("shout", SafetyLevel::Safe, |_| Ok("x".repeat(100_000)));
+    let results = bench.run(&[call("1", "shout", json!({"text": ""}))]).await;
+    assert!(results[0].content.len() < 17_000);
+    assert!(results[0].content.contains("left out"));
+    let shown = bench.host.collect(|event| match event {
+        Event::CallFinished { result, .. } => Some(result.content.len()),
+        _ => None,
+    });
+    assert_eq!(shown, [100_000]);
+}
+
+#[tokio::test]
+async fn what_changes_anything_leaves_a_trace_before_it_runs() {
+    let bench = bench(Approval::Ask);
+    let file = bench.audit_file.clone();
+    bench.echo("look", SafetyLevel::Safe);
+    bench.tool("change", SafetyLevel::Cautious, move |_| {
+        Ok(std::fs::read_to_string(&file).unwrap())
+    });
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let text = json!({"text": "x"});
+    let calls = ["look", "change", "erase"].map(|name| call(name, name, text.clone()));
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+    });
+    assert!(results[1].content.contains("\"step\":\"started\""));
+    assert_eq!(
+        bench.audited(),
+        [
+            "started change not_needed -",
+            "finished change not_needed succeeded",
+            "finished erase denied denied",
+        ]
+    );
+    let consents: Vec<Consent> = results.iter().map(|result| result.consent).collect();
+    assert_eq!(
+        consents,
+        [Consent::NotNeeded, Consent::NotNeeded, Consent::Denied]
+    );
+    assert_eq!(results[2].level, Some(SafetyLevel::Dangerous));
+    let counted: Vec<_> = bench
+        .executor
+        .metrics
+        .snapshot()
+        .into_iter()
+        .map(|(key, numbers)| (key.tool, numbers.calls, numbers.denials))
+        .collect();
+    assert_eq!(
+        counted,
+        [
+            ("look".to_owned(), 1, 0),
+            ("change".to_owned(), 1, 0),
+            ("erase".to_owned(), 1, 1)
+        ]
+    );
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools of the Lisp image as a model meets them: what its arguments become on the way out,
+//! and what it gets to read.
+
+use std::time::Duration;
+
+use agent_q_core::image::{parse_reply, print_arguments};
+use agent_q_core::tool::{Arguments, ImageTool, Runner, SafetyLevel, Tool};
+use agent_q_core::tools::{execution, introspection};
+use serde_json::{Value, json};
+
+fn tool(name: &str) -> Tool {
+    introspection::tools()
+        .into_iter()
+        .chain(execution::tools())
+        .find(|tool| tool.name == name)
+        .unwrap_or_else(|| panic!("no tool {name}"))
+}
+
+fn image(tool: &Tool) -> ImageTool {
+    match &tool.runner {
+        Runner::Image(image) => *image,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn arguments(tool: &Tool, given: Value) -> Arguments {
+    Arguments::new(tool.compiled_schema().unwrap().check(given).unwrap())
+}
+
+fn sent(name: &str, given: Value) -> String {
+    let tool = tool(name);
+    print_arguments(&(image(&tool).arguments)(&arguments(&tool, given)))
+}
+
+fn rendered(name: &str, given: Value, reply: &str) -> Result<String, String> {
+    let tool = tool(name);
+    let reply = parse_reply(reply).unwrap();
+    (image(&tool).render)(&arguments(&tool, given), &reply).map_err(|failure| failure.0)
+}
+
+#[test]
+fn arguments_become_a_property_list() {
+    assert_eq!(
+        sent(
+            "describe_symbol",
+            json!({"symbol": "|Foo|", "package": "cl-user"})
+        ),
+        "(:symbol \"|Foo|\" :package \"cl-user\")"
+    );
+    assert_eq!(
+        sent(
+            "apropos_search",
+            json!({"pattern": "x", "external_only": true, "kind": "macro", "limit": 5})
+        ),
+        "(:pattern \"x\" :external-only t :kind \"macro\" :limit 5)"
+    );
+    assert_eq!(
+        sent("function_arglist", json!({"function": "car"})),
+        "(:function \"car\")"
+    );
+    assert_eq!(
+        sent(
+            "macroexpand_form",
+            json!({"form": "(when t 1)", "full": false, "mode": "all"})
+        ),
+        "(:form \"(when t 1)\" :mode \"all\")"
+    );
+    assert_eq!(
+        sent("eval_form", json!({"form": "(+ 1 2)", "timeout": 5})),
+        "(:form \"(+ 1 2)\")"
+    );
+}
+
+#[test]
+fn evaluating_is_dangerous_and_looking_is_safe() {
+    let eval = tool("eval_form");
+    let assessment = (eval.assess)(eval.level, &arguments(&eval, json!({"form": "1"})));
+    assert_eq!(assessment.level, SafetyLevel::Dangerous);
+    assert_eq!(assessment.reason, "evaluates code in your image");
+    for tool in introspection::tools() {
+        assert_eq!(tool.level, SafetyLevel::Safe, "{}", tool.name);
+    }
+}
+
+#[test]
+fn the_timeout_is_in_seconds_and_has_bounds() {
+    let eval = tool("eval_form");
+    let deadline =
+        |given| (image(&eval).deadline)(&arguments(&eval, given), Duration::from_secs(30));
+    assert_eq!(deadline(json!({"form": "1"})), Duration::from_secs(30));
+    assert_eq!(
+        deadline(json!({"form": "1", "timeout": 0.5})),
+        Duration::from_millis(500)
+    );
+    assert_eq!(
+        deadline(json!({"form": "1", "timeout": -1})),
+        Duration::from_secs(30)
+    );
+    assert_eq!(
+        deadline(json!({"form": "1", "timeout": 1e300})),
+        Duration::from_secs(3600)
+    );
+}
+
+#[test]
+fn one_value_is_one_line() {
+    assert_eq!(
+        rendered(
+            "eval_form",
+            json!({"form": "(+ 1 2)"}),
+            "(:outcome :returned :value (:forms ((:form \"(+ 1 2)\" :values (\"3\"))) :current nil :package \"COMMON-LISP-USER\" :output \"\"))"
+        ),
+        Ok("=> 3".to_owned())
+    );
+}
+
+#[test]
+fn values_output_and_package_are_kept_apart() {
+    assert_eq!(
+        rendered(
+            "eval_form",
+            json!({"form": "..."}),
+            "(:outcome :returned :value (:forms ((:form \"(in-package :pp)\" :values (\"#<PACKAGE \\\"PP\\\">\")) (:form \"(values)\" :values nil) (:form \"(values 1 2)\" :values (\"1\" \"2\"))) :package \"PP\" :output \"\nhello\n\"))"
+        ),
+        Ok("(in-package :pp)\n=> #<PACKAGE \"PP\">\n(values)\n=> no values\n(values 1 2)\n=> 1\n=> 2\nOutput:\nhello\n(Ended in package PP; the next call needs package \"PP\" again.)".to_owned())
+    );
+}
+
+#[test]
+fn an_error_keeps_what_was_done_before_it() {
+    assert_eq!(
+        rendered(
+            "eval_form",
+            json!({"form": "..."}),
+            "(:outcome :error :type \"DIVISION-BY-ZERO\" :message \"arithmetic error\" :restarts ((\"CONTINUE\" \"go on\")) :frames (\"(G 0)\" \"(F 1)\" \"(F 1)\" \"(F 1)\") :output \"seen\n\" :value (:forms ((:form \"(defun g (x))\" :values (\"G\"))) :current \"(g 0)\" :package \"COMMON-LISP-USER\"))"
+        ),
+        Err("Error DIVISION-BY-ZERO: arithmetic error\nin form 2: (g 0)\nThe forms before it were evaluated:\n(defun g (x))\n=> G\nRestarts: CONTINUE (go on)\nBacktrace, innermost first:\n  (G 0)\n  (F 1) (×3)\nOutput:\nseen".to_owned())
+    );
+}
+
+#[test]
+fn a_stopped_call_says_how_far_it_came() {
+    assert_eq!(
+        rendered(
+            "eval_form",
+            json!({"form": "(loop)"}),
+            "(:outcome :cancelled :output \"1\n2\" :value (:forms nil :current \"(loop)\" :package \"COMMON-LISP-USER\"))"
+        ),
+        Err("Stopped before it came to its end: out of time, or cancelled.\nin (loop)\nOutput:\n1\n2".to_owned())
+    );
+}
+
+#[test]
+fn a_symbol_is_told_facet_by_facet() {
+    assert_eq!(
+        rendered(
+            "describe_symbol",
+            json!({"symbol": "thing"}),
+            "(:outcome :returned :value (:name \"APP::THING\" :package \"APP\" :status :internal :facets ((:kind \"function\" :arglist \"(X)\" :type \"(FUNCTION (T) T)\" :methods nil :compiler-macro t :documentation \"Do it.\n  Well.\") (:kind \"variable\" :value \"42\" :value-type \"(INTEGER 0)\" :documentation nil) (:kind \"class\" :superclasses (\"STANDARD-OBJECT\") :slots (\"APP::A\" \"APP::B\") :documentation nil) (:kind \"variable\" :unbound t)) :definitions ((:what \"(DEFUN THING)\" :where \"/src/app.lisp:12\") (:more 3))))"
+        ),
+        Ok("APP::THING (internal in APP)\nfunction: (X)\n  type: (FUNCTION (T) T)\n  also: a compiler macro\n  Do it.\n  Well.\nvariable: 42\n  type: (INTEGER 0)\nclass: of STANDARD-OBJECT\n  slots: APP::A, APP::B\nvariable: unbound\nDefined:\n  (DEFUN THING) /src/app.lisp:12\n  and 3 more".to_owned())
+    );
+    assert_eq!(
+        rendered(
+            "describe_symbol",
+            json!({"symbol": "foo"}),
+            "(:outcome :returned :value (:name \"FOO\" :package \"COMMON-LISP-USER\" :status :internal :facets nil :elsewhere (\"PP::FOO\") :definitions nil))"
+        ),
+        Ok("FOO (internal in COMMON-LISP-USER)\nIt is only a name: no function, variable, class or type.\nSame name elsewhere: PP::FOO".to_owned())
+    );
+}
+
+#[test]
+fn a_miss_is_the_image_s_own_sentence() {
+    assert_eq!(
+        rendered(
+            "describe_symbol",
+            json!({"symbol": "mapcr"}),
+            "(:outcome :missed :message \"Symbol MAPCR not found in package COMMON-LISP-USER. Near names: MAPCAR.\")"
+        ),
+        Err("Symbol MAPCR not found in package COMMON-LISP-USER. Near names: MAPCAR.".to_owned())
+    );
+}
+
+#[test]
+fn a_search_says_how_many_there_are() {
+    let given = || json!({"pattern": "pars"});
+    assert_eq!(
+        rendered("apropos_search", given(), "(:outcome :returned :value (:pattern \"pars\" :package nil :total 3 :symbols ((:name \"PARSE-ERROR\" :kinds (\"condition\") :documentation nil) (:name \"PARSE-INTEGER\" :kinds (\"function\") :documentation \"Examine\"))))"),
+        Ok("Found 3 symbols like \"pars\":\nPARSE-ERROR [condition]\nPARSE-INTEGER [function] Examine\n1 more: narrow the pattern, name a package or kind, or raise the limit.".to_owned())
+    );
+    assert_eq!(
+        rendered(
+            "apropos_search",
+            given(),
+            "(:outcome :returned :value (:pattern \"pars\" :package \"CL\" :total 0 :symbols nil))"
+        ),
+        Ok("Found 0 symbols like \"pars\" in CL. Try a shorter part of the name.".to_owned())
+    );
+}
+
+#[test]
+fn an_arglist_starts_with_the_name() {
+    let given = || json!({"function": "push"});
+    assert_eq!(
+        rendered(
+            "function_arglist",
+            given(),
+            "(:outcome :returned :value (:name \"PUSH\" :kind \"macro\" :arglist \"(OBJ PLACE)\" :setf nil))"
+        ),
+        Ok("PUSH (OBJ PLACE) [macro]".to_owned())
+    );
+    assert_eq!(
+        rendered(
+            "function_arglist",
+            given(),
+            "(:outcome :returned :value (:name \"CAR\" :kind \"function\" :arglist \"(LIST)\" :setf t))"
+        ),
+        Ok("CAR (LIST)\nThere is also (SETF CAR).".to_owned())
+    );
+}
+
+#[test]
+fn an_expansion_shows_both_forms() {
+    let given = || json!({"form": "(when t 1)"});
+    assert_eq!(
+        rendered("macroexpand_form", given(), "(:outcome :returned :value (:mode \"once\" :original \"(WHEN T 1)\" :expansion \"(IF T 1)\" :expanded t :rest t :output \"\"))"),
+        Ok("Original: (WHEN T 1)\nExpanded (once; its macros ran):\n(IF T 1)\nOnly the first form of the text was expanded.".to_owned())
+    );
+    assert_eq!(
+        rendered(
+            "macroexpand_form",
+            given(),
+            "(:outcome :returned :value (:mode \"once\" :original \"(CAR X)\" :expansion \"(CAR X)\" :expanded nil :rest nil :output \"\"))"
+        ),
+        Ok(
+            "Original: (CAR X)\nIts operator is no macro. Mode all expands the forms inside it."
+                .to_owned()
+        )
+    );
+}

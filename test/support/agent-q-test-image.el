@@ -1,0 +1,223 @@
+;;; agent-q-test-image.el --- Real Lisp images for tests  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Starts SBCL through SLIME and, where it is installed or SLY_DIR names a
+;; checkout, through SLY.  What can't be started is said in one line.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'ert)
+(require 'package)
+(require 'agent-q-image)
+
+(defvar inferior-lisp-program)
+(defvar slime-connected-hook)
+(defvar slime-kill-without-query-p)
+(defvar slime-net-processes)
+(defvar sly-net-processes)
+(defvar sly-connected-hook)
+(defvar sly-kill-without-query-p)
+(declare-function slime-setup "ext:slime")
+(declare-function slime-start "ext:slime")
+(declare-function slime-inferior-process "ext:slime")
+(declare-function sly "ext:sly")
+(declare-function package-load-all-descriptors "package")
+(declare-function sly-inferior-process "ext:sly")
+
+(defun agent-q-test-image-await (condition &optional seconds)
+  "Wait for the function CONDITION to be non-nil, and return its value.
+After SECONDS, by default 60, the value is nil."
+  (let ((end (+ (float-time) (or seconds 60)))
+        value)
+    (while (and (not (setq value (funcall condition)))
+                (< (float-time) end))
+      (accept-process-output nil 0.01))
+    value))
+
+(defun agent-q-test-image--find (client)
+  "Load CLIENT, a symbol, from where it is installed.
+The value is nil when it isn't installed."
+  (let ((directory (getenv (format "%s_DIR" (upcase (symbol-name client))))))
+    (when directory (add-to-list 'load-path directory))
+    (unless (locate-library (symbol-name client))
+      ;; Where Debian has Emacs packages; `emacs -Q' leaves it out.
+      (add-to-list 'package-directory-list "/usr/share/emacs/site-lisp/elpa")
+      (package-load-all-descriptors)
+      (ignore-errors (package-activate client)))
+    (require client nil t)))
+
+(defun agent-q-test-image--start-slime ()
+  "Start SBCL through SLIME."
+  (slime-setup)
+  (slime-start :program "sbcl" :program-args '("--no-userinit" "--no-sysinit")
+               :name 'sbcl :buffer "*inferior-lisp*"))
+
+(defun agent-q-test-image--start-sly ()
+  "Start SBCL through SLY."
+  (let ((inferior-lisp-program "sbcl --no-userinit --no-sysinit"))
+    (save-window-excursion (sly))))
+
+(defvar agent-q-test-image--started nil
+  "Connections by client; `missing' for a client that isn't here.")
+
+(defun agent-q-test-image-connection (client)
+  "Return a connection to a running SBCL through CLIENT, or nil without it."
+  (let ((known (alist-get client agent-q-test-image--started)))
+    (cond ((eq known 'missing) nil)
+          ((agent-q-image-live-p known) known)
+          (t
+           (let ((found (and (executable-find "sbcl")
+                             (agent-q-test-image--find client))))
+             (unless found
+               (message "Not found, tests through it are skipped: SBCL with %s." client))
+             (setf (alist-get client agent-q-test-image--started)
+                   (if found (agent-q-test-image--connect client) 'missing))
+             (and found (alist-get client agent-q-test-image--started)))))))
+
+(defun agent-q-test-image--connect (client)
+  "Return a new connection to a new SBCL through CLIENT."
+  (let ((hook (intern (format "%s-connected-hook" client)))
+        (connected nil))
+    (set (intern (format "%s-kill-without-query-p" client)) t)
+    (let ((note (lambda (&rest _) (setq connected t))))
+      (add-hook hook note)
+      (funcall (intern (format "agent-q-test-image--start-%s" client)))
+      (unless (agent-q-test-image-await (lambda () connected) 120)
+        (error "SBCL did not start through %s" client))
+      (remove-hook hook note))
+    (cl-find client (agent-q-image-connections) :key #'agent-q-image-connection-client)))
+
+(defun agent-q-test-image-process (connection)
+  "Return the Lisp process behind CONNECTION."
+  (funcall (intern (format "%s-inferior-process"
+                           (agent-q-image-connection-client connection)))
+           (agent-q-image-connection-process connection)))
+
+(defun agent-q-test-image-call (connection operation arguments &optional seconds)
+  "Call OPERATION with the list ARGUMENTS over CONNECTION and wait for its end.
+The value is (STATUS . REPLY), the reply read when it is one."
+  (let ((ends nil))
+    (agent-q-image-call connection (list 'test (gensym)) operation
+                        (prin1-to-string arguments) (or seconds 30)
+                        (lambda (status payload) (push (cons status payload) ends)))
+    (agent-q-test-image-await (lambda () ends))
+    (cl-assert (= 1 (length ends)) t)
+    (agent-q-test-image-read (car ends))))
+
+(defun agent-q-test-image-read (end)
+  "Return END, a status with its payload, with a reply read."
+  (if (and (cdr end) (string-prefix-p "(:outcome " (cdr end)))
+      (cons (car end) (car (read-from-string (cdr end))))
+    end))
+
+;;;; Tests on each client
+
+(defmacro agent-q-test-image-on-each (name arguments docstring &rest body)
+  "Define a test NAME for each client, with CONNECTION bound in BODY.
+ARGUMENTS is empty; DOCSTRING says what is shown."
+  (declare (indent defun) (doc-string 3) (debug t))
+  (ignore arguments)
+  `(progn
+     ,@(mapcar
+        (lambda (client)
+          `(ert-deftest ,(intern (format "agent-q-image-%s/%s" name client)) ()
+             ,docstring
+             (let ((connection (agent-q-test-image-connection ',client)))
+               (unless connection (ert-skip (format "No SBCL through %s" ',client)))
+               ,@body
+               (should (zerop (agent-q-image-pending)))
+               (should-not (agent-q-test-image-debuggers)))))
+        '(slime sly))))
+
+(defun agent-q-test-image-debuggers ()
+  "Return the debugger buffers that are open."
+  (cl-remove-if-not (lambda (buffer)
+                      (string-match-p "\\*sl\\(db\\|y-db\\)" (buffer-name buffer)))
+                    (buffer-list)))
+
+(defun agent-q-test-image-value (connection operation &rest arguments)
+  "Return the value of OPERATION called with ARGUMENTS over CONNECTION."
+  (pcase (agent-q-test-image-call connection operation arguments)
+    (`("done" :outcome :returned :value ,value) value)
+    (other (ert-fail other))))
+
+(defun agent-q-test-image-reply (connection operation &rest arguments)
+  "Return the reply to OPERATION called with ARGUMENTS over CONNECTION."
+  (let ((end (agent-q-test-image-call connection operation arguments)))
+    (should (equal "done" (car end)))
+    (cdr end)))
+
+(defun agent-q-test-image-eval (connection form &rest arguments)
+  "Return the reply to evaluating the text FORM over CONNECTION.
+ARGUMENTS are more arguments of the operation."
+  (apply #'agent-q-test-image-reply connection "eval-form" :form form arguments))
+
+(defun agent-q-test-image-values (connection form &rest arguments)
+  "Return the values of the last form in the text FORM.
+It is evaluated over CONNECTION with more ARGUMENTS."
+  (let ((reply (apply #'agent-q-test-image-eval connection form arguments)))
+    (should (eq :returned (plist-get reply :outcome)))
+    (plist-get (car (last (plist-get (plist-get reply :value) :forms))) :values)))
+
+(defun agent-q-test-image-names (connection text &optional package)
+  "Return the name of TEXT, read in PACKAGE, and what it is.
+It is described over CONNECTION."
+  (let ((value (agent-q-test-image-value connection "describe-symbol"
+                                         :symbol text :package package)))
+    (cons (plist-get value :name)
+          (mapcar (lambda (facet) (plist-get facet :kind)) (plist-get value :facets)))))
+
+(defconst agent-q-test-image-definitions "
+(defpackage #:aq-test (:use #:cl) (:nicknames #:aq-nick) (:export #:shown))
+(defpackage #:aq-user (:use #:cl) (:local-nicknames (#:at #:aq-test)))
+(in-package #:aq-test)
+(defun shown (x &key (y 1)) \"Show X.\" (list x y))
+(defun hidden () 1)
+(defun |Foo| () 1)
+(defun (setf hidden) (new place) (list new place))
+(defvar *level* 7 \"How much.\")
+(defvar *unbound*)
+(defconstant +limit+ 10)
+(define-symbol-macro here (car *level*))
+(defmacro twice (x) `(progn ,x ,x))
+(defgeneric area (shape) (:documentation \"The area.\"))
+(defclass shape () (width height) (:documentation \"A shape.\"))
+(defmethod area ((shape shape)) 1)
+(defstruct point x y)
+(deftype small () '(integer 0 9))
+(define-condition trouble (error) ())
+(defclass touchy () ())
+(defmethod print-object ((it touchy) stream) (declare (ignorable stream)) (error \"no\"))
+(define-compiler-macro shown (&whole form x &key (y 1)) (if (eql y 2) `(quick ,x) form))
+"
+  "What the tests look at.")
+
+(defun agent-q-test-image-define (connection)
+  "Make `agent-q-test-image-definitions' part of the image behind CONNECTION."
+  (agent-q-test-image-eval connection agent-q-test-image-definitions))
+
+;;;; Calls that are awaited later
+
+(defun agent-q-test-image-start (connection form &optional seconds)
+  "Start to evaluate FORM over CONNECTION for SECONDS.
+The value is a cons of the request and the list of its ends."
+  (let ((started (list (gensym "request"))))
+    (agent-q-image-call connection (car started) "eval-form"
+                        (prin1-to-string (list :form form)) (or seconds 30)
+                        (lambda (status payload)
+                          (push (agent-q-test-image-read (cons status payload))
+                                (cdr started))))
+    started))
+
+(defun agent-q-test-image-end (started)
+  "Wait for the end of what `agent-q-test-image-start' STARTED, and return it."
+  (agent-q-test-image-await (lambda () (cdr started)))
+  (should (= 1 (length (cdr started))))
+  (cadr started))
+
+(provide 'agent-q-test-image)
+;;; agent-q-test-image.el ends here

@@ -1,0 +1,48 @@
+;;; run-ert.el --- Run one ERT file in this batch Emacs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; emacs -Q --batch -l test/support/run-ert.el FILE, in the project's root.  Loads FILE, runs its
+;; tests, and writes "PASSED FAILED SKIPPED" into the file that AGENT_Q_COUNTS names.  A file
+;; without a test counts as a failure.  AGENT_Q_TEST_SELECTOR chooses tests by a regexp.
+
+;;; Code:
+
+(require 'ert)
+
+(setq load-prefer-newer t)
+(dolist (directory '("scripts" "test/support" "lisp"))
+  (push (expand-file-name directory) load-path))
+
+(defun agent-q-run-ert--write (passed failed skipped)
+  "Write the numbers PASSED, FAILED and SKIPPED where the caller wants them."
+  (let ((file (getenv "AGENT_Q_COUNTS")))
+    (when file
+      (write-region (format "%d %d %d\n" passed failed skipped) nil file nil 'silent))))
+
+(defun agent-q-run-ert (file)
+  "Run the tests of FILE and exit."
+  ;; Until the numbers are known, the file counts as one failure: a crash leaves that.
+  (agent-q-run-ert--write 0 1 0)
+  (load (expand-file-name file) nil t)
+  (let* ((chosen (getenv "AGENT_Q_TEST_SELECTOR"))
+         (stats (ert-run-tests-batch (if (member chosen '(nil "")) t chosen)))
+         (total (ert-stats-total stats))
+         (skipped (ert-stats-skipped stats))
+         (failed (ert-stats-completed-unexpected stats))
+         ;; What did not complete was aborted.
+         (aborted (- total (ert-stats-completed stats))))
+    (when (zerop total)
+      (message "%s: no test ran" file))
+    (agent-q-run-ert--write (- total skipped failed aborted)
+                            (if (zerop total) 1 (+ failed aborted))
+                            skipped)
+    (kill-emacs (if (or (zerop total) (> (+ failed aborted) 0)) 1 0))))
+
+(let ((file (pop command-line-args-left)))
+  (unless file
+    (error "Usage: emacs -Q --batch -l test/support/run-ert.el FILE"))
+  (agent-q-run-ert file))
+;;; run-ert.el ends here
