@@ -6,13 +6,16 @@
 
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod diff;
 pub mod engine;
+pub mod files;
 pub mod gram;
 pub mod host;
 pub mod image;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
+pub mod rules;
 pub mod runtime;
 pub mod session;
 pub mod store;
