@@ -121,6 +121,8 @@ the next turn on.  Think twice before you lower one."
                                     (const :tag "Cautious: is logged, then runs" :cautious)
                                     (const :tag "Dangerous: asks" :dangerous)))
   :set #'agent-q-module--set-levels
+  ;; What checks a value can't be loaded yet; the core's start checks it.
+  :initialize #'custom-initialize-default
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
