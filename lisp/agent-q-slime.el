@@ -69,6 +69,10 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (slime-rex-continuations process))))
 
+(defun agent-q-slime-dispatch (process event)
+  "Have SLIME handle EVENT, which came over PROCESS."
+  (slime-dispatch-event event process))
+
 (defun agent-q-slime-install (on-event on-close)
   "Call ON-EVENT and ON-CLOSE for what happens on connections of SLIME.
 ON-EVENT gets the connection and the event; a value other than nil
@@ -93,6 +97,8 @@ Kept so that installing one twice leaves one.")
   (list :name "SLIME"
         :wire :swank
         :throw-to-toplevel '(swank:throw-to-toplevel)
+        :abort-level '(swank:sldb-abort)
+        :dispatch #'agent-q-slime-dispatch
         :connections #'agent-q-slime-connections
         :connection-name #'agent-q-slime-name
         :implementation #'agent-q-slime-implementation

@@ -69,6 +69,10 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (sly-rex-continuations process))))
 
+(defun agent-q-sly-dispatch (process event)
+  "Have SLY handle EVENT, which came over PROCESS."
+  (sly-dispatch-event event process))
+
 (defun agent-q-sly-install (on-event on-close)
   "Call ON-EVENT and ON-CLOSE for what happens on connections of SLY.
 ON-EVENT gets the connection and the event; a value other than nil
@@ -93,6 +97,8 @@ Kept so that installing one twice leaves one.")
   (list :name "SLY"
         :wire :slynk
         :throw-to-toplevel '(slynk:throw-to-toplevel)
+        :abort-level '(slynk:sly-db-abort)
+        :dispatch #'agent-q-sly-dispatch
         :connections #'agent-q-sly-connections
         :connection-name #'agent-q-sly-name
         :implementation #'agent-q-sly-implementation

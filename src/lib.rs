@@ -165,6 +165,13 @@ fn unregister_tool(env: &Env, name: String) -> Result<bool> {
     Ok(core(env)?.engine.registry().unregister(&name).is_some())
 }
 
+/// Register built-in tools anew: the one called NAME, or for nil those that are missing.
+#[defun]
+fn register_builtin(env: &Env, name: Option<String>) -> Result<()> {
+    tools::restore(core(env)?.engine.registry(), name.as_deref());
+    Ok(())
+}
+
 /// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
 #[defun]
 fn set_levels(env: &Env, levels: String) -> Result<()> {
@@ -216,6 +223,12 @@ fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<Strin
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
     }
+}
+
+/// Return why SCHEMA, JSON text, is no usable JSON Schema, or nil when it is one.
+#[defun]
+fn schema_problem(schema: String) -> Result<Option<String>> {
+    Ok(tool::schema::problem_of_text(&schema))
 }
 
 /// Return the parts of the type signature TEXT as JSON text.

@@ -41,7 +41,30 @@ fn error(report: &ErrorReport) -> String {
         lines.extend(folded(&report.frames));
     }
     lines.extend(printed(&report.output));
+    lines.extend(report.debugger.as_deref().map(parked));
     lines.join("\n")
+}
+
+fn parked(debugger: &str) -> String {
+    format!(
+        "The error is parked as debugger {debugger}: its stack is alive until invoke_restart leaves it (restart ABORT gives up). debugger_frames and eval_in_frame look into it."
+    )
+}
+
+/// What was left by the restart that the caller asked for.
+pub fn recoveries(data: Plist<'_>) -> Option<String> {
+    let lines: Vec<String> = data
+        .plists("recoveries")
+        .map(|recovery| {
+            format!(
+                "  {}: {} -> {}",
+                recovery.text("type").unwrap_or("ERROR"),
+                recovery.text("message").unwrap_or_default(),
+                recovery.text("restart").unwrap_or_default()
+            )
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Restarts invoked:\n{}", lines.join("\n")))
 }
 
 fn stopped(output: &str, value: &Value) -> String {
@@ -74,6 +97,7 @@ fn progress(value: &Value) -> Vec<String> {
             count => format!("in form {}: {current}", count + 1),
         });
     }
+    lines.extend(recoveries(plist));
     if !done.is_empty() {
         lines.push("The forms before it were evaluated:".to_owned());
         lines.extend(forms(&done));

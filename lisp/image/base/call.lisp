@@ -17,6 +17,9 @@ it began.")
 (defvar *progress* (constantly nil)
   "A function that tells what the operation has done so far, should it not come to its end.")
 
+(defvar *on-condition* (constantly nil)
+  "Called with a condition that nobody handled, before it is told: it may leave by a restart.")
+
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
@@ -39,6 +42,7 @@ it began.")
         (backend "CALL-WITH-DEBUGGER-HOOK"
                  (lambda (condition hook)
                    (declare (ignore hook))
+                   (funcall *on-condition* condition)
                    (return (condition-report condition)))
                  (lambda ()
                    (return (list :outcome :returned :value (apply function arguments)))))))))
@@ -58,6 +62,7 @@ CANCEL with the same ID stops it."
         (*package* (find-package "COMMON-LISP-USER"))
         (*readtable* *readtable*)
         (*progress* (constantly nil))
+        (*on-condition* (constantly nil))
         (*outer-restarts* (compute-restarts)))
     (call-with-captured-output
      (lambda ()
