@@ -43,7 +43,8 @@ pub(super) fn text(arguments: &Arguments, name: &str) -> Value {
     arguments.text(name).map_or(Value::Null, Value::string)
 }
 
-fn flag(arguments: &Arguments, name: &str) -> Value {
+/// The boolean argument NAME for the image.
+pub(super) fn flag(arguments: &Arguments, name: &str) -> Value {
     if arguments.flag(name) {
         Value::Bool(true)
     } else {

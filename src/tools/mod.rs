@@ -2,6 +2,7 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod building;
 pub mod debugger;
 pub mod execution;
 pub mod history;
@@ -15,6 +16,7 @@ pub fn register(registry: &Registry) {
     let families = [
         introspection::tools(),
         execution::tools(),
+        building::tools(),
         debugger::tools(),
         history::tools(),
         buffer::tools(),
