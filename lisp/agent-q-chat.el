@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-agent)
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
@@ -26,7 +27,6 @@
 (declare-function agent-q-core-console "agent-q-core")
 (declare-function agent-q-core-cancel "agent-q-core")
 (declare-function agent-q-core-close-session "agent-q-core")
-(declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-system-prompt "agent-q-core")
 
 (defvar-local agent-q-chat--session nil
@@ -158,14 +158,14 @@ NEW non-nil means a new one."
   "Return the settings of this chat as JSON, with MORE, an alist, first."
   (agent-q-chat--json
    `(,@more
+     ,@(agent-q-agent-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
                  :null))
      (max_iterations . ,agent-q-max-iterations)
-     (tools . ,(if agent-q-offered-tools
-                   (vconcat agent-q-offered-tools)
-                 :null))
+     (tools . ,(let ((offered (agent-q-registry-offered)))
+                 (if (eq offered t) :null (vconcat offered))))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
@@ -182,6 +182,7 @@ NEW non-nil means a new one."
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
   (agent-q-chat--find-image)
+  (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat--make-settings)))
     (unless (equal settings agent-q-chat--settings)
       (agent-q-core-configure agent-q-chat--session settings)
@@ -224,16 +225,10 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (let ((request (plist-get event :request)))
-    (if (not (agent-q-chat--connected-p))
-        (agent-q-core-resolve request "no-connection" nil)
-      (agent-q-image-call agent-q-header-connection request
-                          (plist-get event :operation)
-                          (plist-get event :arguments)
-                          (plist-get event :seconds)
-                          (lambda (status payload)
-                            (agent-q-core-resolve request status payload))
-                          (current-buffer)))))
+  (agent-q-events-image-call event
+                             (and (agent-q-chat--connected-p)
+                                  agent-q-header-connection)
+                             (current-buffer)))
 
 ;;;; The model
 
@@ -427,9 +422,7 @@ While a turn runs, the text waits until it is over."
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)))
     (:call-proposed (agent-q-call-proposed event))
-    (:approval (agent-q-call-approval
-                event (and (agent-q-chat--connected-p)
-                           (agent-q-image-name agent-q-header-connection))))
+    (:approval (agent-q-chat--approval event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
@@ -448,6 +441,15 @@ While a turn runs, the text waits until it is over."
                   (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
+
+(defun agent-q-chat--approval (event)
+  "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."
+  (if agent-q-approval-handler
+      (progn (agent-q-call-approval-elsewhere event)
+             (agent-q-execute-approve event))
+    (agent-q-call-approval
+     event (and (agent-q-chat--connected-p)
+                (agent-q-image-name agent-q-header-connection)))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

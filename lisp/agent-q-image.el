@@ -14,6 +14,7 @@
 (require 'subr-x)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-module)
+(require 'agent-q-image-source)
 (require 'agent-q-image-park)
 
 ;;;; Calls
@@ -156,7 +157,10 @@ Objects other than strings, integers, keywords and lists are errors."
                             (if (string-prefix-p "(:outcome :cancelled" reply)
                                 (or (agent-q-image--call-stopping call) "done")
                               "done")
-                            reply))
+                            (if (agent-q-image--pending-p call)
+                                (agent-q-image-source-resolve
+                                 (agent-q-image--call-connection call) reply)
+                              reply)))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
     (`(:abort . ,rest)

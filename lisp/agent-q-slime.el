@@ -23,6 +23,7 @@
 (declare-function slime-lisp-implementation-version "ext:slime" t t)
 (declare-function slime-inferior-process "ext:slime" t t)
 (declare-function slime-rex-continuations "ext:slime" t t)
+(declare-function slime-from-lisp-filename "ext:slime")
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
 
 (defun agent-q-slime-connections ()
@@ -48,6 +49,11 @@
   "Return the buffer with the output of the Lisp behind PROCESS, or nil."
   (let ((lisp (slime-inferior-process process)))
     (and lisp (process-buffer lisp))))
+
+(defun agent-q-slime-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((slime-dispatching-connection process))
+    (slime-from-lisp-filename file)))
 
 (defun agent-q-slime-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
@@ -97,6 +103,7 @@ Kept so that installing one twice leaves one.")
         :connection-name #'agent-q-slime-name
         :implementation #'agent-q-slime-implementation
         :buffer #'agent-q-slime-buffer
+        :from-lisp #'agent-q-slime-from-lisp
         :rex #'agent-q-slime-rex
         :rex-id #'agent-q-slime-rex-id
         :install #'agent-q-slime-install)

@@ -23,6 +23,7 @@
 (declare-function sly-lisp-implementation-version "ext:sly" t t)
 (declare-function sly-inferior-process "ext:sly" t t)
 (declare-function sly-rex-continuations "ext:sly" t t)
+(declare-function sly-from-lisp-filename "ext:sly")
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
 
 (defun agent-q-sly-connections ()
@@ -48,6 +49,11 @@
   "Return the buffer with the output of the Lisp behind PROCESS, or nil."
   (let ((lisp (sly-inferior-process process)))
     (and lisp (process-buffer lisp))))
+
+(defun agent-q-sly-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((sly-dispatching-connection process))
+    (sly-from-lisp-filename file)))
 
 (defun agent-q-sly-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
@@ -97,6 +103,7 @@ Kept so that installing one twice leaves one.")
         :connection-name #'agent-q-sly-name
         :implementation #'agent-q-sly-implementation
         :buffer #'agent-q-sly-buffer
+        :from-lisp #'agent-q-sly-from-lisp
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
         :install #'agent-q-sly-install)

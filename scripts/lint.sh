@@ -38,7 +38,7 @@ sources() { # the files that people wrote; fixtures are data
 
 licensed() {
   bad=$(sources | while read -r file; do
-    head -n 4 "$file" | grep -q 'SPDX-License-Identifier: GPL-3.0-or-later' || echo "$file"
+    head -n 10 "$file" | grep -q 'SPDX-License-Identifier: GPL-3.0-or-later' || echo "$file"
   done)
   [ -z "$bad" ] || { printf 'no SPDX line:\n%s\n' "$bad"; return 1; }
 }
@@ -56,7 +56,10 @@ listed() {
   bad=$(
     find test -name '*.rs' -not -path 'test/support/*' -not -path 'test/fixtures/*' |
       while read -r file; do
-        grep -q "^path = \"$file\"" Cargo.toml || echo "$file: not in Cargo.toml"
+        module=$(basename "$file" .rs)
+        grep -q "^path = \"$file\"" Cargo.toml ||
+          grep -q "^mod $module;" test/*.rs ||
+          echo "$file: not in Cargo.toml, and no module of a test that is"
       done
     sed -n 's/^path = "\(test\/.*\)"/\1/p' Cargo.toml |
       while read -r file; do
@@ -66,9 +69,9 @@ listed() {
       while read -r file; do
         if grep -q '^(ert-deftest' "$file"; then echo "$file: has tests, so call it *-test.el"; fi
       done
-    find test -name '*-test.el' |
+    find test -name '*-test.el' -not -path 'test/support/*' |
       while read -r file; do
-        grep -q '^(ert-deftest' "$file" || echo "$file: has no test"
+        grep -q '^(ert-deftest\|^(agent-q-test-image-on-each' "$file" || echo "$file: has no test"
       done
   )
   [ -z "$bad" ] || { echo "$bad"; return 1; }

@@ -75,7 +75,7 @@ ert_file() { # LABEL FILE EMACS-OPTION...
 }
 
 ert_files() {
-  find test -name '*-test.el' | sort
+  find test -name '*-test.el' -not -path 'test/support/*' | sort
 }
 
 # The tests of the image layer run through each of SLY and SLIME that is there.

@@ -6,12 +6,16 @@
 
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod diff;
 pub mod engine;
+pub mod files;
+pub mod gram;
 pub mod host;
 pub mod image;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
+pub mod rules;
 pub mod runtime;
 pub mod session;
 pub mod store;
@@ -164,6 +168,13 @@ fn unregister_tool(env: &Env, name: String) -> Result<bool> {
     Ok(core(env)?.engine.registry().unregister(&name).is_some())
 }
 
+/// Register built-in tools anew: the one called NAME, or for nil those that are missing.
+#[defun]
+fn register_builtin(env: &Env, name: Option<String>) -> Result<()> {
+    tools::restore(core(env)?.engine.registry(), name.as_deref());
+    Ok(())
+}
+
 /// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
 #[defun]
 fn set_levels(env: &Env, levels: String) -> Result<()> {
@@ -215,6 +226,78 @@ fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<Strin
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
     }
+}
+
+/// Return why SCHEMA, JSON text, is no usable JSON Schema, or nil when it is one.
+#[defun]
+fn schema_problem(schema: String) -> Result<Option<String>> {
+    Ok(tool::schema::problem_of_text(&schema))
+}
+
+/// Return the parts of the type signature TEXT as JSON text.
+/// Signal `agent-q-gram-error' with a sentence, the line, the column and what was expected.
+#[defun]
+fn parse_type_signature(env: &Env, text: String) -> Result<String> {
+    let signature = bridge::gram::or_signal(env, gram::parse_type_signature(&text))?;
+    Ok(signature.outline().to_string())
+}
+
+/// Return the JSON Schema of the type signature TEXT as JSON text, or signal `agent-q-gram-error'.
+#[defun]
+fn type_signature_schema(env: &Env, text: String) -> Result<String> {
+    let schema = bridge::gram::or_signal(env, gram::type_signature_to_json_schema(&text))?;
+    Ok(schema.to_string())
+}
+
+/// Return the tool specification of NAME, DESCRIPTION and SIGNATURE as JSON text.
+#[defun]
+fn specification(
+    env: &Env,
+    name: String,
+    description: String,
+    signature: String,
+) -> Result<String> {
+    bridge::gram::specification(env, &name, &description, &signature)
+}
+
+/// Return the gram of SPECIFICATION, JSON text.
+#[defun]
+fn specification_to_gram(env: &Env, specification: String) -> Result<String> {
+    bridge::gram::specification_to_gram(env, &specification)
+}
+
+/// Return the tool specification that TEXT, gram, writes, as JSON text.
+#[defun]
+fn specification_from_gram(env: &Env, text: String) -> Result<String> {
+    bridge::gram::specification_from_gram(env, &text)
+}
+
+/// Return SPECIFICATION, JSON text, with its schema made anew.
+#[defun]
+fn specification_from_json(env: &Env, specification: String) -> Result<String> {
+    bridge::gram::specification_from_json(env, &specification)
+}
+
+/// Return the agent that TEXT, gram, describes, as JSON text.
+#[defun]
+fn agent_from_gram(env: &Env, text: String) -> Result<String> {
+    bridge::gram::agent(env, &text)
+}
+
+/// Return why TOOL does not carry out SPECIFICATION, both JSON text, or nil when it does.
+#[defun]
+fn bind_explain(env: &Env, specification: String, tool: String) -> Result<Option<String>> {
+    bridge::gram::bind_explain(env, &specification, &tool)
+}
+
+/// Put the tool library NAME in place, of TOOLS, a JSON list of name, description, schema,
+/// handler and level.
+#[defun]
+fn set_library(env: &Env, name: String, tools: String) -> Result<()> {
+    let libraries = core(env)?.engine.libraries();
+    libraries
+        .set(&name, &tools)
+        .or_else(|error| signal(env, error))
 }
 
 /// Return the system prompt that SESSION would send now.

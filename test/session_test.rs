@@ -9,6 +9,7 @@ mod scripted_server;
 
 use std::sync::Arc;
 
+use agent_q_core::gram::ToolSpecification;
 use agent_q_core::host::{Approvals, Host};
 use agent_q_core::protocol::{
     CallOutcome, Decision, Event, HostError, HostReply, Op, SessionId, TurnOutcome,
@@ -16,6 +17,8 @@ use agent_q_core::protocol::{
 use agent_q_core::provider::http::{Client, ClientSettings};
 use agent_q_core::session::{self, Session, SessionSettings, Shared};
 use agent_q_core::tool::executor::Executor;
+use agent_q_core::tool::libraries::Libraries;
+use agent_q_core::tool::metrics::Metrics;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, SafetyLevel, Tool};
 use agent_q_core::tools;
@@ -26,6 +29,8 @@ use serde_json::{Value, json};
 struct Chat {
     host: Arc<RecordingHost>,
     approvals: Arc<Approvals>,
+    libraries: Arc<Libraries>,
+    metrics: Arc<Metrics>,
     session: Session,
     server: ScriptedServer,
 }
@@ -52,13 +57,15 @@ fn chat(script: &Value, settings: Value) -> Chat {
         ));
     }
     let approvals = Arc::new(Approvals::default());
+    let (libraries, metrics) = (Arc::new(Libraries::default()), Arc::new(Metrics::default()));
     let shared = Shared {
         registry,
+        libraries: Arc::clone(&libraries),
         executor: Executor {
             approvals: Arc::clone(&approvals),
             host: Arc::clone(&host) as Arc<dyn Host>,
             audit: Arc::default(),
-            metrics: Arc::default(),
+            metrics: Arc::clone(&metrics),
         },
         client: Arc::new(Client::new(ClientSettings::default())),
     };
@@ -75,6 +82,8 @@ fn chat(script: &Value, settings: Value) -> Chat {
     Chat {
         host,
         approvals,
+        libraries,
+        metrics,
         session,
         server,
     }
@@ -376,4 +385,73 @@ async fn only_the_chosen_tools_are_offered_and_choice_is_passed_on() {
     assert_eq!(bodies[0]["tool_choice"]["function"]["name"], "echo");
     let system = bodies[0]["messages"][0]["content"].as_str().unwrap();
     assert!(system.ends_with("Be kind."));
+}
+
+#[tokio::test]
+async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
+    let answer = json!([{"text": "ok"}]);
+    let script = turns(json!([
+        one_call("a", "sayHello", json!({"name": "Ada"})),
+        answer,
+        one_call("b", "sayHello", json!({"name": "Bob"})),
+        answer,
+        answer,
+    ]));
+    let signature = r#"(::Text {paramName:"name"})==>(::String)"#;
+    let specification = ToolSpecification::create("sayHello", "Greet.", signature).unwrap();
+    let agent = |libraries: &[&str]| {
+        json!({"agent": {
+            "name": "greeter",
+            "instruction": "You greet people.",
+            "specifications": [specification.to_json()],
+            "libraries": libraries,
+        }})
+    };
+    let chat = chat(&script, agent(&["one", "two"]));
+    let library = |handler: u64| {
+        json!([{
+            "name": "sayHello",
+            "description": "Greet.",
+            "schema": specification.schema(),
+            "handler": handler,
+            "level": "safe",
+        }])
+        .to_string()
+    };
+    chat.libraries.set("one", &library(1)).unwrap();
+    chat.libraries.set("two", &library(2)).unwrap();
+    {
+        let mut replies = chat.host.replies.lock().unwrap();
+        for text in ["Hello", "Hi"] {
+            replies.push_back(HostReply::Done(text.to_owned()));
+        }
+    }
+    assert_eq!(chat.say("greet").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("again".to_owned()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let counted: Vec<_> = chat
+        .metrics
+        .snapshot()
+        .into_iter()
+        .map(|(key, numbers)| (key.library, numbers.calls))
+        .collect();
+    assert_eq!(
+        counted,
+        [(Some("one".to_owned()), 1), (Some("two".to_owned()), 1)]
+    );
+    let bodies = chat.server.bodies();
+    let system = bodies[0]["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("You greet people."));
+    assert_eq!(bodies[0]["tools"].as_array().unwrap().len(), 1);
+
+    chat.libraries
+        .set("two", &library(2).replace("Greet.", "Greet them."))
+        .unwrap();
+    let settings = serde_json::from_value(agent(&["two"])).unwrap();
+    chat.session.settings.lock().unwrap().apply(settings);
+    chat.tell(Op::Submit("once more".to_owned()));
+    let TurnOutcome::Failed(why) = chat.ended(3).await else {
+        panic!("a library that does not fit was bound")
+    };
+    assert!(why.contains("two") && why.contains("description"), "{why}");
 }

@@ -3,6 +3,7 @@
 //! code. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
+pub mod gram;
 pub mod host;
 pub mod wake;
 pub mod wire;
@@ -15,6 +16,7 @@ use emacs::{Env, IntoLisp, Result, Value};
 use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
+use crate::gram::GramError;
 use crate::protocol::{Event, HostRequest};
 use crate::runtime;
 use crate::store::audit::AuditLog;
@@ -87,6 +89,15 @@ pub fn signal_invalid_tool<T>(env: &Env, problem: &InvalidTool) -> Result<T> {
 /// Signals `agent-q-invalid-arguments` in Lisp, with a sentence for each problem.
 pub fn signal_invalid_arguments<T>(env: &Env, problems: &str) -> Result<T> {
     env.signal(agent_q_invalid_arguments, (problems,))
+}
+
+/// Signals `agent-q-gram-error` in Lisp: the sentence, line, column and what was expected.
+pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
+    let (line, column) = (error.line as i64, error.column as i64);
+    env.signal(
+        agent_q_gram_error,
+        (error.to_string(), line, column, error.expected.clone()),
+    )
 }
 
 /// Takes events for Lisp, oldest first, within the two budgets. What Emacs's thread can serve

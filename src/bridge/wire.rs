@@ -35,6 +35,16 @@ impl<'e> Plist<'e> {
         Ok(self)
     }
 
+    /// A piece of a stream. Emacs allocates a multibyte string twice, and collects garbage the
+    /// sooner; for ASCII the cheap kind of string is the same.
+    fn text(self, text: &str) -> Result<Self> {
+        if text.is_ascii() {
+            self.put("text", text.as_bytes())
+        } else {
+            self.put("text", text)
+        }
+    }
+
     fn keyword(self, name: &str, keyword: &str) -> Result<Self> {
         let keyword = self.env.intern(&format!(":{keyword}"))?;
         self.put(name, keyword)
@@ -69,8 +79,8 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             of("state", session)?.keyword("state", state_name(*state))
         }
         Event::TurnStarted { session, text } => of("turn-started", session)?.put("text", text),
-        Event::Text { session, text } => of("text", session)?.put("text", text),
-        Event::Reasoning { session, text } => of("reasoning", session)?.put("text", text),
+        Event::Text { session, text } => of("text", session)?.text(text),
+        Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
         Event::CallProposed {
             session,
             call,

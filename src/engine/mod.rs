@@ -20,6 +20,7 @@ use crate::store::audit::AuditLog;
 use crate::tool::SafetyLevel;
 use crate::tool::definition::InvalidTool;
 use crate::tool::executor::Executor;
+use crate::tool::libraries::Libraries;
 use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
 use crate::tools;
@@ -63,6 +64,7 @@ impl Engine {
         Self {
             shared: Shared {
                 registry,
+                libraries: Arc::default(),
                 executor,
                 client: Arc::new(Client::new(ClientSettings::default())),
             },
@@ -100,6 +102,12 @@ impl Engine {
             .collect::<Result<_, InvalidTool>>()?;
         self.shared.registry.set_levels(levels);
         Ok(())
+    }
+
+    /// The named tool libraries.
+    #[must_use]
+    pub fn libraries(&self) -> &Libraries {
+        &self.shared.libraries
     }
 
     /// Opens a session with the settings in JSON.
@@ -160,7 +168,16 @@ impl Engine {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
         let settings = held(&session.settings);
-        Ok(settings.system_prompt(&settings.offered(self.registry())))
+        let tools = match &settings.agent {
+            // A library that does not fit is reported when the turn starts; here its tools are
+            // only missing from the list.
+            Some(agent) => self
+                .libraries()
+                .bind(agent, 0, self.registry())
+                .unwrap_or_default(),
+            None => settings.offered(self.registry()),
+        };
+        Ok(settings.system_prompt(&tools))
     }
 
     /// Passes the user's answer to the call that waits for it.

@@ -22,6 +22,7 @@ use crate::provider::http::Client;
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
+use crate::tool::libraries::{Libraries, LibrariesError};
 use crate::tool::registry::Registry;
 use turn::Turn;
 
@@ -30,6 +31,8 @@ use turn::Turn;
 pub struct Shared {
     /// All tools of the process; each turn takes from it what its chat offers.
     pub registry: Arc<Registry>,
+    /// What agents' specifications are bound to.
+    pub libraries: Arc<Libraries>,
     pub executor: Executor,
     pub client: Arc<Client>,
 }
@@ -54,6 +57,8 @@ struct Actor {
     settings: Arc<Mutex<Settings>>,
     history: Vec<Message>,
     waiting: VecDeque<Work>,
+    /// How many messages were worked on; an agent's libraries take turns by it.
+    turns: usize,
 }
 
 /// Whether an actor goes on.
@@ -83,6 +88,7 @@ pub fn open(
         settings,
         history: Vec::new(),
         waiting: VecDeque::new(),
+        turns: 0,
     };
     (session, actor.live(inbox))
 }
@@ -122,20 +128,24 @@ impl Actor {
     async fn perform(&mut self, work: Work, inbox: &mut mpsc::UnboundedReceiver<Op>) -> Life {
         let cancel = CancellationToken::new();
         // The work owns what it changes, so that ops can be noted meanwhile.
-        let mut history = std::mem::take(&mut self.history);
         let settings = held(&self.settings).clone();
-        let registry = &self.shared.registry;
+        let tools = match self.tools_for(&work, &settings) {
+            Ok(tools) => tools,
+            Err(problem) => {
+                self.announce(&work);
+                self.end(TurnOutcome::Failed(problem.to_string()));
+                return Life::Open;
+            }
+        };
         let circumstances = Circumstances {
             session: self.id,
-            tools: match work {
-                Work::Message(_) => Arc::new(settings.offered(registry)),
-                // The user may call any tool.
-                Work::Console(_) => Arc::clone(registry),
-            },
+            tools,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             cancel: cancel.clone(),
         };
+        self.announce(&work);
+        let mut history = std::mem::take(&mut self.history);
         let shared = self.shared.clone();
         let mut life = Life::Open;
         let outcome = {
@@ -152,7 +162,39 @@ impl Actor {
         };
         self.history = history;
         self.shared.executor.audit.sync();
-        let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
+        self.end(outcome.unwrap_or_else(|payload| self.contain(&*payload)));
+        life
+    }
+
+    /// What can be called while WORK is done.
+    fn tools_for(
+        &mut self,
+        work: &Work,
+        settings: &Settings,
+    ) -> Result<Arc<Registry>, LibrariesError> {
+        let registry = &self.shared.registry;
+        match (work, &settings.agent) {
+            // The user may call any tool.
+            (Work::Console(_), _) => Ok(Arc::clone(registry)),
+            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry))),
+            (Work::Message(_), Some(agent)) => {
+                let turn = self.turns;
+                self.turns += 1;
+                let bound = self.shared.libraries.bind(agent, turn, registry)?;
+                Ok(Arc::new(bound))
+            }
+        }
+    }
+
+    fn announce(&self, work: &Work) {
+        let (Work::Message(text) | Work::Console(text)) = work;
+        self.emit(Event::TurnStarted {
+            session: self.id,
+            text: text.clone(),
+        });
+    }
+
+    fn end(&self, outcome: TurnOutcome) {
         self.emit(Event::State {
             session: self.id,
             state: State::Idle,
@@ -161,7 +203,6 @@ impl Actor {
             session: self.id,
             outcome,
         });
-        life
     }
 
     fn contain(&self, payload: &(dyn std::any::Any + Send)) -> TurnOutcome {
@@ -187,11 +228,6 @@ async fn run_work(
     settings: &Settings,
     circumstances: &Circumstances,
 ) -> TurnOutcome {
-    let (Work::Message(text) | Work::Console(text)) = &work;
-    shared.executor.host.emit(Event::TurnStarted {
-        session: circumstances.session,
-        text: text.clone(),
-    });
     match work {
         Work::Message(text) => {
             let Some(provider) = &settings.provider else {

@@ -7,13 +7,15 @@ use crate::tool::Tool;
 
 const BASE: &str = include_str!("system_prompt.md");
 
-/// The whole system prompt for a request that offers TOOLS.
+/// The whole system prompt for a request that offers TOOLS. An agent's own INSTRUCTION takes the
+/// place of our base text.
 pub fn compose<'t>(
+    instruction: Option<&str>,
     tools: impl IntoIterator<Item = &'t Tool>,
     image: Option<&str>,
     instructions: Option<&str>,
 ) -> String {
-    let mut prompt = BASE.trim_end().to_owned();
+    let mut prompt = instruction.unwrap_or(BASE).trim().to_owned();
     prompt.push_str("\n\n## The image\n");
     prompt.push_str(image.unwrap_or(
         "No Lisp image is connected. Say so when a question needs one; M-x sly or M-x slime starts it.",
@@ -65,15 +67,26 @@ mod tests {
             vec![],
             Runner::Worker(Arc::new(|_| Ok(String::new()))),
         );
-        let prompt = compose([&tool], Some("SBCL 2.2.9 through SLY"), Some("Use LOOP."));
+        let prompt = compose(
+            None,
+            [&tool],
+            Some("SBCL 2.2.9 through SLY"),
+            Some("Use LOOP."),
+        );
         assert!(prompt.contains("- describe_symbol (safe): Describe a symbol.\n"));
         assert!(prompt.contains("## The image\nSBCL 2.2.9 through SLY\n"));
         assert!(prompt.ends_with("## The user's instructions\nUse LOOP."));
     }
 
     #[test]
+    fn an_agents_instruction_takes_the_place_of_the_base_text() {
+        let prompt = compose(Some("You greet people."), [], None, None);
+        assert!(prompt.starts_with("You greet people.\n\n## The image"));
+    }
+
+    #[test]
     fn admits_that_nothing_is_there() {
-        let prompt = compose([], None, Some("  "));
+        let prompt = compose(None, [], None, Some("  "));
         assert!(prompt.contains("No Lisp image is connected"));
         assert!(prompt.ends_with("None is offered in this chat; answer from what you were told."));
     }

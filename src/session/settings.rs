@@ -9,7 +9,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::prompt;
+use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
+use crate::tool::libraries::Agent;
 use crate::tool::registry::Registry;
 
 /// Changes to a session's settings.
@@ -33,6 +35,41 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
+    /// The gram agent that the chat follows; inner none: none.
+    #[serde(deserialize_with = "present")]
+    pub agent: Option<Option<AgentJson>>,
+}
+
+/// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentJson {
+    name: String,
+    instruction: String,
+    #[serde(default, deserialize_with = "specifications")]
+    specifications: Vec<ToolSpecification>,
+    #[serde(default)]
+    libraries: Vec<String>,
+}
+
+impl From<AgentJson> for Agent {
+    fn from(json: AgentJson) -> Self {
+        Self {
+            name: json.name,
+            instruction: json.instruction,
+            specifications: json.specifications,
+            libraries: json.libraries,
+        }
+    }
+}
+
+fn specifications<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<ToolSpecification>, D::Error> {
+    Vec::<Value>::deserialize(deserializer)?
+        .iter()
+        .map(|json| ToolSpecification::from_json(json).map_err(serde::de::Error::custom))
+        .collect()
 }
 
 /// Whether somebody can answer an approval request.
@@ -123,6 +160,7 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
+    pub agent: Option<Agent>,
 }
 
 impl Default for Settings {
@@ -137,6 +175,7 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
+            agent: None,
         }
     }
 }
@@ -165,6 +204,9 @@ impl Settings {
         if let Some(approval) = changes.approval {
             self.approval = approval;
         }
+        if let Some(agent) = changes.agent {
+            self.agent = agent.map(Into::into);
+        }
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);
         }
@@ -184,6 +226,7 @@ impl Settings {
     #[must_use]
     pub fn system_prompt(&self, tools: &Registry) -> String {
         prompt::compose(
+            self.agent.as_ref().map(|agent| agent.instruction.as_str()),
             tools.all().iter().map(AsRef::as_ref),
             self.image.as_deref(),
             self.instructions.as_deref(),

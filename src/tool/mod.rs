@@ -8,6 +8,7 @@ pub mod console;
 pub mod definition;
 pub mod executor;
 pub mod format;
+pub mod libraries;
 pub mod metrics;
 pub mod registry;
 pub mod schema;

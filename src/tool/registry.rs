@@ -79,6 +79,12 @@ impl Registry {
         inner.levels = levels;
     }
 
+    /// The level that the user set for tools of this name, if any.
+    #[must_use]
+    pub fn user_level(&self, name: &str) -> Option<SafetyLevel> {
+        self.read().levels.get(name).copied()
+    }
+
     /// The tool of this name, or none.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<Tool>> {

@@ -11,8 +11,8 @@ use crate::tool::{
     ToolFailure,
 };
 
+use super::common::{flag, package_parameter, text};
 use super::execution::{assess_code, form_parameter, timeout, timeout_parameter};
-use super::introspection::{flag, package_parameter, text};
 use super::outcome;
 
 /// Systems and their tests take longer than forms do.

@@ -129,7 +129,7 @@ fn invoke_restart() -> Tool {
                 ParameterType::String,
                 "Forms whose values the restart gets, such as 0 for USE-VALUE",
             ),
-            super::introspection::package_parameter(),
+            super::common::package_parameter(),
         ],
         OperationTool {
             operation: "invoke-restart",

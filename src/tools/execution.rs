@@ -9,7 +9,7 @@ use crate::tool::{
     ToolFailure,
 };
 
-use super::introspection::{package_parameter, text};
+use super::common::{package_parameter, text};
 use super::outcome;
 
 /// The longest that a call may ask for; whoever needs more can start a thread.

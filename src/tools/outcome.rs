@@ -142,14 +142,25 @@ pub fn forms(forms: &[Plist<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// What a form returned, as one line per value.
+/// What a form returned, as one line per value, with a handle where there is more to see.
 pub fn values(form: Plist<'_>) -> String {
     let values = form.texts("values");
     if values.is_empty() {
         return "=> no values".to_owned();
     }
-    let lines: Vec<String> = values.iter().map(|value| format!("=> {value}")).collect();
+    let mut handles = form.list("handles");
+    let lines: Vec<String> = values
+        .iter()
+        .map(|value| format!("=> {value}{}", handle(handles.next())))
+        .collect();
     lines.join("\n")
+}
+
+/// The name under which the image keeps an object, as it is shown after the object.
+pub fn handle(handle: Option<&Value>) -> String {
+    handle
+        .and_then(Value::as_str)
+        .map_or(String::new(), |handle| format!(" [{handle}]"))
 }
 
 /// What was printed, when anything was.

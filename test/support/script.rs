@@ -2,7 +2,7 @@
 //! The scripts of the scripted model server: the JSON that people write, and the bytes and pauses
 //! that it stands for. Used by `scripted_server`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -55,6 +55,8 @@ pub struct Step {
     /// One delta whose content has this many bytes.
     big_text: Option<usize>,
     reasoning: Option<String>,
+    /// A delta whose content is the time at which it is sent, in microseconds since 1970.
+    stamp: Option<bool>,
     tool_calls: Option<Vec<Call>>,
     /// In how many pieces the arguments of `tool_calls` come; 1 is everything in one delta.
     fragments: Option<usize>,
@@ -90,6 +92,7 @@ struct Call {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     Send(Vec<u8>),
+    Stamp,
     Pause(Duration),
     Split(usize),
     Stall,
@@ -190,6 +193,7 @@ impl Step {
         if self.done == Some(true) {
             send(event("[DONE]"));
         }
+        actions.extend(self.stamp.filter(|&set| set).map(|_| Action::Stamp));
         actions.extend(
             self.pause_ms
                 .map(|ms| Action::Pause(Duration::from_millis(ms))),
@@ -238,6 +242,14 @@ impl Call {
 
 fn event(data: &str) -> Vec<u8> {
     format!("data: {data}\n\n").into_bytes()
+}
+
+/// A delta with the time.
+pub fn stamp() -> Vec<u8> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    delta(&json!({"content": format!("{}\n", now.as_micros())}))
 }
 
 fn delta(delta: &Value) -> Vec<u8> {

@@ -256,6 +256,7 @@ impl Shared {
         for action in actions {
             match action {
                 Action::Send(bytes) => answer.send(&bytes)?,
+                Action::Stamp => answer.send(&script::stamp())?,
                 Action::Pause(duration) => {
                     answer.flush()?;
                     wait(stream, duration)?;

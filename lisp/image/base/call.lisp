@@ -5,7 +5,8 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *running* '()
-  "The calls that run now: lists of the call's id, its thread and its client.")
+  "The calls that run now: lists of the call's id, its thread, its client, its operation and when
+it began.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -22,8 +23,8 @@
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
-(defun call-with-registration (id function)
-  (let ((entry (list id (backend "CURRENT-THREAD") *client*)))
+(defun call-with-registration (id operation function)
+  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time))))
     (unwind-protect
          (progn (call-with-lock (lambda () (push entry *running*)))
                 (funcall function))
@@ -66,7 +67,8 @@ CANCEL with the same ID stops it."
     (call-with-captured-output
      (lambda ()
        (let ((reply (call-with-registration
-                     id (lambda () (perform-stoppable id operation arguments)))))
+                     id operation
+                     (lambda () (perform-stoppable id operation arguments)))))
          (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
                          (append reply
                                  (list :output (captured-text) :value (funcall *progress*)))

@@ -30,9 +30,12 @@
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
                        start end)
-                 (let ((values (value-texts (multiple-value-list (funcall evaluator form)) budget)))
-                   (decf budget (reduce #'+ values :key #'length))
-                   (push (list :form current :values values) done)
+                 (let* ((values (multiple-value-list (funcall evaluator form)))
+                        (texts (value-texts values budget)))
+                   (decf budget (reduce #'+ texts :key #'length))
+                   (push (list :form current :values texts
+                               :handles (mapcar #'handle-beyond values texts))
+                         done)
                    (setf current nil))))
       (progress))))
 

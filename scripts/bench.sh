@@ -1,0 +1,147 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Measures what the plan asks for, each figure beside a baseline of the same run, and prints one
+# table. Each measurement is a fresh Emacs; RUNS=n says how often, ONLY='stream idle' which.
+
+set -eu
+cd "$(dirname "$0")/.."
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle core}"
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-bench.XXXXXX")
+socket=none
+terminals=0
+failed=0
+end_terminal() {
+  tmux -L "$socket" kill-server 2>/dev/null || true
+}
+cleanup() {
+  end_terminal
+  rm -rf "$scratch"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+cargo build --release --quiet --example scripted-server
+cp test/bench/*.el scripts/lisp-ide.el "$scratch"
+: > "$scratch/empty-library.el"
+: > "$scratch/samples"
+"$EMACS" -Q --batch -L lisp -L "$scratch" -f batch-byte-compile "$scratch"/*.el 2> "$scratch/compile.log" || {
+  cat "$scratch/compile.log" >&2
+  exit 1
+}
+
+AGENT_Q_BENCH_SCRATCH=$scratch
+AGENT_Q_BENCH_SERVER=$PWD/${CARGO_TARGET_DIR:-target}/release/examples/scripted-server
+case ${CARGO_TARGET_DIR:-} in /*) AGENT_Q_BENCH_SERVER=$CARGO_TARGET_DIR/release/examples/scripted-server ;; esac
+AGENT_Q_BENCH_ROOT=$PWD
+export AGENT_Q_BENCH_SCRATCH AGENT_Q_BENCH_SERVER AGENT_Q_BENCH_ROOT
+
+wanted() { # GROUP
+  case " $ONLY " in *" $1 "*) ;; *) return 1 ;; esac
+}
+
+repeat() { # N COMMAND...
+  count=$1
+  shift
+  while [ "$count" -gt 0 ]; do
+    "$@"
+    count=$((count - 1))
+  done
+}
+
+command_line() { # LIBRARY
+  printf '%s' "'$EMACS' -Q -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
+}
+
+note_failure() { # WHAT
+  echo "bench: $1: $(cat "$scratch/failure" 2>/dev/null || echo 'did not come to its end')" >&2
+  rm -f "$scratch/failure"
+  failed=$((failed + 1))
+}
+
+in_batch() { # LIBRARY WHAT
+  export AGENT_Q_BENCH="$2"
+  timeout 300 sh -c "$(command_line "$1") --batch" > "$scratch/output" 2>&1 < /dev/null || note_failure "$1 $2"
+}
+
+start_terminal() { # LIBRARY WHAT
+  export AGENT_Q_BENCH="$2"
+  # A server of its own: the last one may still be ending.
+  terminals=$((terminals + 1))
+  socket=agent-q-bench-$$-$terminals
+  tmux -L "$socket" -f /dev/null new-session -d -x 100 -y 30 \
+    "$(command_line "$1") -nw; tmux -L $socket wait-for -S done"
+}
+
+in_terminal() { # LIBRARY WHAT
+  start_terminal "$1" "$2"
+  timeout 120 tmux -L "$socket" wait-for "done" || echo 'it hung' > "$scratch/failure"
+  end_terminal
+  [ ! -f "$scratch/failure" ] || note_failure "$1 $2"
+}
+
+switches() { # PID -> how often its threads have gone to sleep and been woken
+  cat /proc/"$1"/task/*/status | awk '/^voluntary_ctxt_switches/ { sum += $2 } END { print sum + 0 }'
+}
+
+idle_wakes() { # WAY
+  rm -f "$scratch/idle"
+  start_terminal idle-bench "$1"
+  patience=100
+  while [ ! -s "$scratch/idle" ] && [ "$patience" -gt 0 ]; do
+    sleep 0.2
+    patience=$((patience - 1))
+  done
+  idle=$(cat "$scratch/idle" 2>/dev/null || true)
+  if [ -n "$idle" ] && [ -d "/proc/$idle" ]; then
+    sleep 1
+    before=$(switches "$idle")
+    sleep 10
+    echo "idle.$1 $(($(switches "$idle") - before))" >> "$scratch/samples"
+  else
+    note_failure "idle-bench $1"
+  fi
+  end_terminal
+}
+
+stream() {
+  # In turns, so that what else the machine does meets all of them.
+  for what in 'text small 0' 'filter small 0' 'chat small 0' 'chat small 1000000' \
+    'text large 0' 'filter large 0' 'chat large 0'; do
+    in_terminal stream-bench "$what"
+  done
+}
+
+ide_there() { # sly|slime
+  [ -n "$("$EMACS" -Q --batch -l scripts/lisp-ide.el \
+    --eval "(princ (or (agent-q-ide-find '$1) \"\"))" 2>/dev/null)" ]
+}
+
+if wanted stream; then repeat "$RUNS" stream; fi
+if wanted byte; then
+  in_terminal first-byte-bench filter
+  in_terminal first-byte-bench chat
+fi
+if wanted load; then
+  repeat "$((RUNS * 2))" in_batch load-bench load
+  in_batch load-bench history
+  for way in filter chat; do repeat 2 in_batch load-bench "memory $way 10000000"; done
+fi
+if wanted image; then
+  for ide in sly slime; do
+    if ide_there "$ide"; then
+      in_batch image-bench "$ide"
+    else
+      echo "bench: $ide was not found, so nothing is measured through it" >&2
+    fi
+  done
+fi
+if wanted idle && [ -d /proc/self/task ]; then
+  idle_wakes bare
+  idle_wakes chat
+fi
+
+uname -sm
+"$EMACS" -Q --batch -L "$scratch" -l report-bench -f report-bench-main
+[ "$failed" -eq 0 ] || echo "$failed measurements failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Gram values as JSON. What JSON has no form for (ranges, measurements) comes back as an error
+//! that holds the value, so that the caller can say where it stands.
+
+use serde_json::{Map, Number, Value as Json};
+
+use super::syntax::{Datum, Numeral, NumeralKind, Record, Value};
+
+/// VALUE as JSON: a symbol is its text, but `null` is null; of a tagged text the text counts.
+///
+/// # Errors
+///
+/// The first value inside that JSON cannot hold: a range, a measurement, a number beyond all
+/// floating-point numbers.
+pub fn to_json(value: &Value) -> Result<Json, &Value> {
+    Ok(match &value.datum {
+        Datum::Boolean(truth) => Json::Bool(*truth),
+        Datum::Number(numeral) => Json::Number(number(numeral).ok_or(value)?),
+        Datum::Range { .. } => return Err(value),
+        Datum::Symbol(name) if name == "null" => Json::Null,
+        Datum::Symbol(text) | Datum::Text(text) | Datum::Tagged { text, .. } => text.clone().into(),
+        Datum::Array(values) => values.iter().map(to_json).collect::<Result<_, _>>()?,
+        Datum::Map(record) => Json::Object(record_to_json(record)?),
+    })
+}
+
+/// RECORD as a JSON object.
+///
+/// # Errors
+///
+/// As [`to_json`].
+pub fn record_to_json(record: &Record) -> Result<Map<String, Json>, &Value> {
+    let properties = record.properties.iter();
+    properties
+        .map(|(key, property)| Ok((key.clone(), to_json(&property.value)?)))
+        .collect()
+}
+
+/// The number that NUMERAL writes; none for a measurement, or when it is too large.
+#[must_use]
+pub fn number(numeral: &Numeral) -> Option<Number> {
+    let text = numeral.text.as_str();
+    match numeral.kind {
+        NumeralKind::Measurement => None,
+        NumeralKind::Decimal => Number::from_f64(text.parse().ok()?),
+        NumeralKind::Integer => integer(text),
+        NumeralKind::Hexadecimal => digits(text.trim_start_matches("0x"), 16),
+        NumeralKind::Octal => digits(text, 8),
+    }
+}
+
+/// As exact as JSON numbers are here: a 64-bit integer, or else the nearest floating-point number.
+fn integer(text: &str) -> Option<Number> {
+    if let Ok(number) = text.parse::<i64>() {
+        return Some(number.into());
+    }
+    if let Ok(number) = text.parse::<u64>() {
+        return Some(number.into());
+    }
+    Number::from_f64(text.parse().ok()?)
+}
+
+fn digits(text: &str, radix: u32) -> Option<Number> {
+    if let Ok(number) = u64::from_str_radix(text, radix) {
+        return Some(number.into());
+    }
+    let value = text.chars().filter_map(|digit| digit.to_digit(radix));
+    Number::from_f64(value.fold(0.0, |sum, digit| sum * f64::from(radix) + f64::from(digit)))
+}
+
+/// Whether NUMBER has no fraction; `1.0` hasn't.
+pub(super) fn is_whole(number: &Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|float| float.fract() == 0.0)
+}

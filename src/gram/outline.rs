@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A signature as plain JSON, for those who want to look at its parts: names, types, what is
+//! optional. The schema (`schema`) says what arguments must look like.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::signature::{Presence, SignatureParameter, TypeSignature, ValueType};
+
+impl TypeSignature {
+    /// `{"parameters": [{"name", "type", "optional", …}], "return": TYPE}`.
+    #[must_use]
+    pub fn outline(&self) -> Json {
+        let parameters: Vec<Json> = self.parameters.iter().map(parameter).collect();
+        json!({"parameters": parameters, "return": self.result.kind.name()})
+    }
+}
+
+fn parameter(parameter: &SignatureParameter) -> Json {
+    let mut outline = Map::new();
+    outline.insert("name".into(), parameter.name.clone().into());
+    outline.insert("type".into(), parameter.kind.name().into());
+    outline.insert(
+        "optional".into(),
+        (parameter.presence != Presence::Required).into(),
+    );
+    if let Presence::Default(default) = &parameter.presence {
+        outline.insert("default".into(), default.clone());
+    }
+    if let Some(description) = &parameter.description {
+        outline.insert("description".into(), description.clone().into());
+    }
+    if !parameter.choices.is_empty() {
+        outline.insert("enum".into(), parameter.choices.clone().into());
+    }
+    for (key, limit) in [
+        ("minimum", &parameter.minimum),
+        ("maximum", &parameter.maximum),
+    ] {
+        if let Some(limit) = limit {
+            outline.insert(key.into(), Json::Number(limit.clone()));
+        }
+    }
+    inner_parts(&parameter.kind, &mut outline);
+    Json::Object(outline)
+}
+
+/// The fields of an object and the elements of an array. Types nest no deeper than gram does.
+fn inner_parts(kind: &ValueType, outline: &mut Map<String, Json>) {
+    match kind {
+        ValueType::Object(Some(fields)) => {
+            let fields: Vec<Json> = fields.iter().map(parameter).collect();
+            outline.insert("fields".into(), fields.into());
+        }
+        ValueType::Array(Some(element)) => {
+            let mut inner = Map::new();
+            inner.insert("type".into(), element.name().into());
+            inner_parts(element, &mut inner);
+            outline.insert("element".into(), Json::Object(inner));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gram::parse_type_signature;
+
+    #[test]
+    fn shows_the_parts_of_a_signature() {
+        let signature = parse_type_signature(
+            r#"(::Text {paramName:"name", description:"Who"})==>(::Array {paramName:"tags", elementType:"Text", optional:true})==>(::String)"#,
+        )
+        .unwrap();
+        assert_eq!(
+            signature.outline(),
+            json!({
+                "parameters": [
+                    {"name": "name", "type": "Text", "optional": false, "description": "Who"},
+                    {"name": "tags", "type": "Array", "optional": true, "element": {"type": "Text"}},
+                ],
+                "return": "Text",
+            })
+        );
+    }
+}

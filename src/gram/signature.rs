@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Type signatures of tools: what they say, and the reader of their chain of nodes. The record of
+//! a node is read in `parameter`; the JSON schema is made in `schema`, the text in `print`.
+
+use std::collections::HashSet;
+
+use serde_json::{Number, Value as Json};
+
+use super::error::GramError;
+use super::parameter::{ParameterReader, Place, RETURN_KEYS};
+use super::parser::parse;
+use super::syntax::{Annotations, Direction, Element, Node, Path};
+
+/// The parameters a tool takes, in order, and what it gives back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TypeSignature {
+    pub parameters: Vec<SignatureParameter>,
+    pub result: SignatureResult,
+}
+
+/// A parameter, or a field of a parameter that is an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignatureParameter {
+    pub name: String,
+    pub kind: ValueType,
+    pub presence: Presence,
+    pub description: Option<String>,
+    /// The values allowed, when there are only some.
+    pub choices: Vec<Json>,
+    pub minimum: Option<Number>,
+    pub maximum: Option<Number>,
+}
+
+impl SignatureParameter {
+    /// A required parameter of which only name and type are known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: ValueType) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            presence: Presence::Required,
+            description: None,
+            choices: Vec::new(),
+            minimum: None,
+            maximum: None,
+        }
+    }
+}
+
+/// Whether a call must give a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Presence {
+    Required,
+    Optional,
+    /// Optional, and this value when it isn't given.
+    Default(Json),
+}
+
+/// The type of a value. `Text` and `String` are one type here, and so are `Int` and `Integer`,
+/// `Double` and `Number`, `Bool` and `Boolean`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ValueType {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    /// An object, with its fields when they are known.
+    Object(Option<Vec<SignatureParameter>>),
+    /// An array, with the type of its elements when it is known.
+    Array(Option<Box<ValueType>>),
+}
+
+impl ValueType {
+    /// An array of ELEMENTs.
+    #[must_use]
+    pub fn array_of(element: Self) -> Self {
+        Self::Array(Some(Box::new(element)))
+    }
+
+    /// The type that the label or type name NAME stands for.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "Text" | "String" => Self::Text,
+            "Int" | "Integer" => Self::Integer,
+            "Double" | "Number" => Self::Number,
+            "Bool" | "Boolean" => Self::Boolean,
+            "Object" => Self::Object(None),
+            "Array" => Self::Array(None),
+            _ => return None,
+        })
+    }
+
+    /// How many levels of objects and arrays the type has.
+    pub(super) fn nesting(&self) -> usize {
+        match self {
+            Self::Object(Some(fields)) => {
+                1 + fields
+                    .iter()
+                    .map(|field| field.kind.nesting())
+                    .max()
+                    .unwrap_or(0)
+            }
+            Self::Array(Some(element)) => 1 + element.nesting(),
+            _ => 0,
+        }
+    }
+
+    /// The type's own name, the contract's where there are two.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Text => "Text",
+            Self::Integer => "Int",
+            Self::Number => "Double",
+            Self::Boolean => "Bool",
+            Self::Object(_) => "Object",
+            Self::Array(_) => "Array",
+        }
+    }
+}
+
+/// What a tool gives back. It never reaches the tool's schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SignatureResult {
+    pub kind: ValueType,
+    pub name: Option<String>,
+    pub description: Option<String>,
+}
+
+impl From<ValueType> for SignatureResult {
+    fn from(kind: ValueType) -> Self {
+        Self {
+            kind,
+            name: None,
+            description: None,
+        }
+    }
+}
+
+/// Reads a type signature such as `(::Text {paramName:"name"})==>(::String)`.
+///
+/// # Errors
+///
+/// Where the text is no gram, or no signature, and what was expected there.
+pub fn parse_type_signature(text: &str) -> Result<TypeSignature, GramError> {
+    signature_of_path(&path_of_text(text)?, text)
+}
+
+/// The one path that TEXT has to be.
+pub(super) fn path_of_text(text: &str) -> Result<Path, GramError> {
+    const SIGNATURE: &str = "a type signature such as `(::Text {paramName:\"name\"})==>(::String)`";
+    let document = parse(text)?;
+    if let Some(header) = &document.header {
+        return Err(GramError::at(
+            text,
+            header.span.start,
+            SIGNATURE,
+            "a record",
+        ));
+    }
+    let mut patterns = document.patterns.into_iter();
+    let Some(pattern) = patterns.next() else {
+        return Err(GramError::at(text, text.len(), SIGNATURE, "nothing"));
+    };
+    if pattern.annotations != Annotations::default() {
+        let start = pattern.element.span().start;
+        return Err(GramError::at(
+            text,
+            start,
+            "a signature without annotations",
+            "an annotated one",
+        ));
+    }
+    if let Some(second) = patterns.next() {
+        let start = second.element.span().start;
+        return Err(GramError::at(
+            text,
+            start,
+            "the end of the type signature",
+            "another pattern",
+        ));
+    }
+    match pattern.element {
+        Element::Path(path) => Ok(path),
+        other => Err(GramError::at(
+            text,
+            other.span().start,
+            SIGNATURE,
+            "another pattern",
+        )),
+    }
+}
+
+/// The signature that PATH, a part of SOURCE, writes.
+pub(super) fn signature_of_path(path: &Path, source: &str) -> Result<TypeSignature, GramError> {
+    let mut nodes = nodes_in_order(path, source)?;
+    let reader = ParameterReader { source };
+    let Some(last) = nodes.pop() else {
+        return Err(GramError::at(
+            source,
+            path.span.start,
+            "a return type",
+            "nothing",
+        ));
+    };
+    if nodes.len() == 1 && nodes[0].subject.is_empty() {
+        nodes.clear();
+    }
+    let mut parameters: Vec<SignatureParameter> = Vec::with_capacity(nodes.len());
+    let mut names = HashSet::new();
+    for (index, node) in nodes.into_iter().enumerate() {
+        let parameter = parameter(&reader, node, index + 1)?;
+        if !names.insert(parameter.name.clone()) {
+            let found = format!("a second `{}`", parameter.name);
+            let start = name_start(node);
+            return Err(GramError::at(
+                source,
+                start,
+                "parameter names that are unique",
+                found,
+            ));
+        }
+        parameters.push(parameter);
+    }
+    Ok(TypeSignature {
+        parameters,
+        result: result(&reader, last)?,
+    })
+}
+
+/// The nodes from the first parameter to the return type. An arrow to the left swaps what stands
+/// on its sides; since a path reads from the right, only the last arrow can do so: further left
+/// it would make a whole function the parameter of another, which no tool call can give.
+fn nodes_in_order<'a>(path: &'a Path, source: &str) -> Result<Vec<&'a Node>, GramError> {
+    let mut nodes = vec![&path.first];
+    for (index, step) in path.steps.iter().enumerate() {
+        nodes.push(&step.node);
+        if step.arrow.direction != Direction::Left {
+            continue;
+        }
+        if index + 1 < path.steps.len() {
+            let expected = "an arrow to the right; only the last one may point left";
+            return Err(GramError::at(
+                source,
+                step.arrow.span.start,
+                expected,
+                "one to the left",
+            ));
+        }
+        let last = nodes.len() - 1;
+        nodes.swap(last - 1, last);
+    }
+    Ok(nodes)
+}
+
+fn parameter(
+    reader: &ParameterReader<'_>,
+    node: &Node,
+    position: usize,
+) -> Result<SignatureParameter, GramError> {
+    let kind = reader.label_type(node)?;
+    let name = reader
+        .node_name(node)?
+        .unwrap_or_else(|| format!("arg{position}"));
+    reader.described(name, kind, node.subject.record.as_ref(), Place::Node)
+}
+
+fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, GramError> {
+    let kind = reader.label_type(node)?;
+    let name = reader.node_name(node)?;
+    if let Some(record) = &node.subject.record {
+        reader.only_known_keys(record, RETURN_KEYS, "a return type")?;
+    }
+    let record = node.subject.record.as_ref();
+    let described = reader.described(String::new(), kind, record, Place::Node)?;
+    Ok(SignatureResult {
+        kind: described.kind,
+        name,
+        description: described.description,
+    })
+}
+
+fn name_start(node: &Node) -> usize {
+    let property = node
+        .subject
+        .property("paramName")
+        .map(|value| value.span.start);
+    let identifier = node.subject.identifier.as_ref().map(|name| name.span.start);
+    property.or(identifier).unwrap_or(node.span.start)
+}

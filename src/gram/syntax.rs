@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The parts of a gram document, as the parser reads them and before anything is made of them.
+//! Spans are byte ranges of the text, so that later readers can say where something is wrong.
+
+use std::ops::Range;
+
+use indexmap::IndexMap;
+
+/// Where a part stands in its text, in bytes.
+pub type Span = Range<usize>;
+
+/// A whole text: an optional header, then patterns.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Document {
+    pub header: Option<Record>,
+    pub patterns: Vec<Pattern>,
+}
+
+/// A pattern of the top level, with its annotations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pattern {
+    pub annotations: Annotations,
+    pub element: Element,
+}
+
+/// What stands before a pattern: `@@identity:Label` and `@key(value)`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Annotations {
+    pub identity: Option<Subject>,
+    pub properties: IndexMap<String, Value>,
+}
+
+/// A pattern, or a name that stands for one. A name never stands at the top level.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Element {
+    Bracket(Bracket),
+    Path(Path),
+    Reference(Name),
+}
+
+impl Element {
+    #[must_use]
+    pub fn span(&self) -> &Span {
+        match self {
+            Self::Bracket(bracket) => &bracket.span,
+            Self::Path(path) => &path.span,
+            Self::Reference(name) => &name.span,
+        }
+    }
+}
+
+/// `[subject | element, element]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bracket {
+    pub subject: Subject,
+    pub elements: Vec<Element>,
+    pub span: Span,
+}
+
+/// A node, and the arrows and nodes after it: `(a)-->(b)==>(c)`. Reads from the right: the target
+/// of an arrow is the whole rest of the path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Path {
+    pub first: Node,
+    pub steps: Vec<Step>,
+    pub span: Span,
+}
+
+/// An arrow and the node behind it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    pub arrow: Arrow,
+    pub node: Node,
+}
+
+/// `(subject)`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    pub subject: Subject,
+    pub span: Span,
+}
+
+/// `-->`, `<=[r:Label]=`, `~~`: only the direction means something, the stroke is decoration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrow {
+    pub stroke: Stroke,
+    pub direction: Direction,
+    pub subject: Subject,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stroke {
+    Single,
+    Double,
+    Squiggle,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Right,
+    Left,
+    Both,
+    Neither,
+}
+
+/// What a node, an arrow, a bracket is: `identifier:Label::Label {record}`, each part optional.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Subject {
+    pub identifier: Option<Name>,
+    /// A set: a label that is written twice is here once.
+    pub labels: Vec<Name>,
+    pub record: Option<Record>,
+}
+
+impl Subject {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.identifier.is_none() && self.labels.is_empty() && self.record.is_none()
+    }
+
+    /// The value of the property KEY.
+    #[must_use]
+    pub fn property(&self, key: &str) -> Option<&Value> {
+        self.record.as_ref().and_then(|record| record.get(key))
+    }
+}
+
+/// An identifier or a label: a symbol, a `` `quoted name` `` or an integer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name {
+    pub text: String,
+    pub span: Span,
+}
+
+/// `{key: value, …}`. Of a key that is written twice, the last value counts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Record {
+    pub properties: IndexMap<String, Property>,
+    pub span: Span,
+}
+
+impl Record {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.properties.get(key).map(|property| &property.value)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Property {
+    pub key_span: Span,
+    pub value: Value,
+}
+
+/// The value of a property.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    pub datum: Datum,
+    pub span: Span,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Datum {
+    Boolean(bool),
+    Number(Numeral),
+    /// `1..10`, `1...`, `...10`.
+    Range {
+        lower: Option<Numeral>,
+        upper: Option<Numeral>,
+    },
+    Symbol(String),
+    Text(String),
+    /// ``date`2024-04-05` ``: a text and what it is.
+    Tagged {
+        tag: String,
+        text: String,
+    },
+    Array(Vec<Value>),
+    Map(Record),
+}
+
+/// A number as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numeral {
+    pub kind: NumeralKind,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NumeralKind {
+    Integer,
+    Decimal,
+    /// `0xCAFE`
+    Hexadecimal,
+    /// `042`
+    Octal,
+    /// `168cm`: an integer and its unit
+    Measurement,
+}

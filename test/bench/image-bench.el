@@ -1,0 +1,195 @@
+;;; image-bench.el --- Calls into a Lisp image, in batch  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Calls of ours and bare calls of the client's, one after the other in turns, so
+;; that what else the machine does meets both.  AGENT_Q_BENCH is sly or slime.
+
+;;; Code:
+
+(require 'agent-q-bench)
+(require 'agent-q-image)
+(require 'lisp-ide)
+
+(defvar inferior-lisp-program)
+(declare-function agent-q-chat-use-provider "agent-q-chat")
+(declare-function agent-q-image--call "agent-q-image")
+
+(defconst image-bench--rounds 300
+  "How many calls of each kind are measured.")
+
+(defvar image-bench--client nil "The client, as a symbol.")
+(defvar image-bench--connection nil "The connection to the image.")
+(defvar image-bench--rex nil "Function that makes a bare call.")
+
+(defun image-bench--connect ()
+  "Start SBCL through the client and wait for the connection."
+  (agent-q-ide-use image-bench--client)
+  (set (intern (format "%s-kill-without-query-p" image-bench--client)) t)
+  (setq inferior-lisp-program "sbcl --no-userinit --no-sysinit")
+  (let ((connected nil))
+    (add-hook (intern (format "%s-connected-hook" image-bench--client))
+              (lambda () (setq connected t)))
+    (save-window-excursion (funcall image-bench--client))
+    (agent-q-bench-await (lambda () connected)))
+  (setq image-bench--connection (agent-q-image-default-connection)
+        ;; The client's own macro, which it brings only now.
+        image-bench--rex
+        (byte-compile
+         `(lambda (form ended)
+            (,(intern (format "%s-rex" image-bench--client)) (ended)
+             (form "COMMON-LISP-USER" t)
+             ((:ok value) (funcall ended value))
+             ((:abort condition)
+              (error "The bare call was aborted: %s" condition)))))))
+
+(defun image-bench--backend (name)
+  "Return the symbol NAME of the client's own half in the image."
+  (intern (format "%s:%s" (if (eq image-bench--client 'sly) "slynk" "swank") name)))
+
+;;;; Calls, each until its end
+
+;; Waiting for a process goes on for 10 ms after its output, so the end of a call
+;; is when its continuation runs, not when the waiting is over.
+
+(defvar image-bench--over nil "When the call ended, or nil.")
+
+(defun image-bench--end (&rest _)
+  "Note that the call has ended."
+  (setq image-bench--over (float-time)))
+
+(defun image-bench--seconds (start)
+  "Call START, which starts a call that ends in `image-bench--end'.
+Return how many seconds it took."
+  (setq image-bench--over nil)
+  (let ((began (float-time)))
+    (funcall start)
+    (agent-q-bench-await (lambda () image-bench--over))
+    (- image-bench--over began)))
+
+(defun image-bench--bare (form)
+  "Have the image evaluate FORM without us."
+  (funcall image-bench--rex form #'image-bench--end))
+
+(defun image-bench--ours (operation arguments &optional ended)
+  "Call OPERATION with ARGUMENTS through our layer, return the request.
+Call ENDED with its reply."
+  (let ((request (cl-gensym)))
+    (agent-q-image-call image-bench--connection request operation
+                        (prin1-to-string arguments) 30
+                        (lambda (status reply)
+                          (unless (equal status "done")
+                            (error "%s: %s %s" operation status reply))
+                          (funcall (or ended #'image-bench--end) reply)))
+    request))
+
+(defun image-bench--name (what)
+  "Return the name of the samples of WHAT."
+  (format "%s.%s" image-bench--client what))
+
+(defun image-bench--sample (what start)
+  "Measure a call that START starts as a sample of WHAT."
+  (agent-q-bench-sample (image-bench--name what) (image-bench--seconds start)))
+
+(defun image-bench--in-turns (rounds &rest kinds)
+  "Measure each of KINDS, (NAME . FUNCTION), ROUNDS times after a warm-up."
+  (dotimes (_ 20)
+    (pcase-dolist (`(,_ . ,start) kinds)
+      (image-bench--seconds start)))
+  (dotimes (_ rounds)
+    (pcase-dolist (`(,name . ,start) kinds)
+      (image-bench--sample name start))))
+
+;;;; What is measured
+
+(defun image-bench--three (&rest _)
+  "Have the image add without us."
+  (image-bench--bare '(cl:prin1-to-string (cl:+ 1 2))))
+
+(defun image-bench--three-ours ()
+  "Have the image add through our layer."
+  (image-bench--ours "eval-form" '(:form "(+ 1 2)")))
+
+(defun image-bench--shipping ()
+  "Measure the first call, which brings our half into the image."
+  (image-bench--sample "ship.bare" #'image-bench--three)
+  (image-bench--sample "ship" #'image-bench--three-ours))
+
+(defun image-bench--trivial ()
+  "Measure a trivial call."
+  (let ((wire `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                      (cl:funcall (cl:find-symbol "CALL" "AGENT-Q-IMAGE")
+                                  ,(if (eq image-bench--client 'sly) :slynk :swank)
+                                  1 "eval-form" '(:form "(+ 1 2)"))
+                      :gone)))
+    (image-bench--in-turns image-bench--rounds
+                           (cons "bare" #'image-bench--three)
+                           (cons "wire" (lambda () (image-bench--bare wire)))
+                           (cons "call" #'image-bench--three-ours))))
+
+(defun image-bench--console (chat line)
+  "Start the console LINE in CHAT."
+  (setq agent-q-bench--ended #'image-bench--end)
+  (with-current-buffer chat
+    (goto-char (point-max))
+    (insert line)
+    (agent-q-chat-send)))
+
+(defun image-bench--pipeline ()
+  "Measure a description through the whole pipeline, from the prompt to the chat."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (let ((chat (agent-q-bench-chat))
+        (describe `(,(image-bench--backend "describe-symbol") "mapcar")))
+    (image-bench--in-turns
+     100
+     (cons "describe.bare" (lambda () (image-bench--bare describe)))
+     (cons "describe.call" (lambda () (image-bench--ours "describe-symbol"
+                                                         '(:symbol "mapcar"))))
+     (cons "describe" (lambda ()
+                        (image-bench--console chat "/describe_symbol mapcar"))))
+    (kill-buffer chat)))
+
+(defun image-bench--side-by-side ()
+  "Measure eight calls of half a second each, with the user's REPL beside them."
+  (let ((left 8)
+        (began (float-time))
+        ended)
+    (dotimes (_ 8)
+      (image-bench--ours "eval-form" '(:form "(sleep 0.5)")
+                         (lambda (_)
+                           (cl-decf left)
+                           (setq ended (float-time)))))
+    (dotimes (_ 20)
+      (image-bench--sample "beside" #'image-bench--three))
+    (agent-q-bench-await (lambda () (zerop left)))
+    (agent-q-bench-sample (image-bench--name "eight") (- ended began))))
+
+(defun image-bench--cancel ()
+  "Measure how long an endless loop lives after it was cancelled."
+  (dotimes (_ 7)
+    (setq image-bench--over nil)
+    (let ((request (image-bench--ours "eval-form" '(:form "(loop)")))
+          (until (+ (float-time) 0.1)))
+      (while (< (float-time) until)
+        (accept-process-output nil 0.02))
+      (image-bench--sample "cancel" (lambda () (agent-q-image-cancel request))))))
+
+(defun image-bench--main ()
+  "Measure everything."
+  (setq image-bench--client (intern (getenv "AGENT_Q_BENCH")))
+  (image-bench--connect)
+  (image-bench--shipping)
+  (image-bench--trivial)
+  (image-bench--side-by-side)
+  (image-bench--cancel)
+  (image-bench--pipeline)
+  (agent-q-bench-end))
+
+(defun image-bench-main ()
+  "Measure in this batch Emacs."
+  (agent-q-bench-guard (image-bench--main)))
+
+(provide 'image-bench)
+;;; image-bench.el ends here

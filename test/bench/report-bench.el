@@ -1,0 +1,192 @@
+;;; report-bench.el --- The table of all figures  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Reads the samples of a run and prints each figure beside its baseline, with
+;; their ratio and the target.  The targets are for two processors with nothing else to do.
+
+;;; Code:
+
+(require 'agent-q-bench)
+
+(defvar report-bench--samples (make-hash-table :test #'equal)
+  "The samples by name.")
+
+;; LABEL FIGURE BASELINE UNIT LIMIT, or a heading.  FIGURE and BASELINE are (STATISTIC NAME) or
+;; the name of samples whose median is meant.  LIMIT is a number in UNIT, (ratio R), (within F),
+;; which allows that part of the baseline more or less, (more N), or nil.
+(defconst report-bench--figures
+  '("10,000 small events into a chat, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.small.0.wall" "filter.small.0.wall" ms 400)
+    ("processor time of Emacs, all threads" "chat.small.0.cpu" "filter.small.0.cpu" ms 200)
+    ("processor time of Emacs's own thread" "chat.small.0.main-cpu" "filter.small.0.main-cpu" ms nil)
+    ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.small.0.gap") (p99 "filter.small.0.gap") ms 10)
+    ("longest gap" "chat.small.0.longest" "filter.small.0.longest" ms nil)
+    ("longest gap without collections" "chat.small.0.outside" "filter.small.0.outside" ms 15)
+    ("garbage collections" "chat.small.0.gcs" "filter.small.0.gcs" count (more 0))
+    "the same | a bare filter inserts the text alone, which a pipe carries"
+    ("wall time" "chat.small.0.wall" "text.small.0.wall" ms nil)
+    ("processor time of Emacs, all threads" "chat.small.0.cpu" "text.small.0.cpu" ms nil)
+    ("garbage collections" "chat.small.0.gcs" "text.small.0.gcs" count nil)
+    "the same with 1 MB in the buffer | without"
+    ("wall time" "chat.small.1000000.wall" "chat.small.0.wall" ms (within 0.1))
+    ("processor time of Emacs, all threads" "chat.small.1000000.cpu" "chat.small.0.cpu" ms (within 0.1))
+    ("longest gap without collections" "chat.small.1000000.outside" "chat.small.0.outside" ms 15)
+    "one event of 1 MiB, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.large.0.wall" "filter.large.0.wall" ms 100)
+    ("processor time of Emacs, all threads" "chat.large.0.cpu" "filter.large.0.cpu" ms nil)
+    ("longest gap" "chat.large.0.longest" "filter.large.0.longest" ms nil)
+    "from the server's write to the buffer | a bare filter on a socket"
+    ("first text of a turn" "byte.chat.first" "byte.filter.first" ms 3)
+    ("first text, p99" (p99 "byte.chat.first") (p99 "byte.filter.first") ms nil)
+    ("text after a pause" "byte.chat.later" "byte.filter.later" ms nil)
+    "sending with 2 MB of history | with 20 kB"
+    ("agent-q-core-submit" "submit.long" "submit.short" ms 20)
+    ("the whole command" "submit.long.send" "submit.short.send" ms nil)
+    ("until the end of the turn" "submit.long.turn" "submit.short.turn" ms nil)
+    "first use | loading an empty library"
+    ("(require 'agent-q-module)" "load.require" "load.empty" ms 10)
+    ("loading the core" "load.core" "load.empty" ms 50)
+    ("starting it" "load.start" nil ms nil)
+    ("loading the chat and opening one" "load.chat" nil ms nil)
+    "wake-ups of an idle Emacs in 10 s, all threads | without the core"
+    ("after a turn" "idle.chat" "idle.bare" count (more 0))
+    "memory, PSS | a bare filter's buffer"
+    ("the loaded core" "memory.loaded.pss" nil MB nil)
+    ("the loaded and started core" "memory.started.pss" nil MB 15)
+    ("the same, RSS" "memory.started.rss" nil MB 15)
+    ("chat code and a first turn, besides" "memory.turn.pss" nil MB nil)
+    ("a chat of 10 MB of text" "text.chat.pss" "text.filter.pss" MB 40)
+    "calls into the image through SLY | bare sly-rex"
+    ("trivial call, the form as it goes over the wire" "sly.call" "sly.wire" ms (ratio 1.25))
+    ("trivial call, the user's form alone" "sly.call" "sly.bare" ms (ratio 1.25))
+    ("describe, image layer | the client's own" "sly.describe.call" "sly.describe.bare" ms (ratio 1.3))
+    ("describe, from prompt to chat" "sly.describe" "sly.describe.bare" ms (ratio 1.3))
+    ("first call, which ships our half" "sly.ship" "sly.ship.bare" ms 150)
+    ("8 calls of 0.5 s side by side" "sly.eight" nil ms 700)
+    ("the user's form beside them" "sly.beside" "sly.bare" ms nil)
+    ("cancelling (loop)" "sly.cancel" nil ms 100)
+    "calls into the image through SLIME | bare slime-rex"
+    ("trivial call, the form as it goes over the wire" "slime.call" "slime.wire" ms (ratio 1.25))
+    ("trivial call, the user's form alone" "slime.call" "slime.bare" ms (ratio 1.25))
+    ("describe, image layer" "slime.describe.call" "slime.describe.bare" ms (ratio 1.3))
+    ("describe, from prompt to chat" "slime.describe" "slime.describe.bare" ms (ratio 1.3))
+    ("first call, which ships our half" "slime.ship" "slime.ship.bare" ms 150)
+    ("8 calls of 0.5 s side by side" "slime.eight" nil ms 700)
+    ("the user's form beside them" "slime.beside" "slime.bare" ms nil)
+    ("cancelling (loop)" "slime.cancel" nil ms 100)
+    "in the core alone"
+    ("a trivial tool call through the whole pipeline" "core.tool" "core.tool.bare" µs 20))
+  "The figures in the order in which they are printed.")
+
+;;;; Numbers
+
+(defun report-bench--quantile (name part)
+  "Return the value below which PART of the samples of NAME are, or nil."
+  (let ((samples (gethash name report-bench--samples)))
+    (when samples
+      (let ((sorted (sort (copy-sequence samples) #'<)))
+        (nth (min (1- (length sorted)) (floor (* part (length sorted)))) sorted)))))
+
+(defun report-bench--value (figure)
+  "Return the value of FIGURE, or nil without samples."
+  (pcase figure
+    ('nil nil)
+    (`(p99 ,name) (report-bench--quantile name 0.99))
+    (name (report-bench--quantile name 0.5))))
+
+(defun report-bench--in-unit (value unit)
+  "Return VALUE, in seconds or bytes or a count, in UNIT."
+  (* value (pcase unit ('ms 1e3) ('µs 1e6) ('MB 1e-6) (_ 1))))
+
+(defun report-bench--text (value unit)
+  "Return VALUE in UNIT as a short text."
+  (let ((number (and value (report-bench--in-unit value unit))))
+    (cond ((null number) "")
+          ((eq unit 'count) (format "%d" number))
+          (t (format (cond ((>= number 100) "%.0f %s")
+                           ((>= number 10) "%.1f %s")
+                           (t "%.2f %s"))
+                     number unit)))))
+
+(defun report-bench--limit (limit unit baseline)
+  "Return LIMIT as (TEXT LOWEST HIGHEST) for values in UNIT beside BASELINE."
+  (pcase limit
+    ('nil nil)
+    (`(ratio ,ratio) (list (format "≤ %s ×" ratio) nil (and baseline (* ratio baseline))))
+    (`(within ,part) (list (format "± %d %%" (* 100 part))
+                           nil (and baseline (* (+ 1 part) baseline))))
+    (`(more ,count) (list (if (zerop count) "no more" (format "≤ %d more" count))
+                          nil (and baseline (+ baseline count))))
+    (_ (list (format "≤ %s%s" limit (if (eq unit 'count) "" (format " %s" unit)))
+             nil (/ limit (report-bench--in-unit 1.0 unit))))))
+
+;;;; The table
+
+(defun report-bench--row (&rest cells)
+  "Print CELLS as a row."
+  (princ (string-trim-right
+          (apply #'format "  %-50s %11s %11s %8s  %-10s %s" cells)))
+  (terpri))
+
+(defun report-bench--figure (label figure baseline unit limit)
+  "Print a row about FIGURE, called LABEL; return non-nil when it is too high.
+BASELINE, UNIT and LIMIT are as in the list of figures."
+  (let* ((value (report-bench--value figure))
+         (beside (report-bench--value baseline))
+         (limit (report-bench--limit limit unit beside))
+         (missed (and limit value (nth 2 limit) (> value (nth 2 limit)))))
+    (when value
+      (report-bench--row label
+                         (report-bench--text value unit)
+                         (report-bench--text beside unit)
+                         (if (and beside (> beside 0) (not (eq unit 'count)))
+                             (format "%.2f ×" (/ value beside))
+                           "")
+                         (or (car limit) "")
+                         (cond (missed "missed") (limit "ok") (t "")))
+      missed)))
+
+(defun report-bench--heading (text)
+  "Print TEXT as a heading."
+  (let ((parts (split-string text " | ")))
+    (terpri)
+    (princ (car parts))
+    (when (cdr parts)
+      (princ (format "\n  beside: %s" (cadr parts))))
+    (terpri)))
+
+(defun report-bench--read ()
+  "Read the samples."
+  (with-temp-buffer
+    (insert-file-contents (expand-file-name "samples" agent-q-bench-scratch))
+    (while (re-search-forward "^\\(\\S-+\\) \\(\\S-+\\)$" nil t)
+      (push (string-to-number (match-string 2))
+            (gethash (match-string 1) report-bench--samples)))))
+
+(defun report-bench-main ()
+  "Print the table."
+  (report-bench--read)
+  (princ (format "Emacs %s, %s processors, load %s. Medians; times on a busy machine say little.\n"
+                 emacs-version
+                 (string-trim (shell-command-to-string "getconf _NPROCESSORS_ONLN"))
+                 (mapconcat (lambda (load) (format "%.1f" (/ load 100.0)))
+                            (load-average) " ")))
+  (let ((missed 0) (shown 0) (heading nil))
+    (report-bench--row "" "agent-q" "baseline" "ratio" "target" "")
+    (dolist (entry report-bench--figures)
+      (if (stringp entry)
+          (setq heading entry)
+        (when (report-bench--value (nth 1 entry))
+          (when heading
+            (report-bench--heading heading)
+            (setq heading nil))
+          (cl-incf shown)
+          (when (apply #'report-bench--figure entry)
+            (cl-incf missed)))))
+    (princ (format "\n%d figures, %d targets missed\n" shown missed))))
+
+(provide 'report-bench)
+;;; report-bench.el ends here

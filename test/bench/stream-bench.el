@@ -1,0 +1,134 @@
+;;; stream-bench.el --- Streams into a terminal Emacs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
+;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter or text,
+;; STREAM small or large, PRELOAD the bytes in the buffer beforehand.
+
+;;; Code:
+
+(require 'agent-q-bench)
+
+(defconst stream-bench--period 0.005
+  "The period of the timer whose gaps are measured.")
+
+(defvar stream-bench--way nil "How the stream gets into the buffer.")
+(defvar stream-bench--name nil "How the samples' names begin.")
+(defvar stream-bench--steps nil "The steps of the measured turn.")
+(defvar stream-bench--text nil "The text of the measured turn.")
+
+;;;; Gaps of a timer
+
+(defvar stream-bench--ticks (make-vector 20000 0.0)
+  "When the timer ran, and what garbage collection had taken until then.")
+(defvar stream-bench--count 0 "How many entries of the ticks are used.")
+(defvar stream-bench--timer nil "The timer.")
+(defvar stream-bench--start nil "The counters when the stream began.")
+
+(defun stream-bench--tick ()
+  "Note that the timer ran."
+  (when (< stream-bench--count (- (length stream-bench--ticks) 1))
+    (aset stream-bench--ticks stream-bench--count (float-time))
+    (aset stream-bench--ticks (1+ stream-bench--count) gc-elapsed)
+    (cl-incf stream-bench--count 2)))
+
+(defun stream-bench--begin ()
+  "Start to measure."
+  (garbage-collect)
+  (setq stream-bench--count 0)
+  (stream-bench--tick)
+  (setq stream-bench--timer (run-at-time stream-bench--period stream-bench--period
+                                         #'stream-bench--tick)
+        stream-bench--start (list (float-time) (agent-q-bench-cpu)
+                                  (agent-q-bench-main-cpu) gcs-done)))
+
+(defun stream-bench--end ()
+  "Stop to measure, once the text is on the screen, and note the samples."
+  (redisplay)
+  (stream-bench--tick)
+  (let ((now (list (float-time) (agent-q-bench-cpu)
+                   (agent-q-bench-main-cpu) gcs-done)))
+    (cancel-timer stream-bench--timer)
+    (cl-loop for what in '("wall" "cpu" "main-cpu" "gcs")
+             for before in stream-bench--start
+             for after in now
+             when after do (stream-bench--note what (- after before)))
+    (stream-bench--note-gaps))
+  (agent-q-bench-end))
+
+(defun stream-bench--note-gaps ()
+  "Note the time between runs of the timer, with and without collections."
+  (let ((longest 0.0) (outside 0.0))
+    (cl-loop for index from 2 below stream-bench--count by 2
+             for gap = (- (aref stream-bench--ticks index)
+                          (aref stream-bench--ticks (- index 2)))
+             for collecting = (- (aref stream-bench--ticks (1+ index))
+                                 (aref stream-bench--ticks (1- index)))
+             do (setq longest (max longest gap)
+                      outside (max outside (- gap collecting)))
+             (stream-bench--note "gap" gap))
+    (stream-bench--note "longest" longest)
+    (stream-bench--note "outside" outside)))
+
+(defun stream-bench--note (what number)
+  "Note NUMBER as a sample of WHAT."
+  (agent-q-bench-sample (concat stream-bench--name "." what) number))
+
+;;;; The stream
+
+(defmacro stream-bench--later (&rest body)
+  "Run BODY when Emacs has come to rest."
+  (declare (indent 0) (debug t))
+  `(run-at-time 0.2 nil (lambda () (agent-q-bench-guard ,@body))))
+
+(defun stream-bench--run ()
+  "Prepare the buffer as AGENT_Q_BENCH says, then measure."
+  (pcase-let ((`(,way ,stream ,preload) (split-string (getenv "AGENT_Q_BENCH"))))
+    (let ((words (agent-q-bench-words 10000))
+          (preload (string-to-number preload)))
+      (setq stream-bench--way way
+            stream-bench--name (format "%s.%s.%d" way stream preload))
+      (if (equal stream "small")
+          (setq stream-bench--steps (agent-q-bench-text-steps words)
+                stream-bench--text (apply #'concat words))
+        (setq stream-bench--steps '(((big_text . 1048576)))
+              stream-bench--text (make-string 1048576 ?x)))
+      (if (equal way "chat")
+          (stream-bench--chat preload)
+        (stream-bench--bare preload)))))
+
+(defun stream-bench--chat (preload)
+  "Measure the stream through a chat with PRELOAD bytes."
+  ;; The first turn opens the connection, and may fill the buffer.
+  (agent-q-bench-serve (agent-q-bench-bulk-steps preload) stream-bench--steps)
+  (let ((chat (agent-q-bench-chat)))
+    (agent-q-bench-ask
+     chat
+     (lambda ()
+       (stream-bench--later
+         (stream-bench--begin)
+         (agent-q-bench-ask chat #'stream-bench--end))))))
+
+(defun stream-bench--bare (preload)
+  "Measure the stream through a bare filter, with PRELOAD bytes in the buffer."
+  (let ((buffer (agent-q-bench-bare-buffer)))
+    (when (> preload 0)
+      (dotimes (_ (/ preload 80))
+        (insert (make-string 79 ?x) "\n")))
+    (unless (equal stream-bench--way "text")
+      (agent-q-bench-serve stream-bench--steps))
+    (stream-bench--later
+      (stream-bench--begin)
+      (if (equal stream-bench--way "text")
+          (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end)
+        (agent-q-bench-bare-request buffer #'stream-bench--end)))))
+
+(defun stream-bench-main ()
+  "Start as soon as Emacs reads commands."
+  (stream-bench--later (stream-bench--run)))
+
+(provide 'stream-bench)
+;;; stream-bench.el ends here

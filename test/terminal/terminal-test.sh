@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Drives Emacs in a terminal as a person would: what `make chat' opens, with the scripted server as
+# the model and SBCL as the image. Keys go in through tmux; what counts is what the screen shows.
+
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+: "${EMACS:=emacs}"
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-terminal.XXXXXX") || exit 1
+server=''
+terminal() { tmux -u -S "$scratch/tmux" -f /dev/null "$@"; }
+
+finish() {
+  terminal kill-server 2>/dev/null
+  [ -z "$server" ] || kill "$server" 2>/dev/null
+  # Emacs may still be writing while it goes away.
+  rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; }
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+screen() { terminal capture-pane -p -t 0 2>/dev/null; }
+
+fail() { # WHAT
+  echo "terminal: FAILED: $1"
+  echo '---- the screen'
+  screen
+  echo '---- the requests'
+  cat "$scratch/requests" 2>/dev/null
+  exit 1
+}
+
+# Waits until a line of the screen matches; the limit only ends a test that is stuck.
+await() { # PATTERN WHAT
+  tries=0
+  until screen | grep -q -e "$1"; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 600 ] || fail "$2 did not come (waited for: $1)"
+    sleep 0.1
+  done
+  echo "terminal: $2"
+}
+
+press() { terminal send-keys -t 0 "$@"; }
+type_text() { terminal send-keys -t 0 -l "$1"; }
+
+start_server() {
+  binary=${CARGO_TARGET_DIR:-target}/debug/examples/scripted-server
+  [ -x "$binary" ] || cargo build --quiet --example scripted-server || fail 'the scripted server did not build'
+  mkfifo "$scratch/input" # the server ends when this closes
+  "$binary" test/terminal/script.json --requests "$scratch/requests" \
+    < "$scratch/input" > "$scratch/address" 2> "$scratch/errors" &
+  server=$!
+  exec 9> "$scratch/input"
+  tries=0
+  until [ -s "$scratch/address" ]; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || fail "the scripted server did not start: $(cat "$scratch/errors")"
+    sleep 0.1
+  done
+  address=$(sed -n 's/^listening on //p' "$scratch/address")
+}
+
+start_emacs() {
+  cat > "$scratch/settings.el" <<LISP
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log")
+LISP
+  # SLIME is tested here: an empty folder stands where SLY would be looked for.
+  mkdir "$scratch/home" "$scratch/no-sly"
+  terminal new-session -d -x 100 -y 34 \
+    "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
+      '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
+      2> '$scratch/emacs.log'" || fail 'tmux did not start'
+}
+
+start_server
+start_emacs
+await 'scripted (scripted).*sbcl.*Ready' 'the chat is open, with its model and its image'
+
+type_text 'What is 37 times 27?'
+press Enter
+await 'Let me ask the image' 'the answer streams'
+await 'eval_form waits for your answer' 'the call asks'
+await 'form: (\* 37 (+ 3 24))' 'the form is shown'
+
+# Emacs goes on working while the question is open.
+press M-x
+type_text 'emacs-version'
+press Enter
+await 'GNU Emacs [0-9]' 'Emacs answers other keys meanwhile'
+screen | grep -q 'eval_form waits for your answer' || fail 'the request did not wait'
+
+press C-c C-a
+# A key that comes before the request could be read counts as nothing; then it is pressed again.
+tries=0
+while screen | grep -q 'waits for your answer'; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || fail 'y did not approve the call'
+  press y
+  sleep 0.5
+done
+await 'eval_form (\* 37 (+ 3 24)) .*[0-9] *m\{0,1\}s' 'the approved call ran'
+# The server answers only a request that carries the image's result, 999.
+await 'The image answered, so that is settled\.' 'the answer is on the screen'
+await 'Ready' 'the turn is over'
+
+press BTab
+press Tab
+await '999' 'the unfolded call shows what the image returned'
+
+type_text '/describe_symbol mapcar'
+screen | grep -q '> /describe_symbol' && fail 'typing in the log changed it'
+press M-'>'
+type_text '/describe_symbol mapcar'
+press Enter
+await 'describe_symbol mapcar .*[0-9] *m\{0,1\}s' 'the console calls a tool without the model'
+
+press C-x C-c
+await_end() {
+  tries=0
+  while terminal has-session 2>/dev/null; do
+    screen | grep -q 'exit anyway\|(y or n)\|(yes or no)' && { type_text 'yes'; press Enter; }
+    tries=$((tries + 1))
+    [ "$tries" -lt 100 ] || fail 'Emacs did not end'
+    sleep 0.1
+  done
+  echo 'terminal: Emacs ends'
+}
+await_end
