@@ -172,8 +172,9 @@
 
 ;;;; The form at point
 
-(agent-q-operations-define "form-at-point" (_call)
-  "Tell the top-level form at the user's point."
+(agent-q-operations-define "form-at-point" (call)
+  "Tell the top-level form at the user's point, whatever CALL is about."
+  (ignore call)
   (let ((buffer (agent-q--last-user-buffer)))
     (unless buffer
       (error "The user has no buffer open but chats"))

@@ -90,7 +90,7 @@ fn eval_in_package() -> Tool {
     tool
 }
 
-fn form_parameter() -> Parameter {
+pub(super) fn form_parameter() -> Parameter {
     Parameter::required(
         "form",
         ParameterType::String,
@@ -98,7 +98,7 @@ fn form_parameter() -> Parameter {
     )
 }
 
-fn timeout_parameter() -> Parameter {
+pub(super) fn timeout_parameter() -> Parameter {
     Parameter::optional(
         "timeout",
         ParameterType::Number,
@@ -116,7 +116,8 @@ pub fn assess_code(level: SafetyLevel, _: &Arguments) -> Assessment {
     }
 }
 
-fn timeout(arguments: &Arguments, default: Duration) -> Duration {
+/// How long a call may run, given the DEFAULT.
+pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
     arguments
         .number("timeout")
         .filter(|seconds| *seconds > 0.0)

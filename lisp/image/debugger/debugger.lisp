@@ -77,7 +77,7 @@
          (*package* (if package
                         (package-of-text package)
                         (or home *package*)))
-         (*recoveries* '()))
+         (*recoveries* (list '())))
     (unless (< -1 number (length (backend "COMPUTE-BACKTRACE" 0 (1+ number))))
       (missed "There is no frame ~D; debugger_frames tells their numbers." number))
     (when (null (skip-to-form form 0))
