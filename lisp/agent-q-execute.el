@@ -12,6 +12,7 @@
 
 (require 'agent-q-handlers)
 
+(declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
