@@ -404,11 +404,10 @@ impl Executor {
             operation: tool.operation,
             arguments: call.arguments.to_json(),
         };
-        let reply = self.host.request(circumstances.session, body);
         // Some of them go on with a form that stopped in the debugger.
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let text = within(deadline, reply).await?;
-        (tool.render)(&call.arguments, text)
+        let reply = self.host.request(circumstances.session, body);
+        (tool.render)(&call.arguments, within(deadline, reply).await?)
     }
 
     async fn run_handler(
@@ -421,8 +420,7 @@ impl Executor {
             handler,
             arguments: call.arguments.to_json(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        within(HOST_DEADLINE, reply).await
+        within(HOST_DEADLINE, self.host.request(circumstances.session, body)).await
     }
 
     async fn run_in_image(

@@ -205,7 +205,7 @@ fn render_frame(frame: Plist<'_>) -> Vec<String> {
     let number = frame.integer("number").unwrap_or_default();
     let text = frame.text("text").unwrap_or_default();
     let place = frame
-        .text("place")
+        .text("where")
         .map(|place| format!("  [{place}]"))
         .unwrap_or_default();
     let mut lines = vec![format!("  {number}: {text}{place}")];
