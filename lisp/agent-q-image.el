@@ -12,69 +12,22 @@
 
 (require 'cl-lib)
 (require 'subr-x)
-(require 'agent-q-sly)
-(require 'agent-q-slime)
-
-;;;; Connections
-
-(defconst agent-q-image--clients
-  `((sly . ,agent-q-sly-client)
-    (slime . ,agent-q-slime-client))
-  "The Lisp clients that can carry calls, the preferred one first.")
-
-(cl-defstruct (agent-q-image-connection
-               (:constructor agent-q-image--make-connection (client process))
-               (:copier nil))
-  "A client's connection to a Lisp image; compare them with `equal'."
-  client process)
-
-(defun agent-q-image--client (connection key)
-  "Return what the client of CONNECTION has for KEY."
-  (plist-get (alist-get (agent-q-image-connection-client connection)
-                        agent-q-image--clients)
-             key))
-
-(defun agent-q-image--ask (connection key &rest arguments)
-  "Call the function KEY of CONNECTION's client with ARGUMENTS.
-Its first argument is the connection's process."
-  (apply (agent-q-image--client connection key)
-         (agent-q-image-connection-process connection)
-         arguments))
-
-(defun agent-q-image-connections ()
-  "Return the open connections to Lisp images, the user's current one first."
-  (cl-loop for (client . functions) in agent-q-image--clients
-           nconc (mapcar (lambda (process)
-                           (agent-q-image--make-connection client process))
-                         (funcall (plist-get functions :connections)))))
-
-(defun agent-q-image-default-connection ()
-  "Return the connection that the user works with now, or nil."
-  (car (agent-q-image-connections)))
-
-(defun agent-q-image-live-p (connection)
-  "Return non-nil when CONNECTION is a connection that is open."
-  (and connection
-       (process-live-p (agent-q-image-connection-process connection))))
-
-(defun agent-q-image-name (connection)
-  "Return the name that CONNECTION has in its client."
-  (agent-q-image--ask connection :connection-name))
-
-(defun agent-q-image-facts (connection)
-  "Return one line on the Lisp image behind CONNECTION."
-  (format "%s through %s, package COMMON-LISP-USER"
-          (agent-q-image--ask connection :implementation)
-          (agent-q-image--client connection :name)))
+(require 'agent-q-image-connection)
+(require 'agent-q-image-module)
+(require 'agent-q-image-source)
+(require 'agent-q-image-park)
 
 ;;;; Calls
 
 (cl-defstruct (agent-q-image--call (:constructor agent-q-image--make-call) (:copier nil))
   "A call that has not ended.
 ID is its number in the image.  CONTINUATION is known to the client.
-STOPPING is nil, or the status with which a reply ends the call."
+STOPPING is nil, or the status with which a reply ends the call.
+THREAD is the client's for a thread of the image, t for a new one.
+OWNER is whom an error that is parked belongs to."
   request connection operation arguments seconds callback
-  id continuation timer stopping (patience 3) condition again)
+  id continuation timer stopping (patience 3) condition again
+  (thread t) owner)
 
 (defvar agent-q-image--pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")
@@ -103,7 +56,8 @@ is random.")
        (progn ,@body)
      (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
 
-(defun agent-q-image-call (connection request operation arguments seconds callback)
+(defun agent-q-image-call (connection request operation arguments seconds callback
+                                      &optional owner thread)
   "Call OPERATION of the Common Lisp half behind CONNECTION.
 REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
 is a property list printed for `read'.  After SECONDS the call is
@@ -116,11 +70,14 @@ status and a payload:
 \"aborted\"        why the client gave the call up
 \"disconnected\"   nil
 \"no-connection\"  nil
-\"signalled\"      what went wrong here, in Emacs"
+\"signalled\"      what went wrong here, in Emacs
+
+The call runs in THREAD, a number of the client's; without it in one
+of its own.  An error that is parked belongs to OWNER."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image--new-id))))
+               :id (agent-q-image--new-id) :owner owner :thread (or thread t))))
     (cond
      ((gethash request agent-q-image--pending)
       (funcall callback "signalled" (format "Request %s runs already." request)))
@@ -130,9 +87,10 @@ status and a payload:
       (puthash request call agent-q-image--pending)
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
-              (agent-q-image--clean (car (read-from-string arguments))))
+              (agent-q-image-park-name
+               (agent-q-image--clean (car (read-from-string arguments)))))
         (agent-q-image--install connection)
-        (agent-q-image--prepare connection call))))))
+        (agent-q-image--prepare call))))))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.
@@ -145,6 +103,25 @@ Objects other than strings, integers, keywords and lists are errors."
                                    (substring-no-properties datum) t t))
         ((proper-list-p datum) (mapcar #'agent-q-image--clean datum))
         (t (error "%S can't be sent to a Lisp image" datum))))
+
+(defun agent-q-image--prepare (call)
+  "Send CALL as soon as the image has the modules of its operation."
+  (agent-q-image--provide
+   (agent-q-image--call-connection call)
+   (agent-q-image--call-operation call)
+   (lambda (status payload)
+     (cond (status (agent-q-image--finish call status payload))
+           ((agent-q-image--pending-p call) (agent-q-image--send call))))))
+
+(defun agent-q-image--prepare-again (call)
+  "Send CALL anew: its image has lost what it had, by a restart for example."
+  (agent-q-image--cancel-timer call)
+  (setf (agent-q-image--call-again call) t
+        (agent-q-image--call-continuation call) nil)
+  (agent-q-image--forget (agent-q-image-connection-process
+                          (agent-q-image--call-connection call)))
+  (agent-q-image--guard call
+    (agent-q-image--prepare call)))
 
 (defun agent-q-image--send (call)
   "Send CALL to its image, and start its deadline."
@@ -163,26 +140,27 @@ Objects other than strings, integers, keywords and lists are errors."
                            ,(agent-q-image--call-operation call)
                            (cl:quote ,(agent-q-image--call-arguments call)))
                :gone)
-       t continuation))))
+       (agent-q-image--call-thread call) continuation))))
 
 (defun agent-q-image--returned (call result)
   "Take RESULT, the client's word on the end of CALL."
+  (agent-q-image-park--over call)
   (pcase result
+    ((and (guard (agent-q-image--pending-p call))
+          (guard (not (agent-q-image--call-again call)))
+          (or `(:ok :gone)
+              `(:ok ,(and (pred stringp)
+                          (pred (string-prefix-p "(:outcome :missed :unknown t"))))))
+     (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
      (agent-q-image--finish call
                             (if (string-prefix-p "(:outcome :cancelled" reply)
                                 (or (agent-q-image--call-stopping call) "done")
                               "done")
-                            reply))
-    ;; The image was restarted behind the same connection.
-    ((and `(:ok :gone) (guard (not (agent-q-image--call-again call))))
-     (when (agent-q-image--pending-p call)
-       (agent-q-image--cancel-timer call)
-       (setf (agent-q-image--call-again call) t
-             (agent-q-image--call-continuation call) nil)
-       (agent-q-image--forget (agent-q-image--call-connection call))
-       (agent-q-image--guard call
-         (agent-q-image--prepare (agent-q-image--call-connection call) call))))
+                            (if (agent-q-image--pending-p call)
+                                (agent-q-image-source-resolve
+                                 (agent-q-image--call-connection call) reply)
+                              reply)))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
     (`(:abort . ,rest)
@@ -194,11 +172,23 @@ Objects other than strings, integers, keywords and lists are errors."
   "Return non-nil when CALL has not ended."
   (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
 
+(defvar agent-q-image-ended-functions nil
+  "Functions called with each call that ended.
+Their arguments are the connection's process, the operation, its
+arguments, the status and the payload.")
+
 (defun agent-q-image--finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-image--pending-p call)
     (remhash (agent-q-image--call-request call) agent-q-image--pending)
     (agent-q-image--cancel-timer call)
+    (ignore-errors
+      (run-hook-with-args 'agent-q-image-ended-functions
+                          (agent-q-image-connection-process
+                           (agent-q-image--call-connection call))
+                          (agent-q-image--call-operation call)
+                          (agent-q-image--call-arguments call)
+                          status payload))
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer
@@ -206,137 +196,6 @@ Objects other than strings, integers, keywords and lists are errors."
                    (and payload (substring-no-properties payload))))
       (error (message "agent-q: the end of a call was not taken: %s"
                       (error-message-string err))))))
-
-;;;; The Common Lisp half
-
-;; A connection's process has the property `agent-q-image-half': nil (nothing
-;; is known), an `agent-q-image--shipping', or t (the image has this version).
-
-(defconst agent-q-image--directory
-  (expand-file-name "image/" (file-name-directory (or load-file-name buffer-file-name "")))
-  "Where the Common Lisp half is.")
-
-(defconst agent-q-image--files
-  '("package" "text" "capture" "report" "call"
-    "symbols" "describe" "apropos" "evaluate")
-  "The files of the Common Lisp half, in the order in which they are read.")
-
-(defconst agent-q-image--shipping-seconds 25
-  "How long an image may take to receive the Common Lisp half.
-Implementations that compile through C need some of it.")
-
-(cl-defstruct (agent-q-image--shipping
-               (:constructor agent-q-image--make-shipping) (:copier nil))
-  "The Common Lisp half on its way to an image, and the CALLS that wait for it."
-  connection calls continuation timer)
-
-(defun agent-q-image--source ()
-  "Return the text of the Common Lisp half, without comments."
-  (with-temp-buffer
-    (let ((coding-system-for-read 'utf-8-unix))
-      (dolist (file agent-q-image--files)
-        (goto-char (point-max))
-        (insert-file-contents
-         (expand-file-name (concat file ".lisp") agent-q-image--directory))))
-    (goto-char (point-min))
-    (flush-lines "^ *;")
-    (buffer-string)))
-
-(defun agent-q-image--prepare (connection call)
-  "Send CALL over CONNECTION as soon as the Common Lisp half is there."
-  (let* ((process (agent-q-image-connection-process connection))
-         (half (process-get process 'agent-q-image-half)))
-    (cond ((eq half t) (agent-q-image--send call))
-          (half (push call (agent-q-image--shipping-calls half)))
-          (t (let ((shipping (agent-q-image--make-shipping
-                              :connection connection :calls (list call))))
-               (agent-q-image--set-half process shipping)
-               (setf (agent-q-image--shipping-timer shipping)
-                     (run-at-time agent-q-image--shipping-seconds nil
-                                  #'agent-q-image--shipped shipping "unresponsive" ""))
-               (condition-case err
-                   (agent-q-image--greet shipping)
-                 (error (agent-q-image--shipped shipping "signalled"
-                                                (error-message-string err)))))))))
-
-(defun agent-q-image--set-half (process half)
-  "Note that HALF is what is known about the Common Lisp half behind PROCESS."
-  (let ((old (process-get process 'agent-q-image-half)))
-    (when (and (agent-q-image--shipping-p old)
-               (timerp (agent-q-image--shipping-timer old)))
-      (cancel-timer (agent-q-image--shipping-timer old))))
-  (process-put process 'agent-q-image-half half))
-
-(defun agent-q-image--forget (connection)
-  "Assume no longer that CONNECTION's image has the Common Lisp half.
-What is on its way already is left alone."
-  (let ((process (agent-q-image-connection-process connection)))
-    (when (eq t (process-get process 'agent-q-image-half))
-      (agent-q-image--set-half process nil))))
-
-(defun agent-q-image--greet (shipping)
-  "Ask the image of SHIPPING for its version; send ours when it is another."
-  (let* ((source (agent-q-image--source))
-         (version (secure-hash 'sha1 source)))
-    (agent-q-image--ship-form
-     shipping
-     '(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
-                                  (cl:find-symbol "VERSION" "AGENT-Q-IMAGE"))))
-              (cl:if (cl:and cl:symbol (cl:fboundp cl:symbol))
-                     (cl:funcall cl:symbol)))
-     (lambda (there)
-       (if (equal there version)
-           (agent-q-image--shipped shipping nil nil)
-         (agent-q-image--ship-form
-          shipping (agent-q-image--shipping-form source version)
-          (lambda (_) (agent-q-image--shipped shipping nil nil))))))))
-
-(defun agent-q-image--ship-form (shipping form receiver)
-  "Have FORM evaluated for SHIPPING, then call RECEIVER with its value."
-  (let ((continuation
-         (lambda (result)
-           (pcase result
-             (`(:ok ,value) (funcall receiver value))
-             (`(:abort . ,rest)
-              (agent-q-image--shipped
-               shipping "aborted"
-               (format "The image did not take agent-q's Common Lisp half: %s"
-                       (car rest))))))))
-    (setf (agent-q-image--shipping-continuation shipping) continuation)
-    (agent-q-image--ask (agent-q-image--shipping-connection shipping)
-                        :rex form t continuation)))
-
-(defun agent-q-image--shipping-form (source version)
-  "Return the form to make SOURCE, called VERSION, part of an image.
-Warnings, and what compilers print, are kept from the user.  The
-variables are symbols of Common Lisp's, to intern none in CL-USER."
-  `(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
-             (cl:*readtable* (cl:copy-readtable cl:nil))
-             (cl:*read-base* 10)
-             (cl:stream (cl:make-broadcast-stream))
-             (cl:*standard-output* cl:stream)
-             (cl:*error-output* cl:stream)
-             (cl:*trace-output* cl:stream))
-            (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
-              ;; One unit for all of it halves the time that SBCL takes.
-              (cl:with-compilation-unit ()
-                (cl:with-input-from-string (cl:stream ,source)
-                  (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
-                           :until (cl:eq cl:list cl:stream)
-                           :do (cl:eval cl:list)))))
-            (cl:setf (cl:symbol-value (cl:find-symbol "*VERSION*" "AGENT-Q-IMAGE"))
-                     ,version)))
-
-(defun agent-q-image--shipped (shipping status payload)
-  "Send what waited for SHIPPING, or end it with STATUS and PAYLOAD."
-  (let ((process (agent-q-image-connection-process
-                  (agent-q-image--shipping-connection shipping))))
-    ;; An answer can come after the time was up.
-    (when (eq shipping (process-get process 'agent-q-image-half))
-      (agent-q-image--set-half process (null status))
-      (dolist (call (reverse (agent-q-image--shipping-calls shipping)))
-        (cond (status (agent-q-image--finish call status payload))
-              ((agent-q-image--pending-p call) (agent-q-image--send call)))))))
 
 ;;;; Deadlines and cancelling
 
@@ -364,6 +223,18 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
           (t (agent-q-image--finish call "aborted" "It was cancelled before it began.")))))
+
+(defun agent-q-image--resumed (call request seconds callback)
+  "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.
+It has SECONDS."
+  (setf (agent-q-image--call-request call) request
+        (agent-q-image--call-seconds call) seconds
+        (agent-q-image--call-callback call) callback
+        (agent-q-image--call-stopping call) nil
+        (agent-q-image--call-condition call) nil
+        (agent-q-image--call-patience call) 3)
+  (puthash request call agent-q-image--pending)
+  (agent-q-image--start-timer call seconds #'agent-q-image--deadline))
 
 (defun agent-q-image--stop (call status)
   "Ask the image to stop CALL; when it does, CALL ends with STATUS."
@@ -422,9 +293,10 @@ Each is (PROCESS . THREAD).")
 
 (defun agent-q-image--on-close (process)
   "End what waits for an answer over PROCESS, which is closed."
-  (agent-q-image--set-half process nil)
+  (agent-q-image--abandon process)
   (setq agent-q-image--swallowed
         (cl-delete process agent-q-image--swallowed :key #'car))
+  (agent-q-image-park--abandon process)
   (dolist (call (agent-q-image--calls-over process))
     (agent-q-image--finish call "disconnected" nil)))
 
@@ -442,13 +314,18 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (when ours
-         (agent-q-image--swallow process thread condition ours)
+         (if (agent-q-image-park-asked-p ours)
+             (agent-q-image-park ours event)
+           (agent-q-image--swallow process thread condition ours))
          t)))
     (`(:debug-activate ,thread . ,_)
-     (member (cons process thread) agent-q-image--swallowed))
-    (`(:debug-return ,thread ,_level . ,_)
+     (when (member (cons process thread) agent-q-image--swallowed)
+       (agent-q-image-park--activated process event)
+       t))
+    (`(:debug-return ,thread ,level . ,_)
      (let ((session (member (cons process thread) agent-q-image--swallowed)))
        (when session
+         (agent-q-image-park--left process thread level)
          (setq agent-q-image--swallowed (delq (car session) agent-q-image--swallowed))
          t)))))
 
@@ -459,13 +336,19 @@ The value is a connection when it is the Common Lisp half on its way."
                     (agent-q-image--among-p (agent-q-image--call-connection call)
                                             (agent-q-image--call-continuation call)
                                             requests))
-                  (agent-q-image--calls-over process))
-      (let ((shipping (process-get process 'agent-q-image-half)))
-        (and (agent-q-image--shipping-p shipping)
-             (agent-q-image--among-p (agent-q-image--shipping-connection shipping)
+                  (append (agent-q-image--calls-over process)
+                          (agent-q-image-park--calls process)))
+      (let ((shipping (cl-find-if (lambda (shipping)
+                                    (agent-q-image--among-p
+                                     (agent-q-image--shipping-connection shipping)
                                      (agent-q-image--shipping-continuation shipping)
-                                     requests)
-             (agent-q-image--shipping-connection shipping)))))
+                                     requests))
+                                  (agent-q-image--shippings process))))
+        (and shipping (agent-q-image--shipping-connection shipping)))))
+
+(defun agent-q-image-debugged-p (process requests)
+  "Return non-nil when a call of ours over PROCESS is among REQUESTS, ids."
+  (and (agent-q-image--debugged process requests) t))
 
 (defun agent-q-image--among-p (connection continuation requests)
   "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
@@ -485,7 +368,13 @@ not for the user: calls report their conditions themselves."
             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
                                     condition " "))))
     (agent-q-image--ask connection :rex
-                        (agent-q-image--client connection :throw-to-toplevel)
+                        (agent-q-image--client
+                         connection
+                         ;; In a thread that is debugged, only our own level goes.
+                         (if (and (agent-q-image--call-p work)
+                                  (not (eq t (agent-q-image--call-thread work))))
+                             :abort-level
+                           :throw-to-toplevel))
                         thread #'ignore)))
 
 (provide 'agent-q-image)

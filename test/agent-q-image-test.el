@@ -106,8 +106,37 @@
   (let* ((calls (cl-loop repeat 4 collect (agent-q-test-image-start connection "(+ 1 2)"))))
     (dolist (call calls)
       (should (eq :returned (plist-get (cdr (agent-q-test-image-end call)) :outcome)))))
-  (let ((version (agent-q-test-image-values connection "(agent-q-image:version)")))
+  (let ((version (agent-q-test-image-values connection "(agent-q-image:version \"base\")")))
     (should (string-match-p "\\`\"[0-9a-f]\\{40\\}\"\\'" (car version)))))
+
+(agent-q-test-image-on-each sends-modules-when-they-are-needed ()
+  "A module comes with the first call that needs it, and what has just come works as later."
+  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+  (cl-flet ((modules ()
+              (let ((names (car (agent-q-test-image-values
+                                 connection "(mapcar #'car agent-q-image::*versions*)"))))
+                (sort (car (read-from-string names)) #'string<))))
+    (let ((reply (agent-q-test-image-eval
+                  connection "(defun aq-early (x) (declare (optimize (debug 2)))
+                                (list (error \"Early ~A\" x)))
+                              (aq-early 1)")))
+      (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
+    (should (equal '("base" "execution") (modules)))
+    (agent-q-test-image-value connection "describe-symbol" :symbol "car")
+    (should (equal '("base" "execution" "introspection") (modules))))
+  ;; Whatever evaluates them at first, in the end they are compiled.
+  (should (agent-q-test-image-await
+           (lambda () (equal '("NIL") (agent-q-test-image-values
+                                       connection "(agent-q-image::interpreted-names)"))))))
+
+(ert-deftest agent-q-image-modules-are-small ()
+  "No module is too long to be sent at once, and no operation is in two."
+  (let ((operations nil))
+    (dolist (module (agent-q-image--modules))
+      (should (< (string-bytes (agent-q-image--module-source module)) 40000))
+      (setq operations (append (agent-q-image--module-operations module) operations)))
+    (should (member "describe-symbol" operations))
+    (should (equal operations (delete-dups (copy-sequence operations))))))
 
 (agent-q-test-image-on-each a-bug-of-ours-opens-no-debugger ()
   "An error in the Common Lisp half itself ends the call and shows nothing."

@@ -85,6 +85,7 @@ fn text_of(env: &Env, what: &ReadBuffer) -> Result<String> {
         .into_rust()?;
     let (text, raw_bytes) = decode(&bytes);
 
+    let size = position("buffer-size")? + 1;
     let name: String = env.call("buffer-name", [])?.into_rust()?;
     let mode: String = env
         .call(
@@ -92,7 +93,7 @@ fn text_of(env: &Env, what: &ReadBuffer) -> Result<String> {
             (env.call("symbol-value", (env.intern("major-mode")?,))?,),
         )?
         .into_rust()?;
-    let mut out = format!("Buffer {name} ({mode}), characters {start} to {end} of {last}");
+    let mut out = format!("Buffer {name} ({mode}), characters {start} to {end} of {size}");
     // Writing to a String cannot fail.
     let _ = match env.call("buffer-narrowed-p", [])?.is_not_nil() {
         true => write!(out, ", narrowed by the user to {first}–{last}"),

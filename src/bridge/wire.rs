@@ -163,6 +163,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .put("operation", &image.operation)?
                 .put("arguments", &image.arguments)?
                 .put("seconds", image.deadline.as_secs_f64()),
+            HostRequest::Operation {
+                operation,
+                arguments,
+            } => of("emacs-call", session)?
+                .number("request", request.0)?
+                .put("operation", *operation)?
+                .put("arguments", arguments.to_string()),
             HostRequest::Handler { handler, arguments } => of("tool-handler", session)?
                 .number("request", request.0)?
                 .number("handler", handler.0)?

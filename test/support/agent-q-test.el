@@ -101,6 +101,12 @@ The chat has the model of `agent-q-provider', which is none unless bound."
                     (buffer-substring-no-properties (point-min) (point-max)))))
   (goto-char (match-beginning 0)))
 
+(defun agent-q-test-shows (text)
+  "Return non-nil if the current buffer has TEXT."
+  (save-excursion
+    (goto-char (point-min))
+    (search-forward text nil t)))
+
 (defun agent-q-test-press (key)
   "Run the command that KEY has at point."
   (let ((command (key-binding (kbd key))))

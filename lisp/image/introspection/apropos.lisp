@@ -72,9 +72,6 @@
                       (string< (symbol-name (cdr one)) (symbol-name (cdr other)))
                       (< (car one) (car other)))))))
 
-(defun first-line (text limit)
-  (and text (shortened (subseq text 0 (position #\Newline text)) limit)))
-
 (defun symbol-entry (symbol)
   (list :name (symbol-text symbol)
         :kinds (kinds symbol)
@@ -85,6 +82,7 @@
 
 (define-operation "apropos-search" (pattern package external-only kind limit)
     "The symbols whose names have all words of a pattern, the likeliest first."
+  (compile-now 'matching-symbols 'external-p 'facet-p 'symbol-rank 'ranked)
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
          (matches (matching-symbols words
@@ -97,7 +95,7 @@
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)
                      matches))
          (ranked (ranked wanted words))
-         (limit (max 1 (min 200 (or limit 50)))))
+         (limit (page-size limit 50 200)))
     (list :pattern pattern
           :package (and package (package-name package))
           :total (length ranked)

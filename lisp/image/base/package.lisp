@@ -1,17 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The package of agent-q's Common Lisp half, its way to SLY's or SLIME's backend, and the table
-;;; of operations. Read and evaluated form by form, in the order that agent-q-image.el names.
+;;; of operations. A folder of these files is a module, sent as one text when it is first needed;
+;;; of a module, package.lisp is evaluated first, then the rest in the order of their names.
 
 (cl:defpackage "AGENT-Q-IMAGE"
   (:use "COMMON-LISP")
-  (:export "CALL" "CANCEL" "VERSION"))
+  (:export "ARRIVED" "CALL" "CANCEL" "VERSION"))
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 ;; State is in DEFVARs: sending this text again must not lose the calls that run.
 
-(defvar *version* nil
-  "What Emacs knows this text by. Set once all of it was evaluated, so a half-sent text has none.")
+(defvar *versions* '()
+  "By module, what Emacs knows its text by. Noted once all of it was evaluated, so a half-sent text
+has none.")
 
 (defvar *operations* (make-hash-table :test 'equal)
   "What Emacs can ask for: from the operation's name to its function.")
@@ -19,8 +21,8 @@
 (defvar *client* nil
   "The client whose backend serves this call: :SLYNK or :SWANK. Both can be in one image.")
 
-(defun version ()
-  *version*)
+(defun version (module)
+  (cdr (assoc module *versions* :test #'string=)))
 
 ;;; The client's backend. Looked up at run time, so that this text can be read without either.
 

@@ -21,6 +21,9 @@
       text
       (format nil "~A... [~D more characters]" (subseq text 0 limit) (- (length text) limit))))
 
+(defun first-line (text limit)
+  (and text (shortened (subseq text 0 (position #\Newline text)) limit)))
+
 ;;; Printing
 
 (defun write-bounded (writer limit)

@@ -1,0 +1,262 @@
+;;; agent-q-image-module.el --- The Common Lisp half, sent in modules  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The Common Lisp half is in modules, the folders of image/.  "base" is what
+;; all others stand on.  A module is sent over a connection when one of its
+;; operations is first called there.  Its operations are found in its text, as
+;; (define-operation "name" ...); a header line ";;; Needs: this, that" names
+;; other modules that have to be sent before it.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'subr-x)
+(require 'agent-q-image-connection)
+
+;;;; Modules as they are here
+
+(defconst agent-q-image--directory
+  (expand-file-name "image/" (file-name-directory (or load-file-name buffer-file-name "")))
+  "Where the Common Lisp half is.")
+
+(cl-defstruct (agent-q-image--module (:constructor agent-q-image--make-module) (:copier nil))
+  "A part of the Common Lisp half.
+SOURCE is its text without comments, NEEDS the names of the modules
+to send before it, VERSION what an image knows it by."
+  name source operations needs version)
+
+(defvar agent-q-image--modules nil
+  "The modules of the Common Lisp half, once they were read.")
+
+(defun agent-q-image--modules ()
+  "Return the modules of the Common Lisp half."
+  (or agent-q-image--modules
+      (let ((modules (mapcar #'agent-q-image--read-module
+                             (cl-remove-if-not
+                              #'file-directory-p
+                              (directory-files agent-q-image--directory t "\\`[a-z]")))))
+        (setq agent-q-image--modules modules)
+        (dolist (module modules modules)
+          (setf (agent-q-image--module-version module)
+                (secure-hash 'sha1 (mapconcat #'agent-q-image--module-source
+                                              (agent-q-image--with-needs module) "\n")))))))
+
+(defun agent-q-image--module (name)
+  "Return the module NAME."
+  (or (cl-find name (agent-q-image--modules)
+               :key #'agent-q-image--module-name :test #'equal)
+      (error "The Common Lisp half has no module %s; reinstall agent-q" name)))
+
+(defun agent-q-image--read-module (directory)
+  "Return the module whose files are in DIRECTORY."
+  (with-temp-buffer
+    (let ((coding-system-for-read 'utf-8-unix)
+          (name (file-name-nondirectory directory)))
+      (dolist (file (agent-q-image--files directory))
+        (goto-char (point-max))
+        (insert-file-contents file))
+      (let ((needs (cl-loop for line in (agent-q-image--matches "^;;; Needs: \\(.+\\)$")
+                            append (split-string line "[, ]+" t))))
+        (goto-char (point-min))
+        (flush-lines "^ *;")
+        (agent-q-image--make-module
+         :name name
+         :source (buffer-string)
+         :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
+         :needs (delete-dups (if (equal name "base") nil (cons "base" needs))))))))
+
+(defun agent-q-image--files (directory)
+  "Return the files of the module in DIRECTORY, in their order."
+  (let ((first (expand-file-name "package.lisp" directory))
+        (files (directory-files directory t "\\`[a-z].*\\.lisp\\'")))
+    (if (member first files) (cons first (remove first files)) files)))
+
+(defun agent-q-image--matches (regexp)
+  "Return what the first group of REGEXP matches in the buffer, in order."
+  (goto-char (point-min))
+  (let ((matches nil))
+    (while (re-search-forward regexp nil t)
+      (push (match-string-no-properties 1) matches))
+    (nreverse matches)))
+
+(defun agent-q-image--with-needs (module)
+  "Return MODULE after all that it needs, in the order of sending."
+  (let ((modules nil))
+    (cl-labels ((add (module path)
+                  (when (memq module path)
+                    (error "Modules of the Common Lisp half need each other: %s"
+                           (mapconcat #'agent-q-image--module-name path ", ")))
+                  (unless (memq module modules)
+                    (dolist (name (agent-q-image--module-needs module))
+                      (add (agent-q-image--module name) (cons module path)))
+                    (push module modules))))
+      (add module nil))
+    (nreverse modules)))
+
+(defun agent-q-image--modules-for (operation)
+  "Return the modules that OPERATION needs in an image, in the order of sending.
+For an operation of no module, that is the base."
+  (agent-q-image--with-needs
+   (or (cl-find-if (lambda (module)
+                     (member operation (agent-q-image--module-operations module)))
+                   (agent-q-image--modules))
+       (agent-q-image--module "base"))))
+
+;;;; Modules as they are in an image
+
+;; A connection's process has the property `agent-q-image-modules': by name of
+;; the module an `agent-q-image--shipping' while it is on its way, or t once the
+;; image has this version of it.
+
+(defconst agent-q-image--shipping-seconds 25
+  "How long an image may take to receive a module.
+Implementations that compile through C need some of it.")
+
+(cl-defstruct (agent-q-image--shipping
+               (:constructor agent-q-image--make-shipping) (:copier nil))
+  "A MODULE on its way to an image, and the functions that WAIT for it."
+  module connection waiting continuation timer)
+
+(defun agent-q-image--there (process module)
+  "Return what is known of MODULE behind PROCESS."
+  (alist-get (agent-q-image--module-name module)
+             (process-get process 'agent-q-image-modules) nil nil #'equal))
+
+(defun agent-q-image--set-there (process module state)
+  "Note that MODULE behind PROCESS is in STATE."
+  (let ((old (agent-q-image--there process module))
+        (modules (process-get process 'agent-q-image-modules)))
+    (when (and (agent-q-image--shipping-p old)
+               (timerp (agent-q-image--shipping-timer old)))
+      (cancel-timer (agent-q-image--shipping-timer old)))
+    (setf (alist-get (agent-q-image--module-name module) modules nil t #'equal) state)
+    (process-put process 'agent-q-image-modules modules)))
+
+(defun agent-q-image--shippings (process)
+  "Return the modules that are on their way over PROCESS."
+  (cl-remove-if-not #'agent-q-image--shipping-p
+                    (mapcar #'cdr (process-get process 'agent-q-image-modules))))
+
+(defun agent-q-image--forget (process)
+  "Assume no longer that the image behind PROCESS has any module.
+What is on its way already is left alone."
+  (process-put process 'agent-q-image-modules
+               (cl-remove t (process-get process 'agent-q-image-modules) :key #'cdr)))
+
+(defun agent-q-image--abandon (process)
+  "Forget all about the image behind PROCESS, which is closed.
+Nothing that waits for a module is called."
+  (dolist (shipping (agent-q-image--shippings process))
+    (agent-q-image--set-there process (agent-q-image--shipping-module shipping) nil))
+  (process-put process 'agent-q-image-modules nil))
+
+(defun agent-q-image--provide (connection operation receiver)
+  "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.
+Its arguments are a status and a payload, nil when all is there."
+  (condition-case err
+      (agent-q-image--provide-all connection (agent-q-image--modules-for operation) receiver)
+    (error (funcall receiver "signalled" (error-message-string err)))))
+
+(defun agent-q-image--provide-all (connection modules receiver)
+  "Send over CONNECTION those of MODULES that are not there, then call RECEIVER."
+  (let* ((process (agent-q-image-connection-process connection))
+         (module (cl-find-if-not (lambda (module)
+                                   (eq t (agent-q-image--there process module)))
+                                 modules))
+         (next (lambda (status payload)
+                 (if status
+                     (funcall receiver status payload)
+                   (agent-q-image--provide-all connection modules receiver))))
+         (state (and module (agent-q-image--there process module))))
+    (cond ((null module) (funcall receiver nil nil))
+          (state (push next (agent-q-image--shipping-waiting state)))
+          (t (agent-q-image--ship connection module next)))))
+
+(defun agent-q-image--ship (connection module receiver)
+  "Send MODULE over CONNECTION, then call RECEIVER with a status and a payload."
+  (let ((shipping (agent-q-image--make-shipping
+                   :module module :connection connection :waiting (list receiver))))
+    (agent-q-image--set-there (agent-q-image-connection-process connection) module shipping)
+    (setf (agent-q-image--shipping-timer shipping)
+          (run-at-time agent-q-image--shipping-seconds nil
+                       #'agent-q-image--shipped shipping "unresponsive" ""))
+    (condition-case err
+        (agent-q-image--greet shipping)
+      (error (agent-q-image--shipped shipping "signalled" (error-message-string err))))))
+
+(defun agent-q-image--greet (shipping)
+  "Ask the image of SHIPPING for its version of the module; send ours over another."
+  (let ((module (agent-q-image--shipping-module shipping)))
+    (agent-q-image--ship-form
+     shipping
+     `(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
+                                  (cl:find-symbol "VERSION" "AGENT-Q-IMAGE"))))
+              (cl:if (cl:and cl:symbol (cl:fboundp cl:symbol))
+                     (cl:funcall cl:symbol ,(agent-q-image--module-name module))))
+     (lambda (there)
+       (if (equal there (agent-q-image--module-version module))
+           (agent-q-image--shipped shipping nil nil)
+         (agent-q-image--ship-form
+          shipping
+          (agent-q-image--shipping-form
+           module (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
+          (lambda (_) (agent-q-image--shipped shipping nil nil))))))))
+
+(defun agent-q-image--ship-form (shipping form receiver)
+  "Have FORM evaluated for SHIPPING, then call RECEIVER with its value."
+  (let ((continuation
+         (lambda (result)
+           (pcase result
+             (`(:ok ,value) (funcall receiver value))
+             (`(:abort . ,rest)
+              (agent-q-image--shipped
+               shipping "aborted"
+               (format "The image did not take agent-q's Common Lisp half: %s"
+                       (car rest))))))))
+    (setf (agent-q-image--shipping-continuation shipping) continuation)
+    (agent-q-image--ask (agent-q-image--shipping-connection shipping)
+                        :rex form t continuation)))
+
+(defun agent-q-image--shipping-form (module client)
+  "Return the form to make MODULE part of an image that CLIENT is connected to.
+Warnings, and what compilers print, are kept from the user.  The
+variables are symbols of Common Lisp's, to intern none in CL-USER."
+  ;; SBCL's interpreter takes a fiftieth of its compiler's time; see arrival.lisp.
+  `(cl:progv (cl:if (cl:find-package "SB-EVAL")
+                    (cl:list (cl:find-symbol "*EVALUATOR-MODE*" "SB-EXT")))
+       '(:interpret)
+     (cl:eval
+      '(cl:let* ((cl:*package* (cl:find-package "COMMON-LISP-USER"))
+                 (cl:*readtable* (cl:copy-readtable cl:nil))
+                 (cl:*read-base* 10)
+                 (cl:stream (cl:make-broadcast-stream))
+                 (cl:*standard-output* cl:stream)
+                 (cl:*error-output* cl:stream)
+                 (cl:*trace-output* cl:stream))
+         (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
+           (cl:with-compilation-unit ()
+             (cl:with-input-from-string (cl:stream ,(agent-q-image--module-source module))
+               (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
+                        :until (cl:eq cl:list cl:stream)
+                        :do (cl:eval cl:list)))))
+         (cl:funcall (cl:find-symbol "ARRIVED" "AGENT-Q-IMAGE")
+                     ,client
+                     ,(agent-q-image--module-name module)
+                     ,(agent-q-image--module-version module))))))
+
+(defun agent-q-image--shipped (shipping status payload)
+  "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."
+  (let ((process (agent-q-image-connection-process
+                  (agent-q-image--shipping-connection shipping)))
+        (module (agent-q-image--shipping-module shipping)))
+    ;; An answer can come after the time was up.
+    (when (eq shipping (agent-q-image--there process module))
+      (agent-q-image--set-there process module (null status))
+      (dolist (receiver (reverse (agent-q-image--shipping-waiting shipping)))
+        (funcall receiver status payload)))))
+
+(provide 'agent-q-image-module)
+;;; agent-q-image-module.el ends here

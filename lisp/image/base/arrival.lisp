@@ -1,0 +1,78 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What becomes of a module once its text was evaluated. Where the implementation has an
+;;; interpreter beside its compiler, modules arrive interpreted, which takes a fiftieth of the
+;;; time, and are compiled while they are in use already.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *compiling* nil
+  "Whether a thread compiles what arrived.")
+
+(defun interpreted-p (function)
+  (let ((type (and (find-package "SB-EVAL") (find-symbol "INTERPRETED-FUNCTION" "SB-EVAL"))))
+    (and type (typep function type))))
+
+(defun interpreted-names ()
+  (let ((package (find-package "AGENT-Q-IMAGE")) (names '()))
+    (when package
+      (do-symbols (symbol package names)
+        (when (and (eq (symbol-package symbol) package)
+                   (fboundp symbol)
+                   (not (macro-function symbol))
+                   (interpreted-p (symbol-function symbol)))
+          (push symbol names))))))
+
+(defun compile-function (name)
+  "Compile the function NAME, unless it is another once that is done."
+  (let* ((function (symbol-function name))
+         (compiled (compile nil function)))
+    (when (eq function (symbol-function name))
+      (setf (symbol-function name) compiled))))
+
+(defun compile-now (&rest names)
+  "Compile those of the functions NAMES that are not yet: what calls this is about to use them much."
+  (dolist (name names)
+    (when (interpreted-p (symbol-function name))
+      (handler-bind ((warning #'muffle-warning))
+        (ignore-errors (compile-function name))))))
+
+(defun uncompiled (tried)
+  "The functions to compile next; when there are none, the next arrival has to start a thread."
+  (call-with-lock (lambda ()
+                    (or (set-difference (interpreted-names) tried)
+                        (setf *compiling* nil)))))
+
+(defun compile-all ()
+  "Compile what is interpreted, without a word to anybody."
+  (let* ((nowhere (make-broadcast-stream))
+         (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
+         (tried '()))
+    (handler-bind ((warning #'muffle-warning)
+                   ;; Somebody may remove our package meanwhile.
+                   (serious-condition (lambda (condition)
+                                        (declare (ignore condition))
+                                        (setf *compiling* nil)
+                                        (return-from compile-all nil))))
+      (loop for names = (uncompiled tried)
+            while names
+            do (dolist (name names)
+                 (push name tried)
+                 (ignore-errors (compile-function name)))))))
+
+(defun arrived (client module version)
+  "Note that the text of MODULE called VERSION is there, and make it quick."
+  (let ((*client* client))
+    (setf *versions* (acons module version
+                            (remove module *versions* :key #'car :test #'string=)))
+    (when (call-with-lock (lambda ()
+                            (and (not *compiling*)
+                                 (interpreted-names)
+                                 (setf *compiling* t))))
+      (if (member :sb-thread *features*)
+          (backend "SPAWN" (lambda ()
+                             ;; The call that brought the module goes first, and others with it.
+                             (sleep 0.3)
+                             (let ((*client* client)) (compile-all)))
+                   :name "agent-q compiles itself")
+          (compile-all)))
+    version))

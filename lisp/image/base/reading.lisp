@@ -1,0 +1,34 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Forms given as text: where each starts, and what is wrong with one that can't be read.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun skip-to-form (text start)
+  "Where the next form in TEXT starts, after blanks and comments; NIL at the end."
+  (loop
+    (let ((next (position-if-not (lambda (it) (member it *blanks*)) text :start start)))
+      (cond ((null next) (return nil))
+            ((char/= (char text next) #\;) (return next))
+            (t (setf start (or (position #\Newline text :start next) (length text))))))))
+
+(defun reader-complaint (condition)
+  "What the reader says, without the name of our stream and the manual's chapters."
+  (let ((text (condition-message condition)))
+    (dolist (end (list (format nil "~%~%") " Stream: #<" (format nil "~%See also:")))
+      (setf text (subseq text 0 (search end text))))
+    (trimmed text)))
+
+(defun unreadable (condition text start count)
+  (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))
+          (format nil "Form ~D, which starts at line ~D, can't be read: ~A~%~A"
+                  count
+                  (1+ (count #\Newline text :end start))
+                  (if (typep condition 'end-of-file)
+                      "the text ends inside it. A parenthesis, a string or a |symbol| is not closed."
+                      (reader-complaint condition))
+                  (first-line (subseq text start) 120))))
+
+(defun read-form (text start count)
+  "The form in TEXT at START, and where it ends."
+  (handler-case (read-from-string text t nil :start start :preserve-whitespace t)
+    (error (condition) (unreadable condition text start count))))

@@ -1,0 +1,34 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; A form's expansion, one step or all of it. Operation: macroexpand-form.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun expander (mode)
+  "The function that expands a form by MODE: two values, the expansion and whether it differs."
+  (flet ((by-backend (name)
+           (lambda (form)
+             (let ((expansion (backend name form)))
+               (values expansion (not (equal form expansion)))))))
+    (cond ((string-equal mode "once") #'macroexpand-1)
+          ((string-equal mode "full") #'macroexpand)
+          ((string-equal mode "all") (by-backend "MACROEXPAND-ALL"))
+          ((string-equal mode "compiler") (by-backend "COMPILER-MACROEXPAND-1"))
+          (t (missed "~A is not a way to expand; there are once, full, all and compiler." mode)))))
+
+(defun code-text (form)
+  (printed form :limit 8000 :length 500 :level 40 :circle nil :pretty t))
+
+(define-operation "macroexpand-form" (form package mode full)
+    "The expansion of a form. The form is read without #. ; its macros do run."
+  (let* ((*package* (package-of-text package))
+         (start (or (skip-to-form form 0) (missed "There is no form in the text.")))
+         (mode (or mode (if full "full" "once"))))
+    (multiple-value-bind (datum end)
+        (let ((*read-eval* nil)) (read-form form start 1))
+      (multiple-value-bind (expansion expanded) (funcall (expander mode) datum)
+        (list :mode mode
+              :original (code-text datum)
+              :expansion (code-text expansion)
+              :expanded (and expanded t)
+              :rest (and (skip-to-form form end) t)
+              :output (captured-text))))))
