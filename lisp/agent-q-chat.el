@@ -164,7 +164,8 @@ NEW non-nil means a new one."
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
      (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout))))
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat--json (value)
   "Return VALUE as JSON text."

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Arguments, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Treatment,
 };
 
 use super::introspection::{package_parameter, text};
@@ -14,6 +14,12 @@ use super::outcome;
 
 /// The longest that a call may ask for; whoever needs more can start a thread.
 const LONGEST: f64 = 3600.0;
+
+/// The forms of a tool that runs them one after the other.
+const FORMS: Code = Code {
+    parameters: &["form"],
+    treatment: Treatment::RunInSteps,
+};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -51,11 +57,7 @@ fn eval_form() -> Tool {
             deadline: timeout,
         }),
     );
-    // What a form may do can't be told from its text yet, so every one counts as dangerous.
-    tool.assess = |level, _| Assessment {
-        level: level.max(SafetyLevel::Dangerous),
-        reason: "evaluates code in your image".to_owned(),
-    };
+    tool.code = Some(FORMS);
     tool
 }
 

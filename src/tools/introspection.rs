@@ -7,7 +7,8 @@ use lexpr::Value;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Arguments, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Treatment,
 };
 
 use super::outcome;
@@ -303,7 +304,7 @@ fn render_arglist(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 }
 
 fn macroexpand_form() -> Tool {
-    tool(
+    let mut tool = tool(
         "macroexpand_form",
         "Expand the macros of a form in the user's running image. The form is not evaluated and #. is refused, but the code of its macros does run.",
         vec![
@@ -334,7 +335,12 @@ fn macroexpand_form() -> Tool {
             render: render_expansion,
             deadline: |_, default| default,
         },
-    )
+    );
+    tool.code = Some(Code {
+        parameters: &["form"],
+        treatment: Treatment::Expand,
+    });
+    tool
 }
 
 fn render_expansion(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
