@@ -170,7 +170,8 @@ NEW non-nil means a new one."
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
      (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout))))
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
