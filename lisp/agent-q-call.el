@@ -222,6 +222,14 @@ Control and formatting characters could make a form look like another."
     (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
              (agent-q-call-tool call))))
 
+(defun agent-q-call-approval-elsewhere (event)
+  "Show that the call of EVENT waits for what a program answers."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call) 'waiting
+          (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-answered call) "waits for agent-q-approval-handler")
+    (agent-q-render-update-item call)))
+
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))

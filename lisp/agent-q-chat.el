@@ -9,13 +9,17 @@
 
 ;;; Code:
 
+(require 'agent-q-agent)
 (require 'agent-q-approve)
 (require 'agent-q-console)
+(require 'agent-q-debugger)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-operations)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
+(require 'agent-q-record)
 
 (declare-function agent-q-core-open-session "agent-q-core")
 (declare-function agent-q-core-configure "agent-q-core")
@@ -23,7 +27,6 @@
 (declare-function agent-q-core-console "agent-q-core")
 (declare-function agent-q-core-cancel "agent-q-core")
 (declare-function agent-q-core-close-session "agent-q-core")
-(declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-system-prompt "agent-q-core")
 
 (defvar-local agent-q-chat--session nil
@@ -62,6 +65,7 @@
     (define-key map (kbd "C-c C-p") #'agent-q-chat-previous-turn)
     (define-key map (kbd "C-c C-a") #'agent-q-call-goto-waiting)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
+    (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -106,6 +110,7 @@ NEW non-nil means a new one."
 (defun agent-q-chat--make ()
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
+  (agent-q-record-start)
   (let ((buffer (generate-new-buffer "*agent-q chat*"))
         (made nil))
     (unwind-protect
@@ -138,6 +143,7 @@ NEW non-nil means a new one."
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
       (setq agent-q-chat--session nil)
+      (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
       (agent-q-core-close-session session))))
 
@@ -150,16 +156,16 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat--make-settings (&rest more)
   "Return the settings of this chat as JSON, with MORE, an alist, first."
-  (agent-q-chat--json
+  (agent-q-json-serialize
    `(,@more
+     ,@(agent-q-agent-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
                  :null))
      (max_iterations . ,agent-q-max-iterations)
-     (tools . ,(if agent-q-offered-tools
-                   (vconcat agent-q-offered-tools)
-                 :null))
+     (tools . ,(let ((offered (agent-q-registry-offered)))
+                 (if (eq offered t) :null (vconcat offered))))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
@@ -167,16 +173,10 @@ NEW non-nil means a new one."
      (eval_seconds . ,agent-q-eval-timeout)
      (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
-(defun agent-q-chat--json (value)
-  "Return VALUE as JSON text."
-  (if (fboundp 'json-serialize)
-      (json-serialize value)
-    (let ((json-null :null) (json-false :false))
-      (json-encode value))))
-
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
   (agent-q-chat--find-image)
+  (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat--make-settings)))
     (unless (equal settings agent-q-chat--settings)
       (agent-q-core-configure agent-q-chat--session settings)
@@ -219,15 +219,10 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (let ((request (plist-get event :request)))
-    (if (not (agent-q-chat--connected-p))
-        (agent-q-core-resolve request "no-connection" nil)
-      (agent-q-image-call agent-q-header-connection request
-                          (plist-get event :operation)
-                          (plist-get event :arguments)
-                          (plist-get event :seconds)
-                          (lambda (status payload)
-                            (agent-q-core-resolve request status payload))))))
+  (agent-q-events-image-call event
+                             (and (agent-q-chat--connected-p)
+                                  agent-q-header-connection)
+                             (current-buffer)))
 
 ;;;; The model
 
@@ -255,7 +250,7 @@ NEW non-nil means a new one."
         agent-q-chat--provider provider
         agent-q-header-model (agent-q-provider-label provider))
   (agent-q-core-configure agent-q-chat--session
-                          (agent-q-chat--json
+                          (agent-q-json-serialize
                            `((provider . ,(or provider :null)))))
   (let ((texts (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
@@ -421,9 +416,7 @@ While a turn runs, the text waits until it is over."
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)))
     (:call-proposed (agent-q-call-proposed event))
-    (:approval (agent-q-call-approval
-                event (and (agent-q-chat--connected-p)
-                           (agent-q-image-name agent-q-header-connection))))
+    (:approval (agent-q-chat--approval event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
@@ -434,9 +427,23 @@ While a turn runs, the text waits until it is over."
                         (plist-get event :attempt)
                         (plist-get event :attempts))))
     (:notice (agent-q-render-notice (plist-get event :text)))
-    (:image-call (agent-q-chat--image-call event)))
+    (:image-call (agent-q-chat--image-call event))
+    (:emacs-call (agent-q-chat--find-image)
+                 (agent-q-operations-run
+                  event
+                  (and (agent-q-chat--connected-p) agent-q-header-connection)
+                  (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
+
+(defun agent-q-chat--approval (event)
+  "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."
+  (if agent-q-approval-handler
+      (progn (agent-q-call-approval-elsewhere event)
+             (agent-q-execute-approve event))
+    (agent-q-call-approval
+     event (and (agent-q-chat--connected-p)
+                (agent-q-image-name agent-q-header-connection)))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
@@ -452,7 +459,8 @@ While a turn runs, the text waits until it is over."
   (agent-q-render-finish)
   (agent-q-call-abandon)
   (pcase outcome
-    (:cancelled (agent-q-render-notice "Cancelled."))
+    (:cancelled (agent-q-render-notice "Cancelled.")
+                (agent-q-image-release-owned (current-buffer)))
     ((or :failed :limit)
      (agent-q-render-notice (or message "The turn failed.")
                             'agent-q-failure)))

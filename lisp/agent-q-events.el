@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-execute)
 (require 'agent-q-module)
 (require 'seq)
 
@@ -18,7 +19,10 @@
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
+(declare-function agent-q-image-call "agent-q-image")
+(declare-function agent-q-operations-run "agent-q-operations")
 (declare-function agent-q-image-cancel "agent-q-image")
+(declare-function agent-q-image-default-connection "agent-q-image")
 
 (defconst agent-q-events--batch-size 256
   "How many events one run of the filter takes at most.")
@@ -51,7 +55,8 @@ A filter runs with quitting inhibited, so it has to be short.")
         (with-file-modes #o700 (make-directory directory t))))
     (agent-q-core-start agent-q-events--process
                         (expand-file-name agent-q-log-file))
-    (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)))
+    (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
+    (agent-q-registry-core-started)))
 
 (defun agent-q-events--make-pipe ()
   "Return a new pipe process whose filter pumps events."
@@ -96,8 +101,8 @@ A filter runs with quitting inhibited, so it has to be short.")
     ((error quit)
      (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
-     ;; Whoever asked the image must get an answer, or the turn would hang.
-     (when (eq (plist-get event :type) :image-call)
+     ;; Whoever asked Emacs must get an answer, or the turn would hang.
+     (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))
 
@@ -107,15 +112,51 @@ A filter runs with quitting inhibited, so it has to be short.")
     (:fault (agent-q-events--fault (plist-get event :message)))
     (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
                                      (plist-get event :servers)))
-    (:host-cancelled (agent-q-image-cancel (plist-get event :request)))
+    (:batch-finished (agent-q-execute-finished event))
+    (:tool-handler (agent-q-handlers-call event))
+    (:host-cancelled
+     (or (agent-q-handlers-cancel (plist-get event :request))
+         (and (featurep 'agent-q-image)
+              (agent-q-image-cancel (plist-get event :request)))))
     (type
+     (pcase type
+       (:call-started (agent-q-execute-started event))
+       (:call-finished (agent-q-execute-ended event)))
      (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
        (cond ((buffer-live-p buffer)
               (with-current-buffer buffer
                 (funcall agent-q-events-handler event)))
-             ((eq type :image-call)
+             ((eql (plist-get event :session) 0)
+              (agent-q-events--without-chat event))
+             ((memq type '(:image-call :emacs-call))
               (agent-q-core-resolve (plist-get event :request) "aborted"
                                     "The chat is closed.")))))))
+
+(defun agent-q-events--without-chat (event)
+  "Apply EVENT of a call outside all chats, which a program made."
+  (pcase (plist-get event :type)
+    (:approval (agent-q-execute-approve event))
+    (:emacs-call
+     (require 'agent-q-operations)
+     (require 'agent-q-image)
+     (agent-q-operations-run event (agent-q-image-default-connection) nil))
+    (:image-call
+     (require 'agent-q-image)
+     (agent-q-events-image-call event (agent-q-image-default-connection)))))
+
+(defun agent-q-events-image-call (event connection &optional owner)
+  "Do what EVENT asks of the image behind CONNECTION, which may be nil.
+OWNER is the buffer of the chat that asks, if any."
+  (let ((request (plist-get event :request)))
+    (if (null connection)
+        (agent-q-core-resolve request "no-connection" nil)
+      (agent-q-image-call connection request
+                          (plist-get event :operation)
+                          (plist-get event :arguments)
+                          (plist-get event :seconds)
+                          (lambda (status payload)
+                            (agent-q-core-resolve request status payload))
+                          owner))))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."

@@ -14,15 +14,20 @@
 (require 'subr-x)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-module)
+(require 'agent-q-image-source)
+(require 'agent-q-image-park)
 
 ;;;; Calls
 
 (cl-defstruct (agent-q-image--call (:constructor agent-q-image--make-call) (:copier nil))
   "A call that has not ended.
 ID is its number in the image.  CONTINUATION is known to the client.
-STOPPING is nil, or the status with which a reply ends the call."
+STOPPING is nil, or the status with which a reply ends the call.
+THREAD is the client's for a thread of the image, t for a new one.
+OWNER is whom an error that is parked belongs to."
   request connection operation arguments seconds callback
-  id continuation timer stopping (patience 3) condition again)
+  id continuation timer stopping (patience 3) condition again
+  (thread t) owner)
 
 (defvar agent-q-image--pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")
@@ -51,7 +56,8 @@ is random.")
        (progn ,@body)
      (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
 
-(defun agent-q-image-call (connection request operation arguments seconds callback)
+(defun agent-q-image-call (connection request operation arguments seconds callback
+                                      &optional owner thread)
   "Call OPERATION of the Common Lisp half behind CONNECTION.
 REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
 is a property list printed for `read'.  After SECONDS the call is
@@ -64,11 +70,14 @@ status and a payload:
 \"aborted\"        why the client gave the call up
 \"disconnected\"   nil
 \"no-connection\"  nil
-\"signalled\"      what went wrong here, in Emacs"
+\"signalled\"      what went wrong here, in Emacs
+
+The call runs in THREAD, a number of the client's; without it in one
+of its own.  An error that is parked belongs to OWNER."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image--new-id))))
+               :id (agent-q-image--new-id) :owner owner :thread (or thread t))))
     (cond
      ((gethash request agent-q-image--pending)
       (funcall callback "signalled" (format "Request %s runs already." request)))
@@ -78,7 +87,8 @@ status and a payload:
       (puthash request call agent-q-image--pending)
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
-              (agent-q-image--clean (car (read-from-string arguments))))
+              (agent-q-image-park-name
+               (agent-q-image--clean (car (read-from-string arguments)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
 
@@ -130,10 +140,11 @@ Objects other than strings, integers, keywords and lists are errors."
                            ,(agent-q-image--call-operation call)
                            (cl:quote ,(agent-q-image--call-arguments call)))
                :gone)
-       t continuation))))
+       (agent-q-image--call-thread call) continuation))))
 
 (defun agent-q-image--returned (call result)
   "Take RESULT, the client's word on the end of CALL."
+  (agent-q-image-park--over call)
   (pcase result
     ((and (guard (agent-q-image--pending-p call))
           (guard (not (agent-q-image--call-again call)))
@@ -146,7 +157,10 @@ Objects other than strings, integers, keywords and lists are errors."
                             (if (string-prefix-p "(:outcome :cancelled" reply)
                                 (or (agent-q-image--call-stopping call) "done")
                               "done")
-                            reply))
+                            (if (agent-q-image--pending-p call)
+                                (agent-q-image-source-resolve
+                                 (agent-q-image--call-connection call) reply)
+                              reply)))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
     (`(:abort . ,rest)
@@ -158,11 +172,23 @@ Objects other than strings, integers, keywords and lists are errors."
   "Return non-nil when CALL has not ended."
   (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
 
+(defvar agent-q-image-ended-functions nil
+  "Functions called with each call that ended.
+Their arguments are the connection's process, the operation, its
+arguments, the status and the payload.")
+
 (defun agent-q-image--finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-image--pending-p call)
     (remhash (agent-q-image--call-request call) agent-q-image--pending)
     (agent-q-image--cancel-timer call)
+    (ignore-errors
+      (run-hook-with-args 'agent-q-image-ended-functions
+                          (agent-q-image-connection-process
+                           (agent-q-image--call-connection call))
+                          (agent-q-image--call-operation call)
+                          (agent-q-image--call-arguments call)
+                          status payload))
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer
@@ -197,6 +223,18 @@ Objects other than strings, integers, keywords and lists are errors."
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
           (t (agent-q-image--finish call "aborted" "It was cancelled before it began.")))))
+
+(defun agent-q-image--resumed (call request seconds callback)
+  "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.
+It has SECONDS."
+  (setf (agent-q-image--call-request call) request
+        (agent-q-image--call-seconds call) seconds
+        (agent-q-image--call-callback call) callback
+        (agent-q-image--call-stopping call) nil
+        (agent-q-image--call-condition call) nil
+        (agent-q-image--call-patience call) 3)
+  (puthash request call agent-q-image--pending)
+  (agent-q-image--start-timer call seconds #'agent-q-image--deadline))
 
 (defun agent-q-image--stop (call status)
   "Ask the image to stop CALL; when it does, CALL ends with STATUS."
@@ -258,6 +296,7 @@ Each is (PROCESS . THREAD).")
   (agent-q-image--abandon process)
   (setq agent-q-image--swallowed
         (cl-delete process agent-q-image--swallowed :key #'car))
+  (agent-q-image-park--abandon process)
   (dolist (call (agent-q-image--calls-over process))
     (agent-q-image--finish call "disconnected" nil)))
 
@@ -275,13 +314,18 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (when ours
-         (agent-q-image--swallow process thread condition ours)
+         (if (agent-q-image-park-asked-p ours)
+             (agent-q-image-park ours event)
+           (agent-q-image--swallow process thread condition ours))
          t)))
     (`(:debug-activate ,thread . ,_)
-     (member (cons process thread) agent-q-image--swallowed))
-    (`(:debug-return ,thread ,_level . ,_)
+     (when (member (cons process thread) agent-q-image--swallowed)
+       (agent-q-image-park--activated process event)
+       t))
+    (`(:debug-return ,thread ,level . ,_)
      (let ((session (member (cons process thread) agent-q-image--swallowed)))
        (when session
+         (agent-q-image-park--left process thread level)
          (setq agent-q-image--swallowed (delq (car session) agent-q-image--swallowed))
          t)))))
 
@@ -292,7 +336,8 @@ The value is a connection when it is the Common Lisp half on its way."
                     (agent-q-image--among-p (agent-q-image--call-connection call)
                                             (agent-q-image--call-continuation call)
                                             requests))
-                  (agent-q-image--calls-over process))
+                  (append (agent-q-image--calls-over process)
+                          (agent-q-image-park--calls process)))
       (let ((shipping (cl-find-if (lambda (shipping)
                                     (agent-q-image--among-p
                                      (agent-q-image--shipping-connection shipping)
@@ -300,6 +345,10 @@ The value is a connection when it is the Common Lisp half on its way."
                                      requests))
                                   (agent-q-image--shippings process))))
         (and shipping (agent-q-image--shipping-connection shipping)))))
+
+(defun agent-q-image-debugged-p (process requests)
+  "Return non-nil when a call of ours over PROCESS is among REQUESTS, ids."
+  (and (agent-q-image--debugged process requests) t))
 
 (defun agent-q-image--among-p (connection continuation requests)
   "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
@@ -319,7 +368,13 @@ not for the user: calls report their conditions themselves."
             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
                                     condition " "))))
     (agent-q-image--ask connection :rex
-                        (agent-q-image--client connection :throw-to-toplevel)
+                        (agent-q-image--client
+                         connection
+                         ;; In a thread that is debugged, only our own level goes.
+                         (if (and (agent-q-image--call-p work)
+                                  (not (eq t (agent-q-image--call-thread work))))
+                             :abort-level
+                           :throw-to-toplevel))
                         thread #'ignore)))
 
 (provide 'agent-q-image)

@@ -20,6 +20,31 @@
 (autoload 'agent-q-demo-model "agent-q-demo" "Start the tiny demo model on this machine." t)
 (autoload 'agent-q-doctor "agent-q-doctor" "Show what agent-q finds here, and what to do." t)
 
+;; The interface for programs.
+(pcase-dolist
+    (`(,file . ,functions)
+     '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-failure
+        agent-q-format-tool-result)
+       ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
+        agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
+       ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
+        agent-q-cancel-tool-calls)
+       ("agent-q-json" agent-q-json-encode agent-q-json-parse)
+       ("agent-q-specifications" agent-q-create-tool-specification
+        agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
+        agent-q-library-register agent-q-library-lookup agent-q-bind-tool
+        agent-q-bind-tool-explain agent-q-parse-type-signature
+        agent-q-type-signature-to-json-schema agent-q-validate-tool-args
+        agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
+        agent-q-tool-spec-from-json agent-q-agent-from-gram)
+       ("agent-q-tool-list" agent-q-tool-statistics-data)))
+  (dolist (function functions)
+    (autoload function file)))
+(autoload 'agent-q-list-tools "agent-q-tool-list" "Show all tools, and switch them." t)
+(autoload 'agent-q-tool-statistics "agent-q-tool-list" "Show what calls of tools cost." t)
+(autoload 'agent-q-audit-log "agent-q-audit" "Show what tools did that can do harm." t)
+(autoload 'agent-q-chat-use-agent "agent-q-agent" "Have a chat follow an agent's file." t)
+
 ;; So that `customize-group' shows every option, wherever it is defined.
 (dolist (library '("agent-q" "agent-q-provider"))
   (custom-add-load 'agent-q library))
@@ -29,7 +54,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 2
+(defconst agent-q-module-interface 4
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory
@@ -41,6 +66,65 @@
 
 (defvar agent-q-module--warned nil
   "Identity of the newer core about which the user was told.")
+
+;;;; What programs and init files set
+
+(defconst agent-q-registry (record 'agent-q-registry "agent-q")
+  "The registry of tools: what `agent-q-register-tool' takes.")
+
+(defvar agent-q-approval-handler nil
+  "The function that decides whether a dangerous tool call runs, or nil.
+It is called with the tool and its arguments, a hash table, and returns
+
+`:approved'            it runs
+`:denied'              it doesn't
+\(:denied REASON)      it doesn't, and the model reads why
+\(:modified ARGUMENTS) it runs with these, if they are valid
+
+Anything else is a denial, and so is an error.  A function that requires a
+third argument gets a function there, which it calls with the answer when it
+has one.
+
+When this is nil, a chat asks its user in its buffer, and calls outside chats
+fail.")
+
+(defvar agent-q-tool-execution-hooks nil
+  "Functions called when a tool runs, in a chat or elsewhere.
+They get a phase, the tool, its arguments (a hash table) and the result.
+The phase is `:before', when there is no result yet, `:after' when the tool
+succeeded, or `:error'.  An error in them is logged and changes nothing.")
+
+(defvar agent-q-tool-libraries nil
+  "The tool libraries that agents can be bound to, by name.
+An association list from strings to libraries; see `agent-q-library-register'
+and \\[agent-q-chat-use-agent].")
+
+(declare-function agent-q-tools-level "agent-q-tools" (level))
+(declare-function agent-q-registry-apply-levels "agent-q-registry" ())
+
+(defun agent-q-module--set-levels (option levels)
+  "Set OPTION to LEVELS and put them in force."
+  (when levels
+    (require 'agent-q-registry)
+    (dolist (entry levels)
+      (agent-q-tools-level (cdr entry))))
+  (set-default option levels)
+  (when (featurep 'agent-q-registry)
+    (agent-q-registry-apply-levels)))
+
+(defcustom agent-q-tool-levels nil
+  "The safety levels that you give to tools, by name.
+They count instead of the levels that the tools were defined with, from
+the next turn on.  Think twice before you lower one."
+  :type '(alist :key-type (string :tag "Tool")
+                :value-type (choice (const :tag "Safe: runs at once" :safe)
+                                    (const :tag "Cautious: is logged, then runs" :cautious)
+                                    (const :tag "Dangerous: asks" :dangerous)))
+  :set #'agent-q-module--set-levels
+  ;; What checks a value can't be loaded yet; the core's start checks it.
+  :initialize #'custom-initialize-default
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; Where things are
 

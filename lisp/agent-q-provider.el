@@ -261,6 +261,24 @@ They are as `agent-q-provider-discover' gives them.  The server that has
                name (agent-q-provider--host properties) (plist-get properties :environment)))
     (agent-q-provider--make name properties agent-q-model key)))
 
+(defun agent-q-provider-named (name model)
+  "Return the provider called NAME, in any case, with MODEL, or nil.
+It is `agent-q-provider' or one of `agent-q-providers', and it must have a
+key unless it needs none."
+  (let* ((same (lambda (other) (string= (downcase name) (downcase (format "%s" other)))))
+         (setting (if (and (consp agent-q-provider)
+                           (plist-get agent-q-provider :name)
+                           (funcall same (plist-get agent-q-provider :name)))
+                      agent-q-provider
+                    (car (seq-find (lambda (host) (funcall same (car host)))
+                                   agent-q-providers))))
+         (properties (if (consp setting) setting (alist-get setting agent-q-providers)))
+         (agent-q-model model))
+    (and setting
+         (or (not (plist-get properties :environment))
+             (agent-q-provider--find-key properties))
+         (agent-q-provider--of-setting setting))))
+
 (defun agent-q-provider-choose (callback)
   "Choose a provider for a new chat and call CALLBACK with it, or with nil.
 CALLBACK runs before this returns, except where servers on this machine

@@ -6,15 +6,19 @@
 
 ;; Looks at the events that pass between Emacs and the Lisp and keeps the last
 ;; ones that tell what the user did: evaluated, compiled, loaded, met an error.
-;; Does nothing until a Lisp connects, and never loads the core.
+;; agent-q-past.el puts together what belongs together.  Does nothing until a
+;; Lisp connects, and never loads the core.
 
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-past)
 (require 'ring)
 (require 'seq)
 
 (defvar slime-net-processes)
+(defvar slime-dispatching-connection)
+(defvar sly-dispatching-connection)
 (defvar sly-net-processes)
 
 (defconst agent-q-record--text-limit 2000
@@ -34,6 +38,7 @@
   "Record from the moment a Lisp connects, or now if one is connected."
   (add-hook 'sly-connected-hook #'agent-q-record--sly)
   (add-hook 'slime-connected-hook #'agent-q-record--slime)
+  (add-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
   (when (bound-and-true-p sly-net-processes)
     (agent-q-record--sly))
   (when (bound-and-true-p slime-net-processes)
@@ -45,6 +50,8 @@
   (remove-hook 'slime-connected-hook #'agent-q-record--slime)
   (remove-hook 'sly-event-hooks #'agent-q-record--sly-event)
   (remove-hook 'slime-event-hooks #'agent-q-record--slime-event)
+  (remove-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
+  (agent-q-past-forget)
   (setq agent-q-record--ring nil))
 
 (defun agent-q-record--sly ()
@@ -80,6 +87,12 @@
     (when-let ((record (agent-q-record--describe event)))
       (ring-insert agent-q-record--ring
                    (append (list :time (current-time) :client client) record))))
+  (ignore-errors
+    (agent-q-past-see client
+                      (if (eq client 'sly)
+                          (bound-and-true-p sly-dispatching-connection)
+                        (bound-and-true-p slime-dispatching-connection))
+                      event))
   nil)
 
 (defun agent-q-record--describe (event)

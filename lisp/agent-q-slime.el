@@ -23,6 +23,7 @@
 (declare-function slime-lisp-implementation-version "ext:slime" t t)
 (declare-function slime-inferior-process "ext:slime" t t)
 (declare-function slime-rex-continuations "ext:slime" t t)
+(declare-function slime-from-lisp-filename "ext:slime")
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
 
 (defun agent-q-slime-connections ()
@@ -49,6 +50,11 @@
   (let ((lisp (slime-inferior-process process)))
     (and lisp (process-buffer lisp))))
 
+(defun agent-q-slime-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((slime-dispatching-connection process))
+    (slime-from-lisp-filename file)))
+
 (defun agent-q-slime-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
@@ -62,6 +68,10 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
 (defun agent-q-slime-rex-id (process continuation)
   "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (slime-rex-continuations process))))
+
+(defun agent-q-slime-dispatch (process event)
+  "Have SLIME handle EVENT, which came over PROCESS."
+  (slime-dispatch-event event process))
 
 (defun agent-q-slime-install (on-event on-close)
   "Call ON-EVENT and ON-CLOSE for what happens on connections of SLIME.
@@ -87,10 +97,13 @@ Kept so that installing one twice leaves one.")
   (list :name "SLIME"
         :wire :swank
         :throw-to-toplevel '(swank:throw-to-toplevel)
+        :abort-level '(swank:sldb-abort)
+        :dispatch #'agent-q-slime-dispatch
         :connections #'agent-q-slime-connections
         :connection-name #'agent-q-slime-name
         :implementation #'agent-q-slime-implementation
         :buffer #'agent-q-slime-buffer
+        :from-lisp #'agent-q-slime-from-lisp
         :rex #'agent-q-slime-rex
         :rex-id #'agent-q-slime-rex-id
         :install #'agent-q-slime-install)

@@ -23,6 +23,7 @@
 (declare-function sly-lisp-implementation-version "ext:sly" t t)
 (declare-function sly-inferior-process "ext:sly" t t)
 (declare-function sly-rex-continuations "ext:sly" t t)
+(declare-function sly-from-lisp-filename "ext:sly")
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
 
 (defun agent-q-sly-connections ()
@@ -49,6 +50,11 @@
   (let ((lisp (sly-inferior-process process)))
     (and lisp (process-buffer lisp))))
 
+(defun agent-q-sly-from-lisp (process file)
+  "Return what FILE of the machine behind PROCESS is called here."
+  (let ((sly-dispatching-connection process))
+    (sly-from-lisp-filename file)))
+
 (defun agent-q-sly-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
@@ -62,6 +68,10 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
 (defun agent-q-sly-rex-id (process continuation)
   "Return the id of CONTINUATION on PROCESS, or nil."
   (car (rassq continuation (sly-rex-continuations process))))
+
+(defun agent-q-sly-dispatch (process event)
+  "Have SLY handle EVENT, which came over PROCESS."
+  (sly-dispatch-event event process))
 
 (defun agent-q-sly-install (on-event on-close)
   "Call ON-EVENT and ON-CLOSE for what happens on connections of SLY.
@@ -87,10 +97,13 @@ Kept so that installing one twice leaves one.")
   (list :name "SLY"
         :wire :slynk
         :throw-to-toplevel '(slynk:throw-to-toplevel)
+        :abort-level '(slynk:sly-db-abort)
+        :dispatch #'agent-q-sly-dispatch
         :connections #'agent-q-sly-connections
         :connection-name #'agent-q-sly-name
         :implementation #'agent-q-sly-implementation
         :buffer #'agent-q-sly-buffer
+        :from-lisp #'agent-q-sly-from-lisp
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
         :install #'agent-q-sly-install)

@@ -14,6 +14,7 @@
 
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function agent-q-call-goto-waiting "agent-q-call")
+(declare-function agent-q-debugger-explain "agent-q-debugger")
 (declare-function agent-q-record-start "agent-q-record")
 (declare-function agent-q-record-stop "agent-q-record")
 
@@ -46,8 +47,19 @@
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-offered-tools nil
-  "The names of the tools that the model is offered; nil means all of them."
-  :type '(choice (const :tag "All" nil) (repeat (string :tag "Tool")))
+  "Which tools the model is offered; nil means all of them.
+Otherwise a list of tools by name, such as \"describe_symbol\", and of
+categories by keyword, such as `:introspection'.  An element
+\(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
+`:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
+for one chat."
+  :type '(choice (const :tag "All" nil)
+                 (const :tag "None" none)
+                 (repeat (choice (string :tag "Tool")
+                                 (symbol :tag "Category, a keyword")
+                                 (list :tag "Nothing above a level"
+                                       (const :max-safety-level)
+                                       (choice (const :safe) (const :cautious))))))
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-eval-timeout 30
@@ -114,10 +126,18 @@ With prefix argument NEW, open another one."
   (require 'agent-q-call)
   (agent-q-call-goto-waiting))
 
+;;;###autoload
+(defun agent-q-explain-error ()
+  "Ask the agent in a new chat about the error in this debugger buffer."
+  (interactive)
+  (require 'agent-q-chat)
+  (agent-q-debugger-explain (current-buffer)))
+
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
     (define-key map "a" #'agent-q-goto-approval)
+    (define-key map "e" #'agent-q-explain-error)
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 

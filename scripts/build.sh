@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 : "${EMACS:=emacs}"
 
-cargo build --release --lib --quiet
+cargo build --release --lib
 target=${CARGO_TARGET_DIR:-target}/release
 host=$(rustc -vV | sed -n 's/^host: //p')
 interface=$(sed -n 's/^pub const CORE_INTERFACE: i64 = \([0-9][0-9]*\);.*/\1/p' src/lib.rs)

@@ -6,13 +6,16 @@
 
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod diff;
 pub mod engine;
+pub mod files;
 pub mod gram;
 pub mod host;
 pub mod image;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
+pub mod rules;
 pub mod runtime;
 pub mod session;
 pub mod store;
@@ -30,7 +33,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 2;
+pub const CORE_INTERFACE: i64 = 4;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -165,6 +168,13 @@ fn unregister_tool(env: &Env, name: String) -> Result<bool> {
     Ok(core(env)?.engine.registry().unregister(&name).is_some())
 }
 
+/// Register built-in tools anew: the one called NAME, or for nil those that are missing.
+#[defun]
+fn register_builtin(env: &Env, name: Option<String>) -> Result<()> {
+    tools::restore(core(env)?.engine.registry(), name.as_deref());
+    Ok(())
+}
+
 /// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
 #[defun]
 fn set_levels(env: &Env, levels: String) -> Result<()> {
@@ -216,6 +226,12 @@ fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<Strin
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
     }
+}
+
+/// Return why SCHEMA, JSON text, is no usable JSON Schema, or nil when it is one.
+#[defun]
+fn schema_problem(schema: String) -> Result<Option<String>> {
+    Ok(tool::schema::problem_of_text(&schema))
 }
 
 /// Return the parts of the type signature TEXT as JSON text.

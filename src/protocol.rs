@@ -247,6 +247,11 @@ pub enum HostRequest {
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
     ReadBuffer(ReadBuffer),
+    /// Do what agent-q's own Emacs Lisp knows as OPERATION.
+    Operation {
+        operation: &'static str,
+        arguments: Value,
+    },
     /// Call a tool's function in Emacs Lisp.
     Handler {
         handler: HandlerId,

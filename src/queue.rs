@@ -15,8 +15,8 @@ use crate::runtime::held;
 /// How long text may wait for more text before Emacs is woken for it.
 pub const TEXT_PACE: Duration = Duration::from_millis(16);
 
-/// Merging stops here, so that one event never keeps Emacs busy for long.
-pub const MERGE_LIMIT: usize = 128 * 1024;
+/// No text event is much longer, merged or as it came, so that none keeps Emacs busy for long.
+pub const TEXT_LIMIT: usize = 32 * 1024;
 
 /// When Emacs should be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,13 +67,18 @@ impl EventQueue {
     pub fn push(&self, event: Event) {
         {
             let mut inner = held(&self.inner);
-            let continues_text = is_text(&event)
-                && (inner.last_text.is_some() || inner.events.back().is_some_and(is_text));
-            if !continues_text {
-                inner.urgency = Urgency::AtOnce;
-            }
-            if let Some(event) = merge(inner.events.back_mut(), event) {
-                inner.events.push_back(event);
+            match event {
+                Event::Text { session, text } if text.len() > TEXT_LIMIT => {
+                    for text in pieces(&text) {
+                        inner.append(Event::Text { session, text });
+                    }
+                }
+                Event::Reasoning { session, text } if text.len() > TEXT_LIMIT => {
+                    for text in pieces(&text) {
+                        inner.append(Event::Reasoning { session, text });
+                    }
+                }
+                event => inner.append(event),
             }
         }
         self.changed.notify_one();
@@ -137,6 +142,33 @@ impl EventQueue {
     }
 }
 
+impl Inner {
+    fn append(&mut self, event: Event) {
+        let continues_text = is_text(&event)
+            && (self.last_text.is_some() || self.events.back().is_some_and(is_text));
+        if !continues_text {
+            self.urgency = Urgency::AtOnce;
+        }
+        if let Some(event) = merge(self.events.back_mut(), event) {
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// TEXT in pieces of the limit's length, or a little less where a character would be cut.
+fn pieces(text: &str) -> impl Iterator<Item = String> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let mut end = rest.len().min(TEXT_LIMIT);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        (!piece.is_empty()).then(|| piece.to_owned())
+    })
+}
+
 fn is_text(event: &Event) -> bool {
     matches!(event, Event::Text { .. } | Event::Reasoning { .. })
 }
@@ -150,7 +182,7 @@ fn merge(last: Option<&mut Event>, event: Event) -> Option<Event> {
                 session: from,
                 text: more,
             },
-        ) if *session == from && text.len() < MERGE_LIMIT => {
+        ) if *session == from && text.len() + more.len() <= TEXT_LIMIT => {
             text.push_str(&more);
             None
         }
@@ -160,7 +192,7 @@ fn merge(last: Option<&mut Event>, event: Event) -> Option<Event> {
                 session: from,
                 text: more,
             },
-        ) if *session == from && text.len() < MERGE_LIMIT => {
+        ) if *session == from && text.len() + more.len() <= TEXT_LIMIT => {
             text.push_str(&more);
             None
         }
@@ -219,10 +251,28 @@ mod tests {
     #[test]
     fn merging_stops_at_the_limit() {
         let queue = EventQueue::default();
-        let large = "x".repeat(MERGE_LIMIT);
+        let large = "x".repeat(TEXT_LIMIT);
         queue.push(text(1, &large));
         queue.push(text(1, "y"));
         assert_eq!(drained(&queue), [text(1, &large), text(1, "y")]);
+    }
+
+    #[test]
+    fn a_long_text_comes_in_pieces_that_cut_no_character() {
+        let queue = EventQueue::default();
+        // Three bytes each, so that the limit falls inside one.
+        let long = "a".to_owned() + &"\u{20ac}".repeat(TEXT_LIMIT);
+        queue.push(text(1, &long));
+        let pieces: Vec<String> = drained(&queue)
+            .into_iter()
+            .map(|event| match event {
+                Event::Text { text, .. } => text,
+                other => panic!("not a text: {other:?}"),
+            })
+            .collect();
+        assert!(pieces.iter().all(|piece| piece.len() <= TEXT_LIMIT));
+        assert_eq!(pieces.len(), 4);
+        assert_eq!(pieces.concat(), long);
     }
 
     #[test]

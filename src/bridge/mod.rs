@@ -134,7 +134,7 @@ fn serve(env: &Env, core: &Core, event: &Event) -> Served {
             }
             Served::Here
         }
-        HostRequest::Image(_) | HostRequest::Handler { .. } => {
+        HostRequest::Image(_) | HostRequest::Operation { .. } | HostRequest::Handler { .. } => {
             if core.host.is_waiting(*request) {
                 Served::ByLisp
             } else {

@@ -35,6 +35,16 @@ impl<'e> Plist<'e> {
         Ok(self)
     }
 
+    /// A piece of a stream. Emacs allocates a multibyte string twice, and collects garbage the
+    /// sooner; for ASCII the cheap kind of string is the same.
+    fn text(self, text: &str) -> Result<Self> {
+        if text.is_ascii() {
+            self.put("text", text.as_bytes())
+        } else {
+            self.put("text", text)
+        }
+    }
+
     fn keyword(self, name: &str, keyword: &str) -> Result<Self> {
         let keyword = self.env.intern(&format!(":{keyword}"))?;
         self.put(name, keyword)
@@ -69,8 +79,8 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             of("state", session)?.keyword("state", state_name(*state))
         }
         Event::TurnStarted { session, text } => of("turn-started", session)?.put("text", text),
-        Event::Text { session, text } => of("text", session)?.put("text", text),
-        Event::Reasoning { session, text } => of("reasoning", session)?.put("text", text),
+        Event::Text { session, text } => of("text", session)?.text(text),
+        Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
         Event::CallProposed {
             session,
             call,
@@ -153,6 +163,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .put("operation", &image.operation)?
                 .put("arguments", &image.arguments)?
                 .put("seconds", image.deadline.as_secs_f64()),
+            HostRequest::Operation {
+                operation,
+                arguments,
+            } => of("emacs-call", session)?
+                .number("request", request.0)?
+                .put("operation", *operation)?
+                .put("arguments", arguments.to_string()),
             HostRequest::Handler { handler, arguments } => of("tool-handler", session)?
                 .number("request", request.0)?
                 .number("handler", handler.0)?

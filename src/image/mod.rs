@@ -37,4 +37,6 @@ pub struct ErrorReport {
     pub output: String,
     /// What the operation had done before it failed.
     pub value: lexpr::Value,
+    /// The name of the debugger that keeps its stack alive, when it is parked.
+    pub debugger: Option<String>,
 }

@@ -69,6 +69,7 @@ fn error_report(plist: Plist<'_>) -> ErrorReport {
             .collect(),
         output: owned(plist, "output"),
         value: data(plist),
+        debugger: plist.text("debugger").map(str::to_owned),
     }
 }
 

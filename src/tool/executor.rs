@@ -17,7 +17,8 @@ use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
 use super::{
-    Arguments, HandlerId, HostTool, ImageTool, Origin, Runner, SafetyLevel, Tool, ToolFailure,
+    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 use crate::host::{Approvals, Host};
 use crate::image;
@@ -333,6 +334,7 @@ impl Executor {
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
+            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
             Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
         }
     }
@@ -346,6 +348,23 @@ impl Executor {
         let body = (tool.request)(&call.arguments)?;
         let reply = self.host.request(circumstances.session, body);
         let text = within(HOST_DEADLINE, reply).await?;
+        (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_operation(
+        &self,
+        tool: &OperationTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Operation {
+            operation: tool.operation,
+            arguments: call.json_with_assessed(),
+        };
+        let reply = self.host.request(circumstances.session, body);
+        // Some of them go on with a form that stopped in the debugger.
+        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
+        let text = within(deadline, reply).await?;
         (tool.render)(&call.arguments, text)
     }
 

@@ -198,6 +198,15 @@ pub struct HostTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
+/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image.
+#[derive(Clone, Copy)]
+pub struct OperationTool {
+    /// What Emacs Lisp knows it as; it gets the arguments as they are.
+    pub operation: &'static str,
+    /// The answer for the model.
+    pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
+}
+
 /// A tool that runs in the Lisp image.
 #[derive(Clone, Copy)]
 pub struct ImageTool {
@@ -223,6 +232,8 @@ pub enum Runner {
     Host(HostTool),
     /// In the Lisp image.
     Image(ImageTool),
+    /// In agent-q's own Emacs Lisp.
+    Operation(OperationTool),
     /// By a function in Emacs Lisp.
     Handler(HandlerId),
 }
@@ -237,6 +248,7 @@ impl fmt::Debug for Runner {
             Self::Worker(_) => "Worker",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
+            Self::Operation(_) => "Operation",
             Self::Handler(_) => "Handler",
         })
     }

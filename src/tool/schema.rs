@@ -107,6 +107,17 @@ pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
         .map_err(|problems| problems.to_string())
 }
 
+/// Why the JSON text is no usable schema; none when it is one.
+#[must_use]
+pub fn problem_of_text(schema: &str) -> Option<String> {
+    match serde_json::from_str(schema) {
+        Ok(schema) => ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
+            .err()
+            .map(|error| error.to_string()),
+        Err(error) => Some(format!("The schema is not JSON: {error}")),
+    }
+}
+
 /// Refuses to fetch what a schema refers to: a tool's schema must be whole.
 struct NoRetriever;
 
@@ -361,6 +372,14 @@ mod tests {
             "properties": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "number"}]}},
         });
         assert!(check(draft_2020, json!({"pair": ["a", "b"]})).is_err());
+    }
+
+    #[test]
+    fn says_what_is_wrong_with_a_schema() {
+        assert_eq!(problem_of_text(r#"{"type": "object"}"#), None);
+        let problem = problem_of_text(r#"{"type": "objekt"}"#).unwrap();
+        assert!(problem.contains("objekt"), "{problem}");
+        assert!(problem_of_text("{").unwrap().contains("not JSON"));
     }
 
     #[test]

@@ -9,21 +9,27 @@ use crate::tool::{
     Treatment,
 };
 
-use super::introspection::{package_parameter, text};
+use super::common::{package_parameter, text};
 use super::outcome;
 
 /// The longest that a call may ask for; whoever needs more can start a thread.
 const LONGEST: f64 = 3600.0;
 
 /// The forms of a tool that runs them one after the other.
-const FORMS: Code = Code {
+pub(super) const FORMS: Code = Code {
     parameters: &["form"],
+    treatment: Treatment::RunInSteps,
+};
+
+/// The same, and forms for the values of a restart.
+const EVALUATED: Code = Code {
+    parameters: &["form", "restart"],
     treatment: Treatment::RunInSteps,
 };
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![eval_form()]
+    vec![eval_form(), eval_in_package()]
 }
 
 fn eval_form() -> Tool {
@@ -33,16 +39,51 @@ fn eval_form() -> Tool {
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            Parameter::required(
-                "form",
-                ParameterType::String,
-                "One or more complete forms, such as (defun f (x) (* x x)) (f 3)",
-            ),
+            form_parameter(),
             package_parameter(),
+            timeout_parameter(),
             Parameter::optional(
-                "timeout",
-                ParameterType::Number,
-                "Seconds after which evaluation is stopped; 30 unless the user chose otherwise",
+                "restart",
+                ParameterType::String,
+                "Restart to invoke whenever an error happens, such as continue or use-value 0: its name, then forms whose values it gets",
+            ),
+            Parameter::optional(
+                "on_error",
+                ParameterType::String,
+                "report an error (the default), or park it: its stack stays alive for debugger_frames, eval_in_frame and invoke_restart",
+            )
+            .one_of(&["report", "park"]),
+        ],
+        Runner::Image(ImageTool {
+            operation: "eval-form",
+            arguments: |arguments| {
+                property_list([
+                    ("form", text(arguments, "form")),
+                    ("package", text(arguments, "package")),
+                    ("restart", text(arguments, "restart")),
+                    ("on-error", text(arguments, "on_error")),
+                ])
+            },
+            render: render_evaluation,
+            deadline: timeout,
+        }),
+    );
+    tool.code = Some(EVALUATED);
+    tool
+}
+
+fn eval_in_package() -> Tool {
+    let mut tool = Tool::new(
+        "eval_in_package",
+        "Evaluate Common Lisp forms as eval_form does, in the package that you name.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![
+            form_parameter(),
+            Parameter::required(
+                "package",
+                ParameterType::String,
+                "Package to read the forms in, in any case",
             ),
         ],
         Runner::Image(ImageTool {
@@ -53,7 +94,7 @@ fn eval_form() -> Tool {
                     ("package", text(arguments, "package")),
                 ])
             },
-            render: |arguments, reply| render_evaluation(arguments, reply),
+            render: render_evaluation,
             deadline: timeout,
         }),
     );
@@ -61,7 +102,24 @@ fn eval_form() -> Tool {
     tool
 }
 
-fn timeout(arguments: &Arguments, default: Duration) -> Duration {
+pub(super) fn form_parameter() -> Parameter {
+    Parameter::required(
+        "form",
+        ParameterType::String,
+        "One or more complete forms, such as (defun f (x) (* x x)) (f 3)",
+    )
+}
+
+pub(super) fn timeout_parameter() -> Parameter {
+    Parameter::optional(
+        "timeout",
+        ParameterType::Number,
+        "Seconds after which evaluation is stopped; 30 unless the user chose otherwise",
+    )
+}
+
+/// How long a call may run, given the DEFAULT.
+pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
     arguments
         .number("timeout")
         .filter(|seconds| *seconds > 0.0)
@@ -70,7 +128,15 @@ fn timeout(arguments: &Arguments, default: Duration) -> Duration {
         })
 }
 
-fn render_evaluation(arguments: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+/// What evaluating forms gave, or the failure that it ended in.
+///
+/// # Errors
+///
+/// When it did not come to its end.
+pub(super) fn render_evaluation(
+    arguments: &Arguments,
+    reply: &Reply,
+) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let forms: Vec<Plist<'_>> = data.plists("forms").collect();
     let mut lines = match forms.as_slice() {
@@ -78,8 +144,28 @@ fn render_evaluation(arguments: &Arguments, reply: &Reply) -> Result<String, Too
         _ => outcome::forms(&forms),
     };
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    lines.extend(outcome::recoveries(data));
     lines.extend(package_note(arguments, data));
+    lines.extend(parked_note(data));
     Ok(lines.join("\n"))
+}
+
+/// A word on the errors that are still parked: they hold a thread and its stack.
+fn parked_note(data: Plist<'_>) -> Option<String> {
+    let parked: Vec<String> = data
+        .list("parked")
+        .filter_map(|entry| {
+            let pair = entry.to_ref_vec()?;
+            let texts: Vec<&str> = pair.into_iter().filter_map(lexpr::Value::as_str).collect();
+            Some(texts.join(", "))
+        })
+        .collect();
+    (!parked.is_empty()).then(|| {
+        format!(
+            "(Still parked: {}. invoke_restart gets out of it, with restart ABORT to give it up.)",
+            parked.join("; ")
+        )
+    })
 }
 
 /// A word on an `in-package` among the forms: the next call does not remember it.

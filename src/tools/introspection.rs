@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look into the Lisp image without changing it.
 
-use std::time::Duration;
-
-use lexpr::Value;
-
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-    Treatment,
+    Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,
 };
 
+use super::common::{SYMBOL_SYNTAX, flag, integer, look_up, looking, package_parameter, text};
 use super::outcome;
-
-/// How long looking something up may take. Only a program's own printers take any time at all.
-const LOOK_UP: Duration = Duration::from_secs(15);
-
-/// What a symbol is written like, for the model.
-const SYMBOL_SYNTAX: &str =
-    "As in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo); never quoted";
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -30,41 +19,8 @@ pub fn tools() -> Vec<Tool> {
     ]
 }
 
-/// The parameter `package`, which means the same in every tool.
-pub(super) fn package_parameter() -> Parameter {
-    Parameter::optional(
-        "package",
-        ParameterType::String,
-        "Package to read names in, in any case; COMMON-LISP-USER when left out",
-    )
-}
-
-/// The text argument NAME for the image, or none.
-pub(super) fn text(arguments: &Arguments, name: &str) -> Value {
-    arguments.text(name).map_or(Value::Null, Value::string)
-}
-
-fn flag(arguments: &Arguments, name: &str) -> Value {
-    if arguments.flag(name) {
-        Value::Bool(true)
-    } else {
-        Value::Null
-    }
-}
-
-fn look_up(_: &Arguments, _: Duration) -> Duration {
-    LOOK_UP
-}
-
 fn tool(name: &str, description: &str, parameters: Vec<Parameter>, image: ImageTool) -> Tool {
-    Tool::new(
-        name,
-        description,
-        SafetyLevel::Safe,
-        &["introspection"],
-        parameters,
-        Runner::Image(image),
-    )
+    looking(name, description, &["introspection"], parameters, image)
 }
 
 fn describe_symbol() -> Tool {
@@ -212,10 +168,7 @@ fn apropos_search() -> Tool {
                     ("package", text(arguments, "package")),
                     ("external-only", flag(arguments, "external_only")),
                     ("kind", text(arguments, "kind")),
-                    (
-                        "limit",
-                        arguments.integer("limit").map_or(Value::Null, Value::from),
-                    ),
+                    ("limit", integer(arguments, "limit")),
                 ])
             },
             render: render_matches,

@@ -2,16 +2,71 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod building;
+pub mod clos;
+mod common;
+pub mod debugger;
 pub mod execution;
+pub mod history;
+pub mod inspection;
 pub mod introspection;
 mod outcome;
+pub mod packages;
+pub mod xref;
 
+use crate::tool::Tool;
 use crate::tool::registry::Registry;
 
 /// Registers all built-in tools, in the order in which models are told of them.
 pub fn register(registry: &Registry) {
-    let families = [introspection::tools(), execution::tools(), buffer::tools()];
+    let families = [
+        introspection::tools(),
+        xref::tools(),
+        clos::tools(),
+        packages::tools(),
+        inspection::tools(),
+        execution::tools(),
+        building::tools(),
+        debugger::tools(),
+        history::tools(),
+        buffer::tools(),
+    ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);
+    }
+}
+
+/// Registers built-in tools anew: the one called NAME, in place of what took its name, or without
+/// a name those that are missing.
+pub fn restore(registry: &Registry, name: Option<&str>) {
+    let all = Registry::default();
+    register(&all);
+    for tool in all.all() {
+        let wanted = match name {
+            Some(name) => tool.name == name,
+            None => registry.get(&tool.name).is_none(),
+        };
+        if wanted {
+            registry.register(Tool::clone(&tool));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_removed_can_be_restored() {
+        let registry = Registry::default();
+        register(&registry);
+        let all = registry.len();
+        registry.unregister("eval_form");
+        registry.unregister("read_buffer");
+        restore(&registry, Some("eval_form"));
+        assert!(registry.get("eval_form").is_some());
+        assert_eq!(registry.len(), all - 1);
+        restore(&registry, None);
+        assert_eq!(registry.len(), all);
     }
 }

@@ -41,7 +41,30 @@ fn error(report: &ErrorReport) -> String {
         lines.extend(folded(&report.frames));
     }
     lines.extend(printed(&report.output));
+    lines.extend(report.debugger.as_deref().map(parked));
     lines.join("\n")
+}
+
+fn parked(debugger: &str) -> String {
+    format!(
+        "The error is parked as debugger {debugger}: its stack is alive until invoke_restart leaves it (restart ABORT gives up). debugger_frames and eval_in_frame look into it."
+    )
+}
+
+/// What was left by the restart that the caller asked for.
+pub fn recoveries(data: Plist<'_>) -> Option<String> {
+    let lines: Vec<String> = data
+        .plists("recoveries")
+        .map(|recovery| {
+            format!(
+                "  {}: {} -> {}",
+                recovery.text("type").unwrap_or("ERROR"),
+                recovery.text("message").unwrap_or_default(),
+                recovery.text("restart").unwrap_or_default()
+            )
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Restarts invoked:\n{}", lines.join("\n")))
 }
 
 fn stopped(output: &str, value: &Value) -> String {
@@ -74,11 +97,36 @@ fn progress(value: &Value) -> Vec<String> {
             count => format!("in form {}: {current}", count + 1),
         });
     }
+    lines.extend(recoveries(plist));
+    lines.extend(notes(plist));
     if !done.is_empty() {
         lines.push("The forms before it were evaluated:".to_owned());
         lines.extend(forms(&done));
     }
     lines
+}
+
+/// What the compiler said, a line each, and how much of it is left out.
+pub fn notes(data: Plist<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = data.plists("notes").map(note).collect();
+    if let Some(more) = data.integer("more").filter(|more| *more > 0) {
+        lines.push(format!("({more} more notes)"));
+    }
+    lines
+}
+
+fn note(note: Plist<'_>) -> String {
+    let severity = note.text("severity").unwrap_or("note");
+    let message = note.text("message").unwrap_or_default();
+    match (
+        note.integer("line"),
+        note.integer("column"),
+        note.text("place"),
+    ) {
+        (Some(line), Some(column), _) => format!("{severity} at {line}:{column}: {message}"),
+        (_, _, Some(place)) => format!("{severity} at {place}: {message}"),
+        _ => format!("{severity}: {message}"),
+    }
 }
 
 /// Forms and what each of them returned.
@@ -94,14 +142,25 @@ pub fn forms(forms: &[Plist<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// What a form returned, as one line per value.
+/// What a form returned, as one line per value, with a handle where there is more to see.
 pub fn values(form: Plist<'_>) -> String {
     let values = form.texts("values");
     if values.is_empty() {
         return "=> no values".to_owned();
     }
-    let lines: Vec<String> = values.iter().map(|value| format!("=> {value}")).collect();
+    let mut handles = form.list("handles");
+    let lines: Vec<String> = values
+        .iter()
+        .map(|value| format!("=> {value}{}", handle(handles.next())))
+        .collect();
     lines.join("\n")
+}
+
+/// The name under which the image keeps an object, as it is shown after the object.
+pub fn handle(handle: Option<&Value>) -> String {
+    handle
+        .and_then(Value::as_str)
+        .map_or(String::new(), |handle| format!(" [{handle}]"))
 }
 
 /// What was printed, when anything was.

@@ -51,53 +51,71 @@
 
 ;;;; Calls, each until its end
 
-(defun image-bench--bare (form)
-  "Have the image evaluate FORM without us; return the value."
-  (let ((end nil))
-    (funcall image-bench--rex form (lambda (value) (setq end (list value))))
-    (while (not end) (accept-process-output nil 1))
-    (car end)))
+;; Waiting for a process goes on for 10 ms after its output, so the end of a call
+;; is when its continuation runs, not when the waiting is over.
 
-(defun image-bench--start (operation arguments seconds ended)
-  "Call OPERATION with ARGUMENTS through our layer within SECONDS.
-Call ENDED with the reply."
+(defvar image-bench--over nil "When the call ended, or nil.")
+
+(defun image-bench--end (&rest _)
+  "Note that the call has ended."
+  (setq image-bench--over (float-time)))
+
+(defun image-bench--seconds (start)
+  "Call START, which starts a call that ends in `image-bench--end'.
+Return how many seconds it took."
+  (setq image-bench--over nil)
+  (let ((began (float-time)))
+    (funcall start)
+    (agent-q-bench-await (lambda () image-bench--over))
+    (- image-bench--over began)))
+
+(defun image-bench--bare (form)
+  "Have the image evaluate FORM without us."
+  (funcall image-bench--rex form #'image-bench--end))
+
+(defun image-bench--ours (operation arguments &optional ended)
+  "Call OPERATION with ARGUMENTS through our layer, return the request.
+Call ENDED with its reply."
   (let ((request (cl-gensym)))
     (agent-q-image-call image-bench--connection request operation
-                        (prin1-to-string arguments) seconds
+                        (prin1-to-string arguments) 30
                         (lambda (status reply)
                           (unless (equal status "done")
                             (error "%s: %s %s" operation status reply))
-                          (funcall ended reply)))
+                          (funcall (or ended #'image-bench--end) reply)))
     request))
-
-(defun image-bench--ours (operation arguments)
-  "Call OPERATION with ARGUMENTS through our layer; return the reply."
-  (let ((end nil))
-    (image-bench--start operation arguments 30 (lambda (reply) (setq end reply)))
-    (while (not end) (accept-process-output nil 1))
-    end))
 
 (defun image-bench--name (what)
   "Return the name of the samples of WHAT."
   (format "%s.%s" image-bench--client what))
 
+(defun image-bench--sample (what start)
+  "Measure a call that START starts as a sample of WHAT."
+  (agent-q-bench-sample (image-bench--name what) (image-bench--seconds start)))
+
 (defun image-bench--in-turns (rounds &rest kinds)
   "Measure each of KINDS, (NAME . FUNCTION), ROUNDS times after a warm-up."
-  (dotimes (round (+ rounds 20))
-    (pcase-dolist (`(,name . ,function) kinds)
-      (let ((seconds (agent-q-bench-seconds (funcall function))))
-        (when (>= round 20)
-          (agent-q-bench-sample (image-bench--name name) seconds))))))
+  (dotimes (_ 20)
+    (pcase-dolist (`(,_ . ,start) kinds)
+      (image-bench--seconds start)))
+  (dotimes (_ rounds)
+    (pcase-dolist (`(,name . ,start) kinds)
+      (image-bench--sample name start))))
 
 ;;;; What is measured
 
+(defun image-bench--three (&rest _)
+  "Have the image add without us."
+  (image-bench--bare '(cl:prin1-to-string (cl:+ 1 2))))
+
+(defun image-bench--three-ours ()
+  "Have the image add through our layer."
+  (image-bench--ours "eval-form" '(:form "(+ 1 2)")))
+
 (defun image-bench--shipping ()
   "Measure the first call, which brings our half into the image."
-  (let ((bare (agent-q-bench-seconds (image-bench--bare '(cl:+ 1 2)))))
-    (agent-q-bench-sample (image-bench--name "ship.bare") bare)
-    (agent-q-bench-sample
-     (image-bench--name "ship")
-     (agent-q-bench-seconds (image-bench--ours "eval-form" '(:form "(+ 1 2)"))))))
+  (image-bench--sample "ship.bare" #'image-bench--three)
+  (image-bench--sample "ship" #'image-bench--three-ours))
 
 (defun image-bench--trivial ()
   "Measure a trivial call."
@@ -106,21 +124,18 @@ Call ENDED with the reply."
                                   ,(if (eq image-bench--client 'sly) :slynk :swank)
                                   1 "eval-form" '(:form "(+ 1 2)"))
                       :gone)))
-    (image-bench--in-turns
-     image-bench--rounds
-     (cons "bare" (lambda () (image-bench--bare '(cl:prin1-to-string (cl:+ 1 2)))))
-     (cons "wire" (lambda () (image-bench--bare wire)))
-     (cons "call" (lambda () (image-bench--ours "eval-form" '(:form "(+ 1 2)")))))))
+    (image-bench--in-turns image-bench--rounds
+                           (cons "bare" #'image-bench--three)
+                           (cons "wire" (lambda () (image-bench--bare wire)))
+                           (cons "call" #'image-bench--three-ours))))
 
 (defun image-bench--console (chat line)
-  "Run the console LINE in CHAT to its end."
-  (let ((over nil))
-    (setq agent-q-bench--ended (lambda () (setq over t)))
-    (with-current-buffer chat
-      (goto-char (point-max))
-      (insert line)
-      (agent-q-chat-send))
-    (while (not over) (accept-process-output nil 1))))
+  "Start the console LINE in CHAT."
+  (setq agent-q-bench--ended #'image-bench--end)
+  (with-current-buffer chat
+    (goto-char (point-max))
+    (insert line)
+    (agent-q-chat-send)))
 
 (defun image-bench--pipeline ()
   "Measure a description through the whole pipeline, from the prompt to the chat."
@@ -139,31 +154,27 @@ Call ENDED with the reply."
 (defun image-bench--side-by-side ()
   "Measure eight calls of half a second each, with the user's REPL beside them."
   (let ((left 8)
-        (began (float-time)))
+        (began (float-time))
+        ended)
     (dotimes (_ 8)
-      (image-bench--start "eval-form" '(:form "(sleep 0.5)") 30
-                          (lambda (_) (cl-decf left))))
+      (image-bench--ours "eval-form" '(:form "(sleep 0.5)")
+                         (lambda (_)
+                           (cl-decf left)
+                           (setq ended (float-time)))))
     (dotimes (_ 20)
-      (agent-q-bench-sample (image-bench--name "beside")
-                            (agent-q-bench-seconds
-                              (image-bench--bare '(cl:prin1-to-string (cl:+ 1 2))))))
+      (image-bench--sample "beside" #'image-bench--three))
     (agent-q-bench-await (lambda () (zerop left)))
-    (agent-q-bench-sample (image-bench--name "eight") (- (float-time) began))))
+    (agent-q-bench-sample (image-bench--name "eight") (- ended began))))
 
 (defun image-bench--cancel ()
   "Measure how long an endless loop lives after it was cancelled."
   (dotimes (_ 7)
-    (let* ((reply nil)
-           (request (image-bench--start "eval-form" '(:form "(loop)") 30
-                                        (lambda (end) (setq reply end)))))
-      (let ((until (+ (float-time) 0.1)))
-        (while (< (float-time) until)
-          (accept-process-output nil 0.02)))
-      (agent-q-bench-sample
-       (image-bench--name "cancel")
-       (agent-q-bench-seconds
-         (agent-q-image-cancel request)
-         (while (not reply) (accept-process-output nil 1)))))))
+    (setq image-bench--over nil)
+    (let ((request (image-bench--ours "eval-form" '(:form "(loop)")))
+          (until (+ (float-time) 0.1)))
+      (while (< (float-time) until)
+        (accept-process-output nil 0.02))
+      (image-bench--sample "cancel" (lambda () (agent-q-image-cancel request))))))
 
 (defun image-bench--main ()
   "Measure everything."

@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
-;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter or text,
-;; STREAM small or large, PRELOAD the bytes in the buffer beforehand.
+;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter, text
+;; or rest, STREAM small or large, PRELOAD the bytes in the buffer beforehand.
 
 ;;; Code:
 
@@ -118,13 +118,14 @@
     (when (> preload 0)
       (dotimes (_ (/ preload 80))
         (insert (make-string 79 ?x) "\n")))
-    (unless (equal stream-bench--way "text")
+    (when (equal stream-bench--way "filter")
       (agent-q-bench-serve stream-bench--steps))
     (stream-bench--later
       (stream-bench--begin)
-      (if (equal stream-bench--way "text")
-          (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end)
-        (agent-q-bench-bare-request buffer #'stream-bench--end)))))
+      (pcase stream-bench--way
+        ("filter" (agent-q-bench-bare-request buffer #'stream-bench--end))
+        ("text" (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end))
+        ("rest" (run-at-time 0.15 nil #'stream-bench--end))))))
 
 (defun stream-bench-main ()
   "Start as soon as Emacs reads commands."

@@ -5,7 +5,8 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *running* '()
-  "The calls that run now: lists of the call's id, its thread and its client.")
+  "The calls that run now: lists of the call's id, its thread, its client, its operation and when
+it began.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -19,11 +20,14 @@
 (defvar *progress* (constantly nil)
   "A function that tells what the operation has done so far, should it not come to its end.")
 
+(defvar *on-condition* (constantly nil)
+  "Called with a condition that nobody handled, before it is told: it may leave by a restart.")
+
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
-(defun call-with-registration (id function)
-  (let ((entry (list id (backend "CURRENT-THREAD") *client*)))
+(defun call-with-registration (id operation function)
+  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time))))
     (unwind-protect
          (progn (call-with-lock (lambda () (push entry *running*)))
                 (funcall function))
@@ -41,6 +45,7 @@
         (backend "CALL-WITH-DEBUGGER-HOOK"
                  (lambda (condition hook)
                    (declare (ignore hook))
+                   (funcall *on-condition* condition)
                    (return (condition-report condition)))
                  (lambda ()
                    (let ((*assessed* (getf arguments :assessed)))
@@ -62,11 +67,13 @@ CANCEL with the same ID stops it."
         (*package* (find-package "COMMON-LISP-USER"))
         (*readtable* *readtable*)
         (*progress* (constantly nil))
+        (*on-condition* (constantly nil))
         (*outer-restarts* (compute-restarts)))
     (call-with-captured-output
      (lambda ()
        (let ((reply (call-with-registration
-                     id (lambda () (perform-stoppable id operation arguments)))))
+                     id operation
+                     (lambda () (perform-stoppable id operation arguments)))))
          (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
                          (append reply
                                  (list :output (captured-text) :value (funcall *progress*)))

@@ -16,11 +16,12 @@
 (defun form-text (text start end)
   (first-line (trimmed (subseq text start end)) 80))
 
-(defun evaluate-text (text)
+(defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
-  (let ((done '()) (current nil) (budget 12000) (start 0))
+  (let ((done '()) (current nil) (budget 12000) (start 0) (recoveries *recoveries*))
     (flet ((progress ()
-             (list :forms (reverse done) :current current :package (package-name *package*))))
+             (list :forms (reverse done) :current current :package (package-name *package*)
+                   :recoveries (reverse (first recoveries)))))
       (setf *progress* #'progress)
       (loop for count from 1
             for next = (skip-to-form text start)
@@ -29,16 +30,27 @@
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
                        start end)
-                 (let ((values (value-texts (multiple-value-list (eval form)) budget)))
-                   (decf budget (reduce #'+ values :key #'length))
-                   (push (list :form current :values values) done)
+                 (let* ((values (multiple-value-list (funcall evaluator form)))
+                        (texts (value-texts values budget)))
+                   (decf budget (reduce #'+ texts :key #'length))
+                   (push (list :form current :values texts
+                               :handles (mapcar #'handle-beyond values texts))
+                         done)
                    (setf current nil))))
       (progress))))
 
-(define-operation "eval-form" (form package)
-    "Evaluate forms; their values, and what they printed."
-  (let ((*package* (package-of-text package)))
+(define-operation "eval-form" (form package restart on-error debugger)
+    "Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
+or, when ON-ERROR is \"park\", keep its stack alive under the name DEBUGGER."
+  (let* ((*package* (package-of-text package))
+         (*recoveries* (list '()))
+         (*on-condition* (lambda (condition)
+                           (when restart
+                             (recover condition restart))
+                           (when (equal on-error "park")
+                             (park condition debugger)))))
     (when (null (skip-to-form form 0))
       (missed "There is no form in the text."))
     (append (evaluate-text form)
-            (list :output (captured-text)))))
+            (list :output (captured-text)
+                  :parked (parked-names)))))

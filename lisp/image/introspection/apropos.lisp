@@ -95,7 +95,7 @@
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)
                      matches))
          (ranked (ranked wanted words))
-         (limit (max 1 (min 200 (or limit 50)))))
+         (limit (page-size limit 50 200)))
     (list :pattern pattern
           :package (and package (package-name package))
           :total (length ranked)

@@ -142,49 +142,6 @@
             :uses (mapcar #'package-name (package-use-list package))
             :documentation (doc package t)))))
 
-;;; Definitions
-
-(defun line-of-position (file position)
-  "The line of the character POSITION, counted from 1, when FILE can be read here."
-  (guarded (lambda ()
-             (when (and position (probe-file file))
-               (with-open-file (stream file :external-format :default)
-                 (loop repeat (min (1- position) 5000000)
-                       for character = (read-char stream nil)
-                       while character
-                       count (char= character #\Newline) into lines
-                       finally (return (1+ lines))))))
-           (constantly nil)))
-
-(defun place-text (location)
-  "Where LOCATION, as the client's backend writes it, is: \"file:line\", or NIL."
-  (when (and (consp location) (eq (first location) :location))
-    (destructuring-bind (place position &rest hints) (rest location)
-      (declare (ignore hints))
-      (case (first place)
-        (:file (let ((line (case (first position)
-                             (:position (line-of-position (second place) (second position)))
-                             (:line (second position)))))
-                 (format nil "~A~@[:~D~]" (second place) line)))
-        (:buffer (format nil "buffer ~A" (second place)))
-        (:buffer-and-file (format nil "~A" (third place)))
-        (t nil)))))
-
-(defun definition-list (name &key (limit 8))
-  "The definitions of NAME that the implementation remembers, at most LIMIT."
-  (let ((found '()) (more 0))
-    (loop for (what location) in (guarded (lambda () (backend "FIND-DEFINITIONS" name))
-                                          (constantly '()))
-          do (if (= (length found) limit)
-                 (incf more)
-                 (let ((place (guarded (lambda () (place-text location)) (constantly nil))))
-                   (when place
-                     (push (list :what (printed what :limit 120 :circle nil) :where place)
-                           found)))))
-    (when (plusp more)
-      (push (list :more more) found))
-    (nreverse found)))
-
 ;;; Operations
 
 (defun symbol-facets (name)

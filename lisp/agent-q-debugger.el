@@ -1,0 +1,229 @@
+;;; agent-q-debugger.el --- Tools for errors whose stack is alive  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The debuggers of an image, the user's open ones and our parked errors: the
+;; tools that look into them and leave them, and the commands about them.
+
+;;; Code:
+
+(require 'agent-q-history)
+(require 'agent-q-image)
+(require 'agent-q-operations)
+(require 'agent-q-past)
+
+(declare-function agent-q-chat-open "agent-q-chat")
+(declare-function agent-q-chat-send "agent-q-chat")
+(declare-function agent-q-chat-set-connection "agent-q-chat")
+
+(defconst agent-q-debugger--user-modes
+  '((sly sly-db-mode sly-buffer-connection sly-current-thread
+         sly-db-condition sly-db-restarts sly-db-level)
+    (slime sldb-mode slime-buffer-connection slime-current-thread
+           sldb-condition sldb-restarts sldb-level))
+  "Of each client: the mode of its debugger, and its variables there.
+They hold the connection, thread, condition, restarts and level.")
+
+(defun agent-q-debugger--user-buffers (process)
+  "Return the buffers of debuggers that the user has open over PROCESS."
+  (cl-remove-if-not
+   (lambda (buffer)
+     (cl-some (lambda (client)
+                (and (eq (nth 1 client) (buffer-local-value 'major-mode buffer))
+                     (eq process (buffer-local-value (nth 2 client) buffer))))
+              agent-q-debugger--user-modes))
+   (buffer-list)))
+
+(defun agent-q-debugger--local (buffer position)
+  "Return the value in BUFFER of the variable at POSITION in the table of modes."
+  (let ((client (cl-find (buffer-local-value 'major-mode buffer)
+                         agent-q-debugger--user-modes :key #'cadr)))
+    (and client (buffer-local-value (nth position client) buffer))))
+
+(defun agent-q-debugger--buffer-name (buffer)
+  "Return the name that tools have for the user's debugger in BUFFER."
+  (format "u%s" (agent-q-debugger--local buffer 3)))
+
+(defun agent-q-debugger-name-of-thread (process thread)
+  "Return the name of the debugger that the user has open in THREAD of PROCESS."
+  (let ((buffer (cl-find thread (agent-q-debugger--user-buffers process)
+                         :key (lambda (buffer) (agent-q-debugger--local buffer 3)))))
+    (and buffer (agent-q-debugger--buffer-name buffer))))
+
+;;;; Names
+
+(defun agent-q-debugger--process (call)
+  "Return the process of the image that CALL is about, or signal an error."
+  (let ((connection (agent-q-operations-call-connection call)))
+    (unless connection
+      (error "No Lisp image is connected; start one with M-x sly or M-x slime"))
+    (agent-q-image-connection-process connection)))
+
+(defun agent-q-debugger--find (call name)
+  "Return the debugger that CALL names NAME: a parked error or a buffer."
+  (let ((process (agent-q-debugger--process call)))
+    (or (cl-find name (agent-q-image-park-list process)
+                 :key #'agent-q-image-parked-name :test #'equal)
+        (cl-find name (agent-q-debugger--user-buffers process)
+                 :key #'agent-q-debugger--buffer-name :test #'equal)
+        (error "No debugger %s is open.  %s" name (agent-q-debugger--list process)))))
+
+(defun agent-q-debugger--thread (found)
+  "Return the thread of FOUND, a parked error or a buffer."
+  (if (bufferp found)
+      (agent-q-debugger--local found 3)
+    (or (agent-q-image-parked-thread found)
+        (error "It runs; it is not in the debugger now"))))
+
+(defun agent-q-debugger--list (process)
+  "Return a text on all debuggers that are open over PROCESS."
+  (let ((lines (append
+                (mapcar #'agent-q-debugger--parked-line (agent-q-image-park-list process))
+                (mapcar #'agent-q-debugger--buffer-line
+                        (agent-q-debugger--user-buffers process)))))
+    (if lines
+        (concat "Open:\n" (string-join lines "\n"))
+      "No debugger is open in this image, neither the user's nor yours.")))
+
+(defun agent-q-debugger--parked-line (parked)
+  "Return a text on PARKED."
+  (format "%s, yours%s: %s\n  in %s"
+          (agent-q-image-parked-name parked)
+          (if (agent-q-image-parked-thread parked) "" " (running after a restart)")
+          (agent-q-debugger--condition-text
+           (nth 3 (agent-q-image-parked-event parked)))
+          (truncate-string-to-width
+           (string-trim (or (agent-q-image-park-form parked) "")) 100 nil nil "...")))
+
+(defun agent-q-debugger--buffer-line (buffer)
+  "Return a text on the user's debugger in BUFFER."
+  (format "%s, the user's, level %s: %s"
+          (agent-q-debugger--buffer-name buffer)
+          (agent-q-debugger--local buffer 6)
+          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))))
+
+(defun agent-q-debugger--condition-text (condition)
+  "Return CONDITION, a list of a message and a type line, as a text."
+  (format "%s: %s" (agent-q-past--type (nth 1 condition))
+          (string-trim (substring-no-properties (or (nth 0 condition) "")))))
+
+;;;; Operations
+
+(agent-q-operations-define "list-debuggers" (call)
+  "Tell which debuggers are open."
+  (agent-q-debugger--list (agent-q-debugger--process call)))
+
+(defun agent-q-debugger--call (call found operation arguments seconds)
+  "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
+Its reply is the answer to CALL."
+  (agent-q-image-call
+   (agent-q-operations-call-connection call)
+   (agent-q-operations-call-request call)
+   operation (prin1-to-string arguments) seconds
+   (lambda (status payload)
+     (agent-q-operations-answer call status payload))
+   nil (agent-q-debugger--thread found))
+  nil)
+
+(agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
+  "Tell at most LIMIT frames of the debugger NAME, with LOCALS."
+  (agent-q-debugger--call call (agent-q-debugger--find call name)
+                          "debugger-frames" (list :limit limit :locals locals) 15))
+
+(agent-q-operations-define "eval-in-frame"
+    (call (name debugger) form frame package assessed)
+  "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
+ASSESSED is how many of its forms were assessed, nil when all were approved."
+  (agent-q-debugger--call call (agent-q-debugger--find call name)
+                          "eval-in-frame"
+                          (list :form form :frame frame :package package
+                                :assessed assessed)
+                          agent-q-eval-timeout))
+
+(agent-q-operations-define "invoke-restart" (call (name debugger) restart values package)
+  "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
+They are read in PACKAGE."
+  (let* ((found (agent-q-debugger--find call name))
+         (thread (agent-q-debugger--thread found))
+         (arguments (list :restart restart :values values :package package))
+         (answer (lambda (status payload)
+                   ;; The client aborts what a restart leaves.
+                   (if (equal status "aborted")
+                       (agent-q-operations-answer
+                        call "done" "(:outcome :returned :value (:left t))")
+                     (agent-q-operations-answer call status payload)))))
+    (if (bufferp found)
+        (agent-q-image-call (agent-q-operations-call-connection call)
+                            (agent-q-operations-call-request call)
+                            "invoke-restart" (prin1-to-string arguments)
+                            agent-q-eval-timeout answer nil thread)
+      (agent-q-image-resume found (agent-q-operations-call-request call)
+                            arguments agent-q-eval-timeout answer))
+    nil))
+
+;;;; Commands
+
+(defun agent-q-chat-hand-over ()
+  "Open your own debugger on an error that this chat has parked."
+  (interactive)
+  (let* ((mine (cl-remove-if-not (lambda (parked)
+                                   (eq (current-buffer) (agent-q-image-park-owner parked)))
+                                 (agent-q-image-park-list)))
+         (names (mapcar (lambda (parked)
+                          (cons (format "%s: %s" (agent-q-image-parked-name parked)
+                                        (agent-q-debugger--condition-text
+                                         (nth 3 (agent-q-image-parked-event parked))))
+                                parked))
+                        mine)))
+    (agent-q-image-hand-over
+     (cond ((null mine) (user-error "This buffer is not a chat with a parked error"))
+           ((null (cdr mine)) (car mine))
+           (t (cdr (assoc (completing-read "Error: " names nil t) names)))))))
+
+(defun agent-q-debugger-explain (buffer)
+  "Ask about the error in the debugger BUFFER in a new chat, and go there."
+  (let ((question (agent-q-debugger--question buffer))
+        (connection (agent-q-debugger--connection buffer)))
+    (pop-to-buffer (agent-q-chat-open t))
+    (when connection
+      (agent-q-chat-set-connection connection))
+    (goto-char (point-max))
+    (insert question)
+    (agent-q-chat-send)))
+
+(defun agent-q-debugger--connection (buffer)
+  "Return the connection of the debugger in BUFFER."
+  (let ((process (agent-q-debugger--local buffer 2)))
+    (cl-find process (agent-q-image-connections)
+             :key #'agent-q-image-connection-process)))
+
+(defun agent-q-debugger--question (buffer)
+  "Return the message that asks to explain the error in the debugger BUFFER."
+  (unless (agent-q-debugger--local buffer 3)
+    (user-error "This is not a debugger buffer of SLY or SLIME"))
+  (format "Explain the error that I have in the debugger, and what to do about it.
+It is open as debugger %s: %s
+%s
+%s"
+          (agent-q-debugger--buffer-name buffer)
+          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))
+          (or (agent-q-history-restarts
+               (mapcar (lambda (restart) (mapcar #'substring-no-properties restart))
+                       (agent-q-debugger--local buffer 5)))
+              "There is no restart.")
+          (or (agent-q-debugger--frames buffer) "")))
+
+(defun agent-q-debugger--frames (buffer)
+  "Return the first frames that the user's debugger in BUFFER got, as text."
+  (let* ((process (agent-q-debugger--local buffer 2))
+         (thread (agent-q-debugger--local buffer 3))
+         (error (cl-find-if (lambda (error)
+                              (and (eq process (agent-q-past-error-process error))
+                                   (eql thread (agent-q-past-error-thread error))))
+                            agent-q-past--errors)))
+    (and error (agent-q-history-frames (agent-q-past-error-frames error)))))
+
+(provide 'agent-q-debugger)
+;;; agent-q-debugger.el ends here

@@ -1,0 +1,273 @@
+;;; agent-q-execute.el --- Tool calls of programs, approval and hooks  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Calls that Emacs Lisp makes go through the same pipeline as those of models.
+;; Here are also the functions by which programs take part in all calls:
+;; `agent-q-approval-handler' and `agent-q-tool-execution-hooks'.
+
+;;; Code:
+
+(require 'agent-q-handlers)
+
+(declare-function agent-q-events-log "agent-q-events")
+(declare-function agent-q-events-ensure "agent-q-events" ())
+(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
+(declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
+(declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
+
+;;;; Results
+
+(cl-defstruct (agent-q-tool-result (:constructor agent-q-execute--make-result)
+                                   (:copier nil))
+  "The result of a tool call.
+ID is the call's.  SUCCESS is t or nil.  CONTENT is the text for the model.
+ERROR says what went wrong; it is nil exactly if SUCCESS is t.  METADATA is
+a hash table: \"execution_time_ms\", \"safety_level\" (absent when the call
+got no further than its validation), and where the call needed approval
+\"approved\", t or `:false'."
+  id success content error metadata)
+
+(defun agent-q-execute--result (plist)
+  "Return the result that PLIST, from an event of the core, describes."
+  (let ((content (plist-get plist :content))
+        (success (eq (plist-get plist :outcome) :succeeded))
+        (metadata (agent-q-json-empty-object)))
+    (puthash "execution_time_ms" (plist-get plist :milliseconds) metadata)
+    (when (plist-get plist :level)
+      (puthash "safety_level" (plist-get plist :level) metadata))
+    (pcase (plist-get plist :consent)
+      ((or :approved :modified) (puthash "approved" t metadata))
+      ((or :denied :unavailable) (puthash "approved" :false metadata)))
+    (agent-q-execute--make-result :id (plist-get plist :id) :success success
+                                  :content content :error (and (not success) content)
+                                  :metadata metadata)))
+
+;;;; Calls
+
+(defvar agent-q-execute--batches (make-hash-table)
+  "The functions that want the results of the batches that run, by batch.")
+
+;;;###autoload
+(defun agent-q-execute-tool-calls (calls callback)
+  "Run tools; when all are done, CALLBACK gets the list of the results.
+CALLS is a list of tool calls.  Each is a property list:
+
+  (:id \"call_1\" :name \"describe_symbol\" :arguments (:symbol \"car\"))
+
+ARGUMENTS is a hash table, a property list, an association list or JSON
+text.  A call without an id gets one.  The results are
+`agent-q-tool-result's in the order of CALLS, each with the id of its call,
+whatever happens.  Dangerous calls run only when `agent-q-approval-handler'
+approves them.
+
+Return the batch, for `agent-q-cancel-tool-calls'."
+  (agent-q-execute--start calls (lambda (results)
+                                  (agent-q-handlers-later callback results))))
+
+(defun agent-q-execute--start (wanted function)
+  "Start the batch WANTED, and return its number.
+FUNCTION gets the results, in the filter of the wake pipe."
+  (agent-q-registry-ensure)
+  ;; The pipe may be gone although the core is there.
+  (agent-q-events-ensure)
+  (let ((batch (agent-q-core-execute (agent-q-execute--json wanted)
+                                     (and agent-q-approval-handler t))))
+    (puthash batch function agent-q-execute--batches)
+    batch))
+
+;;;###autoload
+(defun agent-q-cancel-tool-calls (batch)
+  "Cancel what has no result yet in BATCH; this becomes its result."
+  (agent-q-core-cancel-batch batch))
+
+;;;###autoload
+(defun agent-q-execute-tool-calls-sync (calls &optional seconds)
+  "Run tools as `agent-q-execute-tool-calls' would, and return the results.
+CALLS is a list of tool calls.  After SECONDS, or when the user quits,
+those without a result are cancelled.  Emacs can't be used meanwhile, so
+this is for batch use."
+  (let* ((results 'none)
+         (agent-q-handlers-waiting (list 'agent-q-execute))
+         (mine agent-q-handlers-waiting)
+         (batch (agent-q-execute--start
+                 calls
+                 (lambda (them)
+                   (setq results them)
+                   (agent-q-handlers-later #'agent-q-execute--leave mine))))
+         (deadline (and seconds (time-add nil seconds))))
+    (unwind-protect
+        (while (eq results 'none)
+          (when (and deadline (time-less-p deadline nil))
+            (setq deadline nil)
+            (agent-q-core-cancel-batch batch))
+          (catch mine
+            (accept-process-output nil (if deadline 0.02 0.5))))
+      (when (eq results 'none)
+        (remhash batch agent-q-execute--batches)
+        (agent-q-core-cancel-batch batch)))
+    (setq agent-q-handlers-waiting nil)
+    ;; The hooks of these calls come before what the caller does next.
+    (agent-q-handlers-run-waiting)
+    results))
+
+(defun agent-q-execute--leave (waiting)
+  "Leave `accept-process-output', if WAITING is the program that waits in it.
+It would look for more output for another 10 ms."
+  (when (eq waiting agent-q-handlers-waiting)
+    (throw waiting nil)))
+
+(defun agent-q-execute-one (name arguments)
+  "Run the tool NAME with ARGUMENTS through the pipeline and return its content.
+Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
+  (let ((result (car (agent-q-execute-tool-calls-sync
+                      (list (list :id "call" :name name :arguments arguments))))))
+    (if (agent-q-tool-result-success result)
+        (agent-q-tool-result-content result)
+      (signal 'agent-q-error (list (agent-q-tool-result-error result))))))
+
+(defun agent-q-execute--json (wanted)
+  "Return the batch WANTED as JSON text for the core."
+  (let ((number 0))
+    (agent-q-json-encode
+     (vconcat
+      (mapcar (lambda (call)
+                (setq number (1+ number))
+                (agent-q-execute--call (agent-q-json-object call) number))
+              wanted)))))
+
+(defun agent-q-execute--call (call number)
+  "Return CALL, a hash table, with the id that the NUMBER gives it if it has none."
+  (let ((name (gethash "name" call))
+        (arguments (gethash "arguments" call))
+        (id (gethash "id" call)))
+    (unless (stringp name)
+      (signal 'agent-q-error (list (format "A tool call has no name: %S" name))))
+    `(:id ,(cond ((memq id '(nil :null)) (format "call_%d" number))
+                 ((stringp id) id)
+                 (t (format "%s" id)))
+      :name ,name
+      :arguments ,(if (memq arguments '(nil :null))
+                      (agent-q-json-empty-object)
+                    arguments))))
+
+(defun agent-q-execute-finished (event)
+  "Hand the results in EVENT to whom they are for."
+  (let* ((batch (plist-get event :batch))
+         (function (gethash batch agent-q-execute--batches)))
+    (remhash batch agent-q-execute--batches)
+    (when function
+      (funcall function (mapcar #'agent-q-execute--result
+                                (plist-get event :results))))))
+
+;;;; Hooks
+
+(defvar agent-q-execute--started (make-hash-table)
+  "The tool and the arguments of the calls that run, by the core's key.")
+
+(defun agent-q-execute-started (event)
+  "Run the hooks before the call of EVENT."
+  (when agent-q-tool-execution-hooks
+    (let ((tool (plist-get event :tool))
+          (key (plist-get event :call))
+          (arguments (plist-get event :arguments)))
+      (puthash key t agent-q-execute--started)
+      (agent-q-handlers-later
+       (lambda ()
+         (let ((started (cons (agent-q-registry-find tool)
+                              (agent-q-json-parse arguments))))
+           (puthash key started agent-q-execute--started)
+           (agent-q-execute--run-hooks :before started nil)))))))
+
+(defun agent-q-execute-ended (event)
+  "Run the hooks after the call of EVENT, if it did run."
+  (let ((key (plist-get event :call)))
+    (when (gethash key agent-q-execute--started)
+      (agent-q-handlers-later
+       (lambda ()
+         (let ((started (gethash key agent-q-execute--started))
+               (result (agent-q-execute--result event)))
+           (remhash key agent-q-execute--started)
+           (agent-q-execute--run-hooks
+            (if (agent-q-tool-result-success result) :after :error)
+            started result)))))))
+
+(defun agent-q-execute--run-hooks (phase started result)
+  "Run the hooks with PHASE, the tool and arguments in STARTED, and RESULT.
+An error in one of them changes nothing."
+  (dolist (hook (if (functionp agent-q-tool-execution-hooks)
+                    (list agent-q-tool-execution-hooks)
+                  agent-q-tool-execution-hooks))
+    (condition-case failure
+        (funcall hook phase (car started) (cdr started) result)
+      ((error quit)
+       (agent-q-events-log (format "A function of agent-q-tool-execution-hooks failed: %s"
+                                   (error-message-string failure)))))))
+
+;;;; Approval
+
+(defun agent-q-execute-approve (event)
+  "Ask `agent-q-approval-handler' about the call of EVENT, soon."
+  (agent-q-handlers-later #'agent-q-execute--ask agent-q-approval-handler event))
+
+(defun agent-q-execute--ask (handler event)
+  "Ask HANDLER about the call of EVENT and pass its answer on.
+Whatever goes wrong, the call is denied."
+  (let ((call (plist-get event :call))
+        (asked nil))
+    (unwind-protect
+        (condition-case failure
+            (let* ((tool (agent-q-registry-find (plist-get event :tool)))
+                   (arguments (agent-q-json-parse (plist-get event :arguments)))
+                   (answered nil)
+                   (answer (lambda (decision)
+                             (unless answered
+                               (setq answered t)
+                               (agent-q-execute--decide call decision)))))
+              (if (agent-q-execute--takes-function-p handler)
+                  (funcall handler tool arguments answer)
+                (funcall answer (funcall handler tool arguments)))
+              (setq asked t))
+          (quit (agent-q-execute--deny call "the user quit the approval handler")
+                (setq asked t)
+                (agent-q-handlers-quit))
+          (error (agent-q-execute--deny call (format "the approval handler failed: %s"
+                                                     (error-message-string failure)))
+                 (setq asked t)))
+      (unless asked
+        (agent-q-execute--deny call "the approval handler gave no answer")))))
+
+(defun agent-q-execute--takes-function-p (handler)
+  "Whether the approval HANDLER requires a third argument, the function to answer."
+  (>= (car (func-arity handler)) 3))
+
+(defun agent-q-execute--decide (call decision)
+  "Pass DECISION, an approval handler's answer about CALL, to the core.
+An answer that is none is a denial."
+  (pcase decision
+    (:approved (agent-q-execute--tell call "approved" nil))
+    ((or :denied '(:denied)) (agent-q-execute--deny call nil))
+    (`(:denied ,(and (pred stringp) reason)) (agent-q-execute--deny call reason))
+    (`(:modified ,arguments)
+     (let ((json (condition-case nil
+                     (agent-q-json-encode (agent-q-json-object arguments))
+                   (error nil))))
+       (if json
+           (agent-q-execute--tell call "modified" json)
+         (agent-q-execute--deny call "the approval handler's arguments are no object"))))
+    (_ (agent-q-execute--deny call "the approval handler gave no answer"))))
+
+(defun agent-q-execute--deny (call reason)
+  "Deny CALL, for REASON if that is a string."
+  (agent-q-execute--tell call "denied" (and reason (agent-q-json-text reason))))
+
+(defun agent-q-execute--tell (call decision payload)
+  "Give the core DECISION about CALL, with PAYLOAD, unless it waits no more."
+  (condition-case nil
+      (agent-q-core-decide call decision payload)
+    (agent-q-error nil)))
+
+(provide 'agent-q-execute)
+;;; agent-q-execute.el ends here

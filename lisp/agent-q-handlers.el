@@ -1,0 +1,175 @@
+;;; agent-q-handlers.el --- Functions of users, run for the core  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Tool handlers, approval handlers, hooks and callbacks are written by users.
+;; They run from a timer, in the order in which they came, and never in the
+;; filter of the wake pipe: so they may wait, ask in the minibuffer, make calls
+;; themselves, and be stopped by a quit.
+
+;;; Code:
+
+(require 'agent-q-registry)
+
+(declare-function agent-q-core-resolve "ext:agent-q-core" (request status payload))
+(declare-function agent-q-events-log "agent-q-events" (line))
+(declare-function agent-q--last-user-buffer "agent-q-events" ())
+
+;;;; Tasks
+
+(defconst agent-q-handlers--slice 0.01
+  "For how many seconds tasks run before Emacs looks at other things.")
+
+(defvar agent-q-handlers--tasks nil
+  "What is to be run, first one first: lists of a function and its arguments.")
+
+(defvar agent-q-handlers--timer nil
+  "The timer that runs the tasks, or nil.")
+
+(defvar agent-q-handlers-waiting nil
+  "Non-nil while a program waits for calls, which a quit then ends as well.")
+
+(defun agent-q-handlers-later (function &rest arguments)
+  "Call FUNCTION with ARGUMENTS soon, outside any filter."
+  (setq agent-q-handlers--tasks
+        (nconc agent-q-handlers--tasks (list (cons function arguments))))
+  (agent-q-handlers--arm))
+
+(defun agent-q-handlers--arm ()
+  "Have the tasks run when Emacs gets to its timers."
+  (unless agent-q-handlers--timer
+    (setq agent-q-handlers--timer (run-at-time 0 nil #'agent-q-handlers--work))))
+
+(defun agent-q-handlers--work ()
+  "Run tasks for a while."
+  (setq agent-q-handlers--timer nil)
+  (let ((start (float-time)))
+    (while (and agent-q-handlers--tasks
+                (< (- (float-time) start) agent-q-handlers--slice))
+      (let ((task (pop agent-q-handlers--tasks)))
+        ;; A task that waits for something lets the others run meanwhile, and
+        ;; one that leaves by a throw doesn't take them along.
+        (when agent-q-handlers--tasks
+          (agent-q-handlers--arm))
+        (agent-q-handlers--perform task))))
+  (when agent-q-handlers--tasks
+    (agent-q-handlers--arm)))
+
+(defun agent-q-handlers-run-waiting ()
+  "Run the tasks that wait now."
+  (dotimes (_ (length agent-q-handlers--tasks))
+    (when agent-q-handlers--tasks
+      (agent-q-handlers--perform (pop agent-q-handlers--tasks)))))
+
+(defun agent-q-handlers--perform (task)
+  "Run TASK with quitting allowed, which timers forbid."
+  (condition-case failure
+      (let ((inhibit-quit nil))
+        (apply (car task) (cdr task)))
+    (quit (agent-q-handlers-quit))
+    (error (agent-q-events-log
+            (format "%S failed: %s" (car task) (error-message-string failure))))))
+
+(defun agent-q-handlers-quit ()
+  "Go on after the user's quit; a program that is waiting gets it too."
+  (when agent-q-handlers-waiting
+    (setq quit-flag t)))
+
+;;;; Handlers of tools
+
+(cl-defstruct (agent-q-handlers--call (:constructor agent-q-handlers--make-call)
+                                      (:copier nil))
+  "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
+CANCEL is a function to call when nobody waits for the value any more."
+  request tool arguments cancel)
+
+(defvar agent-q-handlers--calls (make-hash-table)
+  "The calls that the core waits for, by request.")
+
+(defun agent-q-handlers-call (event)
+  "Call the handler that EVENT wants, soon."
+  (let* ((request (plist-get event :request))
+         (tool (agent-q-registry-handler-tool (plist-get event :handler)))
+         (call (agent-q-handlers--make-call
+                :request request :tool tool
+                :arguments (plist-get event :arguments))))
+    (puthash request call agent-q-handlers--calls)
+    (if tool
+        (agent-q-handlers-later #'agent-q-handlers--run call)
+      (agent-q-handlers--finish
+       call (agent-q-tool-failure "Tool error: this tool was removed meanwhile.")))))
+
+(defun agent-q-handlers-cancel (request)
+  "Forget the call of REQUEST: nobody waits for its value any more.
+Return non-nil if there was one."
+  (let ((call (gethash request agent-q-handlers--calls)))
+    (when call
+      (remhash request agent-q-handlers--calls)
+      (when (agent-q-handlers--call-cancel call)
+        (agent-q-handlers-later (agent-q-handlers--call-cancel call)))
+      t)))
+
+(defun agent-q-handlers--open-p (call)
+  "Whether the core waits for the value of CALL."
+  (eq call (gethash (agent-q-handlers--call-request call) agent-q-handlers--calls)))
+
+(defun agent-q-handlers--run (call)
+  "Run the handler of CALL and give the core its value.
+However the handler ends, the call gets its result."
+  (when (agent-q-handlers--open-p call)
+    (let ((ended nil))
+      (unwind-protect
+          (progn
+            (condition-case failure
+                (agent-q-handlers--apply call)
+              (quit
+               (agent-q-handlers--fail call "the user quit it")
+               (agent-q-handlers-quit))
+              (error
+               (agent-q-handlers--fail call (error-message-string failure))))
+            (setq ended t))
+        (unless ended
+          (agent-q-handlers--fail call "its handler was left by a throw"))))))
+
+(defun agent-q-handlers--apply (call)
+  "Apply the handler of CALL to its arguments, in the user's buffer."
+  (let* ((tool (agent-q-handlers--call-tool call))
+         (handler (agent-q-tool-handler tool))
+         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call))))
+    (with-current-buffer (or (agent-q--last-user-buffer) (current-buffer))
+      (if (not (agent-q-tool-async tool))
+          (agent-q-handlers--finish call (funcall handler arguments))
+        (let ((value (funcall handler arguments
+                              (lambda (value) (agent-q-handlers--finish call value)))))
+          (when (functionp value)
+            (setf (agent-q-handlers--call-cancel call) value)))))))
+
+(defun agent-q-handlers--fail (call reason)
+  "End CALL as failed for REASON."
+  (agent-q-handlers--finish call (agent-q-tool-failure (concat "Tool error: " reason))))
+
+(defun agent-q-handlers--finish (call value)
+  "Give the core VALUE, the one of CALL.
+Return non-nil if somebody waited for it; the first value is the one."
+  (when (agent-q-handlers--open-p call)
+    (let ((failed (agent-q-tools-failure-p value))
+          (text (agent-q-handlers--text value)))
+      (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
+      (agent-q-core-resolve (agent-q-handlers--call-request call)
+                            (if failed "signalled" "done") text)
+      t)))
+
+(defun agent-q-handlers--text (value)
+  "Return VALUE of a handler as text for the model."
+  (if (agent-q-tools-failure-p value)
+      (let ((message (agent-q-format-tool-result (agent-q-tools-failure-message value)))
+            (more (agent-q-tools-failure-value value)))
+        (if more
+            (concat message "\n" (agent-q-format-tool-result more))
+          message))
+    (agent-q-format-tool-result value)))
+
+(provide 'agent-q-handlers)
+;;; agent-q-handlers.el ends here

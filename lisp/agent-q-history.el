@@ -1,0 +1,265 @@
+;;; agent-q-history.el --- Tools about what happened in the image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Answers the tools that look back, from what agent-q-past.el put together,
+;; and those about the user's place: the form at point, the prompt of the REPL.
+
+;;; Code:
+
+(require 'agent-q-operations)
+(require 'agent-q-past)
+
+(defvar slime-dispatching-connection)
+(defvar sly-dispatching-connection)
+
+(declare-function agent-q--last-user-buffer "agent-q-events")
+(declare-function slime-output-buffer "ext:slime-repl")
+(declare-function sly-mrepl--find-buffer "ext:sly-mrepl")
+(declare-function agent-q-debugger-name-of-thread "agent-q-debugger")
+
+(defun agent-q-history--process (call)
+  "Return the process whose past CALL is about, or nil for any."
+  (let ((connection (agent-q-operations-call-connection call)))
+    (and connection (agent-q-image-connection-process connection))))
+
+(defun agent-q-history--ago (time)
+  "Say how long ago TIME was."
+  (let ((seconds (floor (float-time (time-since time)))))
+    (cond ((< seconds 60) (format "%d s ago" seconds))
+          ((< seconds 3600) (format "%d min ago" (/ seconds 60)))
+          (t (format "%d h ago" (/ seconds 3600))))))
+
+(defun agent-q-history--where (by how)
+  "Say who evaluated something, BY, and HOW."
+  (pcase (cons by how)
+    ('(user . repl) "the user, at the REPL")
+    ('(user . command) "the user, by a command")
+    (`(agent . ,operation)
+     (format "you, by %s" (subst-char-in-string ?- ?_ operation)))))
+
+;;;; The last error
+
+(agent-q-operations-define "get-last-error" (call)
+  "Tell the last error of the user's or of ours."
+  (let ((error (agent-q-past-last-error (agent-q-history--process call))))
+    (if (not error)
+        "No error has happened in this image as long as agent-q has watched it."
+      (string-join
+       (delq nil
+             (list
+              (format "Met by %s, %s:"
+                      (agent-q-history--where (agent-q-past-error-by error)
+                                              (agent-q-past-error-how error))
+                      (agent-q-history--ago (agent-q-past-error-time error)))
+              (format "%s: %s" (agent-q-past-error-type error)
+                      (string-trim (agent-q-past-error-message error)))
+              (and (agent-q-past-error-form error)
+                   (concat "Form: " (agent-q-past-error-form error)))
+              (agent-q-history-restarts (agent-q-past-error-restarts error))
+              (agent-q-history-frames (agent-q-past-error-frames error))
+              (agent-q-history--open error)))
+       "\n"))))
+
+(defun agent-q-history-restarts (restarts)
+  "Return RESTARTS, lists of a name and a description, as text, or nil."
+  (and restarts
+       (concat "Restarts: "
+               (mapconcat (lambda (restart)
+                            (format "%s (%s)" (string-trim (car restart) "\\*")
+                                    (or (cadr restart) "")))
+                          restarts ", "))))
+
+(defconst agent-q-history--machinery
+  (concat "\\`(+\\(?:\\(?:FLET\\|LABELS\\|LAMBDA\\) [^\"]*\\)?"
+          "\\(?:S\\(?:WANK\\|LYNK\\)\\|SB-INT:SIMPLE-EVAL\\|SB-IMPL::%SIMPLE-EVAL"
+          "\\|EVAL \\|SB-KERNEL:INTERNAL-ERROR\\|\"foreign\\|SB-THREAD::\\|INVOKE-DEBUGGER \\)")
+  "What the frames of clients and of evaluation begin with.")
+
+(defun agent-q-history-frames (frames)
+  "Return FRAMES, texts, without those of the machinery, as text, or nil."
+  (let ((told (cl-remove-if (lambda (frame)
+                              (string-match-p agent-q-history--machinery frame))
+                            frames)))
+    (and told
+         (concat "Backtrace, innermost first:\n"
+                 (mapconcat (lambda (frame) (concat "  " frame))
+                            (seq-take told 15) "\n")))))
+
+(defun agent-q-history--open (error)
+  "Say how to get at ERROR when the user's debugger still shows it, or nil."
+  (let ((name (and (agent-q-past-error-thread error)
+                   (agent-q-debugger-name-of-thread
+                    (agent-q-past-error-process error)
+                    (agent-q-past-error-thread error)))))
+    (and name
+         (format "It is open in the user's debugger: debugger_frames with debugger %s shows more."
+                 name))))
+
+;;;; The history
+
+(agent-q-operations-define "get-repl-history" (call limit)
+  "Tell what was evaluated, oldest first, at most LIMIT forms."
+  (let* ((all (agent-q-past-evaluations (agent-q-history--process call)))
+         (told (reverse (seq-take all (max 1 (min 100 (or limit 20)))))))
+    (if (not told)
+        "No REPL history available: nothing was evaluated as long as agent-q has watched."
+      (concat
+       (mapconcat #'agent-q-history--evaluation told "\n")
+       (and (> (length all) (length told))
+            (format "\n(%d earlier ones; ask with a larger limit.)"
+                    (- (length all) (length told))))))))
+
+(defun agent-q-history--evaluation (evaluation)
+  "Return EVALUATION as text."
+  (let ((output (agent-q-past-evaluation-output evaluation)))
+    (string-join
+     (append
+      (list (format "[%s%s] %s"
+                    (agent-q-history--where (agent-q-past-evaluation-by evaluation)
+                                            (agent-q-past-evaluation-how evaluation))
+                    (if (agent-q-past-evaluation-package evaluation)
+                        (concat ", in " (agent-q-past-evaluation-package evaluation))
+                      "")
+                    (agent-q-past-evaluation-form evaluation)))
+      (and output (not (string-blank-p output))
+           (list (concat "printed: " (agent-q-history--short (string-trim output) 300))))
+      (pcase (agent-q-past-evaluation-state evaluation)
+        ('running (list "(still running, or in the debugger)"))
+        ('aborted (list (format "aborted: %s"
+                                (or (agent-q-past-evaluation-condition evaluation)
+                                    "by the user"))))
+        (_ (mapcar (lambda (value) (concat "=> " (agent-q-history--short value 500)))
+                   (or (agent-q-past-evaluation-values evaluation)
+                       '("no values"))))))
+     "\n")))
+
+(defun agent-q-history--short (text limit)
+  "Return TEXT, cut at LIMIT."
+  (if (> (length text) limit)
+      (concat (substring text 0 limit) "...")
+    text))
+
+;;;; The compiler's notes
+
+(agent-q-operations-define "get-compilation-notes" (call)
+  "Tell what the compiler said last."
+  (let ((compilation (agent-q-past-last-compilation (agent-q-history--process call))))
+    (if (not compilation)
+        "Nothing was compiled as long as agent-q has watched."
+      (let ((notes (agent-q-past-compilation-notes compilation)))
+        (concat
+         (format "Compiled by %s, %s%s: %s\n"
+                 (if (eq 'user (agent-q-past-compilation-by compilation))
+                     "the user" "you")
+                 (agent-q-history--ago (agent-q-past-compilation-time compilation))
+                 (if (eq 'failed (agent-q-past-compilation-state compilation))
+                     ", with failures" "")
+                 (agent-q-history--short
+                  (string-trim (agent-q-past-compilation-what compilation)) 200))
+         (if notes
+             (mapconcat #'agent-q-history--note notes "\n")
+           "The compiler had nothing to say."))))))
+
+(defun agent-q-history--note (note)
+  "Return NOTE as text."
+  (format "%s%s: %s"
+          (plist-get note :severity)
+          (if (plist-get note :place) (concat " at " (plist-get note :place)) "")
+          (agent-q-history--short (string-trim (plist-get note :message)) 600)))
+
+;;;; The form at point
+
+(agent-q-operations-define "form-at-point" (call)
+  "Tell the top-level form at the user's point, whatever CALL is about."
+  (ignore call)
+  (let ((buffer (agent-q--last-user-buffer)))
+    (unless buffer
+      (error "The user has no buffer open but chats"))
+    (with-current-buffer buffer
+      (let ((window (get-buffer-window buffer t)))
+        (save-excursion
+          (when window (goto-char (window-point window)))
+          (agent-q-history--form-here))))))
+
+(defun agent-q-history--form-here ()
+  "Return the top-level form around point with its place, as text."
+  (let* ((point (point))
+         (bounds (bounds-of-thing-at-point 'defun))
+         (symbol (thing-at-point 'symbol t))
+         (inside (and bounds (<= (car bounds) point (cdr bounds)))))
+    (unless (and bounds inside
+                 (not (string-blank-p (buffer-substring (car bounds) (cdr bounds)))))
+      (error "There is no form at the cursor in %s, line %d"
+             (buffer-name) (line-number-at-pos point t)))
+    (let ((text (string-trim (buffer-substring-no-properties (car bounds)
+                                                             (cdr bounds)))))
+      (format "%s, line %d; cursor in line %d%s; package %s\n%s"
+              (or (buffer-file-name) (buffer-name))
+              (line-number-at-pos (car bounds) t)
+              (line-number-at-pos point t)
+              (if symbol (format " at %s" symbol) "")
+              (or (agent-q-history--package) "COMMON-LISP-USER")
+              (if (> (length text) 8000)
+                  (format "%s\n... [%d more characters]" (substring text 0 8000)
+                          (- (length text) 8000))
+                text)))))
+
+(defun agent-q-history--package ()
+  "Return the package that the text at point is read in, or nil."
+  (let ((case-fold-search t)
+        (pattern "^[ \t]*(\\(?:cl:\\|common-lisp:\\)?in-package[ \t\n]+\\(?:#?:\\|'\\|\"\\)?\\([^ \t\n()\"]+\\)"))
+    (save-excursion
+      (save-restriction
+        (widen)
+        (when (or (re-search-backward pattern nil t)
+                  (progn (goto-char (point-min)) (re-search-forward pattern nil t)))
+          (upcase (match-string-no-properties 1)))))))
+
+;;;; Staging at the REPL
+
+(agent-q-operations-define "stage-at-repl" (call form)
+  "Put FORM at the prompt of the user's REPL."
+  (let* ((connection (agent-q-operations-call-connection call))
+         (buffer (and connection (agent-q-history--repl connection))))
+    (unless connection
+      (error "No Lisp image is connected; start one with M-x sly or M-x slime"))
+    (unless (buffer-live-p buffer)
+      (error "The user has no REPL open for this image"))
+    (with-current-buffer buffer
+      (let ((typed (agent-q-history--typed)))
+        (unless (string-blank-p typed)
+          (error "The user has typed something at the prompt: %s"
+                 (agent-q-history--short typed 100)))
+        (goto-char (point-max))
+        (insert (string-trim form))
+        (dolist (window (get-buffer-window-list buffer nil t))
+          (set-window-point window (point-max)))))
+    (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
+    (format "Put at the prompt of %s; the user runs it, or not." (buffer-name buffer))))
+
+(defun agent-q-history--repl (connection)
+  "Return the buffer of the REPL of CONNECTION, or nil."
+  (let ((process (agent-q-image-connection-process connection)))
+    (pcase (agent-q-image-connection-client connection)
+      ('sly (let ((sly-dispatching-connection process))
+              (and (fboundp 'sly-mrepl--find-buffer)
+                   (sly-mrepl--find-buffer process))))
+      ('slime (let ((slime-dispatching-connection process))
+                (and (fboundp 'slime-output-buffer)
+                     (save-window-excursion (slime-output-buffer))))))))
+
+(defun agent-q-history--typed ()
+  "Return what was typed after the prompt of the REPL in the current buffer."
+  (let ((start (if (bound-and-true-p slime-repl-input-start-mark)
+                   (symbol-value 'slime-repl-input-start-mark)
+                 (let ((process (get-buffer-process (current-buffer))))
+                   (and process (process-mark process))))))
+    (if start
+        (buffer-substring-no-properties (min start (point-max)) (point-max))
+      "")))
+
+(provide 'agent-q-history)
+;;; agent-q-history.el ends here

@@ -1,0 +1,385 @@
+;;; agent-q-past.el --- What happened in the Lisp images  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Puts together what passes by on the connections of SLY and SLIME, and what
+;; agent-q's own calls bring: evaluations with their values, errors with their
+;; stacks, compilations with their notes.  agent-q-record.el feeds it.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'subr-x)
+(require 'agent-q-image)
+
+(defconst agent-q-past--kept '(:evaluations 100 :errors 20 :compilations 10)
+  "How many of each kind are kept.")
+
+(defconst agent-q-past--text-limit 2000
+  "How many characters of a text are kept.")
+
+(cl-defstruct (agent-q-past-evaluation (:copier nil))
+  "A form that was evaluated.
+BY is `user' or `agent'; HOW is `repl', `command' or an operation.
+VALUES are texts; STATE is `running', `returned' or `aborted', and in
+this case CONDITION may say why.  KEY is what its end is known by."
+  process by how package form values output state condition time key)
+
+(cl-defstruct (agent-q-past-error (:copier nil))
+  "An error that nobody handled.
+FORM is what was evaluated, RESTARTS are pairs of name and
+description, FRAMES texts.  THREAD is the one that the user debugs."
+  process by how thread message type form restarts frames time)
+
+(cl-defstruct (agent-q-past-compilation (:copier nil))
+  "Something that was compiled: WHAT, a form's text or a file's name.
+STATE is `running', `succeeded' or `failed'.  NOTES are property lists
+with :severity, :message and :place."
+  process by what state notes time key)
+
+(defvar agent-q-past--evaluations nil "The evaluations, latest first.")
+(defvar agent-q-past--errors nil "The errors, latest first.")
+(defvar agent-q-past--compilations nil "The compilations, latest first.")
+
+(defvar agent-q-past--packages nil
+  "The package of each REPL of SLY: ((PROCESS . CHANNEL) . NAME) each.")
+
+(defun agent-q-past-forget ()
+  "Forget everything."
+  (setq agent-q-past--evaluations nil
+        agent-q-past--errors nil
+        agent-q-past--compilations nil
+        agent-q-past--packages nil))
+
+(defmacro agent-q-past--add (object kind list)
+  "Add OBJECT to LIST, of which as many are kept as KIND says."
+  `(progn
+     (push ,object ,list)
+     (let ((rest (nthcdr (1- (plist-get agent-q-past--kept ,kind)) ,list)))
+       (when rest (setcdr rest nil)))))
+
+(defun agent-q-past--text (text &optional limit)
+  "Return TEXT, a string or nil, without properties and within LIMIT."
+  (if (not (stringp text))
+      ""
+    (let ((limit (or limit agent-q-past--text-limit)))
+      (substring-no-properties text 0 (min (length text) limit)))))
+
+;;;; Asking
+
+(defun agent-q-past--of (objects process accessor)
+  "Return those of OBJECTS whose ACCESSOR gives PROCESS; all when it is nil."
+  (if process
+      (cl-remove-if-not (lambda (object) (eq process (funcall accessor object)))
+                        objects)
+    objects))
+
+(defun agent-q-past-evaluations (process)
+  "Return what was evaluated over PROCESS, latest first."
+  (agent-q-past--of agent-q-past--evaluations process
+                    #'agent-q-past-evaluation-process))
+
+(defun agent-q-past-last-error (process)
+  "Return the last error over PROCESS, or nil."
+  (car (agent-q-past--of agent-q-past--errors process
+                         #'agent-q-past-error-process)))
+
+(defun agent-q-past-last-compilation (process)
+  "Return the last compilation over PROCESS that is over, or nil."
+  (cl-find 'running
+           (agent-q-past--of agent-q-past--compilations process
+                             #'agent-q-past-compilation-process)
+           :key #'agent-q-past-compilation-state :test-not #'eq))
+
+;;;; What the user does
+
+(defun agent-q-past-see (client process event)
+  "Take note of EVENT on PROCESS, a connection of CLIENT."
+  (pcase event
+    (`(:emacs-rex ,form ,package ,_ ,continuation . ,_)
+     (agent-q-past--requested process form package continuation))
+    (`(:return ,result ,id)
+     (agent-q-past--returned process result (agent-q-past--continuation client process id)))
+    (`(:emacs-channel-send ,channel (:process ,text))
+     (agent-q-past--begin process 'repl text
+                          (cdr (assoc (cons process channel) agent-q-past--packages))
+                          (list 'channel channel)))
+    (`(:channel-send ,channel (,kind . ,arguments))
+     (agent-q-past--channel process channel kind arguments))
+    (`(:write-string ,text . ,rest)
+     (agent-q-past--written process text (car rest)))
+    (`(:debug ,thread ,_ ,condition ,restarts ,frames . ,rest)
+     (unless (agent-q-image-debugged-p process (car rest))
+       (agent-q-past--debug client process thread condition restarts frames
+                            (car rest))))))
+
+(defun agent-q-past--continuation (client process id)
+  "Return the continuation that CLIENT has for ID on PROCESS."
+  (let ((function (intern (format "%s-rex-continuations" client))))
+    (and (fboundp function)
+         (cdr (assq id (funcall function process))))))
+
+(defun agent-q-past--begin (process how text package key)
+  "Note that the user evaluates TEXT in PACKAGE over PROCESS by HOW."
+  (agent-q-past--add
+   (make-agent-q-past-evaluation
+    :process process :by 'user :how how :package package
+    :form (string-trim (agent-q-past--text text))
+    :state 'running :time (current-time) :key key)
+   :evaluations agent-q-past--evaluations))
+
+(defun agent-q-past--requested (process form package continuation)
+  "Note that the user asks for FORM, a call, in PACKAGE over PROCESS."
+  (when (and (consp form) (symbolp (car form)))
+    (let ((name (replace-regexp-in-string "\\`[^:]*:+" "" (symbol-name (car form))))
+          (text (cl-find-if #'stringp (cdr form))))
+      (when text
+        (pcase name
+          ("listener-eval"
+           (agent-q-past--begin process 'repl text package continuation))
+          ((or "interactive-eval" "interactive-eval-region"
+               "eval-and-grab-output" "pprint-eval" "re-evaluate-defvar")
+           (agent-q-past--begin process 'command text package continuation))
+          ((or "compile-string-for-emacs" "compile-file-for-emacs"
+               "compile-file-if-needed")
+           (agent-q-past--add
+            (make-agent-q-past-compilation
+             :process process :by 'user :what (agent-q-past--text text)
+             :state 'running :time (current-time) :key continuation)
+            :compilations agent-q-past--compilations)))))))
+
+(defun agent-q-past--running (process &optional key)
+  "Return the evaluation with KEY that runs over PROCESS, or nil.
+Without KEY it is the latest one at a REPL."
+  (cl-find-if (lambda (evaluation)
+                (and (eq process (agent-q-past-evaluation-process evaluation))
+                     (eq 'running (agent-q-past-evaluation-state evaluation))
+                     (if key
+                         (agent-q-past--same-p
+                          key (agent-q-past-evaluation-key evaluation))
+                       (eq 'repl (agent-q-past-evaluation-how evaluation)))))
+              agent-q-past--evaluations))
+
+(defun agent-q-past--same-p (key other)
+  "Return non-nil when KEY and OTHER stand for the same evaluation.
+Closures with the same code are `equal', so they must be the same one."
+  (or (eq key other)
+      (and (eq 'channel (car-safe key)) (equal key other))))
+
+(defun agent-q-past--end (evaluation state &optional values condition)
+  "Note that EVALUATION came to STATE with VALUES or CONDITION."
+  (setf (agent-q-past-evaluation-state evaluation) state
+        (agent-q-past-evaluation-key evaluation) nil
+        (agent-q-past-evaluation-values evaluation)
+        (append (agent-q-past-evaluation-values evaluation)
+                (mapcar #'agent-q-past--text values))
+        (agent-q-past-evaluation-condition evaluation)
+        (and condition (agent-q-past--text condition))))
+
+(defun agent-q-past--returned (process result continuation)
+  "Note RESULT of the request of CONTINUATION over PROCESS."
+  (when continuation
+    (let ((evaluation (agent-q-past--running process continuation))
+          (compilation (cl-find continuation agent-q-past--compilations
+                                :key #'agent-q-past-compilation-key)))
+      (pcase result
+        ((guard (not (or evaluation compilation))))
+        (`(:ok (:compilation-result ,notes ,success . ,_))
+         (when compilation
+           (agent-q-past--compiled compilation notes success)))
+        (`(:ok ,value)
+         (when evaluation
+           (agent-q-past--end evaluation 'returned
+                              (pcase value
+                                ((pred stringp)
+                                 (list (string-remove-prefix "=> " value)))
+                                (`(,_ ,(and values (pred stringp)))
+                                 (list values))))))
+        (`(:abort . ,rest)
+         (when compilation
+           (setf (agent-q-past-compilation-state compilation) 'failed))
+         (when evaluation
+           (agent-q-past--end evaluation 'aborted nil
+                              (and (stringp (car rest)) (car rest)))))))))
+
+(defun agent-q-past--channel (process channel kind arguments)
+  "Note the message KIND with ARGUMENTS from CHANNEL of PROCESS."
+  (let ((evaluation (agent-q-past--running process (list 'channel channel))))
+    (pcase kind
+      (:prompt
+       (setf (alist-get (cons process channel) agent-q-past--packages
+                        nil nil #'equal)
+             (car arguments)))
+      ((guard (null evaluation)))
+      (:write-values
+       (agent-q-past--end evaluation 'returned
+                          (mapcar #'car-safe (car arguments))))
+      (:evaluation-aborted
+       (agent-q-past--end evaluation 'aborted nil (car arguments)))
+      (:write-string
+       (agent-q-past--output evaluation (car arguments))))))
+
+(defun agent-q-past--written (process text target)
+  "Note that TEXT was written to TARGET by what runs over PROCESS."
+  (let ((evaluation (agent-q-past--running process)))
+    (when evaluation
+      (pcase target
+        ('nil (agent-q-past--output evaluation text))
+        (:repl-result
+         (let ((value (string-trim (agent-q-past--text text))))
+           (unless (string-empty-p value)
+             (setf (agent-q-past-evaluation-values evaluation)
+                   (append (agent-q-past-evaluation-values evaluation)
+                           (list value))))))))))
+
+(defun agent-q-past--output (evaluation text)
+  "Note that EVALUATION printed TEXT."
+  (setf (agent-q-past-evaluation-output evaluation)
+        (agent-q-past--text
+         (concat (agent-q-past-evaluation-output evaluation) text))))
+
+(defun agent-q-past--debug (client process thread condition restarts frames requests)
+  "Note that the debugger of CLIENT was entered in THREAD of PROCESS.
+CONDITION, RESTARTS and FRAMES are as the client got them; REQUESTS
+are the ids of what was running there."
+  (let* ((evaluation
+          (or (cl-some (lambda (id)
+                         (let ((key (agent-q-past--continuation client process id)))
+                           (and key (agent-q-past--running process key))))
+                       requests)
+              (and (null requests) (agent-q-past--running process))))
+         (compilation
+          (cl-some (lambda (id)
+                     (let ((key (agent-q-past--continuation client process id)))
+                       (and key (cl-find key agent-q-past--compilations
+                                         :key #'agent-q-past-compilation-key))))
+                   requests)))
+    (agent-q-past--add
+     (make-agent-q-past-error
+      :process process :by 'user :thread thread :time (current-time)
+      :how (if evaluation (agent-q-past-evaluation-how evaluation) 'command)
+      :message (agent-q-past--text (car condition))
+      :type (agent-q-past--type (cadr condition))
+      :form (cond (evaluation (agent-q-past-evaluation-form evaluation))
+                  (compilation (agent-q-past-compilation-what compilation)))
+      :restarts (mapcar (lambda (restart) (mapcar #'agent-q-past--text restart))
+                        restarts)
+      :frames (mapcar (lambda (frame) (agent-q-past--text (cadr frame) 300))
+                      frames))
+     :errors agent-q-past--errors)))
+
+(defun agent-q-past--type (line)
+  "Return the type in LINE, such as \"[Condition of type ERROR]\"."
+  (let ((text (string-trim (agent-q-past--text line))))
+    (if (string-match "\\`\\[?Condition of type \\(.*?\\)\\]?\\'" text)
+        (match-string 1 text)
+      text)))
+
+;;;; Compilers' notes
+
+(defun agent-q-past--compiled (compilation notes success)
+  "Note that COMPILATION ended with NOTES and SUCCESS."
+  (setf (agent-q-past-compilation-state compilation) (if success 'succeeded 'failed)
+        (agent-q-past-compilation-key compilation) nil
+        (agent-q-past-compilation-notes compilation)
+        (mapcar (lambda (note)
+                  (list :severity (substring (symbol-name (plist-get note :severity)) 1)
+                        :message (agent-q-past--text (plist-get note :message))
+                        :place (agent-q-past--place (plist-get note :location))))
+                (seq-take notes 100))))
+
+(defun agent-q-past--place (location)
+  "Return LOCATION, as compilers' notes have it, as text, or nil."
+  (pcase location
+    (`(:location ,where ,position . ,_)
+     (let* ((name (cadr where))
+            (buffer (pcase where
+                      (`(,(or :buffer :buffer-and-file) . ,_) (get-buffer name))
+                      (`(:file . ,_) (find-buffer-visiting name))))
+            (offset (pcase position
+                      (`(:position ,start) start)
+                      (`(:offset ,start ,more) (+ start more)))))
+       (cond ((and buffer offset)
+              (with-current-buffer buffer
+                (format "%s:%d" (or (buffer-file-name) name)
+                        (line-number-at-pos (min offset (point-max)) t))))
+             ((and offset (eq (car where) :file) (file-readable-p name))
+              (with-temp-buffer
+                (insert-file-contents name)
+                (format "%s:%d" name
+                        (line-number-at-pos (min offset (point-max))))))
+             ((stringp name) name))))))
+
+;;;; What the agent does
+
+(defun agent-q-past-note-call (process operation arguments status payload)
+  "Note the end of a call of OPERATION with ARGUMENTS over PROCESS.
+STATUS and PAYLOAD are how it ended."
+  (when (and (stringp payload) (string-prefix-p "(:outcome " payload)
+             (plist-get arguments :form))
+    (let* ((reply (car (read-from-string payload)))
+           (data (plist-get reply :value)))
+      (pcase operation
+        ((or "eval-form" "eval-in-frame")
+         (agent-q-past--note-forms process operation arguments reply))
+        ((and "compile-form" (guard (plist-member data :notes)))
+         (agent-q-past--add
+          (make-agent-q-past-compilation
+           :process process :by 'agent :time (current-time)
+           :what (agent-q-past--text (plist-get arguments :form))
+           :state (if (plist-get data :failed) 'failed 'succeeded)
+           :notes (mapcar #'agent-q-past--own-note (plist-get data :notes)))
+          :compilations agent-q-past--compilations)))
+      (when (eq :error (plist-get reply :outcome))
+        (agent-q-past--note-error process operation arguments reply))))
+  (ignore status))
+
+(defun agent-q-past--own-note (note)
+  "Return NOTE of the Common Lisp half as a note of a compilation."
+  (list :severity (plist-get note :severity)
+        :message (plist-get note :message)
+        :place (and (plist-get note :line)
+                    (format "line %d, column %d of the form" (plist-get note :line)
+                            (plist-get note :column)))))
+
+(defun agent-q-past--note-forms (process operation arguments reply)
+  "Note what OPERATION with ARGUMENTS evaluated over PROCESS, as REPLY says."
+  (let* ((text (plist-get arguments :form))
+         (data (plist-get reply :value))
+         (forms (plist-get data :forms))
+         (failed (memq (plist-get reply :outcome) '(:error :cancelled)))
+         (whole (and (= 1 (+ (length forms) (if failed 1 0))) text)))
+    (cl-flet ((add (form values condition)
+                (agent-q-past--add
+                 (make-agent-q-past-evaluation
+                  :process process :by 'agent :how operation
+                  :package (plist-get arguments :package)
+                  :form (string-trim (agent-q-past--text form))
+                  :values (mapcar #'agent-q-past--text values)
+                  :state (if condition 'aborted 'returned)
+                  :condition condition :time (current-time))
+                 :evaluations agent-q-past--evaluations)))
+      (dolist (form forms)
+        (add (or whole (plist-get form :form)) (plist-get form :values) nil))
+      (when failed
+        (add (or whole (plist-get data :current) text) nil
+             (or (plist-get reply :type) "stopped"))))))
+
+(defun agent-q-past--note-error (process operation arguments reply)
+  "Note the error that REPLY to OPERATION with ARGUMENTS over PROCESS tells."
+  (agent-q-past--add
+   (make-agent-q-past-error
+    :process process :by 'agent :how operation :time (current-time)
+    :message (agent-q-past--text (plist-get reply :message))
+    :type (plist-get reply :type)
+    :form (agent-q-past--text
+           (or (plist-get (plist-get reply :value) :current)
+               (plist-get arguments :form)))
+    :restarts (plist-get reply :restarts)
+    :frames (plist-get reply :frames))
+   :errors agent-q-past--errors))
+
+(provide 'agent-q-past)
+;;; agent-q-past.el ends here

@@ -1,0 +1,290 @@
+;;; agent-q-registry.el --- Where tools are found by name  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The registry is in the core.  Tools of Emacs Lisp are kept here as well,
+;; because their handlers are, and because they may be defined before the core
+;; is loaded: it gets them when it starts.  What asks for all tools starts it.
+
+;;; Code:
+
+(require 'agent-q-tools)
+
+(declare-function agent-q-events-ensure "agent-q-events" ())
+(declare-function agent-q-library-tools "agent-q-specifications" (library))
+(declare-function agent-q-execute-one "agent-q-execute" (name arguments))
+(declare-function agent-q-core-define-tool "ext:agent-q-core" (definition))
+(declare-function agent-q-core-unregister-tool "ext:agent-q-core" (name))
+(declare-function agent-q-core-register-builtin "ext:agent-q-core" (name))
+(declare-function agent-q-core-set-levels "ext:agent-q-core" (levels))
+(declare-function agent-q-core-tools "ext:agent-q-core" ())
+
+(defvar agent-q-registry--own (make-hash-table :test #'equal)
+  "The registered tools of Emacs Lisp by name.")
+
+(defvar agent-q-registry--removed nil
+  "The names that were unregistered, so that a core to come has them no more.")
+
+(defvar agent-q-registry--builtin (make-hash-table :test #'equal)
+  "The tools of the core that were looked at, by name.")
+
+(defvar agent-q-registry--handlers (make-hash-table :weakness 'value)
+  "The tools that the core can ask for, by number.")
+
+(defvar agent-q-registry--last-number 0
+  "The last number that a handler got.")
+
+(defvar agent-q-registry--started nil
+  "Whether the core has the tools.")
+
+(defvar agent-q-registry--levels nil
+  "The value of `agent-q-tool-levels' that the core has.")
+
+;;;; The core
+
+(defun agent-q-registry-ensure ()
+  "Have the core running, with all tools and levels."
+  (unless agent-q-registry--started
+    (require 'agent-q-events)
+    (agent-q-events-ensure))
+  (agent-q-registry-apply-levels))
+
+(defun agent-q-registry-core-started ()
+  "Give the core, which has just started, what was defined before."
+  (unless agent-q-registry--started
+    (setq agent-q-registry--started t)
+    (mapc #'agent-q-core-unregister-tool agent-q-registry--removed)
+    (maphash (lambda (name tool)
+               (condition-case failure
+                   (agent-q-registry--define tool)
+                 (agent-q-error
+                  (display-warning
+                   'agent-q (format "The tool %s can't be used: %s" name
+                                    (error-message-string failure))))))
+             agent-q-registry--own))
+  (condition-case failure
+      (agent-q-registry-apply-levels)
+    (agent-q-error
+     (display-warning 'agent-q (format "`agent-q-tool-levels' is not in force: %s"
+                                       (error-message-string failure))))))
+
+(defun agent-q-registry-apply-levels ()
+  "Put `agent-q-tool-levels' in force, if there is a core."
+  (when (and agent-q-registry--started
+             (not (equal agent-q-registry--levels agent-q-tool-levels)))
+    (let ((levels (agent-q-json-empty-object)))
+      (pcase-dolist (`(,name . ,level) (reverse agent-q-tool-levels))
+        (puthash name (agent-q-tools-level-name (agent-q-tools-level level)) levels))
+      (agent-q-core-set-levels (agent-q-json-encode levels))
+      (setq agent-q-registry--levels (copy-tree agent-q-tool-levels)))))
+
+(defun agent-q-registry-number (tool)
+  "Return the number that the core knows the handler of TOOL by."
+  (or (agent-q-tool-number tool)
+      (let ((number (cl-incf agent-q-registry--last-number)))
+        (puthash number tool agent-q-registry--handlers)
+        (setf (agent-q-tool-number tool) number))))
+
+(defun agent-q-registry-handler-tool (number)
+  "Return the tool whose handler the core knows by NUMBER, or nil."
+  (gethash number agent-q-registry--handlers))
+
+(defun agent-q-registry--define (tool)
+  "Have the core know TOOL."
+  (agent-q-core-define-tool
+   (agent-q-json-encode
+    `(:name ,(agent-q-tool-name tool)
+      :description ,(agent-q-tool-description tool)
+      :categories ,(vconcat (mapcar (lambda (category)
+                                      (substring (symbol-name category) 1))
+                                    (agent-q-tool-categories tool)))
+      :handler ,(agent-q-registry-number tool)
+      :level ,(agent-q-tools-level-name (agent-q-tool-own-level tool))
+      ,@(agent-q-registry--shape tool)))))
+
+(defun agent-q-registry--shape (tool)
+  "Return what TOOL's arguments look like, as a property list for the core."
+  (if (agent-q-tool-from-schema tool)
+      (list :schema (agent-q-tool-schema tool))
+    (list :parameters
+          (vconcat
+           (mapcar (lambda (parameter)
+                     (let ((json (agent-q-tools-parameter-schema parameter)))
+                       (puthash "name" (plist-get parameter :name) json)
+                       json))
+                   (agent-q-tool-parameters tool)))
+          :required (vconcat (agent-q-tool-required tool)))))
+
+;;;; Registering
+
+;;;###autoload
+(defun agent-q-register-tool (registry tool)
+  "Put TOOL into REGISTRY, which is `agent-q-registry', and return TOOL.
+A tool that had the same name is replaced.  Before the core is loaded, TOOL
+is kept until it is."
+  (unless (eq registry agent-q-registry)
+    (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
+  (unless (agent-q-tool-p tool)
+    (agent-q-tools-invalid "This is no tool: %S" tool))
+  (let ((name (agent-q-tool-name tool)))
+    (if (eq (agent-q-tool-origin tool) 'built-in)
+        (progn (agent-q-registry-ensure)
+               (agent-q-core-register-builtin name)
+               (remhash name agent-q-registry--own))
+      ;; The core looks closer at a schema, so it comes first.
+      (when agent-q-registry--started
+        (agent-q-registry--define tool))
+      (puthash name tool agent-q-registry--own))
+    (setq agent-q-registry--removed (delete name agent-q-registry--removed)))
+  tool)
+
+;;;###autoload
+(defun agent-q-unregister-tool (name)
+  "Remove the tool NAME; return t if there was one.
+Before the core is loaded, nobody knows the built-in tools; one that is
+called NAME is removed when it is."
+  (let ((own (gethash name agent-q-registry--own)))
+    (remhash name agent-q-registry--own)
+    (cl-pushnew name agent-q-registry--removed :test #'equal)
+    (if agent-q-registry--started
+        (agent-q-core-unregister-tool name)
+      (and own t))))
+
+;;;###autoload
+(defun agent-q-register-builtin-tools ()
+  "Have the built-in tools registered that were removed or never were.
+Tools that took the place of one stay.  Return how many tools the registry
+has then."
+  (agent-q-registry-ensure)
+  (agent-q-core-register-builtin nil)
+  (setq agent-q-registry--removed nil)
+  (length (agent-q-core-tools)))
+
+;;;; Looking up
+
+;;;###autoload
+(defun agent-q-get-tool (name)
+  "Return the registered tool NAME, or nil."
+  (or (gethash name agent-q-registry--own)
+      (progn
+        (agent-q-registry-ensure)
+        (let ((found (seq-find (lambda (tool) (equal (plist-get tool :name) name))
+                               (agent-q-core-tools))))
+          (and found (agent-q-registry--tool found))))))
+
+(defun agent-q-registry-find (name)
+  "Return the tool that a call of NAME is of, in the registry or a library."
+  (or (agent-q-get-tool name)
+      (seq-some (lambda (entry)
+                  (seq-find (lambda (tool) (equal (agent-q-tool-name tool) name))
+                            (agent-q-library-tools (cdr entry))))
+                agent-q-tool-libraries)))
+
+;;;###autoload
+(defun agent-q-list-registered-tools ()
+  "Return the names of all registered tools in order of registration."
+  (agent-q-registry-ensure)
+  (mapcar (lambda (tool) (plist-get tool :name)) (agent-q-core-tools)))
+
+;;;###autoload
+(cl-defun agent-q-get-tools (&key max-safety-level categories)
+  "Return the registered tools in order of registration.
+With MAX-SAFETY-LEVEL, only those at that level or below it; with CATEGORIES,
+a list of keywords, only those that have one of them."
+  (agent-q-registry-ensure)
+  (let ((tools (mapcar #'agent-q-registry--tool (agent-q-core-tools))))
+    (when max-safety-level
+      (let ((harmless-enough (agent-q-registry--levels-up-to max-safety-level)))
+        (setq tools (seq-filter (lambda (tool)
+                                  (memq (agent-q-tool-safety-level tool) harmless-enough))
+                                tools))))
+    (when categories
+      (setq tools (seq-filter (lambda (tool)
+                                (seq-intersection categories (agent-q-tool-categories tool)))
+                              tools)))
+    tools))
+
+(defun agent-q-registry--levels-up-to (level)
+  "Return the safety levels up to LEVEL."
+  (seq-take agent-q-tools-levels
+            (1+ (seq-position agent-q-tools-levels (agent-q-tools-level level)))))
+
+(defun agent-q-registry--tool (description)
+  "Return the tool that DESCRIPTION, a property list of the core's, is about."
+  (let ((name (plist-get description :name)))
+    (or (gethash name agent-q-registry--own)
+        (gethash name agent-q-registry--builtin)
+        (puthash name (agent-q-registry--make-builtin description)
+                 agent-q-registry--builtin))))
+
+(defun agent-q-registry--make-builtin (description)
+  "Return the tool of the core that DESCRIPTION is about."
+  (let* ((name (plist-get description :name))
+         (schema (agent-q-json-parse (plist-get description :schema))))
+    (agent-q-tools-make
+     :name name
+     :description (plist-get description :description)
+     :parameters (agent-q-registry--parameters schema)
+     :required (append (gethash "required" schema) nil)
+     :own-level (agent-q-tools-level (intern (plist-get description :own-level)))
+     :categories (mapcar (lambda (category) (intern (concat ":" category)))
+                         (plist-get description :categories))
+     :handler (lambda (arguments) (agent-q-execute-one name arguments))
+     :schema schema
+     :origin 'built-in)))
+
+(defun agent-q-registry--parameters (schema)
+  "Return the properties of SCHEMA as parameters are written in definitions."
+  (let ((parameters nil))
+    (maphash (lambda (name property)
+               (push (append (list :name name) (agent-q-registry--parameter property))
+                     parameters))
+             (gethash "properties" schema))
+    (nreverse parameters)))
+
+(defun agent-q-registry--parameter (schema)
+  "Return the parameter of SCHEMA as a property list."
+  (let* ((type (gethash "type" schema))
+         (parameter (and (stringp type) (list :type (intern (concat ":" type))))))
+    (dolist (key '("description" "enum" "items" "properties" "required"
+                   "default" "minimum" "maximum"))
+      (let ((value (gethash key schema)))
+        (when value
+          (setq parameter
+                (append parameter
+                        (list (intern (concat ":" key))
+                              (pcase key
+                                ((or "enum" "required") (append value nil))
+                                ("items" (agent-q-registry--parameter value))
+                                ("properties" (agent-q-registry--parameters schema))
+                                (_ value))))))))
+    parameter))
+
+;;;; What a chat offers
+
+(defun agent-q-registry-offered ()
+  "Return the names of the tools in `agent-q-offered-tools'.
+Return t when that means all."
+  (let ((names nil) (categories nil) (level nil))
+    (dolist (item (if (listp agent-q-offered-tools) agent-q-offered-tools nil))
+      (pcase item
+        ((pred stringp) (push item names))
+        (`(:max-safety-level ,wanted) (setq level wanted))
+        ((pred keywordp) (push item categories))
+        (_ (signal 'agent-q-error
+                   (list (format "`agent-q-offered-tools' can't hold %S" item))))))
+    (cond ((eq agent-q-offered-tools 'none) nil)
+          ((null agent-q-offered-tools) t)
+          (t (mapcar #'agent-q-tool-name
+                     (seq-filter
+                      (lambda (tool)
+                        (or (not (or names categories))
+                            (member (agent-q-tool-name tool) names)
+                            (seq-intersection categories
+                                              (agent-q-tool-categories tool))))
+                      (agent-q-get-tools :max-safety-level level)))))))
+
+(provide 'agent-q-registry)
+;;; agent-q-registry.el ends here

@@ -1,0 +1,269 @@
+;;; agent-q-specifications.el --- Tool specifications and libraries  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What the gram contract calls for: specifications, which can be written
+;; down, apart from the tools of libraries, which can run, and the binding of
+;; one to the other.  The core reads gram; it need not be started for that.
+
+;;; Code:
+
+(require 'agent-q-tools)
+
+(declare-function agent-q-core-parse-type-signature "ext:agent-q-core" (text))
+(declare-function agent-q-core-type-signature-schema "ext:agent-q-core" (text))
+(declare-function agent-q-core-specification "ext:agent-q-core" (name description signature))
+(declare-function agent-q-core-specification-to-gram "ext:agent-q-core" (specification))
+(declare-function agent-q-core-specification-from-gram "ext:agent-q-core" (text))
+(declare-function agent-q-core-specification-from-json "ext:agent-q-core" (specification))
+(declare-function agent-q-core-agent-from-gram "ext:agent-q-core" (text))
+(declare-function agent-q-core-bind-explain "ext:agent-q-core" (specification tool))
+(declare-function agent-q-core-check-arguments "ext:agent-q-core" (schema arguments))
+(declare-function agent-q-core-schema-problem "ext:agent-q-core" (schema))
+
+;;;; Type signatures
+
+;;;###autoload
+(defun agent-q-parse-type-signature (text)
+  "Return the parts of the type signature TEXT: (:parameters (…) :return TYPE).
+Each parameter is a property list with :name, :type and :optional, and
+:default, :description, :enum, :minimum, :maximum, :fields (of an object) and
+:element (of an array) where it has them.  Signal `agent-q-gram-error' with a
+sentence, the line, the column and what was expected there."
+  (agent-q-module-ensure)
+  (let* ((json (agent-q-json-parse
+                (agent-q-core-parse-type-signature (agent-q-json-text text)))))
+    (list :parameters (mapcar #'agent-q-specifications--parameter
+                              (gethash "parameters" json))
+          :return (gethash "return" json))))
+
+(defun agent-q-specifications--parameter (json)
+  "Return the parameter, field or element JSON, a hash table, as a property list."
+  (let ((parameter nil))
+    (maphash (lambda (key value)
+               (setq parameter
+                     (append parameter
+                             (list (intern (concat ":" key))
+                                   (pcase key
+                                     ("optional" (eq value t))
+                                     ("enum" (append value nil))
+                                     ("fields" (mapcar #'agent-q-specifications--parameter
+                                                       value))
+                                     ("element" (agent-q-specifications--parameter value))
+                                     (_ value))))))
+             json)
+    parameter))
+
+;;;###autoload
+(defun agent-q-type-signature-to-json-schema (text)
+  "Return the JSON Schema of the type signature TEXT, as a hash table.
+Signal `agent-q-gram-error' when TEXT is no type signature."
+  (agent-q-module-ensure)
+  (agent-q-json-parse (agent-q-core-type-signature-schema (agent-q-json-text text))))
+
+;;;###autoload
+(defun agent-q-validate-tool-args (schema arguments)
+  "Return ARGUMENTS with defaults filled in if they fit SCHEMA, a JSON Schema.
+Both are hash tables, property lists or JSON text.  Signal
+`agent-q-invalid-arguments' with a line for each problem."
+  (agent-q-module-ensure)
+  (agent-q-json-parse
+   (agent-q-core-check-arguments (agent-q-specifications--json schema)
+                                 (agent-q-specifications--json arguments))))
+
+(defun agent-q-specifications--json (value)
+  "Return VALUE, JSON text or an object in one of its shapes, as JSON text."
+  (cond ((stringp value) (agent-q-json-text value))
+        ((null value) "{}")
+        (t (agent-q-json-encode value))))
+
+;;;; Specifications
+
+(cl-defstruct (agent-q-tool-spec (:constructor agent-q-specifications--make)
+                                 (:copier nil))
+  "What a tool is for: NAME, DESCRIPTION, TYPE-SIGNATURE and its SCHEMA.
+The type signature is gram text, the schema a hash table made from it."
+  name description type-signature schema)
+
+;;;###autoload
+(defun agent-q-create-tool-specification (name description signature)
+  "Return the specification of the tool NAME with DESCRIPTION and SIGNATURE.
+SIGNATURE is a type signature in gram; signal `agent-q-gram-error' when it
+isn't.  Neither NAME nor DESCRIPTION may be empty."
+  (agent-q-module-ensure)
+  (agent-q-specifications--of-json
+   (agent-q-core-specification (agent-q-json-text name) (agent-q-json-text description)
+                               (agent-q-json-text signature))))
+
+(defun agent-q-specifications--of-json (text)
+  "Return the specification in TEXT, the core's JSON."
+  (agent-q-specifications--of-value (agent-q-json-parse text)))
+
+(defun agent-q-specifications--of-value (json)
+  "Return the specification in JSON, a hash table."
+  (agent-q-specifications--make :name (gethash "name" json)
+                                :description (gethash "description" json)
+                                :type-signature (gethash "typeSignature" json)
+                                :schema (gethash "schema" json)))
+
+;;;###autoload
+(defun agent-q-tool-spec-to-json (specification)
+  "Return SPECIFICATION as JSON text."
+  (agent-q-json-encode (agent-q-specifications-value specification)))
+
+(defun agent-q-specifications-value (specification)
+  "Return SPECIFICATION as a JSON value."
+  (agent-q-json-value
+   `(:name ,(agent-q-tool-spec-name specification)
+     :description ,(agent-q-tool-spec-description specification)
+     :typeSignature ,(agent-q-tool-spec-type-signature specification)
+     :schema ,(agent-q-tool-spec-schema specification))))
+
+;;;###autoload
+(defun agent-q-tool-spec-from-json (json)
+  "Return the specification in JSON, text or a value.
+Its schema is made anew from the type signature."
+  (agent-q-module-ensure)
+  (agent-q-specifications--of-json
+   (agent-q-core-specification-from-json (agent-q-specifications--json json))))
+
+;;;###autoload
+(defun agent-q-tool-spec-to-gram (specification)
+  "Return SPECIFICATION as gram text, with its signature as it was written."
+  (agent-q-module-ensure)
+  (agent-q-core-specification-to-gram (agent-q-tool-spec-to-json specification)))
+
+;;;###autoload
+(defun agent-q-tool-spec-from-gram (text)
+  "Return the specification that TEXT, gram, writes.
+Signal `agent-q-gram-error' when it writes none."
+  (agent-q-module-ensure)
+  (agent-q-specifications--of-json
+   (agent-q-core-specification-from-gram (agent-q-json-text text))))
+
+;;;; Agents
+
+(cl-defstruct (agent-q-agent (:constructor agent-q-specifications--make-agent)
+                             (:copier nil))
+  "An agent: its NAME, DESCRIPTION (or nil), INSTRUCTION, MODEL and TOOLS.
+MODEL is a property list of :provider and :id, strings; TOOLS is a list of
+specifications."
+  name description instruction model tools)
+
+;;;###autoload
+(defun agent-q-agent-from-gram (text)
+  "Return the agent that TEXT, gram, describes.
+Signal `agent-q-gram-error' when it describes none, or when two of its tools
+have the same name."
+  (agent-q-module-ensure)
+  (let* ((json (agent-q-json-parse (agent-q-core-agent-from-gram (agent-q-json-text text))))
+         (description (gethash "description" json))
+         (model (gethash "model" json)))
+    (agent-q-specifications--make-agent
+     :name (gethash "name" json)
+     :description (and (stringp description) description)
+     :instruction (gethash "instruction" json)
+     :model (list :provider (gethash "provider" model) :id (gethash "id" model))
+     :tools (mapcar #'agent-q-specifications--of-value (gethash "tools" json)))))
+
+;;;; Tools
+
+;;;###autoload
+(cl-defun agent-q-create-tool (name description schema invoke
+                                    &key safety-level categories async)
+  "Return the tool NAME with DESCRIPTION, for a library or the registry.
+SCHEMA is the JSON Schema of its arguments, a hash table, property list or
+JSON text.  INVOKE is its handler.  Without SAFETY-LEVEL the tool is
+dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
+  (agent-q-module-ensure)
+  (let* ((tool (agent-q-tools-from-schema name description schema invoke
+                                          :safety-level safety-level
+                                          :categories categories :async async))
+         (problem (agent-q-core-schema-problem
+                   (agent-q-json-encode (agent-q-tool-schema tool)))))
+    (when problem
+      (agent-q-tools-invalid "The tool %s: %s" name problem))
+    tool))
+
+;;;###autoload
+(cl-defun agent-q-define-tool-from-signature (name description signature handler
+                                                   &key safety-level trust-level
+                                                   categories category async)
+  "Return the tool NAME with DESCRIPTION and the parameters of SIGNATURE.
+SIGNATURE is a type signature in gram, such as
+  (::Text {paramName:\"name\"})==>(::String)
+Without a level the tool is dangerous until `agent-q-tool-levels' says
+otherwise.  HANDLER, SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC
+are as for `agent-q-define-tool'."
+  (agent-q-tools-from-schema name description
+                             (agent-q-type-signature-to-json-schema signature)
+                             handler
+                             :safety-level safety-level :trust-level trust-level
+                             :categories categories :category category :async async))
+
+;;;; Libraries
+
+(cl-defstruct (agent-q-tool-library (:constructor agent-q-specifications--make-library)
+                                    (:copier nil))
+  "A library: TOOLS is an association list from names to tools.  It never changes."
+  tools)
+
+;;;###autoload
+(defun agent-q-empty-tool-library ()
+  "Return the tool library without a tool."
+  (agent-q-specifications--make-library))
+
+;;;###autoload
+(defun agent-q-library-register (name tool library)
+  "Return a library with the tools of LIBRARY, and TOOL under NAME.
+NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
+tool of that name is replaced.  LIBRARY itself stays as it is."
+  (unless (agent-q-tool-p tool)
+    (agent-q-tools-invalid "This is no tool: %S" tool))
+  (unless (equal name (agent-q-tool-name tool))
+    (agent-q-tools-invalid "The tool '%s' cannot be registered under another name, '%s'"
+                            (agent-q-tool-name tool) name))
+  (let* ((tools (agent-q-tool-library-tools library))
+         (old (assoc name tools)))
+    (agent-q-specifications--make-library
+     :tools (if old
+                (mapcar (lambda (entry) (if (eq entry old) (cons name tool) entry)) tools)
+              (append tools (list (cons name tool)))))))
+
+;;;###autoload
+(defun agent-q-library-lookup (name library)
+  "Return the tool NAME of LIBRARY, or nil."
+  (cdr (assoc name (agent-q-tool-library-tools library))))
+
+(defun agent-q-library-tools (library)
+  "Return the tools of LIBRARY in order of registration."
+  (mapcar #'cdr (agent-q-tool-library-tools library)))
+
+;;;###autoload
+(defun agent-q-bind-tool (specification library)
+  "Return the tool of LIBRARY that carries out SPECIFICATION, or nil.
+Its name, description and schema have to be those of SPECIFICATION."
+  (and (null (agent-q-bind-tool-explain specification library))
+       (agent-q-library-lookup (agent-q-tool-spec-name specification) library)))
+
+;;;###autoload
+(defun agent-q-bind-tool-explain (specification library)
+  "Return why LIBRARY has no tool that carries out SPECIFICATION, or nil if it has."
+  (agent-q-module-ensure)
+  (let* ((name (agent-q-tool-spec-name specification))
+         (tool (agent-q-library-lookup name library)))
+    (if (null tool)
+        (format "Tool '%s' not found in the library, which has %s" name
+                (if (agent-q-tool-library-tools library)
+                    (mapconcat #'car (agent-q-tool-library-tools library) ", ")
+                  "no tool"))
+      (agent-q-core-bind-explain
+       (agent-q-tool-spec-to-json specification)
+       (agent-q-json-encode `(:name ,name
+                              :description ,(agent-q-tool-description tool)
+                              :schema ,(agent-q-tool-schema tool)))))))
+
+(provide 'agent-q-specifications)
+;;; agent-q-specifications.el ends here

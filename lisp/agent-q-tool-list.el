@@ -1,0 +1,218 @@
+;;; agent-q-tool-list.el --- All tools, and what they cost  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Two tables.  `agent-q-list-tools' shows each tool with its level and
+;; origin, and switches what a chat offers to the model.
+;; `agent-q-tool-statistics' shows what calls have cost.
+
+;;; Code:
+
+(require 'agent-q-registry)
+(require 'tabulated-list)
+
+(declare-function agent-q-core-statistics "ext:agent-q-core" ())
+(declare-function agent-q-core-tools "ext:agent-q-core" ())
+
+;;;; The tools
+
+(defvar-local agent-q-tool-list--chat nil
+  "The chat whose tools this list switches, or nil.")
+
+(defvar agent-q-tool-list-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "SPC") #'agent-q-tool-list-toggle)
+    (define-key map "t" #'agent-q-tool-list-toggle)
+    (define-key map "l" #'agent-q-tool-list-set-level)
+    (define-key map (kbd "RET") #'agent-q-tool-list-describe)
+    (define-key map "s" #'agent-q-tool-statistics)
+    map)
+  "Keymap of `agent-q-tool-list-mode'.")
+
+(define-derived-mode agent-q-tool-list-mode tabulated-list-mode "agent-q tools"
+  "Major mode of the list of all tools.
+The first column says which of them the chat, from which the list was
+opened, offers to the model.
+
+\\{agent-q-tool-list-mode-map}"
+  (setq tabulated-list-format
+        [("On" 3 t) ("Tool" 22 t) ("Level" 14 t) ("Origin" 12 t)
+         ("Categories" 24 t) ("Calls" 6 agent-q-tool-list--fewer :right-align t)
+         ("Failed" 6 agent-q-tool-list--fewer :right-align t)
+         ("Median ms" 9 agent-q-tool-list--fewer :right-align t)
+         ("Description" 0 nil)]
+        tabulated-list-entries #'agent-q-tool-list--entries)
+  (tabulated-list-init-header))
+
+(defun agent-q-tool-list--fewer (one other)
+  "Return a function's answer whether row ONE comes before OTHER by number.
+The column is the one that the list is sorted by."
+  (let ((column (tabulated-list--column-number (car tabulated-list-sort-key))))
+    (< (string-to-number (aref (cadr one) column))
+       (string-to-number (aref (cadr other) column)))))
+
+;;;###autoload
+(defun agent-q-list-tools ()
+  "Show all tools.
+In a chat, the list switches which of them the chat offers to the model."
+  (interactive)
+  (agent-q-registry-ensure)
+  (let ((chat (and (derived-mode-p 'agent-q-chat-mode) (current-buffer))))
+    (pop-to-buffer
+     (with-current-buffer (get-buffer-create "*agent-q tools*")
+       (agent-q-tool-list-mode)
+       (setq agent-q-tool-list--chat chat)
+       (tabulated-list-print)
+       (current-buffer)))))
+
+(defun agent-q-tool-list--entries ()
+  "Return the rows of the list of tools."
+  (let ((offered (agent-q-tool-list--offered))
+        (statistics (agent-q-tool-statistics-data)))
+    (mapcar
+     (lambda (tool)
+       (let* ((name (agent-q-tool-name tool))
+              (numbers (seq-find (lambda (row) (equal (plist-get row :tool) name))
+                                 statistics)))
+         (list name
+               (vector (if (or (eq offered t) (member name offered)) "+" "")
+                       name
+                       (agent-q-tool-list--level tool)
+                       (symbol-name (agent-q-tool-origin tool))
+                       (mapconcat (lambda (category) (substring (symbol-name category) 1))
+                                  (agent-q-tool-categories tool) " ")
+                       (number-to-string (or (plist-get numbers :calls) 0))
+                       (number-to-string (or (plist-get numbers :failures) 0))
+                       (agent-q-tool-list--milliseconds (plist-get numbers :median))
+                       (car (split-string (agent-q-tool-description tool) "\n"))))))
+     (agent-q-get-tools))))
+
+(defun agent-q-tool-list--level (tool)
+  "Return the level of TOOL, marked if the user set it."
+  (concat (agent-q-tools-level-name (agent-q-tool-safety-level tool))
+          (if (agent-q-tools-user-level (agent-q-tool-name tool)) " (yours)" "")))
+
+(defun agent-q-tool-list--milliseconds (milliseconds)
+  "Return MILLISECONDS, a number or nil, for a column."
+  (if milliseconds (format "%.1f" milliseconds) ""))
+
+(defun agent-q-tool-list--offered ()
+  "Return the tools of this list's chat, as `agent-q-registry-offered' would."
+  (if (buffer-live-p agent-q-tool-list--chat)
+      (with-current-buffer agent-q-tool-list--chat (agent-q-registry-offered))
+    (agent-q-registry-offered)))
+
+(defun agent-q-tool-list--name ()
+  "Return the name of the tool at point."
+  (or (tabulated-list-get-id)
+      (user-error "There is no tool on this line")))
+
+(defun agent-q-tool-list-toggle ()
+  "Offer the tool at point to the model of the chat, or don't any more.
+It counts from the next message on."
+  (interactive)
+  (let* ((name (agent-q-tool-list--name))
+         (offered (agent-q-tool-list--offered))
+         (names (if (eq offered t) (agent-q-list-registered-tools) offered))
+         (new (if (member name names) (remove name names)
+                (append names (list name)))))
+    (unless (buffer-live-p agent-q-tool-list--chat)
+      (user-error "Open this list from a chat to switch its tools"))
+    (with-current-buffer agent-q-tool-list--chat
+      (setq-local agent-q-offered-tools (or new 'none)))
+    (tabulated-list-print t)
+    (forward-line 1)))
+
+(defun agent-q-tool-list-set-level (level)
+  "Set the safety LEVEL of the tool at point for this session of Emacs.
+To keep it, save the option `agent-q-tool-levels'."
+  (interactive
+   (list (intern (completing-read
+                  (format "Level of %s: " (agent-q-tool-list--name))
+                  '("safe" "cautious" "dangerous" "its own") nil t))))
+  (let* ((name (agent-q-tool-list--name))
+         (others (assoc-delete-all name (copy-alist agent-q-tool-levels))))
+    (customize-set-variable 'agent-q-tool-levels
+                            (if (memq level '(safe cautious dangerous))
+                                (cons (cons name (agent-q-tools-level level)) others)
+                              others))
+    (tabulated-list-print t)))
+
+(defun agent-q-tool-list-describe ()
+  "Show all about the tool at point."
+  (interactive)
+  (let* ((name (agent-q-tool-list--name))
+         (tool (agent-q-get-tool name)))
+    (unless tool
+      (user-error "The tool %s is not there any more" name))
+    (with-help-window "*agent-q tool*"
+      (princ (format "%s is a %s tool (%s)\n\n%s\n\nSchema of its arguments:\n%s\n"
+                     name (agent-q-tools-level-name (agent-q-tool-safety-level tool))
+                     (agent-q-tool-origin tool)
+                     (agent-q-tool-description tool)
+                     (agent-q-tool-list--pretty (agent-q-tool-schema tool)))))))
+
+(defun agent-q-tool-list--pretty (value)
+  "Return VALUE as JSON text over several lines."
+  (with-temp-buffer
+    (insert (agent-q-json-encode value))
+    (json-pretty-print-buffer)
+    (buffer-string)))
+
+;;;; What they cost
+
+;;;###autoload
+(defun agent-q-tool-statistics-data ()
+  "Return the costs of tools so far, a property list for each:
+:tool and :library are names, the latter nil outside libraries; :calls,
+:failures, :denials and :cancellations are counts; :median and :p95 are
+milliseconds, nil when nothing ran; :result-bytes is the size of all results."
+  (agent-q-registry-ensure)
+  (agent-q-core-statistics))
+
+(define-derived-mode agent-q-tool-statistics-mode tabulated-list-mode "agent-q costs"
+  "Major mode of the statistics of tools."
+  (setq tabulated-list-format
+        [("Tool" 22 t) ("Library" 12 t)
+         ("Calls" 7 agent-q-tool-list--fewer :right-align t)
+         ("Failed" 7 agent-q-tool-list--fewer :right-align t)
+         ("Denied" 7 agent-q-tool-list--fewer :right-align t)
+         ("Cancelled" 9 agent-q-tool-list--fewer :right-align t)
+         ("Median ms" 10 agent-q-tool-list--fewer :right-align t)
+         ("95 % ms" 10 agent-q-tool-list--fewer :right-align t)
+         ("Bytes/call" 10 agent-q-tool-list--fewer :right-align t)]
+        tabulated-list-entries #'agent-q-tool-list--statistics)
+  (tabulated-list-init-header))
+
+;;;###autoload
+(defun agent-q-tool-statistics ()
+  "Show how often tools were used, and what that has cost."
+  (interactive)
+  (agent-q-registry-ensure)
+  (pop-to-buffer
+   (with-current-buffer (get-buffer-create "*agent-q tool statistics*")
+     (agent-q-tool-statistics-mode)
+     (tabulated-list-print)
+     (current-buffer))))
+
+(defun agent-q-tool-list--statistics ()
+  "Return the rows of the statistics."
+  (mapcar
+   (lambda (row)
+     (let ((calls (plist-get row :calls)))
+       (list (cons (plist-get row :tool) (plist-get row :library))
+             (vector (plist-get row :tool)
+                     (or (plist-get row :library) "")
+                     (number-to-string calls)
+                     (number-to-string (plist-get row :failures))
+                     (number-to-string (plist-get row :denials))
+                     (number-to-string (plist-get row :cancellations))
+                     (agent-q-tool-list--milliseconds (plist-get row :median))
+                     (agent-q-tool-list--milliseconds (plist-get row :p95))
+                     (number-to-string (/ (plist-get row :result-bytes) (max 1 calls)))))))
+   (agent-q-tool-statistics-data)))
+
+(provide 'agent-q-tool-list)
+;;; agent-q-tool-list.el ends here

@@ -1,0 +1,52 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Objects that were shown, kept under short names such as v7, so that one can look into them
+;;; later. Only the last ones are kept: the table must not hold the program's memory for ever.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *handle-limit* 256
+  "How many objects are kept.")
+
+(defvar *handles* '()
+  "The objects kept, as pairs of a number and the object, the newest first.")
+
+(defvar *last-handle* 0)
+
+(defun handle-of (object)
+  "The name under which OBJECT is kept."
+  (call-with-lock
+   (lambda ()
+     (let ((known (rassoc object *handles* :test #'eq)))
+       (unless known
+         (setf known (cons (incf *last-handle*) object)
+               *handles* (cons known *handles*))
+         (let ((last (nthcdr (1- *handle-limit*) *handles*)))
+           (when last (setf (cdr last) '()))))
+       (format nil "v~D" (car known))))))
+
+(defun handle-object (handle)
+  "The object kept as HANDLE."
+  (let* ((text (string-left-trim "vV" (trimmed handle)))
+         (number (and (string/= text "") (every #'digit-char-p text) (parse-integer text)))
+         (entry (assoc number *handles*)))
+    (cond (entry (cdr entry))
+          ((null number)
+           (missed "~S is no handle. Handles look like v7; eval_form shows them after its values."
+                   handle))
+          ((null *handles*)
+           (missed "There is no object ~A. eval_form gives handles to the objects that it returns."
+                   handle))
+          (t (missed "There is no object ~A: v~D to v~D are kept. Evaluate the form again for a new handle."
+                     handle (car (first (last *handles*))) *last-handle*)))))
+
+(defun whole-p (object text)
+  "Whether TEXT, the print of OBJECT, tells all of it."
+  (or (typep object '(or number character symbol string package pathname))
+      (not (or (typep object '(or structure-object standard-object condition hash-table function))
+               (search "#<" text)
+               (search "..." text)))))
+
+(defun handle-beyond (object text)
+  "A handle of OBJECT when there is more to it than its print TEXT, or NIL."
+  (unless (whole-p object text)
+    (handle-of object)))

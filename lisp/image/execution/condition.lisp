@@ -1,0 +1,94 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What the caller can have done about a condition instead of being told: leave it by a restart,
+;;; or park it, with its stack alive, in the client's debugger. Emacs keeps that one to itself.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; Restarts
+
+(defvar *recoveries* (list '())
+  "A list of one element: what the caller's restart was invoked for, latest first.")
+
+(defparameter *recovery-limit* 20
+  "How often a call may be recovered: a restart can lead to the same error for ever.")
+
+(defun restart-named (name restarts)
+  "The first of RESTARTS called NAME, with or without a package and in any case."
+  (let ((name (subseq name (let ((colon (position #\: name :from-end t))) (if colon (1+ colon) 0)))))
+    (find-if (lambda (restart)
+               (and (restart-name restart)
+                    (string-equal name (symbol-name (restart-name restart)))))
+             restarts)))
+
+(defun values-of-text (text)
+  "The values of the forms in TEXT, each evaluated in the current package."
+  (loop with start = 0
+        for count from 1
+        for next = (skip-to-form text start)
+        while next
+        collect (multiple-value-bind (form end) (read-form text next count)
+                  (setf start end)
+                  (eval form))))
+
+(defun recover (condition text)
+  "Leave CONDITION by the restart that TEXT, a name and perhaps forms, says; return without it."
+  (let* ((end (position-if (lambda (it) (member it *blanks*)) text))
+         (restart (restart-named (subseq text 0 end) (compute-restarts condition))))
+    (when (and restart (< (length (first *recoveries*)) *recovery-limit*))
+      (let ((values (guarded (lambda () (values-of-text (subseq text (or end (length text)))))
+                             (constantly :none))))
+        (unless (eq values :none)
+          (push (list :type (type-name condition)
+                      :message (first-line (condition-message condition) 200)
+                      :restart (symbol-name (restart-name restart)))
+                (first *recoveries*))
+          (guarded (lambda () (apply #'invoke-restart restart values))
+                   (constantly nil)))))))
+
+;;; Parking
+
+(defvar *parked* '()
+  "The errors that are parked: lists of the debugger's name, the call's id and the reply.")
+
+(defun parked-names ()
+  "What is parked, but for this very call, each as a name and a condition."
+  (loop for (name id reply) in (reverse *parked*)
+        unless (eql id *call*)
+          collect (list name (first-line (format nil "~A: ~A" (getf reply :type)
+                                                 (getf reply :message))
+                                         120))))
+
+(defun client-debugger ()
+  (if (eq *client* :slynk)
+      (optional-function "SLYNK" "SLYNK-DEBUGGER-HOOK")
+      (optional-function "SWANK" "SWANK-DEBUGGER-HOOK")))
+
+(defun parked-report (condition name)
+  ;; Here the restarts of the client are a way out, too.
+  (let ((report (let ((*outer-restarts* '())) (condition-report condition))))
+    (setf (getf report :restarts)
+          (remove-duplicates (getf report :restarts) :key #'first :test #'string= :from-end t))
+    (append report
+            (list :debugger name :output (captured-text) :value (funcall *progress*)))))
+
+(defun park (condition name)
+  "Wait in the client's debugger until somebody invokes a restart. Returns only without a debugger."
+  (let ((debugger (client-debugger))
+        (entry (list name *call* (parked-report condition name))))
+    (when debugger
+      (unwind-protect
+           (progn (call-with-lock (lambda () (push entry *parked*)))
+                  (funcall debugger condition nil))
+        (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))))))
+
+(defun parked-reply (id)
+  "The reply to the call ID, which is parked, for the wire; NIL when it isn't any more."
+  (let ((entry (find id *parked* :key #'second)))
+    (and entry
+         (reply-text (third entry)))))
+
+(defun unpark (client id)
+  "Forget that the call ID is parked: it is the user's now."
+  (let ((*client* client))
+    (call-with-lock (lambda () (setf *parked* (remove id *parked* :key #'second))))
+    nil))

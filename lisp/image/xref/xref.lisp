@@ -1,0 +1,166 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Needs: introspection
+;;; Who uses what, as the implementation recorded it while compiling. Operations: who-calls,
+;;; who-references, xref.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *xref-functions*
+  '(("calls" "WHO-CALLS") ("references" "WHO-REFERENCES") ("binds" "WHO-BINDS")
+    ("sets" "WHO-SETS") ("macroexpands" "WHO-MACROEXPANDS") ("specializes" "WHO-SPECIALIZES")
+    ("callers" "LIST-CALLERS") ("callees" "LIST-CALLEES"))
+  "The kinds of use, and the backend's function for each.")
+
+(defun failure-kind (condition)
+  "Whether CONDITION is the client's word that it has no such function here."
+  (if (search "implemented" (condition-message condition))
+      :not-implemented
+      :failed))
+
+(defun use-sites (kind target)
+  "The places that use TARGET as KIND says: lists of what and a location. :NOT-IMPLEMENTED when
+this implementation does not record them."
+  (let* ((name (second (assoc kind *xref-functions* :test #'string=)))
+         (sites (if (backend-function name)
+                    (guarded (lambda () (backend name target)) #'failure-kind)
+                    :not-implemented)))
+    (cond ((eq sites :failed) '())
+          ((listp sites)
+           (remove-if-not (lambda (site) (and (consp site) (consp (rest site)))) sites))
+          (t :not-implemented))))
+
+(defun user-rank (what home)
+  "What is at home in HOME first, then other programs, then the implementation."
+  (let* ((symbol (first-symbol what))
+         (package (and symbol (symbol-package symbol))))
+    (cond ((eq package home) 0)
+          ((not (implementation-package-p package)) 1)
+          (t 2))))
+
+(defun merge-sites (sites)
+  "SITES as lists of what, how often, the first location, and in which ways; each what once."
+  (let ((table (make-hash-table :test 'equal)) (order '()))
+    (loop for (what location way) in sites
+          for entry = (gethash what table)
+          do (cond ((null entry)
+                    (setf entry (list what 1 location (list way))
+                          (gethash what table) entry)
+                    (push entry order))
+                   (t (incf (second entry))
+                      (pushnew way (fourth entry) :test #'equal))))
+    (nreverse order)))
+
+(defun users-page (target-text home sites limit offset)
+  "The data on SITES, lists of what, location and way, for a reader who asked for one page."
+  (let* ((users (stable-sort (loop for user in (merge-sites sites)
+                                   collect (cons (user-rank (first user) home) user))
+                             #'< :key #'car))
+         (offset (max 0 (or offset 0))))
+    (list :target target-text
+          :total (length users)
+          :sites (length sites)
+          :offset offset
+          :users (loop for (nil what count location ways)
+                         in (page users offset (page-size limit 30 200))
+                       collect (list :what (if (symbolp what)
+                                               (symbol-text what)
+                                               (definition-text what))
+                                     :count count
+                                     :ways (remove nil (reverse ways))
+                                     :location (location-plist location))))))
+
+(defun not-recorded (kind)
+  (missed "~A does not record what ~A. Search the sources for the name instead."
+          (lisp-implementation-type)
+          (cond ((string= kind "callees") "a function calls")
+                ((string= kind "binds") "binds a variable")
+                ((string= kind "sets") "sets a variable")
+                ((string= kind "references") "refers to a variable")
+                ((string= kind "macroexpands") "expands a macro")
+                ((string= kind "specializes") "specializes on a class")
+                (t "calls a function"))))
+
+(defun with-way (way sites)
+  (loop for (what location) in sites collect (list what location way)))
+
+(defun function-name-of (name)
+  (if (eq (name-kind name) :setf)
+      (list 'setf (name-symbol name))
+      (name-symbol name)))
+
+;;; Callers
+
+(defun caller-sites (name)
+  "Who calls the function or macro NAME. What was recorded comes with places; what refers to the
+function's object, and the implementation found that way, is added."
+  (let ((symbol (name-symbol name)))
+    (if (and (not (eq (name-kind name) :setf)) (macro-function symbol))
+        (with-way "expands it" (use-sites "macroexpands" symbol))
+        (let ((calls (use-sites "calls" (function-name-of name)))
+              (others (use-sites "callers" (function-name-of name))))
+          (cond ((and (eq calls :not-implemented) (eq others :not-implemented))
+                 (not-recorded "calls"))
+                (t
+                 (let ((calls (if (listp calls) calls '())))
+                   (append (with-way nil calls)
+                           (with-way nil
+                             (loop for site in (if (listp others) others '())
+                                   unless (member (first site) calls :key #'first :test #'equal)
+                                     collect site))))))))))
+
+(defun callable-p (name)
+  (fboundp (function-name-of name)))
+
+(define-operation "who-calls" (function package limit offset)
+    "The callers of a function, or the users of a macro."
+  (let* ((name (name-of-text function package))
+         (symbol (name-symbol name))
+         (sites (caller-sites name))
+         (sites (if (eq sites :not-implemented) (not-recorded "macroexpands") sites)))
+    (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+            (list :kind (cond ((not (callable-p name)) "undefined")
+                              ((eq (name-kind name) :setf) "setf function")
+                              (t (function-kind symbol)))))))
+
+;;; Variables
+
+(define-operation "who-references" (variable package limit offset)
+    "Who reads, sets or binds a variable."
+  (let* ((name (name-of-text variable package))
+         (symbol (name-symbol name))
+         (sites (loop for (kind way) in '(("references" "reads") ("sets" "sets") ("binds" "binds"))
+                      for found = (use-sites kind symbol)
+                      when (listp found) append (with-way way found) into all
+                      else count t into missing
+                      finally (if (= missing 3)
+                                  (not-recorded "references")
+                                  (return all)))))
+    (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+            (list :kind (cond ((not (boundp symbol))
+                               (if (getf (known-facets symbol) :variable) "variable" "no variable"))
+                              ((constantp symbol) "constant")
+                              (t "variable"))))))
+
+;;; Any kind
+
+(defun check-target (kind symbol)
+  "Leave with a sentence when SYMBOL is not what KIND is about."
+  (flet ((is (what) (missed "~A is no ~A~@[; it is a ~{~A~^ and a ~}~]."
+                            (symbol-text symbol) what (kinds symbol))))
+    (cond ((string= kind "specializes") (unless (find-class symbol nil) (is "class")))
+          ((string= kind "macroexpands") (unless (macro-function symbol) (is "macro")))
+          ((string= kind "callees") (unless (fboundp symbol) (is "function"))))))
+
+(define-operation "xref" (kind name package limit offset)
+    "One kind of use of a name."
+  (unless (assoc kind *xref-functions* :test #'string=)
+    (missed "~A is no kind of cross-reference; there are ~{~A~^, ~}."
+            kind (mapcar #'first *xref-functions*)))
+  (let* ((found (name-of-text name package))
+         (symbol (name-symbol found)))
+    (unless (eq (name-kind found) :setf) (check-target kind symbol))
+    (let ((sites (use-sites kind (function-name-of found))))
+      (when (eq sites :not-implemented) (not-recorded kind))
+      (append (users-page (name-text found) (symbol-package symbol)
+                          (with-way nil sites) limit offset)
+              (list :kind kind)))))

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Line diffs of two texts as hunks that can be shown, edited, chosen and applied, byte for byte:
+//! a line keeps its end, whatever it is. Pure functions; nothing here knows of files or Emacs.
+
+mod apply;
+mod near;
+mod replace;
+mod unified;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
+
+pub use apply::{Misplaced, Patched, apply, apply_onto};
+pub use near::{Near, near_matches};
+pub use replace::{EditError, Edited, insert_at_line, replace_unique};
+pub use unified::HunkError;
+
+/// How many unchanged lines stand around each change.
+pub const CONTEXT: usize = 3;
+/// After this long a diff is finished coarsely; it is still right, only larger.
+const DEADLINE: Duration = Duration::from_millis(200);
+
+/// What happens to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Kept,
+    Removed,
+    Added,
+}
+
+/// A line of a hunk, with its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiffLine {
+    pub change: Change,
+    pub text: String,
+}
+
+/// Changes that stand together, with the lines around them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hunk {
+    /// How many lines of the original and of the modified text come before it.
+    pub old_start: usize,
+    pub new_start: usize,
+    pub lines: Vec<DiffLine>,
+}
+
+impl Hunk {
+    /// The lines that the original has here.
+    pub fn old_lines(&self) -> impl Iterator<Item = &str> {
+        self.side(Change::Added)
+    }
+
+    /// The lines that the modified text has here.
+    pub fn new_lines(&self) -> impl Iterator<Item = &str> {
+        self.side(Change::Removed)
+    }
+
+    fn side(&self, without: Change) -> impl Iterator<Item = &str> {
+        self.lines
+            .iter()
+            .filter(move |line| line.change != without)
+            .map(|line| line.text.as_str())
+    }
+}
+
+/// How many lines a diff adds and removes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Size {
+    pub added: usize,
+    pub removed: usize,
+}
+
+/// The difference between two texts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Diff {
+    pub hunks: Vec<Hunk>,
+}
+
+impl Diff {
+    /// Compares ORIGINAL with MODIFIED; each hunk has CONTEXT lines around its changes.
+    #[must_use]
+    pub fn between(original: &str, modified: &str, context: usize) -> Self {
+        let old: Vec<&str> = original.split_inclusive('\n').collect();
+        let new: Vec<&str> = modified.split_inclusive('\n').collect();
+        let (old_numbers, new_numbers) = numbered(&old, &new);
+        let operations = capture_diff_slices_deadline(
+            Algorithm::Patience,
+            &old_numbers,
+            &new_numbers,
+            Instant::now().checked_add(DEADLINE),
+        );
+        let hunks = group_diff_ops(operations, context)
+            .iter()
+            .filter_map(|group| hunk(group, &old, &new))
+            .collect();
+        Self { hunks }
+    }
+
+    #[must_use]
+    pub fn size(&self) -> Size {
+        let lines = self.hunks.iter().flat_map(|hunk| &hunk.lines);
+        lines.fold(Size::default(), |mut size, line| {
+            match line.change {
+                Change::Kept => {}
+                Change::Added => size.added += 1,
+                Change::Removed => size.removed += 1,
+            }
+            size
+        })
+    }
+}
+
+/// The lines of both texts as numbers, the same for equal lines, which compare faster.
+fn numbered<'t>(old: &[&'t str], new: &[&'t str]) -> (Vec<u32>, Vec<u32>) {
+    let mut numbers: HashMap<&'t str, u32> = HashMap::new();
+    let mut number = |line: &&'t str| {
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        *numbers.entry(line).or_insert(next)
+    };
+    let old = old.iter().map(&mut number).collect();
+    (old, new.iter().map(&mut number).collect())
+}
+
+fn hunk(group: &[DiffOp], old: &[&str], new: &[&str]) -> Option<Hunk> {
+    let first = group.first()?;
+    let mut lines = Vec::new();
+    let mut push = |change: Change, texts: &[&str]| {
+        lines.extend(texts.iter().map(|&text| DiffLine {
+            change,
+            text: text.to_owned(),
+        }));
+    };
+    for operation in group {
+        match operation {
+            DiffOp::Equal { .. } => push(Change::Kept, &old[operation.old_range()]),
+            _ => {
+                push(Change::Removed, &old[operation.old_range()]);
+                push(Change::Added, &new[operation.new_range()]);
+            }
+        }
+    }
+    let changed = lines.iter().any(|line| line.change != Change::Kept);
+    changed.then(|| Hunk {
+        old_start: first.old_range().start,
+        new_start: first.new_range().start,
+        lines,
+    })
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Hunks as unified diff text, and back from text that a user edited.
+
+use std::fmt::Write;
+
+use super::{Change, Diff, DiffLine, Hunk};
+
+const NO_NEWLINE: &str = "\\ No newline at end of file";
+
+/// Why an edited hunk can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HunkError {
+    #[error(
+        "Line {line} of the hunk starts with '{start}'; it has to start with a space, '-' or '+'."
+    )]
+    Prefix { line: usize, start: char },
+    #[error(
+        "The hunk's lines with ' ' and '-' have to stay what the file holds (line {line} of the hunk); edit the '+' lines only, or turn '-' into ' ' to keep a line."
+    )]
+    Original { line: usize },
+}
+
+impl Diff {
+    /// The diff as text, as `diff -u` writes it; nothing when there is no difference.
+    #[must_use]
+    pub fn unified(&self, old_label: &str, new_label: &str) -> String {
+        if self.hunks.is_empty() {
+            return String::new();
+        }
+        let mut text = format!("--- {old_label}\n+++ {new_label}\n");
+        for hunk in &self.hunks {
+            text.push_str(&hunk.header());
+            text.push('\n');
+            text.push_str(&hunk.body());
+        }
+        text
+    }
+}
+
+impl Hunk {
+    /// The line that starts the hunk: `@@ -1,4 +1,5 @@`.
+    #[must_use]
+    pub fn header(&self) -> String {
+        let old = range(self.old_start, self.old_lines().count());
+        let new = range(self.new_start, self.new_lines().count());
+        format!("@@ -{old} +{new} @@")
+    }
+
+    /// The hunk's lines as they stand in a diff.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut text = String::new();
+        for line in &self.lines {
+            text.push(match line.change {
+                Change::Kept => ' ',
+                Change::Removed => '-',
+                Change::Added => '+',
+            });
+            text.push_str(&line.text);
+            if !line.text.ends_with('\n') {
+                text.push('\n');
+                text.push_str(NO_NEWLINE);
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// This hunk with BODY, which a user made from its own, for its lines.
+    ///
+    /// # Errors
+    ///
+    /// A line has no sign, or the original's lines are not what they were.
+    pub fn edited(&self, body: &str) -> Result<Self, HunkError> {
+        let mut lines: Vec<DiffLine> = Vec::new();
+        for (index, line) in body.split_inclusive('\n').enumerate() {
+            if line.trim_end_matches('\n') == NO_NEWLINE {
+                if let Some(last) = lines.last_mut() {
+                    last.text.truncate(last.text.trim_end_matches('\n').len());
+                }
+                continue;
+            }
+            lines.push(parse(line, index + 1)?);
+        }
+        let edited = Self {
+            lines,
+            ..self.clone()
+        };
+        let same = edited.old_lines().zip(self.old_lines());
+        let first_change = same.take_while(|(now, then)| now == then).count();
+        let kept = edited.old_lines().count() == self.old_lines().count();
+        if !kept || first_change < self.old_lines().count() {
+            let originals = edited.lines.iter().enumerate();
+            let mut originals = originals.filter(|(_, line)| line.change != Change::Added);
+            let line = originals
+                .nth(first_change)
+                .map_or(edited.lines.len(), |(index, _)| index + 1);
+            return Err(HunkError::Original { line });
+        }
+        Ok(edited)
+    }
+}
+
+fn parse(line: &str, number: usize) -> Result<DiffLine, HunkError> {
+    let mut text = line.to_owned();
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let change = match text.chars().next() {
+        Some('+') => Change::Added,
+        Some('-') => Change::Removed,
+        Some(' ') => Change::Kept,
+        // Editors drop the space of an empty line.
+        Some('\n' | '\r') | None => {
+            return Ok(DiffLine {
+                change: Change::Kept,
+                text,
+            });
+        }
+        Some(start) => {
+            return Err(HunkError::Prefix {
+                line: number,
+                start,
+            });
+        }
+    };
+    text.remove(0);
+    Ok(DiffLine { change, text })
+}
+
+/// Lines as a diff's header names them: none are named by the line before.
+fn range(start: usize, lines: usize) -> String {
+    let mut text = String::new();
+    let first = if lines == 0 { start } else { start + 1 };
+    let _ = write!(text, "{first}");
+    if lines != 1 {
+        let _ = write!(text, ",{lines}");
+    }
+    text
+}

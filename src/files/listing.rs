@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What is in one folder, and what is known about one file, read through the folder that is held
+//! open, so that nothing outside it is ever looked at.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, Dir, FileType, Stat};
+
+use super::path::{PathPolicy, Resolved};
+use super::search::Hidden;
+use super::verified::{open_directory, stat_judged};
+use super::{FileError, count, human_size};
+
+/// The most entries of a folder that are listed.
+pub const MOST_ENTRIES: usize = 500;
+
+/// In which order a folder is listed; names decide between equals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortBy {
+    #[default]
+    Name,
+    /// The largest first.
+    Size,
+    /// The newest first.
+    Modified,
+}
+
+/// What an entry of a folder is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EntryKind {
+    File,
+    Directory,
+    /// A symbolic link and what is written in it.
+    Link(String),
+    /// A device, pipe or socket.
+    Special,
+}
+
+/// One entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub name: String,
+    pub kind: EntryKind,
+    pub size: u64,
+    /// Seconds since 1970.
+    pub modified: i64,
+}
+
+/// What is in a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    pub folder: PathBuf,
+    /// The first entries in the order that was asked for.
+    pub entries: Vec<Entry>,
+    pub files: u64,
+    pub folders: u64,
+    /// Entries that start with a dot and are not counted elsewhere.
+    pub hidden: u64,
+    /// How many entries are not shown.
+    pub more: u64,
+}
+
+impl Listing {
+    /// The answer for a model.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "Directory: {}\nTotal: {}, {}\n\n",
+            self.folder.display(),
+            count(self.files, "file"),
+            count(self.folders, "directory")
+        );
+        for entry in &self.entries {
+            match &entry.kind {
+                EntryKind::Directory => text.push_str(&format!("[DIR]  {}\n", entry.name)),
+                EntryKind::Link(target) => {
+                    text.push_str(&format!("[LINK] {} -> {target}\n", entry.name));
+                }
+                EntryKind::Special => text.push_str(&format!("[SPECIAL] {}\n", entry.name)),
+                EntryKind::File => {
+                    let size = human_size(entry.size);
+                    text.push_str(&format!("[FILE] {:<40} ({size})\n", entry.name));
+                }
+            }
+        }
+        if self.more > 0 {
+            let more = count(self.more, "more entry");
+            text.push_str(&format!(
+                "… {more}; use search_files to find what you need.\n"
+            ));
+        }
+        if self.hidden > 0 {
+            let hidden = count(self.hidden, "hidden entry");
+            text.push_str(&format!("({hidden} not shown.)\n"));
+        }
+        text
+    }
+}
+
+/// Lists FOLDER.
+///
+/// # Errors
+///
+/// It is missing, a file, or not readable.
+pub fn list_directory(
+    folder: &Resolved,
+    hidden: Hidden,
+    sort: SortBy,
+) -> Result<Listing, FileError> {
+    let opened = open_directory(folder)?;
+    let in_words = |error: rustix::io::Errno| FileError::system(folder.shown(), &error.into());
+    let mut listing = Listing {
+        folder: folder.path.clone(),
+        entries: Vec::new(),
+        files: 0,
+        folders: 0,
+        hidden: 0,
+        more: 0,
+    };
+    for found in Dir::read_from(&opened).map_err(in_words)? {
+        let name = found.map_err(in_words)?.file_name().to_owned();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        if hidden == Hidden::LeaveOut && name.to_bytes().starts_with(b".") {
+            listing.hidden += 1;
+            continue;
+        }
+        // What was deleted meanwhile is not there.
+        if let Some(entry) = entry(&opened, &name) {
+            match entry.kind {
+                EntryKind::Directory => listing.folders += 1,
+                _ => listing.files += 1,
+            }
+            listing.entries.push(entry);
+        }
+    }
+    sort_entries(&mut listing.entries, sort);
+    listing.more = listing.entries.len().saturating_sub(MOST_ENTRIES) as u64;
+    listing.entries.truncate(MOST_ENTRIES);
+    Ok(listing)
+}
+
+fn sort_entries(entries: &mut [Entry], sort: SortBy) {
+    entries.sort_by(|a, b| {
+        let first = match sort {
+            SortBy::Name => std::cmp::Ordering::Equal,
+            SortBy::Size => b.size.cmp(&a.size),
+            SortBy::Modified => b.modified.cmp(&a.modified),
+        };
+        first.then_with(|| a.name.cmp(&b.name))
+    });
+}
+
+fn entry(folder: &OwnedFd, name: &std::ffi::CStr) -> Option<Entry> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File,
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(folder, name, Vec::new()).ok()?;
+            EntryKind::Link(target.to_string_lossy().into_owned())
+        }
+        _ => EntryKind::Special,
+    };
+    Some(Entry {
+        name: name.to_string_lossy().into_owned(),
+        kind,
+        size: size(&stat),
+        modified: modified(&stat),
+    })
+}
+
+fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "its type differs by system"
+)]
+fn modified(stat: &Stat) -> i64 {
+    stat.st_mtime as i64
+}
+
+#[allow(clippy::useless_conversion, reason = "its type differs by system")]
+fn mode(stat: &Stat) -> u32 {
+    u32::from(stat.st_mode) & 0o7777
+}
+
+/// What is known about one file or folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileInfo {
+    pub path: PathBuf,
+    pub kind: EntryKind,
+    pub size: u64,
+    /// Seconds since 1970.
+    pub modified: i64,
+    pub mode: u32,
+    pub readable: Possible,
+    pub writable: Possible,
+}
+
+/// Whether something can be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Possible {
+    Yes,
+    No,
+}
+
+impl Possible {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "Yes",
+            Self::No => "No",
+        }
+    }
+}
+
+impl FileInfo {
+    /// The answer for a model.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let kind = match self.kind {
+            EntryKind::Directory => "DIRECTORY",
+            _ => "FILE",
+        };
+        format!(
+            "File: {}\n\nType: {kind}\nSize: {}\nModified: {}\nPermissions: {:o}\nReadable: {}\nWritable: {}\n",
+            self.path.display(),
+            human_size(self.size),
+            utc(self.modified),
+            self.mode,
+            self.readable.word(),
+            self.writable.word()
+        )
+    }
+}
+
+/// Tells about the file or folder at TARGET.
+///
+/// # Errors
+///
+/// It is missing or not what was judged.
+pub fn file_info(target: &Resolved) -> Result<FileInfo, FileError> {
+    let (folder, stat) = stat_judged(target)?;
+    let name = target.path.file_name().map_or(Path::new("."), Path::new);
+    let can =
+        |access: Access| match rustix::fs::accessat(folder.as_fd(), name, access, AtFlags::EACCESS)
+        {
+            Ok(()) => Possible::Yes,
+            Err(_) => Possible::No,
+        };
+    Ok(FileInfo {
+        path: target.path.clone(),
+        kind: match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => EntryKind::Directory,
+            _ => EntryKind::File,
+        },
+        size: size(&stat),
+        modified: modified(&stat),
+        mode: mode(&stat),
+        readable: can(Access::READ_OK),
+        writable: can(Access::WRITE_OK),
+    })
+}
+
+/// The project's root as a model reads it.
+#[must_use]
+pub fn project_root_text(policy: &PathPolicy) -> String {
+    format!("Project root: {}\n", policy.root().display())
+}
+
+/// SECONDS since 1970 as a date and time; days are counted in years that start in March, so that
+/// leap days come last.
+#[must_use]
+pub fn utc(seconds: i64) -> String {
+    let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The error for a file that is not there: it names what is there and looks like it.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use super::path::Resolved;
+use super::{FileError, Trouble};
+
+/// The error for a file that is not there, with names like it that are.
+pub(super) fn missing(target: &Resolved) -> FileError {
+    let near = near_names(target);
+    let hint = if near.is_empty() {
+        String::new()
+    } else {
+        format!(" Near names: {}.", near.join(", "))
+    };
+    let message = format!("File not found: '{}' does not exist.{hint}", target.shown());
+    FileError::new(Trouble::Missing, message)
+}
+
+/// Up to three names that are like the first missing one, in the folder where it would be.
+fn near_names(target: &Resolved) -> Vec<String> {
+    const ALIKE: f64 = 0.7;
+    const MOST_READ: usize = 5000;
+    let depth = target.path.iter().count() - target.missing;
+    let folder: PathBuf = target.path.iter().take(depth).collect();
+    let Some(wanted) = target.path.iter().nth(depth).map(OsStr::to_string_lossy) else {
+        return Vec::new();
+    };
+    let wanted = wanted.to_lowercase();
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        return Vec::new();
+    };
+    let mut near: Vec<(f64, String)> = entries
+        .take(MOST_READ)
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
+        .map(|name| {
+            (
+                strsim::normalized_damerau_levenshtein(&wanted, &name.to_lowercase()),
+                name,
+            )
+        })
+        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let above = match &target.relative {
+        Some(relative) => relative
+            .iter()
+            .take(relative.iter().count() - target.missing)
+            .collect(),
+        None => folder,
+    };
+    let full = |name: String| above.join(name).to_string_lossy().into_owned();
+    near.into_iter()
+        .take(3)
+        .map(|(_, name)| full(name))
+        .collect()
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Finding files by a glob: `*` and `?` stay within a name, `**` crosses folders, and a pattern
+//! without a slash is about names in any folder.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::WalkState;
+
+use super::path::{PathPolicy, Resolved};
+use super::walk::{Ground, is_file};
+use super::{FileError, Stop, Trouble, cancelled, count};
+
+pub use super::walk::Hidden;
+
+/// How many files are named when nobody says.
+pub const DEFAULT_FILES: usize = 200;
+
+/// A compiled glob.
+#[derive(Debug, Clone)]
+pub struct FileGlob {
+    matcher: GlobMatcher,
+    about: About,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Names,
+    Paths,
+}
+
+impl FileGlob {
+    /// Compiles PATTERN.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that says what is wrong with it.
+    pub fn new(pattern: &str) -> Result<Self, FileError> {
+        let bad = |why: String| {
+            FileError::new(
+                Trouble::BadRequest,
+                format!("The glob '{pattern}' can't be used: {why}."),
+            )
+        };
+        let trimmed = pattern.trim_start_matches("./");
+        let anchored = trimmed.trim_start_matches('/');
+        let whole = anchored.trim_end_matches('/');
+        if whole.is_empty() {
+            return Err(bad("it is empty".into()));
+        }
+        if whole.split('/').any(|name| name == "..") {
+            return Err(bad("'..' leads out of the folder that is searched".into()));
+        }
+        let names = whole == trimmed.trim_end_matches('/') && !whole.contains('/');
+        let matcher = GlobBuilder::new(whole)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| bad(error.kind().to_string()))?
+            .compile_matcher();
+        let about = if names { About::Names } else { About::Paths };
+        Ok(Self { matcher, about })
+    }
+
+    /// Whether RELATIVE, a path below the folder that is searched, is meant.
+    #[must_use]
+    pub fn matches(&self, relative: &Path) -> bool {
+        match self.about {
+            About::Names => relative
+                .file_name()
+                .is_some_and(|name| self.matcher.is_match(name)),
+            About::Paths => self.matcher.is_match(relative),
+        }
+    }
+}
+
+/// Compiles PATTERNS.
+///
+/// # Errors
+///
+/// The first that can't be used.
+pub fn globs(patterns: &[String]) -> Result<Vec<FileGlob>, FileError> {
+    patterns
+        .iter()
+        .map(|pattern| FileGlob::new(pattern))
+        .collect()
+}
+
+/// What files to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSearch {
+    pub pattern: String,
+    pub excludes: Vec<String>,
+    pub hidden: Hidden,
+    /// The most files to name.
+    pub limit: usize,
+}
+
+impl FileSearch {
+    #[must_use]
+    pub fn new(pattern: &str) -> Self {
+        Self {
+            pattern: pattern.to_owned(),
+            excludes: Vec::new(),
+            hidden: Hidden::LeaveOut,
+            limit: DEFAULT_FILES,
+        }
+    }
+}
+
+/// The files that were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundFiles {
+    pub pattern: String,
+    /// The first ones in the order of their paths, relative to the project inside it.
+    pub paths: Vec<PathBuf>,
+    /// How many more there are.
+    pub more: u64,
+    /// How many private files were left out.
+    pub private: u64,
+}
+
+impl FoundFiles {
+    /// The answer for a model.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let found = self.paths.len() as u64 + self.more;
+        let mut text = match found {
+            0 => format!("No files found matching pattern '{}'.\n", self.pattern),
+            _ => format!(
+                "Found {} matching '{}':\n\n",
+                count(found, "file"),
+                self.pattern
+            ),
+        };
+        for path in &self.paths {
+            text.push_str(&format!("  {}\n", path.display()));
+        }
+        if self.more > 0 {
+            let more = count(self.more, "more file");
+            text.push_str(&format!(
+                "  … {more}; use a narrower pattern to see them.\n"
+            ));
+        }
+        text.push_str(&private_note(self.private));
+        text
+    }
+}
+
+/// What a model reads about private files that were passed over.
+pub(super) fn private_note(private: u64) -> String {
+    match private {
+        0 => String::new(),
+        _ => format!(
+            "\n({} left out: keys, passwords, .env.)\n",
+            count(private, "private file")
+        ),
+    }
+}
+
+/// Adds PATH to KEPT, of which the LIMIT first stay.
+fn keep_first(kept: &mut BTreeSet<PathBuf>, path: &Path, limit: usize) {
+    if kept.len() >= limit {
+        if kept.last().is_none_or(|last| path >= last.as_path()) {
+            return;
+        }
+        kept.pop_last();
+    }
+    kept.insert(path.to_owned());
+}
+
+/// Finds the files below FOLDER that SEARCH describes.
+///
+/// # Errors
+///
+/// A bad glob, no folder, or STOP said so.
+pub fn search_files(
+    policy: &PathPolicy,
+    folder: &Resolved,
+    search: &FileSearch,
+    stop: Stop<'_>,
+) -> Result<FoundFiles, FileError> {
+    let glob = FileGlob::new(&search.pattern)?;
+    let ground = Ground::new(policy, folder, search.hidden, globs(&search.excludes)?)?;
+    let kept = Mutex::new(BTreeSet::new());
+    let found = AtomicU64::new(0);
+    ground.builder.build_parallel().run(|| {
+        Box::new(|entry| {
+            if stop() {
+                return WalkState::Quit;
+            }
+            let Ok(entry) = entry else {
+                return WalkState::Continue;
+            };
+            let path = entry.path();
+            let relative = path.strip_prefix(&folder.path).unwrap_or(path);
+            if is_file(&entry) && glob.matches(relative) {
+                found.fetch_add(1, Ordering::Relaxed);
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                keep_first(&mut kept, relative, search.limit);
+            }
+            WalkState::Continue
+        })
+    });
+    if stop() {
+        return Err(cancelled());
+    }
+    let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let prefix = folder.relative.as_ref().unwrap_or(&folder.path);
+    Ok(FoundFiles {
+        pattern: search.pattern.clone(),
+        more: found.into_inner() - kept.len() as u64,
+        paths: kept.iter().map(|path| prefix.join(path)).collect(),
+        private: ground.private.load(Ordering::Relaxed),
+    })
+}

@@ -1,0 +1,199 @@
+;;; agent-q-debugger-test.el --- Errors whose stack is alive  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Parked errors and the user's open debuggers, through core, chat and call
+;; layer on real SLIME and SLY.  No debugger pops up but where one is handed
+;; over.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+
+(defconst agent-q-debugger-test-definitions
+  "(progn (defvar *aq-done* nil)
+          (defun aq-inner (x) (declare (optimize (debug 3)))
+            (let ((y (list :local x)))
+              (restart-case (error \"no good: ~a\" x)
+                (continue () :report \"Go on.\" (list :continued y))
+                (use-value (value) :report \"Use a value.\" (list :used value)))))
+          (defun aq-outer (x) (declare (optimize (debug 3)))
+            (let ((result (aq-inner (* 2 x)))) (list :outer result))))"
+  "What the tests debug.")
+
+(defun agent-q-debugger-test--park (connection form)
+  "Park FORM, of code defined over CONNECTION; return the debugger's name."
+  (agent-q-test-image-eval connection agent-q-debugger-test-definitions)
+  (let ((told (agent-q-test-tools-ask (concat "/eval_form on_error=park " form))))
+    (should (string-match "parked as debugger \\(d[0-9]+\\)" told))
+    (should-not (agent-q-test-image-debuggers))
+    (match-string 1 told)))
+
+(defun agent-q-debugger-test--unparked ()
+  "Wait until nothing is parked."
+  (agent-q-test-until (null (agent-q-image-park-list))))
+
+(agent-q-test-tools-on-each debugger-restart-by-name ()
+  "An error is left by the restart that the call names, with values."
+  (agent-q-test-image-eval connection agent-q-debugger-test-definitions)
+  (let ((told (agent-q-test-tools-ask "/eval_form restart=continue (aq-outer 4)")))
+    (should (string-match-p "\\`=> (:OUTER (:CONTINUED (:LOCAL 8)))\nRestarts invoked:\n  SIMPLE-ERROR: no good: 8 -> CONTINUE\\'" told)))
+  (should (string-match-p "(:USED 7)"
+                          (agent-q-test-tools-ask
+                           "/eval_form restart=\"use-value (+ 3 4)\" (aq-outer 4)")))
+  ;; A restart that isn't there leaves a report.
+  (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n"
+                          (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
+  ;; A restart that leads to the same error ends, too.
+  (should (string-match-p "RETRY\\(.*\n\\)*\\(.*\\)Restarts:"
+                          (agent-q-test-tools-ask
+                           "/eval_form restart=retry (loop (with-simple-restart (retry \"again\") (error \"ever\")))"))))
+
+(agent-q-test-tools-on-each debugger-parked ()
+  "A parked error is looked into, evaluated in, and left by a restart."
+  (let ((name (agent-q-debugger-test--park connection "(aq-outer 4)")))
+    (should (string-match-p (format "^%s, yours: SIMPLE-ERROR: no good: 8\n  in (aq-outer 4)" name)
+                            (agent-q-test-tools-ask "/list_debuggers")))
+    (let ((frames (agent-q-test-tools-ask
+                   (format "/debugger_frames locals=true %s" name))))
+      (should (string-match-p "\\`SIMPLE-ERROR: no good: 8\nRestarts: 0 CONTINUE (Go on.), 1 USE-VALUE" frames))
+      (should (string-match "^  \\([0-9]+\\): (AQ-INNER 8)" frames))
+      (should (string-match-p "^       X = 8$" frames))
+      (should (string-match-p "^       Y = (:LOCAL 8)$" frames))
+      (should (string-match "^  \\([0-9]+\\): (AQ-OUTER 4)" frames))
+      (should-not (string-match-p ": .*\\(SWANK\\|SLYNK\\|AGENT-Q\\)"
+                                  (replace-regexp-in-string "^Restarts.*" "" frames)))
+      (let ((outer (match-string 1 frames)))
+        (should (equal "=> 5" (agent-q-test-tools-ask
+                               (format "/eval_in_frame debugger=%s frame=%s (1+ x)" name outer)))))
+      ;; An error there is told and the stack stays as it is.
+      (should (string-match-p "\\`Error SIMPLE-ERROR: wrong 8\n"
+                              (agent-q-test-tools-ask
+                               (format "/eval_in_frame debugger=%s (error \"wrong ~a\" x)" name)))))
+    ;; One more evaluation says how to get out.
+    (should (string-match-p (format "=> 2\n(Still parked: %s, SIMPLE-ERROR: no good: 8. invoke_restart gets out" name)
+                            (agent-q-test-tools-ask "/eval_form (1+ 1)")))
+    (should (string-match-p "There is no restart NOPE. There are: CONTINUE, USE-VALUE"
+                            (agent-q-test-tools-ask
+                             (format "/invoke_restart debugger=%s NOPE" name))))
+    (should (string-match-p "needs a value"
+                            (agent-q-test-tools-ask
+                             (format "/invoke_restart debugger=%s use-value" name))))
+    (should (equal "=> (:OUTER (:USED 42))"
+                   (agent-q-test-tools-ask
+                    (format "/invoke_restart debugger=%s values=\"(* 6 7)\" use-value" name))))
+    (agent-q-debugger-test--unparked)
+    (should (string-match-p "No debugger is open" (agent-q-test-tools-ask "/list_debuggers")))
+    (should (string-match-p (format "No debugger %s is open" name)
+                            (agent-q-test-tools-ask (format "/debugger_frames %s" name))))))
+
+(agent-q-test-tools-on-each debugger-parked-again-and-given-up ()
+  "After a restart the next error parks again; ABORT gives up."
+  (let ((name (agent-q-debugger-test--park
+               connection "(unwind-protect (list (aq-outer 1) (aq-outer 2)) (setf *aq-done* :unwound))")))
+    (let ((told (agent-q-test-tools-ask (format "/invoke_restart debugger=%s continue" name))))
+      (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 4\n" told))
+      (should (string-match-p (format "parked as debugger %s:" name) told)))
+    (should (string-match-p "aborted there"
+                            (agent-q-test-tools-ask (format "/invoke_restart debugger=%s ABORT" name))))
+    (agent-q-debugger-test--unparked)
+    (should (equal '(":UNWOUND") (agent-q-test-image-values connection "*aq-done*")))))
+
+(agent-q-test-tools-on-each debugger-cleaned-up ()
+  "What is parked unwinds when the turn is cancelled and when the chat closes."
+  (agent-q-debugger-test--park connection "(unwind-protect (aq-outer 1) (setf *aq-done* :first))")
+  (agent-q-test-send "/eval_form (loop)")
+  (agent-q-test-answer "y")
+  (agent-q-test-until (eq agent-q-header-state :running))
+  (agent-q-chat-cancel)
+  (agent-q-test-until (agent-q-test-idle-p))
+  (agent-q-debugger-test--unparked)
+  (should (equal '(":FIRST") (agent-q-test-image-values connection "*aq-done*")))
+  (agent-q-debugger-test--park connection "(unwind-protect (aq-outer 1) (setf *aq-done* :second))")
+  (kill-buffer chat)
+  (agent-q-debugger-test--unparked)
+  (should (equal '(":SECOND") (agent-q-test-image-values connection "*aq-done*"))))
+
+(agent-q-test-tools-on-each debugger-stopped-after-a-restart ()
+  "What runs for too long after a restart is stopped as any form is."
+  (let ((name (agent-q-debugger-test--park
+               connection "(progn (with-simple-restart (on \"On.\") (error \"stop\")) (loop))"))
+        (agent-q-eval-timeout 1))
+    (should (string-match-p "Stopped before it came to its end"
+                            (agent-q-test-tools-ask (format "/invoke_restart debugger=%s on" name))))
+    (agent-q-debugger-test--unparked)))
+
+(agent-q-test-tools-on-each debugger-hand-over ()
+  "Handing over opens the user's own debugger on the live error."
+  (let ((name (agent-q-debugger-test--park connection "(setf *aq-done* (aq-outer 4))")))
+    (save-window-excursion
+      (agent-q-chat-hand-over)
+      (let ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers)))))
+        (with-current-buffer buffer
+          (should (string-match-p "no good: 8" (buffer-string)))
+          (should (string-match-p "AQ-INNER 8" (buffer-string)))
+          (should-not (agent-q-image-park-list))
+          (should (string-match-p "^u[0-9]+, the user's, level 1: SIMPLE-ERROR"
+                                  (agent-q-test-tools-ask "/list_debuggers" chat)))
+          (should (string-match-p (format "No debugger %s is open" name)
+                                  (agent-q-test-tools-ask
+                                   (format "/debugger_frames %s" name) chat)))
+          (agent-q-test-tools-client-call (if (eq client 'sly) 'sly-db 'sldb)
+                                          "invoke-restart-0")))
+      (agent-q-test-until (not (agent-q-test-image-debuggers))))
+    (should (equal '("(:OUTER (:CONTINUED (:LOCAL 8)))")
+                   (agent-q-test-image-values connection "*aq-done*")))))
+
+(defun agent-q-debugger-test--user-error (client connection)
+  "Have the user of CLIENT meet an error over CONNECTION; return its buffer."
+  (agent-q-test-image-eval connection agent-q-debugger-test-definitions)
+  (agent-q-test-tools-client-call client "interactive-eval" "(aq-outer 21)")
+  (car (agent-q-test-until (agent-q-debugger--user-buffers
+                            (agent-q-image-connection-process connection)))))
+
+(agent-q-test-tools-on-each debugger-of-the-user ()
+  "The user's debugger is listed, looked into and left, which is dangerous."
+  (save-window-excursion
+    (agent-q-debugger-test--user-error client connection)
+    (let ((list (agent-q-test-tools-ask "/list_debuggers" chat)))
+      (should (string-match "^\\(u[0-9]+\\), the user's, level 1: SIMPLE-ERROR: no good: 42" list))
+      (let ((name (match-string 1 list)))
+        (should (string-match-p "(AQ-INNER 42)"
+                                (agent-q-test-tools-ask (format "/debugger_frames %s" name) chat)))
+        (should (equal "=> 42" (agent-q-test-tools-ask
+                                (format "/eval_in_frame debugger=%s x" name) chat)))
+        (should (= 1 (length (agent-q-test-image-debuggers))))
+        (with-current-buffer chat
+          (agent-q-test-send (format "/invoke_restart debugger=%s continue" name))
+          (agent-q-test-until (agent-q-call-waiting))
+          (should (string-match-p "leaves a debugger that you have open" (agent-q-test-log)))
+          (agent-q-test-answer "y")
+          (agent-q-test-until (agent-q-test-idle-p)))
+        (agent-q-test-until (not (agent-q-test-image-debuggers)))))))
+
+(agent-q-test-tools-on-each debugger-explain-error ()
+  "Explaining an error starts a chat whose first message is about it."
+  (agent-q-test-with-model
+      "{\"turns\":[{\"steps\":[{\"text\":\"You asked for it.\"}]}]}"
+    (save-window-excursion
+      (let ((buffer (agent-q-debugger-test--user-error client connection))
+            (asked nil))
+        (with-current-buffer buffer
+          (agent-q-explain-error))
+        (setq asked (window-buffer))
+        (unwind-protect
+            (with-current-buffer asked
+              (should-not (eq asked chat))
+              (should (equal connection agent-q-header-connection))
+              (agent-q-test-until (and (agent-q-test-idle-p)
+                                       (string-match-p "You asked for it" (agent-q-test-log))))
+              (should (string-match-p "debugger u[0-9]+: SIMPLE-ERROR: no good: 42" (agent-q-test-log)))
+              (should (string-match-p "AQ-INNER 42" (agent-q-test-log))))
+          (kill-buffer asked))
+        (agent-q-test-tools-quit-debuggers client)))))
+
+(provide 'agent-q-debugger-test)
+;;; agent-q-debugger-test.el ends here

@@ -1,0 +1,151 @@
+;;; agent-q-history-test.el --- What the tools tell about the past  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What a user does in real SLIME and SLY, asked for through the core from a
+;; chat; and the user's place in a buffer and in the REPL.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+
+(defun agent-q-history-test--input (client text)
+  "Evaluate TEXT at the REPL of CLIENT, as its user does."
+  (with-current-buffer (agent-q-test-tools-repl client)
+    (agent-q-test-until (string-match-p "> \\'" (buffer-string)) "a prompt")
+    (goto-char (point-max))
+    (insert text)
+    (pcase client
+      ('sly (call-interactively 'sly-mrepl-return))
+      ('slime (call-interactively 'slime-repl-return)))))
+
+(defun agent-q-history-test--await (client text)
+  "Wait until the REPL of CLIENT shows TEXT."
+  (agent-q-test-until (with-current-buffer (agent-q-test-tools-repl client)
+                        (save-excursion (goto-char (point-min))
+                                        (search-forward text nil t)))
+                      text))
+
+(agent-q-test-tools-on-each history-of-both ()
+  "The history has the user's inputs and ours, oldest first, with values."
+  (agent-q-past-forget)
+  (should (string-match-p "No REPL history available"
+                          (agent-q-test-tools-ask "/get_repl_history")))
+  (agent-q-history-test--input client "(list :typed 4711)")
+  (agent-q-history-test--await client "(:TYPED 4711)")
+  (agent-q-test-tools-client-call client "interactive-eval" "(+ 1 4711)")
+  (agent-q-test-until (agent-q-past-evaluation-values
+                       (car (agent-q-past-evaluations nil))))
+  (agent-q-test-tools-ask "/eval_form (list :ours 1)")
+  (let ((told (agent-q-test-tools-ask "/get_repl_history")))
+    (should (string-match-p
+             (concat "\\`\\[the user, at the REPL\\(?:, in [A-Z-]+\\)?\\] (list :typed 4711)\n"
+                     "=> (:TYPED 4711)\n"
+                     "\\[the user, by a command.*\\] (\\+ 1 4711)\n=> 4712.*\n"
+                     "\\[you, by eval_form\\] (list :ours 1)\n=> (:OURS 1)\\'")
+             told)))
+  (should (string-match-p "\\`\\[you, by eval_form\\].*\n=> (:OURS 1)\n(2 earlier"
+                          (agent-q-test-tools-ask "/get_repl_history 1"))))
+
+(ert-deftest agent-q-history-keeps-a-hundred ()
+  (agent-q-past-forget)
+  (dotimes (number 103)
+    (agent-q-past-see 'slime 'process `(:emacs-rex (swank:interactive-eval
+                                                    ,(format "(f %d)" number))
+                                                   "CL-USER" t ,#'ignore)))
+  (let ((all (agent-q-past-evaluations 'process)))
+    (should (= 100 (length all)))
+    (should (equal "(f 102)" (agent-q-past-evaluation-form (car all))))
+    (should (equal "(f 3)" (agent-q-past-evaluation-form (car (last all))))))
+  (agent-q-past-forget))
+
+(agent-q-test-tools-on-each history-last-error-of-the-user ()
+  "The user's error is told while it is open, and after it was left."
+  (agent-q-past-forget)
+  (should (string-match-p "No error" (agent-q-test-tools-ask "/get_last_error")))
+  (agent-q-history-test--input client "(defun aq-broken (x) (1+ (/ x 0)))")
+  (agent-q-history-test--await client "AQ-BROKEN")
+  (agent-q-history-test--input client "(list (aq-broken 17))")
+  (agent-q-test-until (agent-q-test-image-debuggers))
+  (let ((told (agent-q-test-tools-ask "/get_last_error")))
+    (should (string-match-p "\\`Met by the user, at the REPL, [0-9]+ s ago:\nDIVISION-BY-ZERO: arithmetic error" told))
+    (should (string-match-p "^Form: (list (aq-broken 17))$" told))
+    (should (string-match-p "^Restarts: .*ABORT (" told))
+    (should (string-match-p "^  (AQ-BROKEN 17)" told))
+    (should (string-match-p "debugger u[0-9]+" told))
+    (should-not (string-match-p "SWANK\\|SLYNK" (replace-regexp-in-string "^Restarts.*" "" told))))
+  (agent-q-test-tools-quit-debuggers client)
+  (let ((told (agent-q-test-tools-ask "/get_last_error")))
+    (should (string-match-p "AQ-BROKEN 17" told))
+    (should-not (string-match-p "debugger u" told)))
+  (agent-q-test-tools-ask "/eval_form (error \"no ~a\" :luck)")
+  (let ((told (agent-q-test-tools-ask "/get_last_error")))
+    (should (string-match-p "\\`Met by you, by eval_form" told))
+    (should (string-match-p "SIMPLE-ERROR: no LUCK" told))
+    (should (string-match-p "^Form: (error \"no ~a\" :luck)" told))))
+
+(agent-q-test-tools-on-each history-compilation-notes-of-the-user ()
+  "What the compiler said to the user is told with its places."
+  (agent-q-past-forget)
+  (should (string-match-p "Nothing was compiled"
+                          (agent-q-test-tools-ask "/get_compilation_notes")))
+  (with-temp-buffer
+    (rename-buffer "aq-source.lisp" t)
+    (lisp-mode)
+    (insert "\n\n(defun aq-noted (x)\n  (list aq-unknown))\n")
+    (goto-char (- (point-max) 5))
+    (agent-q-test-tools-client-call client "compile-defun")
+    (agent-q-test-until (agent-q-past-last-compilation nil))
+    (let ((told (agent-q-test-tools-ask "/get_compilation_notes" chat)))
+      (should (string-match-p "\\`Compiled by the user, .*: (defun aq-noted" told))
+      (should (string-match-p "^warning at aq-source.lisp:4: undefined variable: .*AQ-UNKNOWN" told))
+      (should (string-match-p "^style-warning at aq-source.lisp:3: .*X" told)))))
+
+(agent-q-test-tools-on-each history-stages-a-form ()
+  "A form is put at the prompt and not run; what the user typed is left alone."
+  (agent-q-test-tools-ask "/stage_at_repl (defvar *aq-staged* 1)")
+  (with-current-buffer (agent-q-test-tools-repl client)
+    (should (string-match-p "> (defvar \\*aq-staged\\* 1)\\'" (buffer-string)))
+    (should (equal '("NIL") (agent-q-test-image-values connection "(boundp '*aq-staged*)")))
+    (should (string-match-p "typed something"
+                            (agent-q-test-tools-ask "/stage_at_repl (car 5)" chat)))
+    (should (string-match-p "1)\\'" (buffer-string)))
+    (delete-region (- (point-max) (length "(defvar *aq-staged* 1)")) (point-max))))
+
+(ert-deftest agent-q-history-form-at-point ()
+  (agent-q-test-with-chat
+    (let ((file (make-temp-file (expand-file-name "aq" agent-q-test-directory) nil ".lisp"
+                                "(in-package #:aq-one)\n\n(defun one ()\n  (list 1\n    two))\n\n")))
+      (with-current-buffer (find-file-noselect file)
+        (search-forward "two")
+        (backward-char)
+        (save-window-excursion
+          (switch-to-buffer (current-buffer))
+          (let ((told (agent-q-test-tools-ask "/form_at_point" chat)))
+            (should (string-match-p (concat (regexp-quote file)
+                                            ", line 3; cursor in line 5 at two; package AQ-ONE\n"
+                                            "(defun one ()\n  (list 1\n    two))\\'")
+                                    told)))
+          (goto-char (point-max))
+          (should (string-match-p "no form at the cursor in .*, line 7"
+                                  (agent-q-test-tools-ask "/form_at_point" chat))))
+        (kill-buffer)))))
+
+(ert-deftest agent-q-history-an-operation-always-answers ()
+  (let ((answers nil))
+    (cl-letf (((symbol-function 'agent-q-core-resolve)
+               (lambda (&rest answer) (push answer answers))))
+      (agent-q-operations-run '(:request 1 :operation "no-such" :arguments "{}") nil nil)
+      (agent-q-operations-run '(:request 2 :operation "stage-at-repl"
+                                :arguments "{\"form\":\"1\"}")
+                              nil nil)
+      (agent-q-test-until (= 2 (length answers))))
+    (should (equal '("signalled" "signalled") (mapcar #'cadr answers)))
+    (should (string-match-p "no-such" (nth 2 (assq 1 answers))))
+    (should (string-match-p "No Lisp image is connected" (nth 2 (assq 2 answers))))))
+
+(provide 'agent-q-history-test)
+;;; agent-q-history-test.el ends here

@@ -1,0 +1,264 @@
+;;; agent-q-specifications-test.el --- Tests of specifications and libraries  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The gram contract's examples, in Emacs Lisp.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+(require 'agent-q-specifications)
+
+(defconst agent-q-specifications-test--signature
+  "(::Text {paramName:\"name\"})==>(::String)"
+  "The contract's signature.")
+
+(defconst agent-q-specifications-test--description
+  "Returns a friendly greeting message for the given name"
+  "The contract's description.")
+
+(defconst agent-q-specifications-test--schema
+  '(:type "object" :properties (:name (:type "string")) :required ["name"])
+  "The contract's schema.")
+
+(defun agent-q-specifications-test--spec (&rest changes)
+  "Return the contract's specification but for CHANGES, a property list."
+  (agent-q-create-tool-specification
+   (or (plist-get changes :name) "sayHello")
+   (or (plist-get changes :description) agent-q-specifications-test--description)
+   (or (plist-get changes :signature) agent-q-specifications-test--signature)))
+
+(defun agent-q-specifications-test--tool (&rest changes)
+  "Return the contract's tool but for CHANGES, a property list."
+  (agent-q-create-tool
+   (or (plist-get changes :name) "sayHello")
+   (or (plist-get changes :description) agent-q-specifications-test--description)
+   (or (plist-get changes :schema) agent-q-specifications-test--schema)
+   (lambda (arguments)
+     (format "Hello, %s! Nice to meet you." (gethash "name" arguments)))))
+
+(defun agent-q-specifications-test--library (&rest tools)
+  "Return a library of TOOLS."
+  (let ((library (agent-q-empty-tool-library)))
+    (dolist (tool tools)
+      (setq library (agent-q-library-register (agent-q-tool-name tool) tool library)))
+    library))
+
+;;;; Signatures
+
+(ert-deftest agent-q-specifications-signatures-are-parsed ()
+  (should (equal (agent-q-parse-type-signature
+                  (concat "(::Text {paramName:\"name\"})"
+                          "==>(::Int {paramName:\"age\", optional:true})==>(::String)"))
+                 '(:parameters ((:name "name" :type "Text" :optional nil)
+                                (:name "age" :type "Int" :optional t))
+                   :return "Text")))
+  (should (equal (agent-q-parse-type-signature "()==>(::String)")
+                 '(:parameters nil :return "Text")))
+  (should (equal (agent-q-parse-type-signature
+                  (concat "(::Object {paramName:\"p\", fields:[{name:\"a\", type:\"Text\"}]})"
+                          "==>(::Array {paramName:\"t\", elementType:\"Int\", optional:true})"
+                          "==>(::String)"))
+                 '(:parameters
+                   ((:name "p" :type "Object" :optional nil
+                           :fields ((:name "a" :type "Text" :optional nil)))
+                    (:name "t" :type "Array" :optional t :element (:type "Int")))
+                   :return "Text"))))
+
+(ert-deftest agent-q-specifications-errors-say-where ()
+  (pcase-let ((`(,condition ,message ,line ,column ,expected)
+               (should-error (agent-q-parse-type-signature "(::Text\n  ==>(::String)")
+                             :type 'agent-q-gram-error)))
+    (should (eq condition 'agent-q-gram-error))
+    (should (equal (list line column) '(2 3)))
+    (should (string-match-p "line 2, column 3" message))
+    (should (string-match-p ")" expected)))
+  (dolist (text '("(name: Text) --> IO Text" "(::Maybe Text)==>(::String)" ""))
+    (should-error (agent-q-type-signature-to-json-schema text) :type 'agent-q-gram-error)
+    (should-error (agent-q-specifications-test--spec :signature text)
+                  :type 'agent-q-gram-error)))
+
+(ert-deftest agent-q-specifications-signatures-become-schemas ()
+  (should (equal (agent-q-json-encode
+                  (agent-q-type-signature-to-json-schema
+                   agent-q-specifications-test--signature))
+                 (agent-q-json-encode agent-q-specifications-test--schema)))
+  (should (equal (agent-q-json-encode
+                  (agent-q-type-signature-to-json-schema "()==>(::String)"))
+                 "{\"type\":\"object\",\"properties\":{},\"required\":[]}")))
+
+(ert-deftest agent-q-specifications-arguments-are-validated ()
+  (let ((schema '(:type "object"
+                  :properties (:name (:type "string")
+                               :limit (:type "integer" :default 10)
+                               :address (:type "object" :required ["city"]
+                                         :properties (:city (:type "string"))))
+                  :required ["name"])))
+    (let ((checked (agent-q-validate-tool-args schema '(:name "Alice"))))
+      (should (equal (gethash "name" checked) "Alice"))
+      (should (equal (gethash "limit" checked) 10)))
+    (pcase-let ((`(,_ ,message)
+                 (should-error (agent-q-validate-tool-args
+                                schema '(:limit 1.5 :address (:x 1)))
+                               :type 'agent-q-invalid-arguments)))
+      (should (string-match-p "^Missing required field: name" message))
+      (should (string-match-p "^limit: Field must be an integer" message))
+      (should (string-match-p "^address: Missing required field: city" message)))
+    (should-error (agent-q-validate-tool-args schema "[]") :type 'agent-q-invalid-arguments)
+    (should-error (agent-q-validate-tool-args "[]" "{}") :type 'agent-q-invalid-arguments)))
+
+;;;; Specifications
+
+(ert-deftest agent-q-specifications-are-made-and-read ()
+  (let ((spec (agent-q-specifications-test--spec)))
+    (should (equal (agent-q-tool-spec-name spec) "sayHello"))
+    (should (equal (agent-q-tool-spec-description spec)
+                   agent-q-specifications-test--description))
+    (should (equal (agent-q-tool-spec-type-signature spec)
+                   agent-q-specifications-test--signature))
+    (should (equal (agent-q-json-encode (agent-q-tool-spec-schema spec))
+                   (agent-q-json-encode agent-q-specifications-test--schema)))
+    (should (string-match-p "empty" (cadr (should-error
+                                           (agent-q-create-tool-specification
+                                            "" "d" agent-q-specifications-test--signature)
+                                           :type 'agent-q-error))))
+    (should (string-match-p "empty" (cadr (should-error
+                                           (agent-q-create-tool-specification
+                                            "n" "" agent-q-specifications-test--signature)
+                                           :type 'agent-q-error))))))
+
+(ert-deftest agent-q-specifications-round-trips-keep-all ()
+  (dolist (spec (list (agent-q-specifications-test--spec)
+                      (agent-q-specifications-test--spec
+                       :description "Says \"hello\" to λ\nin two lines"
+                       :signature " (::Text {paramName:\"a\"}) --> // why\n (::String)")))
+    (should (equal (agent-q-json-encode (agent-q-specifications-value
+                                         (agent-q-tool-spec-from-gram
+                                          (agent-q-tool-spec-to-gram spec))))
+                   (agent-q-tool-spec-to-json spec)))
+    (should (equal (agent-q-tool-spec-to-json
+                    (agent-q-tool-spec-from-json (agent-q-tool-spec-to-json spec)))
+                   (agent-q-tool-spec-to-json spec))))
+  (should (equal (agent-q-tool-spec-to-json (agent-q-specifications-test--spec))
+                 (concat "{\"name\":\"sayHello\",\"description\":"
+                         "\"Returns a friendly greeting message for the given name\","
+                         "\"typeSignature\":\"(::Text {paramName:\\\"name\\\"})==>(::String)\","
+                         "\"schema\":{\"type\":\"object\",\"properties\":{\"name\":"
+                         "{\"type\":\"string\"}},\"required\":[\"name\"]}}"))))
+
+(ert-deftest agent-q-specifications-the-contracts-gram-is-read ()
+  (let ((spec (agent-q-tool-spec-from-gram
+               "[sayHello:ToolSpecification {
+  description: \"Returns a friendly greeting message for the given name\"
+} |
+  (::Text {paramName:\"name\"})==>(::String)
+]")))
+    (should (equal (agent-q-tool-spec-to-json spec)
+                   (agent-q-tool-spec-to-json (agent-q-specifications-test--spec))))))
+
+(ert-deftest agent-q-specifications-a-schema-read-back-is-made-anew ()
+  (let ((json (agent-q-json-parse
+               (agent-q-tool-spec-to-json (agent-q-specifications-test--spec)))))
+    (puthash "schema" (agent-q-json-empty-object) json)
+    (should (equal (agent-q-json-encode
+                    (agent-q-tool-spec-schema (agent-q-tool-spec-from-json json)))
+                   (agent-q-json-encode agent-q-specifications-test--schema)))))
+
+;;;; Tools and libraries
+
+(ert-deftest agent-q-specifications-tools-keep-their-names-and-are-dangerous ()
+  (let ((tool (agent-q-specifications-test--tool)))
+    (should (equal (agent-q-tool-name tool) "sayHello"))
+    (should (eq (agent-q-tool-safety-level tool) :dangerous))
+    (agent-q-test-with-tools (tool)
+      (should (string-match-p "approval" (agent-q-test-error "sayHello" '(:name "A"))))
+      (let ((agent-q-tool-levels '(("sayHello" . :safe))))
+        (should (equal (agent-q-test-content "sayHello" '(:name "Alice"))
+                       "Hello, Alice! Nice to meet you."))
+        (should (string-match-p "Missing required field: name"
+                                (agent-q-test-error "sayHello" nil))))))
+  (should-error (agent-q-create-tool "" "d" "{}" #'ignore) :type 'agent-q-invalid-tool)
+  (should-error (agent-q-create-tool "n" "" "{}" #'ignore) :type 'agent-q-invalid-tool)
+  (should-error (agent-q-create-tool "n" "d" "[]" #'ignore) :type 'agent-q-invalid-tool)
+  (should-error (agent-q-create-tool "n" "d" '(:type "objekt") #'ignore)
+                :type 'agent-q-invalid-tool)
+  (should-error (agent-q-create-tool "n" "d" "{}" nil) :type 'agent-q-invalid-tool))
+
+(ert-deftest agent-q-specifications-tools-are-defined-by-signature ()
+  (let ((tool (agent-q-define-tool-from-signature
+               "say_hello" "Greet somebody." agent-q-specifications-test--signature
+               (lambda (arguments) (concat "Hello " (gethash "name" arguments)))
+               :safety-level :safe :categories '(:social))))
+    (agent-q-test-with-tools (tool)
+      (should (equal (agent-q-test-content "say_hello" '(:name "Bob")) "Hello Bob"))
+      (should (equal (agent-q-tools-to-schema (agent-q-get-tools :categories '(:social)))
+                     '((:type "function"
+                        :function (:name "say_hello" :description "Greet somebody."
+                                   :parameters
+                                   (:type "object" :properties (:name (:type "string"))
+                                    :required ("name")))))))))
+  (should (eq (agent-q-tool-safety-level
+               (agent-q-define-tool-from-signature
+                "say_hello" "Greet." agent-q-specifications-test--signature #'ignore))
+              :dangerous))
+  (should-error (agent-q-define-tool-from-signature "a" "d" "(::Text" #'ignore)
+                :type 'agent-q-gram-error))
+
+(ert-deftest agent-q-specifications-libraries-never-change ()
+  (let* ((empty (agent-q-empty-tool-library))
+         (tool (agent-q-specifications-test--tool))
+         (one (agent-q-library-register "sayHello" tool empty))
+         (other (agent-q-specifications-test--tool :description "Another."))
+         (two (agent-q-library-register "sayHello" other one)))
+    (should-not (agent-q-library-lookup "sayHello" empty))
+    (should (eq (agent-q-library-lookup "sayHello" one) tool))
+    (should (eq (agent-q-library-lookup "sayHello" two) other))
+    (should-not (agent-q-library-lookup "unknown" two))
+    (should (string-match-p "another name"
+                            (cadr (should-error
+                                   (agent-q-library-register "hello" tool empty)
+                                   :type 'agent-q-invalid-tool))))))
+
+(ert-deftest agent-q-specifications-are-bound-when-all-matches ()
+  (let* ((spec (agent-q-specifications-test--spec))
+         (tool (agent-q-specifications-test--tool))
+         (library (agent-q-specifications-test--library tool)))
+    (should (eq (agent-q-bind-tool spec library) tool))
+    (should-not (agent-q-bind-tool-explain spec library))
+    (should-not (agent-q-bind-tool spec (agent-q-empty-tool-library)))
+    (should (string-match-p "sayHello.*not found"
+                            (agent-q-bind-tool-explain spec (agent-q-empty-tool-library))))
+    (pcase-dolist (`(,what . ,changes)
+                   '(("description" :description "Another.")
+                     ("schema" :schema (:type "object" :properties (:name (:type "integer"))
+                                        :required ["name"]))))
+      (let ((library (agent-q-specifications-test--library
+                      (apply #'agent-q-specifications-test--tool changes))))
+        (should-not (agent-q-bind-tool spec library))
+        (should (string-match-p what (agent-q-bind-tool-explain spec library)))))))
+
+;;;; Agents
+
+(ert-deftest agent-q-specifications-agents-are-read-with-their-tools ()
+  (let ((agent (agent-q-agent-from-gram
+                "[greeter:Agent {description: \"Greets\", instruction: \"Greet people.\",
+                                 model: \"OpenAI/gpt-4o-mini\"} |
+                   [sayHello:Tool {description: \"Greet\"} |
+                     (::Text {paramName:\"name\"})==>(::String)]]")))
+    (should (equal (agent-q-agent-name agent) "greeter"))
+    (should (equal (agent-q-agent-description agent) "Greets"))
+    (should (equal (agent-q-agent-instruction agent) "Greet people."))
+    (should (equal (agent-q-agent-model agent) '(:provider "OpenAI" :id "gpt-4o-mini")))
+    (should (equal (mapcar #'agent-q-tool-spec-name (agent-q-agent-tools agent))
+                   '("sayHello"))))
+  (should-error (agent-q-agent-from-gram
+                 "[a:Agent {instruction: \"i\", model: \"m\"} |
+                    [t:Tool {description: \"d\"} | ()==>(::String)],
+                    [t:Tool {description: \"d\"} | ()==>(::String)]]")
+                :type 'agent-q-gram-error))
+
+(provide 'agent-q-specifications-test)
+;;; agent-q-specifications-test.el ends here

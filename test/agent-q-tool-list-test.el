@@ -1,0 +1,210 @@
+;;; agent-q-tool-list-test.el --- Tests of the views of tools, and of init files  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What a chat offers, the lists that show it, and definitions that are made
+;; before the core is there.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+
+(defun agent-q-tool-list-test--tools ()
+  "Return three tools of different levels and categories."
+  (list (agent-q-test-tool "t_look" #'ignore :categories '(:t-a))
+        (agent-q-test-tool "t_try" #'ignore :safety-level :cautious :categories '(:t-b))
+        (agent-q-test-tool "t_erase" #'ignore :safety-level :dangerous :categories '(:t-a))))
+
+(defmacro agent-q-tool-list-test--with-tools (&rest body)
+  "Run BODY while three tools are registered."
+  (declare (indent 0) (debug t))
+  `(pcase-let ((`(,one ,two ,three) (agent-q-tool-list-test--tools)))
+     (agent-q-test-with-tools (one two three) ,@body)))
+
+;;;; What is offered
+
+(ert-deftest agent-q-tool-list-offers-by-name-category-and-level ()
+  (agent-q-tool-list-test--with-tools
+    (pcase-dolist (`(,option . ,names)
+                   '((("t_try") "t_try")
+                     ((:t-a) "t_look" "t_erase")
+                     (("t_try" :t-a) "t_look" "t_try" "t_erase")
+                     ((:t-a (:max-safety-level :safe)) "t_look")
+                     (none)))
+      (let ((agent-q-offered-tools option))
+        (should (equal (agent-q-registry-offered) names))))
+    (let ((agent-q-offered-tools nil))
+      (should (eq (agent-q-registry-offered) t)))
+    (let ((agent-q-offered-tools '((:max-safety-level :cautious))))
+      (should (member "t_try" (agent-q-registry-offered)))
+      (should-not (member "t_erase" (agent-q-registry-offered))))
+    (let ((agent-q-offered-tools '(7)))
+      (should-error (agent-q-registry-offered) :type 'agent-q-error))))
+
+(ert-deftest agent-q-tool-list-what-is-offered-reaches-the-model ()
+  (agent-q-test-with-model
+      "{\"turns\":[{\"steps\":[{\"text\":\"fine\"}],
+                    \"expect\":{\"contains\":[\"t_look\"],\"lacks\":[\"apropos_search\",\"t_try\"]}}]}"
+    (agent-q-tool-list-test--with-tools
+      (let ((agent-q-offered-tools '("t_look")))
+        (agent-q-test-with-chat
+          (agent-q-test-ask "hi")
+          (should (string-suffix-p "\n\nfine\n" (agent-q-test-log))))))))
+
+;;;; The list
+
+(defun agent-q-tool-list-test--row (name)
+  "Put point on the row of NAME and return its columns."
+  (goto-char (point-min))
+  (while (not (or (eobp) (equal (tabulated-list-get-id) name)))
+    (forward-line 1))
+  (append (tabulated-list-get-entry) nil))
+
+(ert-deftest agent-q-tool-list-switches-tools-of-one-chat ()
+  (agent-q-tool-list-test--with-tools
+    (agent-q-test-with-chat
+      (save-window-excursion
+        (agent-q-list-tools)
+        (should (equal (seq-take (agent-q-tool-list-test--row "t_try") 5)
+                       '("+" "t_try" "cautious" "emacs-lisp" "t-b")))
+        (should (equal (nth 3 (agent-q-tool-list-test--row "eval_form")) "built-in"))
+        (agent-q-tool-list-test--row "t_try")
+        (agent-q-test-press "SPC")
+        (should (equal (car (agent-q-tool-list-test--row "t_try")) ""))
+        (should (equal (car (agent-q-tool-list-test--row "t_look")) "+"))
+        (with-current-buffer chat
+          (should-not (member "t_try" agent-q-offered-tools))
+          (should (member "t_look" agent-q-offered-tools)))
+        (should-not (default-value 'agent-q-offered-tools))
+        (agent-q-tool-list-test--row "t_try")
+        (agent-q-test-press "t")
+        (should (equal (car (agent-q-tool-list-test--row "t_try")) "+"))
+        (kill-buffer)))
+    ;; Outside a chat there is nothing to switch.
+    (with-temp-buffer
+      (save-window-excursion
+        (agent-q-list-tools)
+        (agent-q-tool-list-test--row "t_try")
+        (should-error (agent-q-tool-list-toggle) :type 'user-error)
+        (kill-buffer)))))
+
+(ert-deftest agent-q-tool-list-all-tools-can-be-switched-off ()
+  (agent-q-test-with-chat
+    (setq-local agent-q-offered-tools '("read_buffer"))
+    (save-window-excursion
+      (agent-q-list-tools)
+      (agent-q-tool-list-test--row "read_buffer")
+      (agent-q-tool-list-toggle)
+      (kill-buffer))
+    (should-not (agent-q-registry-offered))))
+
+(ert-deftest agent-q-tool-list-sets-levels-and-shows-schemas ()
+  (agent-q-tool-list-test--with-tools
+    (unwind-protect
+        (save-window-excursion
+          (agent-q-list-tools)
+          (agent-q-tool-list-test--row "t_look")
+          (agent-q-tool-list-set-level 'dangerous)
+          (should (equal (nth 2 (agent-q-tool-list-test--row "t_look")) "dangerous (yours)"))
+          (should (eq (agent-q-tool-safety-level (agent-q-get-tool "t_look")) :dangerous))
+          (agent-q-tool-list-set-level 'own)
+          (should (equal (nth 2 (agent-q-tool-list-test--row "t_look")) "safe"))
+          (agent-q-tool-list-describe)
+          (with-current-buffer "*agent-q tool*"
+            (should (string-match-p "t_look is a safe tool" (buffer-string)))
+            (should (string-match-p "\"type\": \"object\"" (buffer-string)))))
+      (customize-set-variable 'agent-q-tool-levels nil))))
+
+(ert-deftest agent-q-tool-list-statistics-and-audit-are-shown ()
+  (agent-q-tool-list-test--with-tools
+    (agent-q-test-call "t_try" '(:text "to be audited"))
+    (save-window-excursion
+      (agent-q-tool-statistics)
+      (should (equal (seq-take (agent-q-tool-list-test--row '("t_try")) 4)
+                     '("t_try" "" "1" "0")))
+      (tabulated-list-sort 2)
+      (kill-buffer)
+      (agent-q-audit-log)
+      (agent-q-test-find "t_try")
+      (should (string-match-p "finished.*cautious.*not_needed.*succeeded.*to be audited"
+                              (buffer-substring (line-beginning-position)
+                                                (line-end-position))))
+      (agent-q-audit-describe)
+      (with-current-buffer "*agent-q audit step*"
+        (should (string-match-p "^  text: to be audited" (buffer-string))))
+      (kill-buffer "*agent-q audit*"))))
+
+;;;; Init files
+
+(defun agent-q-tool-list-test--in-new-emacs (&rest forms)
+  "Evaluate FORMS in a new Emacs and return the value of the last one.
+Only the entry point of the package is loaded there."
+  (with-temp-buffer
+    (let* ((log (expand-file-name "new-emacs/core.log" agent-q-test-directory))
+           (status
+            (call-process
+             (expand-file-name invocation-name invocation-directory) nil t nil
+             "-Q" "--batch" "-L" (expand-file-name "lisp" agent-q-test-root)
+             "--eval" (prin1-to-string
+                       `(let ((load-prefer-newer t))
+                          (custom-set-variables
+                           '(agent-q-tool-levels '(("t_init" . :cautious))))
+                          (require 'agent-q-module)
+                          (setq agent-q-log-file ,log)
+                          (princ (format "\n>>%S" (progn ,@forms))))))))
+      (unless (eq status 0)
+        (ert-fail (buffer-string)))
+      (goto-char (point-min))
+      (search-forward ">>")
+      (read (current-buffer)))))
+
+(ert-deftest agent-q-tool-list-definitions-wait-for-the-core ()
+  (should (equal
+           (agent-q-tool-list-test--in-new-emacs
+            '(push (lambda (phase &rest _) (push phase agent-q-test-phases))
+                   agent-q-tool-execution-hooks)
+            '(defvar agent-q-test-phases nil)
+            '(agent-q-register-tool
+              agent-q-registry
+              (agent-q-define-tool "t_init" "From an init file."
+                                   '((:name "text" :type :string))
+                                   :handler (lambda (arguments)
+                                              (upcase (gethash "text" arguments)))))
+            '(agent-q-register-tool
+              agent-q-registry
+              (agent-q-define-tool "t_gone" "Not for long." nil :handler #'ignore))
+            '(agent-q-unregister-tool "t_gone")
+            '(agent-q-unregister-tool "eval_form")
+            '(list
+              ;; What is wrong is said at once, still without the core.
+              (condition-case nil
+                  (agent-q-define-tool "badName" "d" nil :handler #'ignore)
+                (agent-q-invalid-tool 'invalid))
+              (agent-q-tool-name (agent-q-get-tool "t_init"))
+              (featurep 'agent-q-core)
+              ;; Now it is needed.
+              (mapcar #'agent-q-tool-result-content
+                      (agent-q-execute-tool-calls-sync
+                       '((:name "t_init" :arguments (:text "x")) (:name "t_gone")
+                         (:name "eval_form"))))
+              (featurep 'agent-q-core)
+              (agent-q-tool-safety-level (agent-q-get-tool "t_init"))
+              (car (last (agent-q-list-registered-tools)))
+              (reverse agent-q-test-phases)))
+           '(invalid "t_init" nil
+                     ("X" "Unknown tool: t_gone" "Unknown tool: eval_form") t
+                     :cautious "t_init" (:before :after)))))
+
+(ert-deftest agent-q-tool-list-bad-levels-do-not-keep-the-core-from-starting ()
+  (should (equal (agent-q-tool-list-test--in-new-emacs
+                  '(setq agent-q-tool-levels '(("eval_form" . :harmless)))
+                  '(require 'agent-q-events)
+                  '(agent-q-events-ensure)
+                  '(featurep 'agent-q-core))
+                 t)))
+
+(provide 'agent-q-tool-list-test)
+;;; agent-q-tool-list-test.el ends here

@@ -1,0 +1,296 @@
+;;; agent-q-tools-test.el --- Tests of defining and finding tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The contracts' rules and examples, in Emacs Lisp.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+
+(defun agent-q-tools-test--define (&rest changes)
+  "Define a tool as usual but for CHANGES, a property list of arguments."
+  (let ((arguments (append changes
+                           (list :name "greet" :description "Greet somebody."
+                                 :parameters '((:name "name" :type :string
+                                                      :description "Who"))
+                                 :handler #'ignore)))
+        (keys nil))
+    (dolist (key '(:required :safety-level :trust-level :categories :category
+                             :handler :async))
+      (when (plist-member arguments key)
+        (setq keys (append keys (list key (plist-get arguments key))))))
+    (apply #'agent-q-define-tool (plist-get arguments :name)
+           (plist-get arguments :description) (plist-get arguments :parameters)
+           keys)))
+
+(defun agent-q-tools-test--problem (&rest changes)
+  "Return why a tool with CHANGES can't be defined."
+  (cadr (should-error (apply #'agent-q-tools-test--define changes)
+                      :type 'agent-q-invalid-tool)))
+
+(defun agent-q-tools-test--parameter (&rest parameter)
+  "Return why a tool with the one PARAMETER, a property list, can't be defined."
+  (agent-q-tools-test--problem :parameters (list parameter)))
+
+;;;; Invariants
+
+(ert-deftest agent-q-tools-names-are-in-snake-case ()
+  (dolist (name '("sayHello" "say-hello" "_x" "1x" "Say" "" nil say "a b" "a\nb"))
+    (should (string-match-p "name" (agent-q-tools-test--problem :name name))))
+  (dolist (name '("a" "describe_symbol" "x2" "a__b"))
+    (should (equal (agent-q-tool-name (agent-q-tools-test--define :name name)) name))))
+
+(ert-deftest agent-q-tools-need-a-description ()
+  (dolist (description '("" "  " nil describe))
+    (should (string-match-p "empty"
+                            (agent-q-tools-test--problem :description description)))))
+
+(ert-deftest agent-q-tools-required-parameters-exist ()
+  (should (string-match-p "nmae is not among the parameters"
+                          (agent-q-tools-test--problem :required '("name" "nmae"))))
+  (agent-q-tools-test--problem :required '(name))
+  (agent-q-tools-test--problem :required "name")
+  (should (equal (agent-q-tool-required
+                  (agent-q-tools-test--define :required '("name")))
+                 '("name"))))
+
+(ert-deftest agent-q-tools-levels-are-checked-and-have-aliases ()
+  (should (eq (agent-q-tool-safety-level (agent-q-tools-test--define)) :safe))
+  (pcase-dolist (`(,given . ,level)
+                 '((:safe . :safe) (:cautious . :cautious) (:moderate . :cautious)
+                   (:dangerous . :dangerous)))
+    (should (eq level (agent-q-tool-safety-level
+                       (agent-q-tools-test--define :safety-level given))))
+    (should (eq level (agent-q-tool-safety-level
+                       (agent-q-tools-test--define :trust-level given)))))
+  (should (string-match-p ":mild is no safety level"
+                          (agent-q-tools-test--problem :safety-level :mild))))
+
+(ert-deftest agent-q-tools-categories-are-keywords ()
+  (should-not (agent-q-tool-categories (agent-q-tools-test--define)))
+  (should (equal (agent-q-tool-categories
+                  (agent-q-tools-test--define :categories '(:introspection :xref)))
+                 '(:introspection :xref)))
+  (should (equal (agent-q-tool-categories
+                  (agent-q-tools-test--define :category :introspection))
+                 '(:introspection)))
+  (agent-q-tools-test--problem :categories '("xref"))
+  (agent-q-tools-test--problem :categories :xref))
+
+(ert-deftest agent-q-tools-handlers-take-the-arguments ()
+  (agent-q-tools-test--problem :handler nil)
+  (agent-q-tools-test--problem :handler 'agent-q-tools-test-no-function)
+  (agent-q-tools-test--problem :handler (lambda () 1))
+  (agent-q-tools-test--problem :handler (lambda (_a _b) 1))
+  (agent-q-tools-test--problem :handler (lambda (_a) 1) :async t)
+  (should (agent-q-tools-test--define :handler (lambda (_a _b) 1) :async t))
+  (should (agent-q-tools-test--define :handler (lambda (_a &optional _b) 1)))
+  ;; Not loaded only because it is named.
+  (autoload 'agent-q-tools-test-autoloaded "agent-q-tools-test-no-such-file")
+  (should (agent-q-tools-test--define :handler 'agent-q-tools-test-autoloaded)))
+
+(ert-deftest agent-q-tools-parameters-are-checked ()
+  (agent-q-tools-test--problem :parameters "name")
+  (agent-q-tools-test--problem :parameters '("name"))
+  (should (string-match-p "twice" (agent-q-tools-test--problem
+                                   :parameters '((:name "a" :type :string)
+                                                 (:name "a" :type :number)))))
+  (should (string-match-p "no name" (agent-q-tools-test--parameter :type :string)))
+  (should (string-match-p ":text is no parameter type"
+                          (agent-q-tools-test--parameter :name "a" :type :text)))
+  (agent-q-tools-test--parameter :name "a")
+  (agent-q-tools-test--parameter :name "a" :type :string :desciption "misspelt")
+  (agent-q-tools-test--parameter :name "a" :type :string :description 1)
+  (agent-q-tools-test--parameter :name "a" :type :string :items '(:type :string))
+  (agent-q-tools-test--parameter :name "a" :type :array :items '(:type :text))
+  (agent-q-tools-test--parameter :name "a" :type :array :items :string)
+  (agent-q-tools-test--parameter :name "a" :type :string
+                                 :properties '((:name "b" :type :string)))
+  (should (string-match-p "parameter a, parameter b"
+                          (agent-q-tools-test--parameter
+                           :name "a" :type :object
+                           :properties '((:name "b" :type :text)))))
+  (agent-q-tools-test--parameter :name "a" :type :object :required '("c")
+                                 :properties '((:name "b" :type :string)))
+  (agent-q-tools-test--parameter :name "a" :type :string :enum nil)
+  (agent-q-tools-test--parameter :name "a" :type :string :minimum 1)
+  (agent-q-tools-test--parameter :name "a" :type :number :minimum "1")
+  (agent-q-tools-test--parameter :name "a" :type :number :minimum 2 :maximum 1)
+  (agent-q-tools-test--parameter :name "a" :type :integer :default 1.5)
+  (agent-q-tools-test--parameter :name "a" :type :string :default nil)
+  (agent-q-tools-test--parameter :name "a" :type :string :enum '("x") :default "y"))
+
+;;;; Schemas
+
+(ert-deftest agent-q-tools-schema-is-the-contracts ()
+  (let ((tool (agent-q-define-tool
+               "describe_symbol" "Get detailed information about a Lisp symbol."
+               '((:name "symbol" :type :string :description "Symbol name to describe")
+                 (:name "package" :type :string :description "Package name (optional)"))
+               :required '("symbol") :handler #'ignore)))
+    (should (equal (agent-q-tools-to-schema (list tool))
+                   '((:type "function"
+                      :function
+                      (:name "describe_symbol"
+                       :description "Get detailed information about a Lisp symbol."
+                       :parameters
+                       (:type "object"
+                        :properties
+                        (:symbol (:type "string" :description "Symbol name to describe")
+                         :package (:type "string" :description "Package name (optional)"))
+                        :required ("symbol")))))))
+    (should (equal (gethash "required" (agent-q-tool-schema tool)) ["symbol"]))))
+
+(ert-deftest agent-q-tools-schema-without-parameters-has-empty-properties ()
+  (let* ((tool (agent-q-tools-test--define :parameters nil))
+         (schema (car (agent-q-tools-to-schema (list tool)))))
+    (should (string-match-p (regexp-quote "\"properties\":{}")
+                            (agent-q-json-encode schema)))
+    (should (equal (agent-q-json-encode (agent-q-tool-schema tool))
+                   "{\"type\":\"object\",\"properties\":{},\"required\":[]}"))))
+
+(ert-deftest agent-q-tools-schema-has-all-that-was-said ()
+  (let ((tool (agent-q-tools-test--define
+               :parameters
+               '((:name "tags" :type :array :description "d" :items (:type :string))
+                 (:name "any" :type :array :default nil)
+                 (:name "mode" :type "string" :enum ("a" "b") :default "a")
+                 (:name "loud" :type :boolean :default nil)
+                 (:name "limit" :type :integer :minimum 1 :maximum 50)
+                 (:name "who" :type :object :required ("city")
+                        :properties ((:name "city" :type :string)))))))
+    (should (equal
+             (agent-q-json-encode (gethash "properties" (agent-q-tool-schema tool)))
+             (concat
+              "{\"tags\":{\"type\":\"array\",\"description\":\"d\",\"items\":{\"type\":\"string\"}},"
+              "\"any\":{\"type\":\"array\",\"description\":\"\",\"items\":{},\"default\":[]},"
+              "\"mode\":{\"type\":\"string\",\"description\":\"\",\"enum\":[\"a\",\"b\"],\"default\":\"a\"},"
+              "\"loud\":{\"type\":\"boolean\",\"description\":\"\",\"default\":false},"
+              "\"limit\":{\"type\":\"integer\",\"description\":\"\",\"minimum\":1,\"maximum\":50},"
+              "\"who\":{\"type\":\"object\",\"description\":\"\",\"properties\":"
+              "{\"city\":{\"type\":\"string\",\"description\":\"\"}},\"required\":[\"city\"]}}")))
+    ;; The core takes all of it, and keeps to it.
+    (agent-q-test-with-tools (tool)
+      (should (string-match-p "city" (agent-q-test-error "greet" '(:who (:x 1)))))
+      (should (string-match-p "not one of" (agent-q-test-error "greet" '(:mode "c"))))
+      (should (equal (agent-q-test-content "greet" '(:tags ["x"])) "nil")))))
+
+;;;; Results
+
+(ert-deftest agent-q-tools-results-are-formatted-as-in-the-contract ()
+  (should (equal (agent-q-format-tool-result "a \"b\"\n") "a \"b\"\n"))
+  (should (equal (agent-q-format-tool-result nil) "nil"))
+  (should (equal (agent-q-format-tool-result '(1 2 3)) "(1 2 3)"))
+  (should (equal (agent-q-format-tool-result '(a . "b")) "(a . \"b\")"))
+  (should (equal (agent-q-format-tool-result 1.5) "1.5"))
+  (should (equal (agent-q-format-tool-result 'car) "car"))
+  (should (equal (agent-q-format-tool-result [1 "x"]) "[1 \"x\"]"))
+  (should (equal (agent-q-format-tool-result (propertize "x" 'face 'bold)) "x"))
+  (let ((long (mapcar (lambda (number) (list 'item number "text")) (number-sequence 1 9))))
+    (should (string-match-p "\n" (agent-q-format-tool-result long)))
+    (should (equal (read (agent-q-format-tool-result long)) long)))
+  (let ((circle (list 1 2)))
+    (setcdr (cdr circle) circle)
+    (should (equal (agent-q-format-tool-result circle) "#1=(1 2 . #1#)"))))
+
+(ert-deftest agent-q-tools-json-shapes ()
+  (should (equal (agent-q-json-encode '(:a 1 :b nil :c t :d :false :e :null))
+                 "{\"a\":1,\"b\":null,\"c\":true,\"d\":false,\"e\":null}"))
+  (should (equal (agent-q-json-encode '(("a" . 1) (b . ["x" 2.5]))) "{\"a\":1,\"b\":[\"x\",2.5]}"))
+  (should (equal (agent-q-json-encode '((:a 1) (:a 2))) "[{\"a\":1},{\"a\":2}]"))
+  (should (equal (agent-q-json-encode '("x" sym)) "[\"x\",\"sym\"]"))
+  (should (equal (agent-q-json-encode (agent-q-json-empty-object)) "{}"))
+  (should (equal (agent-q-json-encode (list (string #x3fffe9) "λ")) "[\"\ufffd\",\"λ\"]"))
+  (should-error (agent-q-json-encode (list (current-buffer))) :type 'agent-q-error)
+  (should-error (agent-q-json-parse "{") :type 'agent-q-error)
+  (should (equal (agent-q-json-plist (agent-q-json-parse "{\"a\":[1,{\"b\":null}]}"))
+                 '(:a (1 (:b :null))))))
+
+;;;; The registry
+
+(ert-deftest agent-q-tools-registering-replaces-and-keeps-the-place ()
+  (let ((first (agent-q-tools-test--define :description "First."))
+        (second (agent-q-tools-test--define :description "Second."))
+        (other (agent-q-tools-test--define :name "other")))
+    (agent-q-test-with-tools (first other)
+      (should (eq (agent-q-get-tool "greet") first))
+      (should (eq (agent-q-register-tool agent-q-registry second) second))
+      (should (eq (agent-q-get-tool "greet") second))
+      (should (equal (last (agent-q-list-registered-tools) 2) '("greet" "other")))
+      (should (eq (agent-q-unregister-tool "greet") t))
+      (should-not (agent-q-unregister-tool "greet"))
+      (should-not (agent-q-get-tool "greet"))
+      (should-not (member "greet" (agent-q-list-registered-tools))))))
+
+(ert-deftest agent-q-tools-only-tools-and-the-one-registry ()
+  (should-error (agent-q-register-tool agent-q-registry "greet")
+                :type 'agent-q-invalid-tool)
+  (should-error (agent-q-register-tool (make-hash-table) (agent-q-tools-test--define))
+                :type 'agent-q-error))
+
+(ert-deftest agent-q-tools-are-filtered-by-level-and-category ()
+  (let ((look (agent-q-tools-test--define :name "t_look" :categories '(:t-a :t-b)))
+        (try (agent-q-tools-test--define :name "t_try" :safety-level :cautious
+                                         :categories '(:t-c)))
+        (erase (agent-q-tools-test--define :name "t_erase" :safety-level :dangerous
+                                           :categories '(:t-b))))
+    (agent-q-test-with-tools (look try erase)
+      (cl-flet ((names (&rest filter)
+                  (seq-filter (lambda (name) (string-prefix-p "t_" name))
+                              (mapcar #'agent-q-tool-name
+                                      (apply #'agent-q-get-tools filter)))))
+        (should (equal (names) '("t_look" "t_try" "t_erase")))
+        (should (equal (names :max-safety-level :safe) '("t_look")))
+        (should (equal (names :max-safety-level :moderate) '("t_look" "t_try")))
+        (should (equal (names :max-safety-level :dangerous) '("t_look" "t_try" "t_erase")))
+        (should (equal (names :categories '(:t-b :t-c)) '("t_look" "t_try" "t_erase")))
+        (should (equal (names :categories '(:t-b) :max-safety-level :cautious) '("t_look")))
+        (should-not (names :categories '(:t-d)))))))
+
+(ert-deftest agent-q-tools-builtin-ones-look-like-others ()
+  (let ((tool (agent-q-get-tool "describe_symbol")))
+    (should (eq tool (agent-q-get-tool "describe_symbol")))
+    (should (eq (agent-q-tool-safety-level tool) :safe))
+    (should (memq :introspection (agent-q-tool-categories tool)))
+    (should (equal (mapcar (lambda (parameter) (plist-get parameter :name))
+                           (agent-q-tool-parameters tool))
+                   '("symbol" "package")))
+    (should (equal (agent-q-tool-required tool) '("symbol")))
+    (should (equal (plist-get (car (agent-q-tool-parameters tool)) :type) :string))
+    (should-not (agent-q-get-tool "nonexistent")))
+  (dolist (tool (agent-q-get-tools))
+    (should-not (string-blank-p (agent-q-tool-description tool)))
+    (should (functionp (agent-q-tool-handler tool)))
+    (should (listp (agent-q-tool-parameters tool)))))
+
+(ert-deftest agent-q-tools-builtin-ones-can-be-removed-and-come-back ()
+  (let ((all (agent-q-register-builtin-tools)))
+    (should (equal all (length (agent-q-list-registered-tools))))
+    (should (eq (agent-q-unregister-tool "read_buffer") t))
+    (should-not (agent-q-get-tool "read_buffer"))
+    (should (equal (agent-q-register-builtin-tools) all))
+    (should (equal (agent-q-register-builtin-tools) all))
+    (let ((builtin (agent-q-get-tool "read_buffer"))
+          (mine (agent-q-tools-test--define :name "read_buffer")))
+      (agent-q-register-tool agent-q-registry mine)
+      (should (equal (agent-q-test-content "read_buffer" nil) "nil"))
+      (should (eq (agent-q-register-tool agent-q-registry builtin) builtin))
+      (should (eq (agent-q-get-tool "read_buffer") builtin)))))
+
+(ert-deftest agent-q-tools-a-builtin-handler-goes-through-the-pipeline ()
+  (with-temp-buffer
+    (rename-buffer "agent-q-tools-test")
+    (insert "text of this buffer")
+    (let ((arguments (agent-q-json-empty-object))
+          (handler (agent-q-tool-handler (agent-q-get-tool "read_buffer"))))
+      (puthash "buffer" "agent-q-tools-test" arguments)
+      (should (string-match-p "text of this buffer" (funcall handler arguments)))
+      (puthash "start" "one" arguments)
+      (should-error (funcall handler arguments) :type 'agent-q-error))))
+
+(provide 'agent-q-tools-test)
+;;; agent-q-tools-test.el ends here
