@@ -63,10 +63,9 @@ impl Executor {
         let Some(code) = tool.code else {
             return Ok(verdict);
         };
-        let text = code_text(code, arguments);
         let policy = circumstances.eval_policy;
         let runs = code.treatment != Treatment::Expand;
-        if text.is_empty() {
+        if code_texts(code, arguments).next().is_none() {
             return Ok(verdict);
         }
         match policy {
@@ -74,15 +73,25 @@ impl Executor {
             EvalPolicy::NeverAsk => return Ok(verdict),
             EvalPolicy::ReadOnly | EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
         }
-        let verdict = if policy == EvalPolicy::AskAlways && runs {
+        let mut verdict = if policy == EvalPolicy::AskAlways && runs {
             verdict.dangerous("evaluates code in your image")
         } else {
             verdict
         };
-        let verdict = match self.look_at(code, text, arguments, circumstances).await {
-            Ok(reply) => judged(verdict, code, &reply),
-            Err(failure) => verdict.dangerous(&format!("could not be assessed: {failure}")),
-        };
+        for (position, text) in code_texts(code, arguments) {
+            let treatment = match position {
+                0 => code.treatment,
+                // Only the first is read by an operation that looks at the rest itself.
+                _ => Treatment::RunAtOnce,
+            };
+            verdict = match self
+                .look_at(treatment, text, arguments, circumstances)
+                .await
+            {
+                Ok(reply) => judged(verdict, treatment, &reply),
+                Err(failure) => verdict.dangerous(&format!("could not be assessed: {failure}")),
+            };
+        }
         if policy == EvalPolicy::ReadOnly && verdict.assessment.level > SafetyLevel::Cautious {
             return Err(read_only(tool));
         }
@@ -91,13 +100,13 @@ impl Executor {
 
     async fn look_at(
         &self,
-        code: Code,
-        text: String,
+        treatment: Treatment,
+        text: &str,
         arguments: &Arguments,
         circumstances: &Circumstances,
     ) -> Result<Reply, ToolFailure> {
         let package = arguments.text("package").map_or(Value::Null, Value::string);
-        let purpose = match code.treatment {
+        let purpose = match treatment {
             Treatment::Expand => Value::string("expand"),
             Treatment::RunInSteps | Treatment::RunAtOnce => Value::Null,
         };
@@ -121,17 +130,16 @@ impl Executor {
     }
 }
 
-fn code_text(code: Code, arguments: &Arguments) -> String {
-    let texts: Vec<&str> = code
-        .parameters
+/// The code among ARGUMENTS, with the position of each among the parameters.
+fn code_texts(code: Code, arguments: &Arguments) -> impl Iterator<Item = (usize, &str)> {
+    code.parameters
         .iter()
-        .filter_map(|name| arguments.text(name))
-        .collect();
-    texts.join("\n")
+        .enumerate()
+        .filter_map(|(position, name)| Some((position, arguments.text(name)?)))
 }
 
-fn judged(mut verdict: Verdict, code: Code, reply: &Reply) -> Verdict {
-    let steps = code.treatment == Treatment::RunInSteps;
+fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict {
+    let steps = treatment == Treatment::RunInSteps;
     let data = match reply {
         Reply::Returned(value) => Plist::new(value),
         // Such as a package that isn't there: the tool itself says so, and runs nothing.
@@ -159,12 +167,15 @@ fn judged(mut verdict: Verdict, code: Code, reply: &Reply) -> Verdict {
             "what follows its first {assessed} forms can only be read, and assessed, once they have run"
         ));
     }
-    verdict.notes = data.texts("notes").into_iter().map(str::to_owned).collect();
-    verdict.assessed = steps.then_some(assessed);
+    let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
+    verdict.notes.extend(notes.iter().cloned());
+    if steps {
+        verdict.assessed = Some(assessed);
+    }
     if reasons.is_empty() {
         return verdict;
     }
-    reasons.extend(verdict.notes.iter().cloned());
+    reasons.extend(notes);
     verdict.dangerous(&reasons.join("; "))
 }
 
@@ -185,5 +196,19 @@ impl Call {
             }
             _ => arguments,
         }
+    }
+
+    /// The arguments of an operation of Emacs's. What package a frame's code is read in is only
+    /// known there, so all of the code is assessed once more just before it runs.
+    pub(super) fn json_with_assessed(&self) -> serde_json::Value {
+        let mut arguments = self.arguments.to_json();
+        if let (Consent::NotNeeded, Some(_), Some(object)) = (
+            self.consent,
+            self.verdict.assessed,
+            arguments.as_object_mut(),
+        ) {
+            object.insert("assessed".to_owned(), 0.into());
+        }
+        arguments
     }
 }

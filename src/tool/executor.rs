@@ -360,7 +360,7 @@ impl Executor {
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Operation {
             operation: tool.operation,
-            arguments: call.arguments.to_json(),
+            arguments: call.json_with_assessed(),
         };
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
         let reply = self.host.request(circumstances.session, body);

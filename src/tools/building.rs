@@ -7,12 +7,12 @@ use lexpr::Value;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure, Treatment,
+    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 
 use super::common::{flag, package_parameter, text};
-use super::execution::{form_parameter, timeout, timeout_parameter};
+use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
 use super::outcome;
 
 /// Systems and their tests take longer than forms do.
@@ -49,10 +49,7 @@ fn compile_form() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.code = Some(Code {
-        parameters: &["form"],
-        treatment: Treatment::RunAtOnce,
-    });
+    tool.code = Some(FORMS);
     tool
 }
 

@@ -8,7 +8,7 @@ use crate::tool::{
     Tool, ToolFailure, Treatment,
 };
 
-use super::execution::render_evaluation;
+use super::execution::{FORMS, render_evaluation};
 use super::outcome;
 
 #[must_use]
@@ -108,10 +108,7 @@ fn eval_in_frame() -> Tool {
             render: |arguments, text| render_evaluation(arguments, &reply(&text)?),
         },
     );
-    tool.code = Some(Code {
-        parameters: &["form"],
-        treatment: Treatment::RunAtOnce,
-    });
+    tool.code = Some(FORMS);
     tool
 }
 
@@ -209,7 +206,7 @@ fn render_frame(frame: Plist<'_>) -> Vec<String> {
     let number = frame.integer("number").unwrap_or_default();
     let text = frame.text("text").unwrap_or_default();
     let place = frame
-        .text("where")
+        .text("place")
         .map(|place| format!("  [{place}]"))
         .unwrap_or_default();
     let mut lines = vec![format!("  {number}: {text}{place}")];

@@ -21,6 +21,12 @@ pub(super) const FORMS: Code = Code {
     treatment: Treatment::RunInSteps,
 };
 
+/// The same, and forms for the values of a restart.
+const EVALUATED: Code = Code {
+    parameters: &["form", "restart"],
+    treatment: Treatment::RunInSteps,
+};
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![eval_form(), eval_in_package()]
@@ -62,7 +68,7 @@ fn eval_form() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.code = Some(FORMS);
+    tool.code = Some(EVALUATED);
     tool.assess = assess_restart_values;
     tool
 }
@@ -113,12 +119,11 @@ pub(super) fn timeout_parameter() -> Parameter {
     )
 }
 
-/// Values for a restart are code that only runs if an error happens; nobody looks at it before.
+/// Values for a restart run only if an error happens, behind forms that may not be readable yet;
+/// so the user is asked about them, whatever the image says.
 fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
-    let has_values = arguments
-        .text("restart")
-        .is_some_and(|restart| restart.trim().contains(char::is_whitespace));
-    if has_values {
+    let restart = arguments.text("restart").unwrap_or_default();
+    if restart.trim().contains(char::is_whitespace) {
         return Assessment {
             level: level.max(SafetyLevel::Dangerous),
             reason: "evaluates values for a restart".to_owned(),

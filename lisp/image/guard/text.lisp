@@ -69,7 +69,7 @@ the text must meet what it would have met without us."
 
 (defun read-inert (text start)
   "The form in TEXT at START and where it ends; or NIL, NIL and the condition."
-  (let ((*read-eval* nil) (*readtable* (inert-readtable)))
+  (let ((*read-eval* nil) (*read-suppress* nil) (*readtable* (inert-readtable)))
     (handler-case (read-from-string text t nil :start start :preserve-whitespace t)
       (serious-condition (condition) (values nil nil condition)))))
 
@@ -225,6 +225,6 @@ PURPOSE \"expand\" only what expanding its macros would do."
          (when hits
            (failed "NOT-RUN"
                    (format nil "Form ~D was not run, because it ~{~A~^; it ~}. It could not be ~
-                                assessed before the forms above it had run. Send it in a call of ~
-                                its own, so that the user can be asked."
+                                assessed in its package before. Send it in a call of its own that ~
+                                names the package, so that the user can be asked."
                            count hits))))))))
