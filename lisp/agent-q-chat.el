@@ -156,7 +156,7 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat--make-settings (&rest more)
   "Return the settings of this chat as JSON, with MORE, an alist, first."
-  (agent-q-chat--json
+  (agent-q-json-serialize
    `(,@more
      ,@(agent-q-agent-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
@@ -170,14 +170,8 @@ NEW non-nil means a new one."
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
      (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout))))
-
-(defun agent-q-chat--json (value)
-  "Return VALUE as JSON text."
-  (if (fboundp 'json-serialize)
-      (json-serialize value)
-    (let ((json-null :null) (json-false :false))
-      (json-encode value))))
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
@@ -256,7 +250,7 @@ NEW non-nil means a new one."
         agent-q-chat--provider provider
         agent-q-header-model (agent-q-provider-label provider))
   (agent-q-core-configure agent-q-chat--session
-                          (agent-q-chat--json
+                          (agent-q-json-serialize
                            `((provider . ,(or provider :null)))))
   (let ((texts (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)

@@ -4,7 +4,9 @@
 //! built-in tools are in `crate::tools`.
 
 pub mod arguments;
+mod assess;
 pub mod console;
+mod decide;
 pub mod definition;
 pub mod executor;
 pub mod format;
@@ -155,6 +157,27 @@ pub struct Assessment {
     pub reason: String,
 }
 
+/// Arguments of a tool that are code for the Lisp image. Such code is assessed in the image, with
+/// the macros that it has, before anybody decides whether the call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The parameters with code in them; `package` says in which package it is read.
+    pub parameters: &'static [&'static str],
+    pub treatment: Treatment,
+}
+
+/// What a tool does with code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// Reads and runs a form, then the next: what can't be read before the forms above it have run
+    /// is assessed by the operation itself, just before it runs.
+    RunInSteps,
+    /// Runs it all at once.
+    RunAtOnce,
+    /// Only expands its macros.
+    Expand,
+}
+
 /// Why a tool call has no answer: one sentence that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -261,6 +284,8 @@ pub struct Tool {
     pub origin: Origin,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
+    /// The arguments that are code for the image, if any are.
+    pub code: Option<Code>,
     pub runner: Runner,
     schema: LazySchema,
 }
@@ -314,6 +339,7 @@ impl Tool {
                 level,
                 reason: String::new(),
             },
+            code: None,
             runner,
             schema: LazySchema {
                 json: schema,

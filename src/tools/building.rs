@@ -7,12 +7,12 @@ use lexpr::Value;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure, Treatment,
 };
 
 use super::common::{flag, package_parameter, text};
-use super::execution::{assess_code, form_parameter, timeout, timeout_parameter};
+use super::execution::{form_parameter, timeout, timeout_parameter};
 use super::outcome;
 
 /// Systems and their tests take longer than forms do.
@@ -49,7 +49,10 @@ fn compile_form() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.assess = assess_code;
+    tool.code = Some(Code {
+        parameters: &["form"],
+        treatment: Treatment::RunAtOnce,
+    });
     tool
 }
 

@@ -52,7 +52,8 @@
          connection
          (format "(let ((*error-output* (make-broadcast-stream))
                         (*standard-output* (make-broadcast-stream)))
-                    (load (compile-file %S :external-format :utf-8)))"
+                    (load (compile-file %S :external-format #+clisp charset:utf-8
+                                                                  #-clisp :utf-8)))"
                  file))
         (push (cons connection file) agent-q-test-program-files)
         (file-truename file))))
