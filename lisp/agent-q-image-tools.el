@@ -19,16 +19,18 @@
 (defvar agent-q-image-tools--last-request 0
   "The number of the last call that was made from here.")
 
-;; A connection's process has the property `agent-q-image-tools': t while they
-;; are asked for the first time, then the list of those that are registered.
+;; A connection's process has the properties `agent-q-image-tools', the list of
+;; those that are registered, and `agent-q-image-tools-known', t once they were
+;; asked for.
 
 (defun agent-q-image-tools-ensure (connection)
   "Have the tools of the image behind CONNECTION, which may be nil, registered.
 This goes on in the background."
   (when (and (agent-q-image-live-p connection)
              (not (process-get (agent-q-image-connection-process connection)
-                               'agent-q-image-tools)))
-    (process-put (agent-q-image-connection-process connection) 'agent-q-image-tools t)
+                               'agent-q-image-tools-known)))
+    (process-put (agent-q-image-connection-process connection)
+                 'agent-q-image-tools-known t)
     (setq agent-q-image-tools-changed-function #'agent-q-image-tools--changed)
     (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
     (agent-q-image-tools--ask connection)))
@@ -53,18 +55,30 @@ CALLBACK gets the status and the payload.  Return the request."
       (run-at-time 0 nil #'agent-q-image-tools--ask connection))))
 
 (defun agent-q-image-tools--ask (connection)
-  "Ask for the tools of the image behind CONNECTION, and register them."
-  (when (agent-q-image-live-p connection)
-    (agent-q-image-tools--call
-     connection "list-tools" nil agent-q-image-tools--seconds
-     (lambda (status payload)
-       (let ((process (agent-q-image-connection-process connection)))
-         (pcase (agent-q-image-tools--read status payload)
-           (`(:outcome :returned :value ,value)
-            (agent-q-image-tools--take connection (plist-get value :tools)))
-           ;; It is asked again when a chat next uses it.
-           (_ (when (eq t (process-get process 'agent-q-image-tools))
-                (process-put process 'agent-q-image-tools nil)))))))))
+  "Ask for the tools of the image behind CONNECTION, and register them.
+Answers can overtake each other, so there is one question at a time."
+  (let ((process (agent-q-image-connection-process connection)))
+    (if (process-get process 'agent-q-image-tools-asking)
+        (process-put process 'agent-q-image-tools-asking 'again)
+      (process-put process 'agent-q-image-tools-asking t)
+      (agent-q-image-tools--call
+       connection "list-tools" nil agent-q-image-tools--seconds
+       (lambda (status payload)
+         (let ((again (process-get process 'agent-q-image-tools-asking)))
+           (process-put process 'agent-q-image-tools-asking nil)
+           (agent-q-image-tools--answered connection status payload)
+           (when (and (eq again 'again) (process-live-p process))
+             (agent-q-image-tools--ask connection))))))))
+
+(defun agent-q-image-tools--answered (connection status payload)
+  "Take the list of tools that came over CONNECTION with STATUS in PAYLOAD."
+  (let ((process (agent-q-image-connection-process connection)))
+    (pcase (agent-q-image-tools--read status payload)
+      ((and `(:outcome :returned :value ,value)
+            (guard (process-live-p process)))
+       (agent-q-image-tools--take connection (plist-get value :tools)))
+      ;; It is asked again when a chat next uses it.
+      (_ (process-put process 'agent-q-image-tools-known nil)))))
 
 (defun agent-q-image-tools--read (status payload)
   "Return the reply in PAYLOAD when STATUS says that there is one, else nil."
@@ -78,13 +92,11 @@ CALLBACK gets the status and the payload.  Return the request."
          (new (delq nil (mapcar (lambda (entry)
                                   (agent-q-image-tools--register connection entry))
                                 entries))))
-    (when (consp old)
-      (dolist (tool old)
-        (unless (cl-find (agent-q-tool-name tool) new
-                         :key #'agent-q-tool-name :test #'equal)
-          (agent-q-image-tools--unregister tool))))
-    ;; An empty list has to differ from not having asked.
-    (process-put process 'agent-q-image-tools (or new '(none)))))
+    (dolist (tool old)
+      (unless (cl-find (agent-q-tool-name tool) new
+                       :key #'agent-q-tool-name :test #'equal)
+        (agent-q-image-tools--unregister tool)))
+    (process-put process 'agent-q-image-tools new)))
 
 (defun agent-q-image-tools--register (connection entry)
   "Register the tool that ENTRY describes; return it, or nil when that can't be.
@@ -94,7 +106,6 @@ Its calls go over CONNECTION."
          (there (agent-q-get-tool name)))
     (condition-case failure
         (progn
-          (agent-q-tools--check-name name)
           ;; The agent must not get another tool under a name that it trusts.
           (when (and there (not (equal origin (agent-q-tool-origin there))))
             (signal 'agent-q-error (list "There is another tool of that name")))
@@ -108,34 +119,33 @@ Its calls go over CONNECTION."
 
 (defun agent-q-image-tools--tool (connection origin entry)
   "Return the tool with ORIGIN that ENTRY, of the image behind CONNECTION, is."
-  (let ((level (plist-get entry :level)))
-    (let ((tool (agent-q-tools-from-schema
-                 (plist-get entry :name) (plist-get entry :description)
-                 (plist-get entry :schema)
-                 (lambda (arguments callback)
-                   (agent-q-image-tools--run connection (plist-get entry :name)
-                                             arguments callback))
-                 :async t
-                 :safety-level (and level (intern (concat ":" level)))
-                 :categories (mapcar (lambda (category) (intern (concat ":" category)))
-                                     (plist-get entry :categories)))))
-      (setf (agent-q-tool-origin tool) origin)
-      tool)))
+  (let* ((schema (agent-q-json-parse (plist-get entry :schema)))
+         (tool (agent-q-define-tool
+                (plist-get entry :name) (plist-get entry :description)
+                (agent-q-registry--parameters schema)
+                :required (append (gethash "required" schema) nil)
+                ;; Nobody has said yet that one without a level is harmless.
+                :safety-level (intern (concat ":" (or (plist-get entry :level)
+                                                      "dangerous")))
+                :categories (mapcar (lambda (category) (intern (concat ":" category)))
+                                    (plist-get entry :categories))
+                :async t
+                :handler (lambda (arguments callback)
+                           (agent-q-image-tools--run connection (plist-get entry :name)
+                                                     arguments callback)))))
+    (setf (agent-q-tool-origin tool) origin)
+    tool))
 
 (defun agent-q-image-tools--unregister (tool)
   "Remove TOOL from the registry, unless another one has its name by now."
-  (when (and (agent-q-tool-p tool)
-             (equal (agent-q-tool-origin tool)
-                    (let ((there (agent-q-get-tool (agent-q-tool-name tool))))
-                      (and there (agent-q-tool-origin there)))))
+  (when (eq tool (agent-q-get-tool (agent-q-tool-name tool)))
     (agent-q-unregister-tool (agent-q-tool-name tool))))
 
 (defun agent-q-image-tools--closed (process)
   "Remove the tools of the image behind PROCESS, whose connection is closed."
   (let ((tools (process-get process 'agent-q-image-tools)))
     (process-put process 'agent-q-image-tools nil)
-    (when (consp tools)
-      (mapc #'agent-q-image-tools--unregister tools))))
+    (mapc #'agent-q-image-tools--unregister tools)))
 
 ;;;; A call
 

@@ -11,7 +11,6 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-image)
-(require 'agent-q-execute)
 
 (defconst agent-q-image-tools-test--system
   (expand-file-name "lisp/asdf/agent-q-image.asd" agent-q-test-root)
@@ -38,16 +37,17 @@
                                                   collect (gethash \"who\" args))))))"
   "A tool as programs define it.")
 
-(defun agent-q-image-tools-test--call (name &rest arguments)
-  "Return the result of calling the tool NAME with ARGUMENTS, a property list."
-  (agent-q-execute-tool-call (list :id "1" :name name :arguments arguments)))
+(defun agent-q-image-tools-test--unfold (call)
+  "Unfold the last CALL, text, of the current chat."
+  (goto-char (point-max))
+  (unless (re-search-backward (concat "^\\S-" (regexp-quote (concat " " call))) nil t)
+    (ert-fail (agent-q-test-log)))
+  (agent-q-test-press "TAB"))
 
 (agent-q-test-image-on-each tools-of-a-program-are-registered-and-run ()
   "They have their origin and level, and take and give values."
   (agent-q-test-with-chat
     (agent-q-chat-set-connection connection)
-    (agent-q-test-until (consp (process-get (agent-q-image-connection-process connection)
-                                            'agent-q-image-tools)))
     (agent-q-image-tools-test--define connection agent-q-image-tools-test--greet)
     (agent-q-test-until (agent-q-image-tools-test--described "greet"))
     (let ((tool (agent-q-image-tools-test--described "greet")))
@@ -56,12 +56,10 @@
       (should (equal "cautious" (plist-get tool :level)))
       (should (equal '("app") (plist-get tool :categories))))
     (agent-q-test-ask "/greet who=Ann")
-    (agent-q-test-find "greet")
-    (agent-q-test-press "TAB")
-    (should (agent-q-test-shows "Ann"))
+    (agent-q-image-tools-test--unfold "greet")
+    (should (string-match-p "^result:\n.*Ann" (agent-q-test-log)))
     (agent-q-test-ask "/greet nobody")
-    (agent-q-test-find "greet nobody")
-    (agent-q-test-press "TAB")
+    (agent-q-image-tools-test--unfold "greet")
     (should (agent-q-test-shows "There is nobody."))
     ;; The pipeline checks the arguments before the program sees them.
     (agent-q-test-ask "/greet who=Ann times=0")
@@ -74,9 +72,7 @@
     (agent-q-test-send "/greet")
     (agent-q-test-answer "y")
     (agent-q-test-until (agent-q-test-idle-p))
-    (goto-char (point-max))
-    (search-backward "greet")
-    (agent-q-test-press "TAB")
+    (agent-q-image-tools-test--unfold "greet")
     (should (agent-q-test-shows "SIMPLE-ERROR: too LOUD"))
     (agent-q-image-tools-test--define connection "(agent-q-image:remove-tool \"greet\")")
     (agent-q-test-until (not (agent-q-image-tools-test--described "greet")))))

@@ -4,6 +4,9 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+;; A program has these only once Emacs has sent the rest.
+(declaim (ftype function captured-text guarded printed json-text tool-schema result-text parse-json))
+
 (defstruct (tool (:copier nil))
   name description parameters required safety-level categories handler)
 
