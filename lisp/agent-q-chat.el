@@ -433,10 +433,8 @@ While a turn runs, the text waits until it is over."
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)
-                 (agent-q-operations-run
-                  event
-                  (and (agent-q-chat--connected-p) agent-q-header-connection)
-                  (current-buffer))))
+                 (agent-q-operations-run event agent-q-header-connection
+                                         (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
 

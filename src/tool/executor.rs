@@ -321,6 +321,7 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let session = circumstances.session;
         match &call.tool.runner {
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
@@ -335,7 +336,7 @@ impl Executor {
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
         }
     }
 
@@ -361,25 +362,22 @@ impl Executor {
             operation: tool.operation,
             arguments: call.json_with_assessed(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        // Some of them go on with a form that stopped in the debugger.
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let text = within(deadline, reply).await?;
-        (tool.render)(&call.arguments, text)
+        let reply = self.host.request(circumstances.session, body);
+        (tool.render)(&call.arguments, within(deadline, reply).await?)
     }
 
     async fn run_handler(
         &self,
         handler: HandlerId,
         call: &Call,
-        circumstances: &Circumstances,
+        session: SessionId,
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        within(HOST_DEADLINE, reply).await
+        within(HOST_DEADLINE, self.host.request(session, body)).await
     }
 
     async fn run_in_image(

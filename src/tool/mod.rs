@@ -198,7 +198,8 @@ pub struct HostTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
-/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image.
+/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image. It may
+/// take as long as a form may: some go on with one that stopped in the debugger.
 #[derive(Clone, Copy)]
 pub struct OperationTool {
     /// What Emacs Lisp knows it as; it gets the arguments as they are.

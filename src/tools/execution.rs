@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-    Treatment,
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure, Treatment,
 };
 
 use super::common::{package_parameter, text};
@@ -69,6 +69,7 @@ fn eval_form() -> Tool {
         }),
     );
     tool.code = Some(EVALUATED);
+    tool.assess = assess_restart_values;
     tool
 }
 
@@ -116,6 +117,22 @@ pub(super) fn timeout_parameter() -> Parameter {
         ParameterType::Number,
         "Seconds after which evaluation is stopped; 30 unless the user chose otherwise",
     )
+}
+
+/// Values for a restart run only if an error happens, behind forms that may not be readable yet;
+/// so the user is asked about them, whatever the image says.
+fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
+    let restart = arguments.text("restart").unwrap_or_default();
+    if restart.trim().contains(char::is_whitespace) {
+        return Assessment {
+            level: level.max(SafetyLevel::Dangerous),
+            reason: "evaluates values for a restart".to_owned(),
+        };
+    }
+    Assessment {
+        level,
+        reason: String::new(),
+    }
 }
 
 /// How long a call may run, given the DEFAULT.
