@@ -77,7 +77,7 @@ fn code_is_assessed_in_the_image_and_looking_is_safe() {
     let eval = tool("eval_form");
     assert_eq!(eval.level, SafetyLevel::Cautious);
     let code = eval.code.unwrap();
-    assert_eq!(code.parameters, ["form"]);
+    assert_eq!(code.parameters, ["form", "restart"]);
     assert_eq!(code.treatment, Treatment::RunInSteps);
     let expand = tool("macroexpand_form").code.unwrap();
     assert_eq!(expand.treatment, Treatment::Expand);

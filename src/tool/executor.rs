@@ -286,7 +286,7 @@ impl Executor {
     ) {
         let library = match &call.tool.origin {
             Origin::Library(name) => Some(name.clone()),
-            Origin::BuiltIn | Origin::EmacsLisp => None,
+            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
         };
         let key = MetricsKey {
             tool: call.tool.name.clone(),

@@ -262,6 +262,8 @@ pub enum Origin {
     BuiltIn,
     /// Defined in Emacs Lisp, by the user or a package.
     EmacsLisp,
+    /// Offered by the program in the Lisp image behind the connection of this name.
+    Image(String),
     /// A named tool library, bound by an agent's specifications.
     Library(String),
 }
