@@ -102,6 +102,8 @@
                                     (agent-q-tool-categories tool)))
       :handler ,(agent-q-registry-number tool)
       :level ,(agent-q-tools-level-name (agent-q-tool-own-level tool))
+      ,@(pcase (agent-q-tool-origin tool)
+          (`(image ,name) (list :image name)))
       ,@(agent-q-registry--shape tool)))))
 
 (defun agent-q-registry--shape (tool)

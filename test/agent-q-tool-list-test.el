@@ -195,7 +195,7 @@ Only the entry point of the package is loaded there."
               (car (last (agent-q-list-registered-tools)))
               (reverse agent-q-test-phases)))
            '(invalid "t_init" nil
-                     ("X" "Unknown tool: t_gone" "Unknown tool: eval_form") t
+                     ("X" "Unknown tool: t_gone" "Unknown tool: eval_form. Did you mean eval_in_frame?") t
                      :cautious "t_init" (:before :after)))))
 
 (ert-deftest agent-q-tool-list-bad-levels-do-not-keep-the-core-from-starting ()

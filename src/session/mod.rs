@@ -142,6 +142,7 @@ impl Actor {
             tools,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
+            eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
         };
         self.announce(&work);
