@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
+use super::work::{WorkContext, look_ahead};
 use super::{
     Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
     SafetyLevel, Tool, ToolFailure,
@@ -29,6 +30,7 @@ use crate::provider::{CallArguments, ToolCall};
 use crate::runtime::panic_message;
 use crate::session::settings::Approval;
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
@@ -57,6 +59,8 @@ pub struct Circumstances {
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
 }
 
@@ -103,11 +107,17 @@ impl Executor {
                 arguments: call.raw_arguments.clone(),
             });
         }
-        let mut prepared: Vec<Option<Prepared>> = calls
+        let preparing = calls
             .iter()
             .zip(&keys)
-            .map(|(call, &key)| Some(self.prepare(call, key, circumstances)))
-            .collect();
+            .map(|(call, &key)| self.prepare(call, key, circumstances));
+        let mut prepared: Vec<Option<Prepared>> =
+            join_all(preparing).await.into_iter().map(Some).collect();
+        for call in prepared.iter_mut().flatten() {
+            if let Prepared::Runnable(call) = call {
+                self.ask_if_needed(call, circumstances);
+            }
+        }
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -125,22 +135,52 @@ impl Executor {
         results
     }
 
-    fn prepare(&self, call: &ToolCall, key: CallKey, circumstances: &Circumstances) -> Prepared {
-        match validate(call, &circumstances.tools) {
-            Ok((tool, arguments)) => {
-                let assessment = (tool.assess)(tool.level, &arguments);
-                let mut call = Call {
-                    key,
-                    tool,
-                    arguments,
-                    assessment,
-                    consent: Consent::NotNeeded,
-                    answer: None,
-                };
-                self.ask_if_needed(&mut call, circumstances);
-                Prepared::Runnable(call)
-            }
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        key: CallKey,
+        circumstances: &Circumstances,
+    ) -> Prepared {
+        let prepared = async {
+            let (tool, arguments) = validate(call, &circumstances.tools)?;
+            let assessment = self.assess(&tool, &arguments, circumstances).await?;
+            Ok(Call {
+                key,
+                tool,
+                arguments,
+                assessment,
+                consent: Consent::NotNeeded,
+                answer: None,
+            })
+        };
+        match prepared.await {
+            Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
+        }
+    }
+
+    /// What the call shows before it runs; a cancelled one is looked at no further.
+    async fn assess(
+        &self,
+        tool: &Tool,
+        arguments: &Arguments,
+        circumstances: &Circumstances,
+    ) -> Result<Assessment, ToolFailure> {
+        let context = self.context(circumstances);
+        tokio::select! {
+            () = circumstances.cancel.cancelled() => Ok((tool.assess)(tool.level, arguments)),
+            assessment = look_ahead(tool, arguments, &context) => assessment,
+        }
+    }
+
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
+        WorkContext {
+            session: circumstances.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&circumstances.workspace),
+            cancel: circumstances.cancel.clone(),
         }
     }
 
@@ -251,7 +291,7 @@ impl Executor {
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    self.modify(call, given, circumstances)?;
+                    self.modify(call, given, circumstances).await?;
                     if call.answer.is_none() {
                         return Ok(());
                     }
@@ -262,7 +302,7 @@ impl Executor {
 
     /// Puts the user's arguments in place. Where they show something that the old ones did not,
     /// the user is asked again.
-    fn modify(
+    async fn modify(
         &self,
         call: &mut Call,
         given: serde_json::Map<String, serde_json::Value>,
@@ -272,7 +312,10 @@ impl Executor {
             .tool
             .check(given)
             .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        let assessment = (call.tool.assess)(call.tool.level, &arguments);
+        let assessment = self
+            .assess(&call.tool, &arguments, circumstances)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
         let shows_more = assessment.reason != call.assessment.reason;
         call.arguments = arguments;
         call.assessment = assessment;
@@ -375,6 +418,7 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
+            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
