@@ -14,6 +14,7 @@
 (require 'agent-q)
 
 (declare-function agent-q-core-resolve "agent-q-core")
+(declare-function agent-q-image-live-p "agent-q-image")
 
 (cl-defstruct (agent-q-operations-call
                (:constructor agent-q-operations--make-call) (:copier nil))
@@ -32,10 +33,11 @@ the chat, or is nil; OWNER is the buffer of the chat, or nil."
 (defmacro agent-q-operations-define (name parameters docstring &rest body)
   "Make NAME an operation that tools can ask for.
 PARAMETERS is a list of the variable for the call, an
-`agent-q-operations-call', and the names of the tool's parameters.
-DOCSTRING says what it does.  The value of BODY is the answer, a string; when it is
-nil, BODY has arranged for `agent-q-operations-answer'.  An error in
-it is the reason why there is no answer."
+`agent-q-operations-call', and the names of the tool's parameters,
+or lists of a variable and such a name.  DOCSTRING says what it does.
+The value of BODY is the answer, a string; when it is nil, BODY has
+arranged for `agent-q-operations-answer'.  An error in it is the
+reason why there is no answer."
   (declare (indent defun) (doc-string 3) (debug (stringp sexp stringp def-body)))
   (let ((function (intern (concat "agent-q-operations--" name)))
         (arguments (make-symbol "arguments")))
@@ -44,7 +46,10 @@ it is the reason why there is no answer."
          ,docstring
          (ignore ,(car parameters) ,arguments)
          (let ,(mapcar (lambda (parameter)
-                         `(,parameter (alist-get ',parameter ,arguments)))
+                         (pcase-let ((`(,variable ,key)
+                                      (if (consp parameter) parameter
+                                        (list parameter parameter))))
+                           `(,variable (alist-get ',key ,arguments))))
                        (cdr parameters))
            ,@body))
        (puthash ,name #',function agent-q-operations--table))))
@@ -61,7 +66,8 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
   (run-at-time 0 nil #'agent-q-operations--perform
                (agent-q-operations--make-call
                 :request (plist-get event :request)
-                :connection connection :owner owner)
+                :connection (and (agent-q-image-live-p connection) connection)
+                :owner owner)
                (plist-get event :operation)
                (plist-get event :arguments)))
 

@@ -102,6 +102,8 @@
                                     (agent-q-tool-categories tool)))
       :handler ,(agent-q-registry-number tool)
       :level ,(agent-q-tools-level-name (agent-q-tool-own-level tool))
+      ,@(pcase (agent-q-tool-origin tool)
+          (`(image ,name) (list :image name)))
       ,@(agent-q-registry--shape tool)))))
 
 (defun agent-q-registry--shape (tool)
@@ -127,7 +129,7 @@ is kept until it is."
   (unless (eq registry agent-q-registry)
     (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
   (unless (agent-q-tool-p tool)
-    (agent-q-tools--invalid "This is no tool: %S" tool))
+    (agent-q-tools-invalid "This is no tool: %S" tool))
   (let ((name (agent-q-tool-name tool)))
     (if (eq (agent-q-tool-origin tool) 'built-in)
         (progn (agent-q-registry-ensure)
@@ -223,7 +225,7 @@ a list of keywords, only those that have one of them."
   "Return the tool of the core that DESCRIPTION is about."
   (let* ((name (plist-get description :name))
          (schema (agent-q-json-parse (plist-get description :schema))))
-    (agent-q-tools--make
+    (agent-q-tools-make
      :name name
      :description (plist-get description :description)
      :parameters (agent-q-registry--parameters schema)

@@ -67,6 +67,21 @@ for one chat."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-eval-policy 'ask-on-hit
+  "When code that the model wants to run in the Lisp image runs without asking.
+`ask-on-hit' has the image look at the code first, and asks when it
+reaches beyond the program: runs other programs, writes files, uses
+the network or Emacs, quits, redefines what is not the program's, or
+can't be looked at.  This is a guard rail that catches accidents, and
+no sandbox: code that means to get around it can.
+`ask-always' asks about all code, `never-ask' about none, and
+`read-only' refuses to run any.  What runs is in the audit log."
+  :type '(choice (const :tag "Ask when it reaches beyond the program" ask-on-hit)
+                 (const :tag "Ask always" ask-always)
+                 (const :tag "Never ask" never-ask)
+                 (const :tag "Run no code" read-only))
+  :package-version '(agent-q-module . "0.1.0"))
+
 ;;;; How the chat behaves
 
 (defcustom agent-q-history-max 100

@@ -45,6 +45,7 @@ impl Engine {
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),
+            eval_policy: Settings::default().eval_policy,
             cancel,
         };
         let executor = self.shared.executor.clone();

@@ -161,6 +161,7 @@ impl Actor {
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
+            eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
         };
         let announced = self.announce(&work);

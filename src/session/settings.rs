@@ -36,6 +36,8 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
+    /// When code is run without asking.
+    pub eval_policy: Option<EvalPolicy>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -87,6 +89,21 @@ pub enum Approval {
     Ask,
     /// Nobody can answer: calls that need approval fail.
     None,
+}
+
+/// When code that the model wants to run in the image is run without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvalPolicy {
+    /// Never: the user is asked about all of it.
+    AskAlways,
+    /// When assessing it finds nothing that reaches outside the program.
+    #[default]
+    AskOnHit,
+    /// Always.
+    NeverAsk,
+    /// No code is run at all.
+    ReadOnly,
 }
 
 /// A provider as Emacs writes it.
@@ -167,6 +184,7 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
+    pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
     pub ground: Ground,
 }
@@ -183,6 +201,7 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
+            eval_policy: EvalPolicy::default(),
             agent: None,
             ground: Ground::default(),
         }
@@ -212,6 +231,9 @@ impl Settings {
         }
         if let Some(approval) = changes.approval {
             self.approval = approval;
+        }
+        if let Some(policy) = changes.eval_policy {
+            self.eval_policy = policy;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

@@ -416,11 +416,7 @@ pub fn is_lisp(target: &Resolved) -> bool {
 /// # Errors
 ///
 /// Where it can't.
-pub async fn check_lisp(
-    context: &WorkContext,
-    text: &str,
-    shown: &str,
-) -> Result<(), ToolFailure> {
+pub async fn check_lisp(context: &WorkContext, text: &str, shown: &str) -> Result<(), ToolFailure> {
     match lisp_problem(context, text, shown).await? {
         None => Ok(()),
         Some(problem) => Err(ToolFailure(format!(

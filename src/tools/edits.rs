@@ -379,10 +379,7 @@ fn insert_definition() -> Tool {
     )
 }
 
-async fn plan_insertion(
-    arguments: &Arguments,
-    context: &WorkContext,
-) -> Result<Plan, ToolFailure> {
+async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
     let ends = LineEnds::of(current.text.as_bytes());
     let source = format!("{}\n", arguments.required_text("source").trim());
@@ -428,7 +425,9 @@ fn check_parens() -> Tool {
             "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
             SafetyLevel::Safe,
             &["filesystem", "editing"],
-            vec![path_parameter("The Lisp file, from the project's root or absolute")],
+            vec![path_parameter(
+                "The Lisp file, from the project's root or absolute",
+            )],
             Runner::Task(task),
         )
     }

@@ -14,9 +14,7 @@ use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::tree::{DEFAULT_DEPTH, TreeOptions, directory_tree};
 use crate::files::walk::Hidden;
 use crate::tool::work::{Task, WorkContext};
-use crate::tool::{
-    Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-};
+use crate::tool::{Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 
@@ -100,9 +98,7 @@ fn limit(arguments: &Arguments, name: &str, default: usize, most: usize) -> usiz
 }
 
 async fn folder(arguments: &Arguments, context: &WorkContext) -> Result<Resolved, ToolFailure> {
-    context
-        .resolve(arguments.text("path").unwrap_or("."))
-        .await
+    context.resolve(arguments.text("path").unwrap_or(".")).await
 }
 
 fn read_file() -> Tool {
@@ -111,8 +107,16 @@ fn read_file() -> Tool {
         "Read lines of a text file. If the user has it open with unsaved changes, you get the buffer's text, and are told so. Long files come in pages: ask again with the offset that the answer names. Read a file before you change it.",
         vec![
             path_parameter("The file, from the project's root or absolute"),
-            Parameter::optional("offset", ParameterType::Integer, "The first line; 1 when left out"),
-            Parameter::optional("limit", ParameterType::Integer, "How many lines; 500 when left out"),
+            Parameter::optional(
+                "offset",
+                ParameterType::Integer,
+                "The first line; 1 when left out",
+            ),
+            Parameter::optional(
+                "limit",
+                ParameterType::Integer,
+                "How many lines; 500 when left out",
+            ),
         ],
         |arguments, context| -> Answer { Box::pin(read(arguments, context)) },
     )
@@ -139,12 +143,7 @@ async fn read(arguments: Arguments, context: WorkContext) -> Result<String, Tool
 }
 
 /// Lines of TEXT, the buffer's.
-fn live_page(
-    live: &LiveBuffer,
-    text: &str,
-    first: i64,
-    limit: i64,
-) -> Result<String, ToolFailure> {
+fn live_page(live: &LiveBuffer, text: &str, first: i64, limit: i64) -> Result<String, ToolFailure> {
     let total = text.lines().count();
     let (first, limit) = (
         usize::try_from(first).unwrap_or(1),
@@ -184,8 +183,12 @@ fn list() -> Tool {
         vec![
             path_parameter("The directory, from the project's root or absolute; \".\" is the root"),
             hidden_parameter(),
-            Parameter::optional("sort_by", ParameterType::String, "The order; by name when left out")
-                .one_of(&["name", "size", "modified"]),
+            Parameter::optional(
+                "sort_by",
+                ParameterType::String,
+                "The order; by name when left out",
+            )
+            .one_of(&["name", "size", "modified"]),
         ],
         |arguments, context| -> Answer {
             Box::pin(async move {
@@ -210,13 +213,21 @@ fn tree() -> Tool {
         "Show a directory with what is below it, as far as .gitignore does not leave it out.",
         vec![
             folder_parameter(),
-            texts_parameter("exclude_patterns", "Globs of names to leave out, such as \"*.fasl\""),
-            Parameter::optional("depth", ParameterType::Integer, "How deep to go; 8 when left out"),
+            texts_parameter(
+                "exclude_patterns",
+                "Globs of names to leave out, such as \"*.fasl\"",
+            ),
+            Parameter::optional(
+                "depth",
+                ParameterType::Integer,
+                "How deep to go; 8 when left out",
+            ),
             hidden_parameter(),
         ],
         |arguments, context| -> Answer {
             Box::pin(async move {
-                let (folder, policy) = (folder(&arguments, &context).await?, context.policy().await?);
+                let (folder, policy) =
+                    (folder(&arguments, &context).await?, context.policy().await?);
                 let options = TreeOptions {
                     excludes: texts(&arguments, "exclude_patterns"),
                     depth: limit(&arguments, "depth", DEFAULT_DEPTH, 64).max(1),
@@ -235,7 +246,9 @@ fn info() -> Tool {
     tool(
         "get_file_info",
         "Tell the size, time and permissions of a file or directory.",
-        vec![path_parameter("The file, from the project's root or absolute")],
+        vec![path_parameter(
+            "The file, from the project's root or absolute",
+        )],
         |arguments, context| -> Answer {
             Box::pin(async move {
                 let target = folder(&arguments, &context).await?;
@@ -270,7 +283,8 @@ fn search() -> Tool {
         ],
         |arguments, context| -> Answer {
             Box::pin(async move {
-                let (folder, policy) = (folder(&arguments, &context).await?, context.policy().await?);
+                let (folder, policy) =
+                    (folder(&arguments, &context).await?, context.policy().await?);
                 let search = FileSearch {
                     excludes: texts(&arguments, "exclude_patterns"),
                     hidden: hidden(&arguments),
@@ -293,15 +307,28 @@ fn grep_project() -> Tool {
         "Search the text of the project's files with a regular expression (Rust syntax). Case counts only if the pattern has a capital letter. Searches files on disk, without unsaved changes, and leaves out what .gitignore names.",
         vec![
             Parameter::required("pattern", ParameterType::String, "The regular expression"),
-            Parameter::optional("glob", ParameterType::String, "Only files that match it, such as \"*.lisp\""),
+            Parameter::optional(
+                "glob",
+                ParameterType::String,
+                "Only files that match it, such as \"*.lisp\"",
+            ),
             folder_parameter(),
-            Parameter::optional("context", ParameterType::Integer, "How many lines to show around each match; none when left out"),
-            Parameter::optional("limit", ParameterType::Integer, "How many matching lines to show; 100 when left out"),
+            Parameter::optional(
+                "context",
+                ParameterType::Integer,
+                "How many lines to show around each match; none when left out",
+            ),
+            Parameter::optional(
+                "limit",
+                ParameterType::Integer,
+                "How many matching lines to show; 100 when left out",
+            ),
             hidden_parameter(),
         ],
         |arguments, context| -> Answer {
             Box::pin(async move {
-                let (target, policy) = (folder(&arguments, &context).await?, context.policy().await?);
+                let (target, policy) =
+                    (folder(&arguments, &context).await?, context.policy().await?);
                 let what = Grep {
                     glob: arguments.text("glob").map(str::to_owned),
                     context: limit(&arguments, "context", 0, MOST_CONTEXT),

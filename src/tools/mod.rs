@@ -2,6 +2,7 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod building;
 pub mod change;
 pub mod clos;
 mod common;
@@ -30,6 +31,7 @@ pub fn register(registry: &Registry) {
         packages::tools(),
         inspection::tools(),
         execution::tools(),
+        building::tools(),
         debugger::tools(),
         history::tools(),
         buffer::tools(),

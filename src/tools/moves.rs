@@ -123,7 +123,9 @@ fn delete_file() -> Tool {
                 path_parameter("The file, from the project's root or absolute"),
                 description_parameter(),
             ],
-            Runner::Task((|arguments, context| -> Answer { Box::pin(delete(arguments, context)) }) as Task),
+            Runner::Task(
+                (|arguments, context| -> Answer { Box::pin(delete(arguments, context)) }) as Task,
+            ),
         )
     }
 }
@@ -193,7 +195,9 @@ fn move_file() -> Tool {
                 parents_parameter(),
                 description_parameter(),
             ],
-            Runner::Task((|arguments, context| -> Answer { Box::pin(relocate(arguments, context)) }) as Task),
+            Runner::Task(
+                (|arguments, context| -> Answer { Box::pin(relocate(arguments, context)) }) as Task,
+            ),
         )
     }
 }
@@ -282,9 +286,7 @@ pub async fn rename(
     context
         .on_a_thread(move |_| verified::rename(&from, &to, parents, Overwrite::Replace))
         .await?;
-    context
-        .workspace
-        .moved(&source.path, &destination.path);
+    context.workspace.moved(&source.path, &destination.path);
     if let Some(live) = live {
         let arguments = json!({
             "buffer": live.buffer,

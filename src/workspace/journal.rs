@@ -124,16 +124,16 @@ impl Journal {
             .iter()
             .rposition(|entry| matches!(entry, Entry::Moved { .. }))
             .map_or(0, |index| index + 1);
-        let known = turn[since_move..].iter_mut().find_map(|known| {
-            match (known, &entry) {
+        let known = turn[since_move..]
+            .iter_mut()
+            .find_map(|known| match (known, &entry) {
                 (Entry::Changed { place, after, .. }, Entry::Changed { place: here, .. })
                     if place == here =>
                 {
                     Some(after)
                 }
                 _ => None,
-            }
-        });
+            });
         match (known, entry) {
             (Some(known), Entry::Changed { after, .. }) => *known = after,
             (_, entry) => turn.push(entry),
@@ -203,8 +203,9 @@ fn one_diff(shown: &str, before: &State, after: &State) -> String {
         _ => format!("{side}/{shown}"),
     };
     match (before.text(), after.text()) {
-        (Some(old), Some(new)) => Diff::between(old, new, CONTEXT)
-            .unified(&label("a", before), &label("b", after)),
+        (Some(old), Some(new)) => {
+            Diff::between(old, new, CONTEXT).unified(&label("a", before), &label("b", after))
+        }
         _ => format!(
             "Binary files {} and {} differ\n",
             label("a", before),

@@ -76,7 +76,7 @@ CALLS are what the model calls, one each time it is asked."
   "Return a script in which the model makes CALLS, one a turn."
   (json-encode
    `((turns . ,(vconcat
-                (mapcan (lambda (call)
+                (seq-mapcat (lambda (call)
                           `(((steps . [((tool_calls
                                          . [((name . ,(car call))
                                              (arguments . ,(cdr call)))]))]))
