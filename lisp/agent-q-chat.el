@@ -18,6 +18,7 @@
 (require 'agent-q-image)
 (require 'agent-q-image-tools)
 (require 'agent-q-operations)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-record)
@@ -161,6 +162,7 @@ NEW non-nil means a new one."
   (agent-q-json-serialize
    `(,@more
      ,@(agent-q-agent-settings)
+     ,@(agent-q-project-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)

@@ -56,6 +56,7 @@ fn bench(approval: Approval) -> Bench {
             tools: Arc::new(Registry::default()),
             approval,
             eval_deadline: Duration::from_secs(30),
+            workspace: Arc::default(),
             eval_policy: EvalPolicy::default(),
             cancel: CancellationToken::new(),
         },

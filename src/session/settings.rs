@@ -13,6 +13,7 @@ use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::registry::Registry;
+use crate::workspace::Ground;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -40,6 +41,12 @@ pub struct SessionSettings {
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
+    /// The directory of the project that the chat is about; inner none: not said.
+    #[serde(deserialize_with = "present")]
+    pub project_root: Option<Option<String>>,
+    /// Globs of files that hold secrets; inner none: the default list.
+    #[serde(deserialize_with = "present")]
+    pub private_files: Option<Option<Vec<String>>>,
 }
 
 /// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
@@ -179,6 +186,7 @@ pub struct Settings {
     pub eval_deadline: Duration,
     pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
+    pub ground: Ground,
 }
 
 impl Default for Settings {
@@ -195,6 +203,7 @@ impl Default for Settings {
             eval_deadline: Duration::from_secs(30),
             eval_policy: EvalPolicy::default(),
             agent: None,
+            ground: Ground::default(),
         }
     }
 }
@@ -228,6 +237,12 @@ impl Settings {
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);
+        }
+        if let Some(root) = changes.project_root {
+            self.ground.root = root;
+        }
+        if let Some(patterns) = changes.private_files {
+            self.ground.private = patterns;
         }
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
+use super::work::precheck;
 use super::{SafetyLevel, Tool};
 use crate::protocol::{CallOutcome, Consent, Decision, Event, State};
 use crate::session::settings::Approval;
@@ -113,17 +114,21 @@ impl Executor {
             .check(given)
             .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
         self.assess_anew(call, circumstances).await?;
-        Ok(())
+        let context = self.context(circumstances);
+        precheck(&call.tool, &call.arguments, &context)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
     }
 
-    /// Assesses code once more just before it runs: while the call waited for its turn or for the
-    /// user, the image may have got other macros.
+    /// Assesses code and paths once more just before they are used: while the call waited for its
+    /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
     async fn look_again(
         &self,
         call: &mut Call,
         circumstances: &Circumstances,
     ) -> Result<Standing, Ending> {
-        if call.tool.code.is_none() || call.freshness == Freshness::Fresh {
+        let depends = call.tool.code.is_some() || !call.tool.paths.is_empty();
+        if !depends || call.freshness == Freshness::Fresh {
             return Ok(Standing::Holds);
         }
         self.assess_anew(call, circumstances).await

@@ -16,6 +16,7 @@ use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
+use super::work::{WorkContext, precheck};
 use super::{
     Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
     ToolFailure,
@@ -30,6 +31,7 @@ use crate::provider::{CallArguments, ToolCall};
 use crate::runtime::panic_message;
 use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.
 pub(super) const CANCELLED: &str =
@@ -57,6 +59,8 @@ pub struct Circumstances {
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
     /// When code may run in the image without asking.
     pub eval_policy: EvalPolicy,
     pub cancel: CancellationToken,
@@ -163,6 +167,7 @@ impl Executor {
         let prepared = async {
             let (tool, arguments) = validate(call, &circumstances.tools)?;
             let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            precheck(&tool, &arguments, &self.context(circumstances)).await?;
             Ok(Call {
                 key,
                 tool,
@@ -176,6 +181,17 @@ impl Executor {
         match prepared.await {
             Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
+        }
+    }
+
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
+        WorkContext {
+            session: circumstances.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&circumstances.workspace),
+            cancel: circumstances.cancel.clone(),
         }
     }
 
@@ -333,6 +349,7 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
+            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
