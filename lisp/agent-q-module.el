@@ -54,7 +54,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 3
+(defconst agent-q-module-interface 4
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory

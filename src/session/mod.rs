@@ -16,9 +16,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use settings::{SessionSettings, Settings};
 
-use crate::protocol::{Event, Op, SessionId, State, TurnOutcome};
+use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome};
 use crate::provider::Message;
 use crate::provider::http::Client;
+use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
@@ -137,12 +138,19 @@ impl Actor {
                 return Life::Open;
             }
         };
+        let turn = TurnId::next().0;
         let circumstances = Circumstances {
             session: self.id,
             tools,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             cancel: cancel.clone(),
+            place: Place::new(
+                turn,
+                self.id.0,
+                settings.project.as_deref(),
+                settings.connection.clone(),
+            ),
         };
         self.announce(&work);
         let mut history = std::mem::take(&mut self.history);
@@ -162,6 +170,7 @@ impl Actor {
         };
         self.history = history;
         self.shared.executor.audit.sync();
+        held(&self.shared.executor.rules).forget(&Scope::Turn(turn));
         self.end(outcome.unwrap_or_else(|payload| self.contain(&*payload)));
         life
     }

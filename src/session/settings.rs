@@ -3,6 +3,7 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -35,6 +36,11 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
+    /// The root of the chat's project, and the name of its connection, for rules.
+    #[serde(deserialize_with = "present")]
+    pub project: Option<Option<PathBuf>>,
+    #[serde(deserialize_with = "present")]
+    pub connection: Option<Option<String>>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -160,6 +166,8 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
+    pub project: Option<PathBuf>,
+    pub connection: Option<String>,
     pub agent: Option<Agent>,
 }
 
@@ -175,6 +183,8 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
+            project: None,
+            connection: None,
             agent: None,
         }
     }
@@ -203,6 +213,12 @@ impl Settings {
         }
         if let Some(approval) = changes.approval {
             self.approval = approval;
+        }
+        if let Some(project) = changes.project {
+            self.project = project;
+        }
+        if let Some(connection) = changes.connection {
+            self.connection = connection;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

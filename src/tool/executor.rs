@@ -4,7 +4,7 @@
 //! Each call yields exactly one result with its own id, in call order, whatever happens.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -19,21 +19,20 @@ use super::{
     Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
     SafetyLevel, Tool, ToolFailure,
 };
-use crate::host::{Approvals, Host};
+use crate::host::{Answer, Approvals, Host};
 use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostReply, HostRequest,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
     ImageRequest, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
+use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
 use crate::session::settings::Approval;
 use crate::store::audit::{AuditLog, Record, Step};
 
-/// What the model reads when the user said no.
-const DENIED: &str = "User denied tool execution";
 /// What the model reads when the user stopped the turn.
-const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
+pub(super) const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
 /// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
 const HOST_DEADLINE: Duration = Duration::from_secs(120);
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -46,6 +45,7 @@ pub struct Executor {
     pub host: Arc<dyn Host>,
     pub audit: Arc<AuditLog>,
     pub metrics: Arc<Metrics>,
+    pub rules: Arc<Mutex<RuleBook>>,
 }
 
 /// The circumstances of a batch of calls.
@@ -58,6 +58,8 @@ pub struct Circumstances {
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
     pub cancel: CancellationToken,
+    /// What rules look at besides the call.
+    pub place: Place,
 }
 
 /// A call that has passed validation, or the failure that it ended in.
@@ -66,24 +68,27 @@ enum Prepared {
     Failed(ToolFailure),
 }
 
-struct Call {
-    key: CallKey,
-    tool: Arc<Tool>,
-    arguments: Arguments,
-    assessment: Assessment,
-    consent: Consent,
+pub(super) struct Call {
+    pub key: CallKey,
+    pub tool: Arc<Tool>,
+    pub arguments: Arguments,
+    pub assessment: Assessment,
+    pub facts: Facts,
+    pub explanation: Explanation,
+    pub consent: Consent,
+    pub decider: Decider,
     /// The user's answer, for calls that were asked about.
-    answer: Option<oneshot::Receiver<Decision>>,
+    pub answer: Option<oneshot::Receiver<Answer>>,
 }
 
 /// How a call ended.
-struct Ending {
-    outcome: CallOutcome,
-    content: String,
+pub(super) struct Ending {
+    pub outcome: CallOutcome,
+    pub content: String,
 }
 
 impl Ending {
-    fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+    pub fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
         Self {
             outcome,
             content: content.into(),
@@ -129,12 +134,17 @@ impl Executor {
         match validate(call, &circumstances.tools) {
             Ok((tool, arguments)) => {
                 let assessment = (tool.assess)(tool.level, &arguments);
+                let facts =
+                    Facts::gather(key.0, &tool, &arguments, &assessment, &circumstances.place);
                 let mut call = Call {
                     key,
                     tool,
                     arguments,
                     assessment,
+                    explanation: self.explain(&facts),
+                    facts,
                     consent: Consent::NotNeeded,
+                    decider: Decider::Level,
                     answer: None,
                 };
                 self.ask_if_needed(&mut call, circumstances);
@@ -142,25 +152,6 @@ impl Executor {
             }
             Err(failure) => Prepared::Failed(failure),
         }
-    }
-
-    /// Opens an approval request for a call that may not run without one.
-    fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
-        if call.assessment.level < SafetyLevel::Dangerous
-            || circumstances.approval == Approval::None
-            || circumstances.cancel.is_cancelled()
-        {
-            return;
-        }
-        call.answer = Some(self.approvals.open(call.key));
-        self.host.emit(Event::ApprovalRequested {
-            session: circumstances.session,
-            call: call.key,
-            tool: call.tool.name.clone(),
-            level: call.assessment.level,
-            reason: call.assessment.reason.clone(),
-            arguments: call.arguments.to_json(),
-        });
     }
 
     /// Takes one prepared call to its result.
@@ -201,7 +192,11 @@ impl Executor {
         let ending = match self.decide(&mut call, circumstances).await {
             Ok(()) => {
                 started = Instant::now();
-                self.run_one(&call, circumstances).await
+                let ending = self.run_one(&call, circumstances).await;
+                if call.facts.yields() == Provenance::Foreign {
+                    circumstances.place.note_foreign();
+                }
+                ending
             }
             Err(ending) => ending,
         };
@@ -215,71 +210,6 @@ impl Executor {
             level: Some(call.assessment.level),
             consent: call.consent,
         }
-    }
-
-    /// Waits until CALL may run, perhaps with other arguments.
-    async fn decide(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
-        loop {
-            if circumstances.cancel.is_cancelled() {
-                self.approvals.close(call.key);
-                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
-            }
-            let Some(answer) = call.answer.take() else {
-                if call.assessment.level < SafetyLevel::Dangerous {
-                    return Ok(());
-                }
-                call.consent = Consent::Unavailable;
-                return Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)));
-            };
-            self.host.emit(Event::State {
-                session: circumstances.session,
-                state: State::Approving,
-            });
-            let decision = tokio::select! {
-                () = circumstances.cancel.cancelled() => continue,
-                // A request that was dropped unanswered is a denial.
-                decision = answer => decision.unwrap_or(Decision::Denied(None)),
-            };
-            match decision {
-                Decision::Approved => {
-                    call.consent = Consent::Approved;
-                    return Ok(());
-                }
-                Decision::Denied(reason) => {
-                    call.consent = Consent::Denied;
-                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
-                }
-                Decision::Modified(given) => {
-                    call.consent = Consent::Modified;
-                    self.modify(call, given, circumstances)?;
-                    if call.answer.is_none() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Puts the user's arguments in place. Where they show something that the old ones did not,
-    /// the user is asked again.
-    fn modify(
-        &self,
-        call: &mut Call,
-        given: serde_json::Map<String, serde_json::Value>,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
-        let arguments = call
-            .tool
-            .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        let assessment = (call.tool.assess)(call.tool.level, &arguments);
-        let shows_more = assessment.reason != call.assessment.reason;
-        call.arguments = arguments;
-        call.assessment = assessment;
-        if shows_more {
-            self.ask_if_needed(call, circumstances);
-        }
-        Ok(())
     }
 
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
@@ -354,6 +284,7 @@ impl Executor {
                 level: call.assessment.level,
                 arguments,
                 consent: call.consent,
+                decided_by: call.decider,
                 step,
             });
         }
@@ -448,7 +379,9 @@ impl Prepared {
     /// Whether the call touches nothing that another one could trip over.
     fn runs_beside_others(&self) -> bool {
         match self {
-            Self::Runnable(call) => call.assessment.level == SafetyLevel::Safe,
+            Self::Runnable(call) => {
+                call.assessment.level == SafetyLevel::Safe && call.answer.is_none()
+            }
             Self::Failed(_) => true,
         }
     }
@@ -485,18 +418,4 @@ async fn within(
             deadline.as_secs()
         ))),
     }
-}
-
-fn denial(reason: Option<String>) -> String {
-    match reason.filter(|reason| !reason.trim().is_empty()) {
-        Some(reason) => format!("{DENIED}: {reason}"),
-        None => DENIED.to_owned(),
-    }
-}
-
-fn no_handler(tool: &Tool) -> String {
-    format!(
-        "The tool {} is dangerous and needs approval, but no approval handler is configured here; it was not run.",
-        tool.name
-    )
 }

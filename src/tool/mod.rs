@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod console;
+mod decide;
 pub mod definition;
 pub mod executor;
 pub mod format;
@@ -25,6 +26,7 @@ use schema::{ArgumentSchema, SchemaError, Strangers};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
+use crate::rules::Provenance;
 
 /// How much harm a call can do, and so who decides whether it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -258,6 +260,8 @@ pub struct Tool {
     /// What it is about, such as `introspection`.
     pub categories: Vec<String>,
     pub origin: Origin,
+    /// Where the text that it returns comes from, if no file says so.
+    pub provenance: Provenance,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     pub runner: Runner,
@@ -309,6 +313,7 @@ impl Tool {
             own_level: level,
             categories: Vec::new(),
             origin: Origin::BuiltIn,
+            provenance: Provenance::Own,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),

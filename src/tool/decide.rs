@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The pipeline's decision: the user's rules are consulted with each call, what they don't settle
+//! is put to the user, and nothing runs before one of them said so.
+
+use serde_json::{Map, Value};
+
+use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor};
+use super::{SafetyLevel, Tool};
+use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
+use crate::runtime::held;
+use crate::session::settings::Approval;
+
+/// What the model reads when the user said no.
+const DENIED: &str = "User denied tool execution";
+
+impl Executor {
+    /// What the rules say about a call with FACTS.
+    #[must_use]
+    pub fn explain(&self, facts: &Facts) -> Explanation {
+        let mut book = held(&self.rules);
+        book.reload();
+        if facts.concerns(book.file()) {
+            return Explanation {
+                outcome: Outcome::Deny,
+                reason: "No tool may touch the file of the user's rules.".into(),
+                rule: None,
+                matching: Vec::new(),
+            };
+        }
+        book.explain(&facts.call())
+    }
+
+    /// Has CALL assessed and judged by the rules as it is now; see [`Self::ask_if_needed`].
+    fn consult(&self, call: &mut Call, circumstances: &Circumstances) {
+        call.assessment = (call.tool.assess)(call.tool.level, &call.arguments);
+        call.facts = Facts::gather(
+            call.key.0,
+            &call.tool,
+            &call.arguments,
+            &call.assessment,
+            &circumstances.place,
+        );
+        call.explanation = self.explain(&call.facts);
+        self.ask_if_needed(call, circumstances);
+    }
+
+    /// Opens an approval request if the rules want one and somebody can answer it.
+    pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
+        if call.explanation.outcome == Outcome::Ask
+            && circumstances.approval == Approval::Ask
+            && !circumstances.cancel.is_cancelled()
+        {
+            call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+            self.host.emit(Event::ApprovalRequested {
+                session: circumstances.session,
+                call: call.key,
+                tool: call.tool.name.clone(),
+                level: call.assessment.level,
+                reason: reason(call),
+                arguments: call.arguments.to_json(),
+            });
+        }
+    }
+
+    /// Waits until CALL may run, perhaps with other arguments.
+    pub(super) async fn decide(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<(), Ending> {
+        loop {
+            if circumstances.cancel.is_cancelled() {
+                self.approvals.close(call.key);
+                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
+            }
+            let Some(answer) = call.answer.take() else {
+                // The rules, and what the turn has read, may be others than when it was prepared.
+                self.consult(call, circumstances);
+                if call.answer.is_some() || circumstances.cancel.is_cancelled() {
+                    continue;
+                }
+                return unasked(call);
+            };
+            self.host.emit(Event::State {
+                session: circumstances.session,
+                state: State::Approving,
+            });
+            let answer = tokio::select! {
+                () = circumstances.cancel.cancelled() => continue,
+                answer = answer => answer.unwrap_or_default(),
+            };
+            call.decider = answer.decider;
+            match answer.decision {
+                Decision::Approved => {
+                    call.consent = Consent::Approved;
+                    return self.still_allowed(call);
+                }
+                Decision::Denied(reason) => {
+                    call.consent = Consent::Denied;
+                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
+                }
+                Decision::Modified(given) => {
+                    call.consent = Consent::Modified;
+                    if self.modify(call, given, circumstances)? == Modified::Settled {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A rule that denies may have come while the call waited.
+    fn still_allowed(&self, call: &mut Call) -> Result<(), Ending> {
+        call.explanation = self.explain(&call.facts);
+        match call.explanation.outcome {
+            Outcome::Deny => Err(denied_by_rule(call)),
+            Outcome::Run | Outcome::Ask => Ok(()),
+        }
+    }
+
+    /// Puts the user's arguments in place. Where they show something that the old ones did not,
+    /// the user is asked again.
+    fn modify(
+        &self,
+        call: &mut Call,
+        given: Map<String, Value>,
+        circumstances: &Circumstances,
+    ) -> Result<Modified, Ending> {
+        call.arguments = call
+            .tool
+            .check(given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        let assessment = (call.tool.assess)(call.tool.level, &call.arguments);
+        let shows_more = assessment.reason != call.assessment.reason;
+        call.assessment = assessment;
+        call.facts = Facts::gather(
+            call.key.0,
+            &call.tool,
+            &call.arguments,
+            &call.assessment,
+            &circumstances.place,
+        );
+        self.still_allowed(call)?;
+        if shows_more && call.assessment.level >= SafetyLevel::Dangerous {
+            self.consult(call, circumstances);
+            return Ok(Modified::Open);
+        }
+        Ok(Modified::Settled)
+    }
+}
+
+/// Whether the user's own arguments need another look.
+#[derive(PartialEq, Eq)]
+enum Modified {
+    Settled,
+    Open,
+}
+
+/// What becomes of a call that nobody is asked about.
+fn unasked(call: &mut Call) -> Result<(), Ending> {
+    match call.explanation.outcome {
+        Outcome::Run => {
+            if let Some(rule) = call.explanation.rule
+                && call.assessment.level >= SafetyLevel::Dangerous
+            {
+                call.consent = Consent::ByRule;
+                call.decider = Decider::Rule(rule);
+            }
+            Ok(())
+        }
+        Outcome::Deny => Err(denied_by_rule(call)),
+        Outcome::Ask => {
+            call.consent = Consent::Unavailable;
+            Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)))
+        }
+    }
+}
+
+fn denied_by_rule(call: &mut Call) -> Ending {
+    call.consent = Consent::Denied;
+    call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
+    let why = &call.explanation.reason;
+    Ending::new(
+        CallOutcome::Denied,
+        format!("A rule of the user's denies this call. {why}"),
+    )
+}
+
+/// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
+fn reason(call: &Call) -> String {
+    let (shown, ruled) = (&call.assessment.reason, &call.explanation.reason);
+    if ruled == DANGEROUS_ASKS {
+        shown.clone()
+    } else if shown.is_empty() {
+        ruled.clone()
+    } else {
+        format!("{shown} {ruled}")
+    }
+}
+
+fn denial(reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.trim().is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => DENIED.to_owned(),
+    }
+}
+
+fn no_handler(tool: &Tool) -> String {
+    format!(
+        "The tool {} is dangerous and needs approval, but no approval handler is configured here; it was not run.",
+        tool.name
+    )
+}
