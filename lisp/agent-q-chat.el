@@ -13,6 +13,7 @@
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
+(require 'agent-q-diff)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
@@ -169,6 +170,8 @@ NEW non-nil means a new one."
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
+     ,@(agent-q-approve-place (and (agent-q-chat--connected-p)
+                                   (agent-q-image-name agent-q-header-connection)))
      (approval . "ask")
      (eval_seconds . ,agent-q-eval-timeout))))
 
@@ -441,8 +444,11 @@ While a turn runs, the text waits until it is over."
       (progn (agent-q-call-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-approval
-     event (and (agent-q-chat--connected-p)
-                (agent-q-image-name agent-q-header-connection)))))
+     event (agent-q-approve-target
+            (plist-get event :arguments)
+            (and (agent-q-chat--connected-p)
+                 (agent-q-image-name agent-q-header-connection))))
+    (agent-q-diff-review event)))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

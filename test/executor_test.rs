@@ -6,8 +6,8 @@
 mod recording_host;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_q_core::host::{Approvals, Host};
@@ -47,7 +47,9 @@ fn bench(approval: Approval) -> Bench {
         host: Arc::clone(&host) as Arc<dyn Host>,
         audit: Arc::new(AuditLog::open(&audit_file).unwrap()),
         metrics: Arc::default(),
-        rules: Arc::new(Mutex::new(RuleBook::open(&audit_file.with_extension("rules")))),
+        rules: Arc::new(Mutex::new(RuleBook::open(
+            &audit_file.with_extension("rules"),
+        ))),
     };
     Bench {
         host,
@@ -462,7 +464,11 @@ async fn a_rule_that_denies_wins_and_says_so() {
     let calls = [call("a", "erase", json!({"text": "disk"}))];
     let results = bench.executor.run(&calls, &bench.circumstances).await;
     assert_eq!(results[0].outcome, CallOutcome::Denied);
-    assert!(results[0].content.contains(&format!("Rule {rule}: Deny erase")));
+    assert!(
+        results[0]
+            .content
+            .contains(&format!("Rule {rule}: Deny erase"))
+    );
     assert_eq!(bench.last_decision().1, "rule");
 }
 

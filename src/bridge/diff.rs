@@ -66,7 +66,9 @@ fn parse(env: &Env, hunks: &str) -> Result<Vec<Hunk>> {
     let hunks = hunks
         .iter()
         .map(|it| Hunk::parse(it.old_start, it.new_start, &it.body));
-    hunks.collect::<std::result::Result<_, _>>().or_else(|error| signal(env, error))
+    hunks
+        .collect::<std::result::Result<_, _>>()
+        .or_else(|error| signal(env, error))
 }
 
 fn hunk<'e>(env: &'e Env, hunk: &Hunk) -> Result<Value<'e>> {

@@ -18,12 +18,12 @@ use crate::rules::{RuleBook, Scope, StoreError};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
 use crate::store::audit::AuditLog;
-use crate::tool::{SafetyLevel, ToolFailure};
 use crate::tool::definition::InvalidTool;
 use crate::tool::executor::Executor;
 use crate::tool::libraries::Libraries;
 use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
+use crate::tool::{SafetyLevel, ToolFailure};
 use crate::tools;
 
 /// Why Emacs's request could not be passed on.

@@ -32,7 +32,8 @@ use crate::session::settings::Approval;
 use crate::store::audit::{AuditLog, Record, Step};
 
 /// What the model reads when the user stopped the turn.
-pub(super) const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
+pub(super) const CANCELLED: &str =
+    "The user cancelled the turn; this call was stopped or did not run.";
 /// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
 const HOST_DEADLINE: Duration = Duration::from_secs(120);
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
