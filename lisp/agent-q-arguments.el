@@ -67,8 +67,9 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
   ;; The newline before a heading is the heading's, so that the text above it
   ;; has exactly the newlines that were written there.
   (insert (propertize (concat (if (bobp) "" "\n") name ":\n")
-                      'face 'agent-q-dim 'read-only t 'front-sticky '(read-only)
-                      'rear-nonsticky t
+                      'face 'agent-q-dim 'read-only t 'rear-nonsticky t
+                      ;; Before the first one there is nothing to write.
+                      'front-sticky (and (bobp) '(read-only))
                       'agent-q-argument (cons name (stringp value)))
           (if (stringp value) value (agent-q-json-encode value))))
 

@@ -28,15 +28,18 @@
 (cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff--make-hunk) (:copier nil))
   "A hunk under review.
 NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
-EDITED and COMMENT are the user's; LOST says why it fits no more.  The
+EDITED and COMMENT are the user's.  The
 overlay shows its state, START is where its header stands."
   number old new header body added removed
-  (chosen t) edited comment lost overlay start)
+  (chosen t) edited comment overlay start)
 
 (defvar-local agent-q-diff--call nil "The call whose edit is reviewed here.")
 (defvar-local agent-q-diff--chat nil "The chat of that call.")
 (defvar-local agent-q-diff--edit nil "What the call would change, an `agent-q-diff-edit'.")
 (defvar-local agent-q-diff--hunks [] "The hunks, a vector.")
+(defvar-local agent-q-diff--counts "" "How many hunks are taken, as text.")
+(defvar-local agent-q-diff--lost nil
+  "What is said of the hunks that don't fit any more, latest first.")
 (defvar-local agent-q-diff--done nil "Non-nil once the review is answered.")
 
 (defvar agent-q-diff-mode-map
@@ -164,8 +167,6 @@ The current buffer is its chat.  Other calls are let be."
                   (concat (if chosen "[x] " "[ ] ")
                           (if chosen "apply" "reject")
                           (if (agent-q-diff-hunk-edited hunk) ", edited" "")
-                          (if-let ((lost (agent-q-diff-hunk-lost hunk)))
-                              (concat ", does not fit: " lost) "")
                           (if-let ((comment (agent-q-diff-hunk-comment hunk)))
                               (concat ": " comment) "")
                           "\n")
@@ -177,17 +178,23 @@ The current buffer is its chat.  Other calls are let be."
   (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff--hunks))
 
 (defun agent-q-diff--header ()
-  "Make the header line again."
+  "Count the hunks anew and show it in the header line."
   (let ((added 0) (removed 0) (chosen 0))
     (seq-doseq (hunk agent-q-diff--hunks)
       (when (agent-q-diff-hunk-chosen hunk)
         (setq chosen (1+ chosen)
               added (+ added (agent-q-diff-hunk-added hunk))
               removed (+ removed (agent-q-diff-hunk-removed hunk)))))
+    (setq agent-q-diff--counts (format " %d of %d hunks, +%d -%d " chosen
+                                       (length agent-q-diff--hunks) added removed))
+    (agent-q-diff--watch)))
+
+(defun agent-q-diff--watch ()
+  "Show the header line, which says when the target was changed.
+For `post-command-hook', too."
+  (unless agent-q-diff--done
     (setq header-line-format
-          (list (propertize (format " %d of %d hunks, +%d -%d " chosen
-                                    (length agent-q-diff--hunks) added removed)
-                            'face 'bold)
+          (list (propertize agent-q-diff--counts 'face 'bold)
                 (cond ((agent-q-diff-edit-trouble agent-q-diff--edit)
                        (propertize (agent-q-diff-edit-trouble agent-q-diff--edit)
                                    'face 'agent-q-failure))
@@ -196,11 +203,6 @@ The current buffer is its chat.  Other calls are let be."
                                    'face 'agent-q-failure))
                       (t "SPC toggle  e edit  c comment  C-c C-c apply  C-c C-k reject"))))
     (force-mode-line-update)))
-
-(defun agent-q-diff--watch ()
-  "Notice that the target has changed.  For `post-command-hook'."
-  (unless agent-q-diff--done
-    (agent-q-diff--header)))
 
 ;;;; Moving and choosing
 
@@ -247,8 +249,6 @@ The current buffer is its chat.  Other calls are let be."
   "Take the hunk at point, or leave it if it was taken; go to the next one."
   (interactive)
   (let ((hunk (agent-q-diff--hunk)))
-    (when (agent-q-diff-hunk-lost hunk)
-      (user-error "This hunk can't be applied: %s" (agent-q-diff-hunk-lost hunk)))
     (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
     (agent-q-diff--mark hunk)
     (agent-q-diff--header)
@@ -329,17 +329,17 @@ Signal an error when it is no body for it."
 
 (defun agent-q-diff--note ()
   "Return what the model is told about the review."
-  (let* ((all (length agent-q-diff--hunks))
-         (parts (delq nil (mapcar #'agent-q-diff--note-on
-                                  (append agent-q-diff--hunks nil)))))
-    (mapconcat #'identity
-               (cons (format "applied %d of %d hunks" (length (agent-q-diff--chosen)) all)
-                     parts)
-               "; ")))
+  (string-join
+   (cons (format "applied %d of %d hunks" (length (agent-q-diff--chosen))
+                 (+ (length agent-q-diff--hunks) (length agent-q-diff--lost)))
+         (append (delq nil (mapcar #'agent-q-diff--note-on
+                                   (append agent-q-diff--hunks nil)))
+                 (reverse agent-q-diff--lost)))
+   "; "))
 
 (defun agent-q-diff--note-on (hunk)
   "Return what there is to say about HUNK, or nil."
-  (let ((comment (or (agent-q-diff-hunk-comment hunk) (agent-q-diff-hunk-lost hunk)))
+  (let ((comment (agent-q-diff-hunk-comment hunk))
         (what (cond ((not (agent-q-diff-hunk-chosen hunk)) "rejected")
                     ((agent-q-diff-hunk-edited hunk) "edited by the user"))))
     (when (or what comment)
@@ -442,27 +442,40 @@ Signal an error when it is no body for it."
 
 (defun agent-q-diff-refresh ()
   "Review the edit anew on the text as it is now.
-Hunks that were left stay left out; those that don't fit any more say so."
+Hunks that look as before keep their state, the others are not taken;
+those that don't fit any more are left out, and the model is told so."
   (interactive)
   (agent-q-diff--check)
   (let* ((edit agent-q-diff--edit)
-         (comments (mapcar #'agent-q-diff-hunk-comment agent-q-diff--hunks))
+         (before (append agent-q-diff--hunks nil))
          (now (agent-q-diff-target-rebase edit)))
-    (pcase-let* ((hunks (agent-q-diff--chosen))
-                 (`(,text . ,outcomes)
-                  (agent-q-core-diff-apply-onto now (agent-q-diff--hunks-json hunks)))
-                 (lost (seq-filter #'stringp outcomes)))
+    (pcase-let ((`(,text . ,outcomes)
+                 (agent-q-core-diff-apply-onto now (agent-q-diff--hunks-json before))))
+      (cl-mapc (lambda (hunk outcome)
+                 (when (stringp outcome)
+                   (push (format "the hunk %s does not fit: %s"
+                                 (agent-q-diff-hunk-header hunk) outcome)
+                         agent-q-diff--lost)))
+               before outcomes)
       (setf (agent-q-diff-edit-base edit) now
             (agent-q-diff-edit-proposed edit) text)
       (agent-q-diff--fill (agent-q-core-diff-hunks now text 3))
       (seq-doseq (hunk agent-q-diff--hunks)
-        (when-let ((comment (pop comments)))
-          (setf (agent-q-diff-hunk-comment hunk) comment)
-          (agent-q-diff--mark hunk)))
-      (message "%s" (if lost
-                        (format "%d hunks do not fit any more: %s" (length lost)
-                                (string-join lost "; "))
-                      "All hunks that you took still fit")))))
+        (agent-q-diff--inherit hunk before))
+      (agent-q-diff--header)
+      (message "%s" (if agent-q-diff--lost
+                        (string-join agent-q-diff--lost "; ")
+                      "All hunks still fit")))))
+
+(defun agent-q-diff--inherit (hunk before)
+  "Give HUNK the state of the one in the list BEFORE that looks like it."
+  (let ((old (seq-find (lambda (it)
+                         (equal (agent-q-diff-hunk-body it) (agent-q-diff-hunk-body hunk)))
+                       before)))
+    (setf (agent-q-diff-hunk-chosen hunk) (and old (agent-q-diff-hunk-chosen old))
+          (agent-q-diff-hunk-edited hunk) (and old (agent-q-diff-hunk-edited old))
+          (agent-q-diff-hunk-comment hunk) (and old (agent-q-diff-hunk-comment old)))
+    (agent-q-diff--mark hunk)))
 
 (provide 'agent-q-diff)
 ;;; agent-q-diff.el ends here

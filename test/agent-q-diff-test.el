@@ -216,12 +216,17 @@ ORIGINAL nil means that there is no file yet."
     ;; It is not applied to what nobody has reviewed.
     (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
     (should-not agent-q-diff-test--got)
-    (should (string-match-p "1 of 1 hunks" (agent-q-diff-test--head)))
+    (should (string-match-p "[01] of 1 hunks" (agent-q-diff-test--head)))
+    ;; What looks otherwise than it was reviewed is not taken by itself.
+    (should (equal (agent-q-diff-test--mark 1) "[ ] reject\n"))
+    (agent-q-test-press "SPC")
     (agent-q-test-press "C-c C-c")
     (agent-q-diff-test--end chat)
     (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 2 20))))
     (should (equal (gethash "original" agent-q-diff-test--got)
-                   (concat "first\n" (agent-q-diff-test--lines 20))))))
+                   (concat "first\n" (agent-q-diff-test--lines 20))))
+    (should (string-match-p "\\`applied 1 of 2 hunks; the hunk @@ -17,7 .* does not fit: "
+                            (gethash "review" agent-q-diff-test--got)))))
 
 (ert-deftest agent-q-diff-the-live-text-is-the-buffers ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
@@ -247,8 +252,9 @@ ORIGINAL nil means that there is no file yet."
       (should (= 500 (length agent-q-diff--hunks)))
       (let ((started (float-time)))
         (dotimes (_ 499) (agent-q-test-press "SPC"))
-        (message "A toggle of 500 hunks takes %.3f ms"
-                 (/ (* 1000 (- (float-time) started)) 499)))
+        (let ((inhibit-message nil))
+          (message "A toggle among 500 hunks takes %.3f ms"
+                   (/ (* 1000 (- (float-time) started)) 499))))
       (should (string-match-p "1 of 500 hunks" (agent-q-diff-test--head)))
       (agent-q-test-press "C-c C-c")
       (agent-q-diff-test--end chat)
