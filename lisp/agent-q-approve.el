@@ -220,7 +220,7 @@ What comes of the answers is shown at the end, where the window follows."
                            "denied"))
 
 (defun agent-q-approve-run-all ()
-  "Run all tool calls of this chat that wait and that you have seen."
+  "Run whatever waits in this chat and was seen by you."
   (interactive)
   (agent-q-approve--call)
   (let ((left 0))
@@ -233,7 +233,7 @@ What comes of the answers is shown at the end, where the window follows."
       (message "%d more wait that you have not seen yet" left))))
 
 (defun agent-q-approve-deny-all ()
-  "Deny all tool calls of this chat that wait."
+  "Deny whatever waits in this chat."
   (interactive)
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
@@ -241,19 +241,19 @@ What comes of the answers is shown at the end, where the window follows."
   (agent-q-approve--go-on))
 
 (defun agent-q-approve-for-chat ()
-  "Run the tool call at point, and calls like it without asking in this chat.
+  "Run the tool call at point; in this chat, don't ask about its like again.
 The first time, only the rule is shown that would be added."
   (interactive)
   (agent-q-approve--with-rule "chat"))
 
 (defun agent-q-approve-for-project ()
-  "Run the tool call at point, and calls like it without asking in this project.
+  "Run the tool call at point; in this project, don't ask about its like again.
 The first time, only the rule is shown that would be added."
   (interactive)
   (agent-q-approve--with-rule "project"))
 
 (defun agent-q-approve--with-rule (scope)
-  "Show the rule for calls like that at point in SCOPE, or take it if it is shown."
+  "Show the rule for the like of the call at point in SCOPE, or take it if shown."
   (let ((call (agent-q-approve--call)))
     (pcase (agent-q-call-offer call)
       (`(,(pred (equal scope)) ,rule ,_)
@@ -262,7 +262,7 @@ The first time, only the rule is shown that would be added."
       (_ (agent-q-approve--offer call scope)))))
 
 (defun agent-q-approve--offer (call scope)
-  "Show the rule for calls like CALL in SCOPE."
+  "Show the rule for the like of CALL in SCOPE."
   (let ((offer (agent-q-json-parse
                 (agent-q-core-offered-rule (agent-q-call-key call) scope))))
     (setf (agent-q-call-offer call)
@@ -275,7 +275,7 @@ The first time, only the rule is shown that would be added."
     (agent-q-approve-shown call)))
 
 (defun agent-q-approve-edit ()
-  "Edit the arguments of the tool call at point before it runs."
+  "Edit the arguments of the tool call at point, then have it run."
   (interactive)
   (agent-q-arguments-edit (agent-q-approve--call)))
 

@@ -281,7 +281,7 @@ Control and formatting characters could make a form look like another."
 ;;;; Going to what waits
 
 (defun agent-q-call-all-waiting ()
-  "Return the calls of this chat that wait for an answer, first one first."
+  "Return each call of this chat that waits for an answer, first one first."
   (seq-filter (lambda (call) (and (eq (agent-q-call-state call) 'waiting)
                                   (not (agent-q-call-answered call))))
               (reverse agent-q-call-open)))

@@ -18,8 +18,9 @@
     ("edit_file" "new_str" "old_str")
     ("write_file" "content" nil)
     ("create_file" "content" nil))
-  "The tools that change files: their names, the argument with the new text,
-and the one with the text that it replaces; nil means the whole file.")
+  "The tools that change files.
+An element has the name, the argument with the new text, and the one with
+the text that it replaces; nil means the whole file.")
 
 (cl-defstruct (agent-q-diff-edit (:constructor agent-q-diff-target--make) (:copier nil))
   "An edit of the file PATH, which is FILE as an absolute name.
@@ -86,7 +87,7 @@ Emacs hides carriage returns that end all lines of a file."
                  (string-replace "\r\n" "\n" live)))
 
 (defun agent-q-diff-target--stamp (file)
-  "Return what tells FILE as it is now from a changed one."
+  "Return a value that is another one once FILE has changed."
   (if-let ((buffer (agent-q-diff-target--buffer file)))
       (cons buffer (buffer-chars-modified-tick buffer))
     (let ((attributes (file-attributes file)))

@@ -76,7 +76,7 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 ;;;; Opening
 
 (defun agent-q-diff-reviewed-p (tool)
-  "Whether calls of TOOL are reviewed as a diff."
+  "Whether a call of TOOL is reviewed as a diff."
   (or (equal tool "propose_file_edit")
       (and agent-q-review-edits
            (assoc tool agent-q-diff-target-tools)
@@ -190,7 +190,7 @@ The current buffer is its chat.  Other calls are let be."
     (agent-q-diff--watch)))
 
 (defun agent-q-diff--watch ()
-  "Show the header line, which says when the target was changed.
+  "Show the header line, with a warning when the target was changed.
 For `post-command-hook', too."
   (unless agent-q-diff--done
     (setq header-line-format
@@ -318,7 +318,7 @@ Signal an error when it is no body for it."
 ;;;; Answering
 
 (defun agent-q-diff--json (hunk)
-  "Return HUNK as the core reads it."
+  "Return HUNK in the form that the core expects."
   (list :old_start (agent-q-diff-hunk-old hunk)
         :new_start (agent-q-diff-hunk-new hunk)
         :body (agent-q-diff-hunk-body hunk)))
@@ -393,7 +393,7 @@ Signal an error when it is no body for it."
                                (agent-q-json-empty-object))))))
 
 (defun agent-q-diff-reject ()
-  "Reject the whole edit; the model reads the comments."
+  "Reject the whole edit; the comments go to the model."
   (interactive)
   (agent-q-diff--check)
   (seq-doseq (hunk agent-q-diff--hunks)
@@ -468,7 +468,7 @@ those that don't fit any more are left out, and the model is told so."
                       "All hunks still fit")))))
 
 (defun agent-q-diff--inherit (hunk before)
-  "Give HUNK the state of the one in the list BEFORE that looks like it."
+  "Give HUNK the state of the one in the list BEFORE with the same lines."
   (let ((old (seq-find (lambda (it)
                          (equal (agent-q-diff-hunk-body it) (agent-q-diff-hunk-body hunk)))
                        before)))

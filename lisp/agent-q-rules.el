@@ -55,7 +55,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 ;;;###autoload
 (defun agent-q-rules ()
-  "Show the rules for tool calls: see them, revoke them, add and test some."
+  "Show the rules about tools: see them, revoke them, add and test some."
   (interactive)
   (agent-q-registry-ensure)
   (agent-q-events-ensure)
@@ -79,7 +79,7 @@ Rules that deny win over those that ask, and these over those that allow.
                                header-line-format))))
 
 (defun agent-q-rules-all ()
-  "Return what the core says about the rules, a hash table.
+  "Return all about the rules, a hash table.
 It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   (agent-q-json-parse (agent-q-core-rules)))
 
