@@ -18,7 +18,7 @@
 (require 'agent-q-arguments)
 (require 'agent-q-call)
 (require 'agent-q-json)
-(require 'project)
+(require 'agent-q-project)
 
 (declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
@@ -321,27 +321,18 @@ The first time, only the rule is shown that would be added."
 
 ;;;; What rules look at
 
-(defun agent-q-approve-project ()
-  "Return the root of the project that the current chat is about, or nil."
-  (unless (file-remote-p default-directory)
-    (let ((project (ignore-errors (project-current nil))))
-      (expand-file-name (if project (project-root project)
-                          default-directory)))))
-
 (defun agent-q-approve-place (connection)
-  "Return the settings of a chat that rules look at.
+  "Return the settings of a chat that only rules look at.
 CONNECTION is the name of its connection, or nil."
-  (let ((project (agent-q-approve-project)))
-    `((project . ,(if project (agent-q--clean project) :null))
-      (connection . ,(if connection (agent-q--clean connection) :null)))))
+  `((connection . ,(if connection (agent-q--clean connection) :null))))
 
 (defun agent-q-approve-target (arguments image)
   "Return what a call with ARGUMENTS, JSON text, is about, as a line, or nil.
 IMAGE is the name of the chat's image, or nil."
   (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
-    (cond ((and (stringp path) (agent-q-approve-project))
+    (cond ((and (stringp path) (agent-q-project-directory))
            (concat "file: " (agent-q-call-visible
-                             (expand-file-name path (agent-q-approve-project)))))
+                             (expand-file-name path (agent-q-project-directory)))))
           (image (concat "image: " image)))))
 
 (provide 'agent-q-approve)

@@ -18,6 +18,7 @@
 (require 'agent-q-header)
 (require 'agent-q-image)
 (require 'agent-q-operations)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-record)
@@ -160,6 +161,7 @@ NEW non-nil means a new one."
   (agent-q-json-serialize
    `(,@more
      ,@(agent-q-agent-settings)
+     ,@(agent-q-project-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
@@ -170,8 +172,7 @@ NEW non-nil means a new one."
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
-     ,@(agent-q-approve-place (and (agent-q-chat--connected-p)
-                                   (agent-q-image-name agent-q-header-connection)))
+     ,@(agent-q-approve-place (agent-q-chat--image-name))
      (approval . "ask")
      (eval_seconds . ,agent-q-eval-timeout))))
 
@@ -191,12 +192,16 @@ NEW non-nil means a new one."
   (and agent-q-header-connection
        (agent-q-image-live-p agent-q-header-connection)))
 
+(defun agent-q-chat--image-name ()
+  "Return the name of this chat's connection while it is alive, or nil."
+  (and (agent-q-chat--connected-p)
+       (agent-q-image-name agent-q-header-connection)))
+
 (defun agent-q-chat--find-image ()
   "Have this chat use the current connection if its own one is gone."
   (unless (agent-q-chat--connected-p)
-    (let ((connection (agent-q-image-default-connection))
-          (had agent-q-header-connection))
-      (when connection
+    (let ((had agent-q-header-connection))
+      (when-let ((connection (agent-q-image-default-connection)))
         (setq agent-q-header-connection connection)
         (when had
           (agent-q-render-notice
@@ -221,10 +226,8 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (agent-q-events-image-call event
-                             (and (agent-q-chat--connected-p)
-                                  agent-q-header-connection)
-                             (current-buffer)))
+  (agent-q-events-image-call
+   event (and (agent-q-chat--connected-p) agent-q-header-connection) (current-buffer)))
 
 ;;;; The model
 
@@ -444,10 +447,8 @@ While a turn runs, the text waits until it is over."
       (progn (agent-q-call-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-approval
-     event (agent-q-approve-target
-            (plist-get event :arguments)
-            (and (agent-q-chat--connected-p)
-                 (agent-q-image-name agent-q-header-connection))))
+     event (agent-q-approve-target (plist-get event :arguments)
+                                   (agent-q-chat--image-name)))
     (agent-q-diff-review event)))
 
 (defun agent-q-chat--turn-started (text)

@@ -14,6 +14,7 @@
 (require 'agent-q-call)
 (require 'agent-q-diff-target)
 (require 'agent-q-json)
+(require 'agent-q-project)
 (require 'diff-mode)
 
 (declare-function agent-q-approve-settle "agent-q-approve")
@@ -22,7 +23,6 @@
 (declare-function agent-q-core-diff-apply "ext:agent-q-core" (original hunks))
 (declare-function agent-q-core-diff-apply-onto "ext:agent-q-core" (current hunks))
 (declare-function agent-q-core-diff-edit-hunk "ext:agent-q-core" (hunk body))
-(declare-function agent-q-core-tools "ext:agent-q-core" ())
 (declare-function agent-q-diff-edit-open "agent-q-diff-edit" (hunk))
 
 (cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff--make-hunk) (:copier nil))
@@ -89,15 +89,13 @@ The current buffer is its chat.  Other calls are let be."
     (let* ((call (gethash (plist-get event :call) agent-q-call-table))
            (edit (agent-q-diff-target-edit (plist-get event :tool)
                                            (agent-q-json-parse (plist-get event :arguments))
-                                           (agent-q-approve-project))))
+                                           (agent-q-project-directory))))
       (when edit
         (setf (agent-q-call-review call)
               (agent-q-diff--open call (current-buffer) edit))
         (agent-q-render-update-item call)
         (when (get-buffer-window (current-buffer))
           (agent-q-diff--display (agent-q-call-review call)))))))
-
-(declare-function agent-q-approve-project "agent-q-approve" ())
 
 (defun agent-q-diff--open (call chat edit)
   "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
@@ -374,23 +372,13 @@ Signal an error when it is no body for it."
   (let* ((edit agent-q-diff--edit)
          (arguments (copy-hash-table (agent-q-diff-edit-arguments edit)))
          (text (agent-q-core-diff-apply (agent-q-diff-edit-base edit)
-                                        (agent-q-diff--hunks-json (agent-q-diff--chosen))))
-         (tool (agent-q-call-tool agent-q-diff--call)))
+                                        (agent-q-diff--hunks-json (agent-q-diff--chosen)))))
     (puthash (agent-q-diff-edit-field edit) text arguments)
     (when (gethash "original" arguments)
       (puthash "original" (agent-q-diff-edit-base edit) arguments))
-    (when (agent-q-diff--takes-note-p tool)
-      (puthash "review" (agent-q-diff--note) arguments))
+    ;; The core tells the model, where the tool itself does not take it.
+    (puthash "review" (agent-q-diff--note) arguments)
     (agent-q-json-encode arguments)))
-
-(defun agent-q-diff--takes-note-p (tool)
-  "Whether TOOL has a parameter for the note on the review."
-  (let ((found (seq-find (lambda (it) (equal (plist-get it :name) tool))
-                         (agent-q-core-tools))))
-    (and found
-         (gethash "review" (or (gethash "properties" (agent-q-json-parse
-                                                      (plist-get found :schema)))
-                               (agent-q-json-empty-object))))))
 
 (defun agent-q-diff-reject ()
   "Reject the whole edit; the comments go to the model."

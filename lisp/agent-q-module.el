@@ -48,7 +48,8 @@
 ;; Nothing that a file or a directory brings along may grant anything.
 (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-offered-tools
                   agent-q-tool-execution-hooks agent-q-log-file agent-q-review-edits
-                  agent-q-tool-choice agent-q-instructions agent-q-provider))
+                  agent-q-tool-choice agent-q-instructions agent-q-provider
+                  agent-q-project-root agent-q-private-files))
   (put option 'risky-local-variable t))
 (autoload 'agent-q-rules "agent-q-rules" "Show the rules for tool calls." t)
 

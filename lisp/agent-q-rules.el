@@ -11,11 +11,12 @@
 ;;; Code:
 
 (require 'agent-q-json)
+(require 'agent-q-project)
 (require 'agent-q-registry)
 (require 'tabulated-list)
 
 (declare-function agent-q-events-ensure "agent-q-events" ())
-(declare-function agent-q-approve-project "agent-q-approve" ())
+
 (declare-function agent-q-core-rules "ext:agent-q-core" ())
 (declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
 (declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
@@ -59,9 +60,8 @@ Rules that deny win over those that ask, and these over those that allow.
   (interactive)
   (agent-q-registry-ensure)
   (agent-q-events-ensure)
-  (require 'agent-q-approve)
   (let ((session (bound-and-true-p agent-q-chat--session))
-        (project (agent-q-approve-project)))
+        (project (agent-q-project-directory)))
     (pop-to-buffer
      (with-current-buffer (get-buffer-create "*agent-q rules*")
        (agent-q-rules-mode)

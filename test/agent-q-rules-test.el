@@ -112,7 +112,7 @@
                 (search-forward "\"equals\": \"λ\"" nil t))))))
 
 (ert-deftest agent-q-rules-nothing-that-files-bring-along-grants ()
-  (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-review-edits
+  (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-review-edits agent-q-project-root
                     agent-q-log-file agent-q-offered-tools))
     (should (risky-local-variable-p option))
     (should-not (safe-local-variable-p option nil))))

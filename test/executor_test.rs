@@ -60,6 +60,7 @@ fn bench(approval: Approval) -> Bench {
             tools: Arc::new(Registry::default()),
             approval,
             eval_deadline: Duration::from_secs(30),
+            workspace: Arc::default(),
             cancel: CancellationToken::new(),
             place: Place::new(1, 7, None, None),
         },
@@ -514,7 +515,8 @@ async fn no_tool_touches_the_file_of_rules() {
     let file = bench.executor.rules.lock().unwrap().file().to_owned();
     let parameters = vec![Parameter::required("path", ParameterType::String, "")];
     let work = Runner::Worker(Arc::new(|_| Ok("written".to_owned())));
-    let tool = Tool::new("write", "", SafetyLevel::Safe, &[], parameters, work);
+    let mut tool = Tool::new("write", "", SafetyLevel::Safe, &[], parameters, work);
+    tool.origin = agent_q_core::tool::Origin::EmacsLisp;
     bench.circumstances.tools.register(tool);
     let calls = [call("a", "write", json!({"path": file}))];
     let results = bench.executor.run(&calls, &bench.circumstances).await;

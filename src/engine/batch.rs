@@ -45,6 +45,7 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             approval,
             eval_deadline: Settings::default().eval_deadline,
+            workspace: Arc::default(),
             cancel,
             place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
         };

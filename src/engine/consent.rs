@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Emacs's side of consent: answers to approval requests, and the user's rules as JSON.
 
+use std::path::Path;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -130,7 +132,12 @@ impl Engine {
         };
         let settings = held(&session.settings);
         let connection = settings.connection.clone();
-        Place::new(0, id, settings.project.as_deref(), connection)
+        Place::new(
+            0,
+            id,
+            settings.ground.root.as_deref().map(Path::new),
+            connection,
+        )
     }
 }
 

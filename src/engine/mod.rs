@@ -25,6 +25,7 @@ use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
 use crate::tool::{SafetyLevel, ToolFailure};
 use crate::tools;
+use crate::workspace::journal;
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -187,6 +188,20 @@ impl Engine {
             None => settings.offered(self.registry()),
         };
         Ok(settings.system_prompt(&tools))
+    }
+
+    /// What the latest turn of the session that changed anything changed, as one diff.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn changes(&self, id: SessionId) -> Result<String, RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        let turn = session.workspace.journal.last().unwrap_or_default();
+        let policy = session.workspace.policy().and_then(Result::ok);
+        let root = policy.as_ref().map(|policy| policy.root());
+        Ok(journal::as_diff(&turn, root))
     }
 
     /// Looks for model servers on this machine; the answer is an event.

@@ -12,7 +12,7 @@ use super::{Call, Provenance, Rule, Scope};
 use crate::files::path::PathPolicy;
 use crate::tool::{Arguments, Assessment, Origin, Runner, SafetyLevel, Tool};
 
-/// Parameters that name files, besides those that end with `_path`.
+/// Parameters of tools that are not ours which name files, besides those that end with `_path`.
 const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
 
 /// The turn in which calls are made, and what is around it.
@@ -86,7 +86,7 @@ impl Facts {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        let paths = paths(&map, place.project.as_deref());
+        let paths = paths(tool, &map, place.project.as_deref());
         let outside = |path: &PathBuf| {
             let root = place.project.as_ref();
             !root.is_some_and(|root| path.starts_with(root))
@@ -164,10 +164,16 @@ impl Facts {
 
 /// The files that ARGUMENTS name. One that can't be followed to its end is left out: no rule
 /// allows a call for it, and the tools refuse it.
-fn paths(arguments: &Map<String, Value>, project: Option<&Path>) -> Vec<PathBuf> {
+fn paths(tool: &Tool, arguments: &Map<String, Value>, project: Option<&Path>) -> Vec<PathBuf> {
+    let names = |name: &str| match tool.origin {
+        Origin::BuiltIn => tool.paths.contains(&name),
+        Origin::EmacsLisp | Origin::Library(_) => {
+            PATH_PARAMETERS.contains(&name) || name.ends_with("_path")
+        }
+    };
     let given: Vec<&str> = arguments
         .iter()
-        .filter(|(name, _)| PATH_PARAMETERS.contains(&name.as_str()) || name.ends_with("_path"))
+        .filter(|(name, _)| names(name))
         .filter_map(|(_, value)| value.as_str())
         .collect();
     if given.is_empty() {

@@ -3,7 +3,6 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -14,6 +13,7 @@ use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::registry::Registry;
+use crate::workspace::Ground;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -36,14 +36,18 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
-    /// The root of the chat's project, and the name of its connection, for rules.
-    #[serde(deserialize_with = "present")]
-    pub project: Option<Option<PathBuf>>,
+    /// The name of the chat's connection, for rules.
     #[serde(deserialize_with = "present")]
     pub connection: Option<Option<String>>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
+    /// The directory of the project that the chat is about; inner none: not said.
+    #[serde(deserialize_with = "present")]
+    pub project_root: Option<Option<String>>,
+    /// Globs of files that hold secrets; inner none: the default list.
+    #[serde(deserialize_with = "present")]
+    pub private_files: Option<Option<Vec<String>>>,
 }
 
 /// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
@@ -166,9 +170,9 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
-    pub project: Option<PathBuf>,
     pub connection: Option<String>,
     pub agent: Option<Agent>,
+    pub ground: Ground,
 }
 
 impl Default for Settings {
@@ -183,9 +187,9 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
-            project: None,
             connection: None,
             agent: None,
+            ground: Ground::default(),
         }
     }
 }
@@ -214,14 +218,17 @@ impl Settings {
         if let Some(approval) = changes.approval {
             self.approval = approval;
         }
-        if let Some(project) = changes.project {
-            self.project = project;
-        }
         if let Some(connection) = changes.connection {
             self.connection = connection;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);
+        }
+        if let Some(root) = changes.project_root {
+            self.ground.root = root;
+        }
+        if let Some(patterns) = changes.private_files {
+            self.ground.private = patterns;
         }
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor};
-use super::{SafetyLevel, Tool};
+use super::{Assessment, SafetyLevel, Tool};
 use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
 use crate::runtime::held;
@@ -32,8 +32,8 @@ impl Executor {
     }
 
     /// Has CALL assessed and judged by the rules as it is now; see [`Self::ask_if_needed`].
-    fn consult(&self, call: &mut Call, circumstances: &Circumstances) {
-        call.assessment = (call.tool.assess)(call.tool.level, &call.arguments);
+    async fn consult(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+        call.assessment = self.assessed(call, circumstances).await?;
         call.facts = Facts::gather(
             call.key.0,
             &call.tool,
@@ -43,6 +43,17 @@ impl Executor {
         );
         call.explanation = self.explain(&call.facts);
         self.ask_if_needed(call, circumstances);
+        Ok(())
+    }
+
+    async fn assessed(
+        &self,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<Assessment, Ending> {
+        self.assess(&call.tool, &call.arguments, circumstances)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
     }
 
     /// Opens an approval request if the rules want one and somebody can answer it.
@@ -76,7 +87,7 @@ impl Executor {
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
-                self.consult(call, circumstances);
+                self.consult(call, circumstances).await?;
                 if call.answer.is_some() || circumstances.cancel.is_cancelled() {
                     continue;
                 }
@@ -102,7 +113,7 @@ impl Executor {
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    if self.modify(call, given, circumstances)? == Modified::Settled {
+                    if self.modify(call, given, circumstances).await? == Modified::Settled {
                         return Ok(());
                     }
                 }
@@ -121,17 +132,18 @@ impl Executor {
 
     /// Puts the user's arguments in place. Where they show something that the old ones did not,
     /// the user is asked again.
-    fn modify(
+    async fn modify(
         &self,
         call: &mut Call,
-        given: Map<String, Value>,
+        mut given: Map<String, Value>,
         circumstances: &Circumstances,
     ) -> Result<Modified, Ending> {
+        call.review = take_review(&mut given, &call.tool);
         call.arguments = call
             .tool
             .check(given)
             .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        let assessment = (call.tool.assess)(call.tool.level, &call.arguments);
+        let assessment = self.assessed(call, circumstances).await?;
         let shows_more = assessment.reason != call.assessment.reason;
         call.assessment = assessment;
         call.facts = Facts::gather(
@@ -143,7 +155,7 @@ impl Executor {
         );
         self.still_allowed(call)?;
         if shows_more && call.assessment.level >= SafetyLevel::Dangerous {
-            self.consult(call, circumstances);
+            self.consult(call, circumstances).await?;
             return Ok(Modified::Open);
         }
         Ok(Modified::Settled)
@@ -155,6 +167,17 @@ impl Executor {
 enum Modified {
     Settled,
     Open,
+}
+
+/// The note on a review that came with the arguments, unless TOOL takes it as its own.
+fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
+    if tool.argument_schema()["properties"].get("review").is_some() {
+        return None;
+    }
+    match given.remove("review") {
+        Some(Value::String(review)) => Some(review),
+        _ => None,
+    }
 }
 
 /// What becomes of a call that nobody is asked about.

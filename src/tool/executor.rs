@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
+use super::work::{WorkContext, look_ahead};
 use super::{
     Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
     SafetyLevel, Tool, ToolFailure,
@@ -30,6 +31,7 @@ use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
 use crate::session::settings::Approval;
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.
 pub(super) const CANCELLED: &str =
@@ -58,6 +60,8 @@ pub struct Circumstances {
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
     /// What rules look at besides the call.
     pub place: Place,
@@ -80,6 +84,8 @@ pub(super) struct Call {
     pub decider: Decider,
     /// The user's answer, for calls that were asked about.
     pub answer: Option<oneshot::Receiver<Answer>>,
+    /// What the user says about the call, for its result.
+    pub review: Option<String>,
 }
 
 /// How a call ended.
@@ -109,11 +115,17 @@ impl Executor {
                 arguments: call.raw_arguments.clone(),
             });
         }
-        let mut prepared: Vec<Option<Prepared>> = calls
+        let preparing = calls
             .iter()
             .zip(&keys)
-            .map(|(call, &key)| Some(self.prepare(call, key, circumstances)))
-            .collect();
+            .map(|(call, &key)| self.prepare(call, key, circumstances));
+        let mut prepared: Vec<Option<Prepared>> =
+            join_all(preparing).await.into_iter().map(Some).collect();
+        for call in prepared.iter_mut().flatten() {
+            if let Prepared::Runnable(call) = call {
+                self.ask_if_needed(call, circumstances);
+            }
+        }
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -131,27 +143,57 @@ impl Executor {
         results
     }
 
-    fn prepare(&self, call: &ToolCall, key: CallKey, circumstances: &Circumstances) -> Prepared {
-        match validate(call, &circumstances.tools) {
-            Ok((tool, arguments)) => {
-                let assessment = (tool.assess)(tool.level, &arguments);
-                let facts =
-                    Facts::gather(key.0, &tool, &arguments, &assessment, &circumstances.place);
-                let mut call = Call {
-                    key,
-                    tool,
-                    arguments,
-                    assessment,
-                    explanation: self.explain(&facts),
-                    facts,
-                    consent: Consent::NotNeeded,
-                    decider: Decider::Level,
-                    answer: None,
-                };
-                self.ask_if_needed(&mut call, circumstances);
-                Prepared::Runnable(call)
-            }
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        key: CallKey,
+        circumstances: &Circumstances,
+    ) -> Prepared {
+        let prepared = async {
+            let (tool, arguments) = validate(call, &circumstances.tools)?;
+            let assessment = self.assess(&tool, &arguments, circumstances).await?;
+            let facts = Facts::gather(key.0, &tool, &arguments, &assessment, &circumstances.place);
+            Ok(Call {
+                key,
+                tool,
+                arguments,
+                assessment,
+                explanation: self.explain(&facts),
+                facts,
+                consent: Consent::NotNeeded,
+                decider: Decider::Level,
+                answer: None,
+                review: None,
+            })
+        };
+        match prepared.await {
+            Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
+        }
+    }
+
+    /// What the call shows before it runs; a cancelled one is looked at no further.
+    pub(super) async fn assess(
+        &self,
+        tool: &Tool,
+        arguments: &Arguments,
+        circumstances: &Circumstances,
+    ) -> Result<Assessment, ToolFailure> {
+        let context = self.context(circumstances);
+        tokio::select! {
+            () = circumstances.cancel.cancelled() => Ok((tool.assess)(tool.level, arguments)),
+            assessment = look_ahead(tool, arguments, &context) => assessment,
+        }
+    }
+
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
+        WorkContext {
+            session: circumstances.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&circumstances.workspace),
+            cancel: circumstances.cancel.clone(),
         }
     }
 
@@ -235,7 +277,13 @@ impl Executor {
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => Ending::new(CallOutcome::Succeeded, content),
+            Ok(Ok(content)) => {
+                let content = match &call.review {
+                    Some(review) => format!("{content}\n\nThe user's review: {review}."),
+                    None => content,
+                };
+                Ending::new(CallOutcome::Succeeded, content)
+            }
             Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
             Err(payload) => {
                 let message = format!(
@@ -307,6 +355,7 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
+            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,

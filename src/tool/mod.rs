@@ -13,6 +13,7 @@ pub mod libraries;
 pub mod metrics;
 pub mod registry;
 pub mod schema;
+pub mod work;
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
 use schema::{ArgumentSchema, SchemaError, Strangers};
+use work::{Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -207,6 +209,8 @@ pub type WorkerTool = Arc<dyn Fn(Arguments) -> Result<String, ToolFailure> + Sen
 pub enum Runner {
     /// In Rust, on a worker thread.
     Worker(WorkerTool),
+    /// In Rust, asking Emacs on the way where it has to.
+    Task(Task),
     /// On Emacs's thread, through the Env.
     Host(HostTool),
     /// In the Lisp image.
@@ -225,6 +229,7 @@ impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Worker(_) => "Worker",
+            Self::Task(_) => "Task",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
             Self::Operation(_) => "Operation",
@@ -264,13 +269,17 @@ pub struct Tool {
     pub provenance: Provenance,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
+    /// The parameters that name files; a path outside the project, or of secrets, raises the level.
+    pub paths: &'static [&'static str],
+    /// Whether a call can succeed at all, asked before the user is.
+    pub precheck: Option<Precheck>,
     pub runner: Runner,
-    schema: LazySchema,
+    pub(crate) schema: LazySchema,
 }
 
 /// A schema that is compiled when it is first used.
 #[derive(Debug, Clone)]
-struct LazySchema {
+pub(crate) struct LazySchema {
     json: Value,
     strangers: Strangers,
     compiled: OnceCell<Arc<ArgumentSchema>>,
@@ -318,6 +327,8 @@ impl Tool {
                 level,
                 reason: String::new(),
             },
+            paths: &[],
+            precheck: None,
             runner,
             schema: LazySchema {
                 json: schema,
