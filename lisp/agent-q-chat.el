@@ -13,6 +13,7 @@
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
+(require 'agent-q-diff)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
@@ -173,6 +174,7 @@ NEW non-nil means a new one."
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
+     ,@(agent-q-approve-place (agent-q-chat--image-name))
      (approval . "ask")
      (eval_seconds . ,agent-q-eval-timeout)
      (eval_policy . ,(symbol-name agent-q-eval-policy)))))
@@ -194,12 +196,16 @@ NEW non-nil means a new one."
   (and agent-q-header-connection
        (agent-q-image-live-p agent-q-header-connection)))
 
+(defun agent-q-chat--image-name ()
+  "Return the name of this chat's connection while it is alive, or nil."
+  (and (agent-q-chat--connected-p)
+       (agent-q-image-name agent-q-header-connection)))
+
 (defun agent-q-chat--find-image ()
   "Have this chat use the current connection if its own one is gone."
   (unless (agent-q-chat--connected-p)
-    (let ((connection (agent-q-image-default-connection))
-          (had agent-q-header-connection))
-      (when connection
+    (let ((had agent-q-header-connection))
+      (when-let ((connection (agent-q-image-default-connection)))
         (setq agent-q-header-connection connection)
         (when had
           (agent-q-render-notice
@@ -225,10 +231,8 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (agent-q-events-image-call event
-                             (and (agent-q-chat--connected-p)
-                                  agent-q-header-connection)
-                             (current-buffer)))
+  (agent-q-events-image-call
+   event (and (agent-q-chat--connected-p) agent-q-header-connection) (current-buffer)))
 
 ;;;; The model
 
@@ -446,8 +450,9 @@ While a turn runs, the text waits until it is over."
       (progn (agent-q-call-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-approval
-     event (and (agent-q-chat--connected-p)
-                (agent-q-image-name agent-q-header-connection)))))
+     event (agent-q-approve-target (plist-get event :arguments)
+                                   (agent-q-chat--image-name)))
+    (agent-q-diff-review event)))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

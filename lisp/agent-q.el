@@ -84,6 +84,15 @@ no sandbox: code that means to get around it can.
                  (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;; What you are asked
+
+(defcustom agent-q-review-edits nil
+  "Whether every change of a file is reviewed as a diff.
+When nil, only what the model proposes for review is."
+  :type 'boolean
+  :risky t
+  :package-version '(agent-q-module . "0.1.0"))
+
 ;;;; How the chat behaves
 
 (defcustom agent-q-history-max 100

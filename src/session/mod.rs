@@ -8,6 +8,7 @@ mod turn;
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
@@ -16,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use settings::{SessionSettings, Settings};
 
-use crate::protocol::{Event, Op, SessionId, State, TurnOutcome};
+use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome};
 use crate::provider::Message;
 use crate::provider::http::Client;
+use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
@@ -155,6 +157,7 @@ impl Actor {
                 return Life::Open;
             }
         };
+        let turn = TurnId::next().0;
         let circumstances = Circumstances {
             session: self.id,
             tools,
@@ -163,6 +166,12 @@ impl Actor {
             workspace: Arc::clone(&self.workspace),
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
+            place: Place::new(
+                turn,
+                self.id.0,
+                settings.ground.root.as_deref().map(Path::new),
+                settings.connection.clone(),
+            ),
         };
         let announced = self.announce(&work);
         let mut history = std::mem::take(&mut self.history);
@@ -182,6 +191,7 @@ impl Actor {
         };
         self.history = history;
         self.shared.executor.audit.sync();
+        held(&self.shared.executor.rules).forget(&Scope::Turn(turn));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
         if announced == Announced::Yes || outcome != TurnOutcome::Finished {
             self.end(outcome);

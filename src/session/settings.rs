@@ -38,6 +38,9 @@ pub struct SessionSettings {
     pub eval_seconds: Option<f64>,
     /// When code is run without asking.
     pub eval_policy: Option<EvalPolicy>,
+    /// The name of the chat's connection, for rules.
+    #[serde(deserialize_with = "present")]
+    pub connection: Option<Option<String>>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -185,6 +188,7 @@ pub struct Settings {
     pub approval: Approval,
     pub eval_deadline: Duration,
     pub eval_policy: EvalPolicy,
+    pub connection: Option<String>,
     pub agent: Option<Agent>,
     pub ground: Ground,
 }
@@ -202,6 +206,7 @@ impl Default for Settings {
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
             eval_policy: EvalPolicy::default(),
+            connection: None,
             agent: None,
             ground: Ground::default(),
         }
@@ -234,6 +239,9 @@ impl Settings {
         }
         if let Some(policy) = changes.eval_policy {
             self.eval_policy = policy;
+        }
+        if let Some(connection) = changes.connection {
+            self.connection = connection;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

@@ -29,6 +29,7 @@ use work::{Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
+use crate::rules::Provenance;
 
 /// How much harm a call can do, and so who decides whether it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -289,6 +290,8 @@ pub struct Tool {
     /// What it is about, such as `introspection`.
     pub categories: Vec<String>,
     pub origin: Origin,
+    /// Where the text that it returns comes from, if no file says so.
+    pub provenance: Provenance,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     /// The parameters that name files; a path outside the project, or of secrets, raises the level.
@@ -346,6 +349,7 @@ impl Tool {
             own_level: level,
             categories: Vec::new(),
             origin: Origin::BuiltIn,
+            provenance: Provenance::Own,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),
