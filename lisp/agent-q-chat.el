@@ -296,7 +296,7 @@ NEW non-nil means a new one."
   (agent-q-chat--configure)
   (let ((busy (agent-q-chat--busy-p)))
     (funcall function agent-q-chat--session (agent-q--clean text))
-    (setq agent-q-header-queued (1+ agent-q-header-queued))
+    (cl-incf agent-q-header-queued)
     (agent-q-header-update)
     (when busy
       (message "Queued; it is sent when the turn that runs is over"))))
@@ -434,8 +434,7 @@ While a turn runs, the text waits until it is over."
     (:retrying (agent-q-render-notice
                 (format "%s Trying again in %.1f s (%d of %d)."
                         (plist-get event :reason) (plist-get event :seconds)
-                        (plist-get event :attempt)
-                        (plist-get event :attempts))))
+                        (plist-get event :attempt) (plist-get event :attempts))))
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)

@@ -226,7 +226,13 @@ For `post-command-hook', too."
   "Go to the hunk at INDEX."
   (unless (< -1 index (length agent-q-diff--hunks))
     (user-error "There are no more hunks"))
-  (goto-char (agent-q-diff-hunk-start (aref agent-q-diff--hunks index))))
+  (let ((hunk (aref agent-q-diff--hunks index)))
+    (goto-char (agent-q-diff-hunk-start hunk))
+    ;; What a key is about to decide has to be on the screen.
+    (when (and (eq (window-buffer) (current-buffer))
+               (not (pos-visible-in-window-p
+                     (1- (overlay-end (agent-q-diff-hunk-overlay hunk))))))
+      (recenter 1))))
 
 (defun agent-q-diff-next ()
   "Go to the next hunk."

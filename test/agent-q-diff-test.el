@@ -240,6 +240,85 @@ ORIGINAL nil means that there is no file yet."
         (with-current-buffer visiting (set-buffer-modified-p nil))
         (kill-buffer visiting)))))
 
+;;;; The real tools
+
+(defmacro agent-q-diff-test--with-real-tool (tool arguments text &rest body)
+  "Run BODY in the review of a call of the built-in TOOL with ARGUMENTS.
+The file a.txt of a new project has TEXT, byte for byte."
+  (declare (indent 3) (debug t))
+  `(let* ((directory (file-name-as-directory
+                      (file-truename (make-temp-file
+                                      (expand-file-name "project" agent-q-test-directory) t))))
+          (default-directory directory)
+          (agent-q-diff-test--file (expand-file-name "a.txt" directory)))
+     (agent-q-diff-test--write ,text)
+     ;; Another test may have put its own in the place.
+     (agent-q-events-ensure)
+     (agent-q-core-register-builtin ,tool)
+     (agent-q-test-with-model
+         (agent-q-json-encode
+          `(:turns [(:steps [(:tool_calls [(:name ,,tool :arguments ,,arguments)])])
+                    (:steps [(:text "Done.")])]))
+       (agent-q-test-with-chat
+         (agent-q-test-send "change it")
+         (with-current-buffer (agent-q-diff-test--review)
+           ,@body)))))
+
+(ert-deftest agent-q-diff-the-built-in-tool-applies-what-was-chosen ()
+  (agent-q-diff-test--with-real-tool
+      "propose_file_edit" (list :path "a.txt" :original (agent-q-diff-test--lines)
+                                :modified (agent-q-diff-test--lines 2 20 38)
+                                :description "three places")
+      (agent-q-diff-test--lines)
+    (goto-char (point-max))
+    (agent-q-test-press "SPC")
+    (agent-q-test-press "p")
+    (agent-q-diff-comment "good")
+    (agent-q-test-press "C-c C-c")
+    (let ((content (agent-q-call-content (agent-q-diff-test--end chat))))
+      (should (string-prefix-p "Changes applied to a.txt" content))
+      (should (string-match-p "review: applied 2 of 3 hunks; .*hunk 3 .* rejected: good\\.\\'" content)))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20)))))
+
+(ert-deftest agent-q-diff-a-file-with-carriage-returns-keeps-them ()
+  (agent-q-diff-test--with-real-tool
+      "propose_file_edit" '(:path "a.txt" :original "one
+two
+three
+"
+                            :modified "one
+TWO\n
+three
+" :description "")
+      "one
+two
+three
+"
+    (agent-q-test-press "C-c C-c")
+    (agent-q-diff-test--end chat)
+    (should (equal (agent-q-diff-test--disk) "one
+TWO\n
+three
+"))))
+
+(ert-deftest agent-q-diff-other-edits-are-reviewed-by-option ()
+  (let ((agent-q-review-edits t))
+    (agent-q-diff-test--with-real-tool
+        "edit_file" '(:path "a.txt" :old_str "two" :new_str "2")
+        "one
+two
+three
+"
+      (should (string-match-p "1 of 1 hunks" (agent-q-diff-test--head)))
+      (agent-q-test-press "C-c C-c")
+      (agent-q-diff-test--end chat)
+      (should (equal (agent-q-diff-test--disk) "one
+2
+three
+"))))
+  (should-not (agent-q-diff-reviewed-p "edit_file"))
+  (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form"))))
+
 ;;;; Size
 
 (ert-deftest agent-q-diff-five-hundred-hunks-can-be-toggled ()
