@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, parse};
+use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, look, parse};
 use super::files::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
@@ -407,7 +407,11 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
 fn check_parens() -> Tool {
     let task: Task = |arguments, context| -> Answer {
         Box::pin(async move {
-            let (target, current) = existing(&arguments, &context).await?;
+            let target = context.resolve(arguments.required_text("path")).await?;
+            let current = look(&context, &target).await?;
+            if matches!(current.home, Home::Nowhere) {
+                return Err(missing(&target).into());
+            }
             let shown = target.shown();
             if !is_lisp(&target) {
                 return Err(ToolFailure(format!("'{shown}' is no Lisp file.")));
