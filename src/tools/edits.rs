@@ -13,7 +13,7 @@ use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
 use crate::files::verified::Parents;
-use crate::tool::work::{Precheck, Task, WorkContext};
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
 };
@@ -66,12 +66,13 @@ macro_rules! by_plan {
     ($plan:path, $verb:literal) => {
         (
             (|arguments, context| -> Answer {
-                Box::pin(async move {
+                Box::pin(to_the_end(async move {
                     let plan = $plan(&arguments, &context).await?;
                     plan.check(&context).await?;
+                    context.go_on()?;
                     let made = plan.commit(&context).await?;
                     Ok(report($verb, &plan, &made.note()))
-                })
+                }))
             }) as Task,
             (|arguments, context| -> Checked {
                 Box::pin(async move {
