@@ -93,6 +93,18 @@
   (with-current-buffer chat
     (agent-q-test-files-succeeds regexp)))
 
+(ert-deftest agent-q-files-calls-outside-chats-know-the-project-and-secrets ()
+  (agent-q-test-files-in-project nil
+    (agent-q-test-files-write "a.txt" "hello\n")
+    (agent-q-test-files-write "b.hush" "secret\n")
+    (let* ((agent-q-private-files '("*.hush"))
+           (results (agent-q-execute-tool-calls-sync
+                     '((:id "1" :name "read_file" :arguments (:path "a.txt"))
+                       (:id "2" :name "read_file" :arguments (:path "b.hush"))))))
+      (should (string-match-p "hello" (agent-q-tool-result-content (car results))))
+      (should-not (agent-q-tool-result-success (cadr results)))
+      (should (string-match-p "approval" (agent-q-tool-result-error (cadr results)))))))
+
 (ert-deftest agent-q-files-a-huge-file-is-read-by-pages-and-not-edited ()
   (agent-q-test-files-in-project
       '(("read_file" (path . "huge.txt") (limit . 2))

@@ -14,7 +14,7 @@ use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
 use crate::host::Host;
 use crate::protocol::{HostReply, HostRequest, SessionId};
-use crate::workspace::Workspace;
+use crate::workspace::{Ground, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
 const EMACS_DEADLINE: Duration = Duration::from_secs(120);
@@ -90,10 +90,12 @@ impl WorkContext {
         if let Some(policy) = self.workspace.policy() {
             return Ok(policy?);
         }
-        let root = self
+        let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        Ok(self.workspace.settle_root(&root)?)
+        let ground: Ground = serde_json::from_str(&reply)
+            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        Ok(self.workspace.settle(&ground)?)
     }
 
     /// PATH followed to its end, if it may be used at all.
