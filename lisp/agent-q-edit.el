@@ -14,6 +14,7 @@
 (require 'subr-x)
 
 (declare-function agent-q--last-user-buffer "agent-q-events" ())
+(declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
 
 (defun agent-q-edit-json (value)
   "Return VALUE as JSON text."
@@ -75,12 +76,16 @@ Its text comes along if WHOLE is true or there are unsaved changes."
 
 (agent-q-operations-define "buffer-state" (call buffer)
   "Tell the state of the buffer named BUFFER with its text."
-  (agent-q-edit--state (agent-q-edit-find-buffer buffer) t))
+  (let ((live (agent-q-edit-find-buffer buffer)))
+    ;; What is typed in the minibuffer or a chat is the user's own word.
+    (unless (agent-q--user-buffer-p live)
+      (error "The buffer %s is not one that may be written to" (buffer-name live)))
+    (agent-q-edit--state live t)))
 
 ;;;; Changing
 
 (defmacro agent-q-edit--as-one-step (&rest body)
-  "Run BODY; what it changes is undone as one step, or now if it fails."
+  "Run BODY; make its edits one undo step, or take them back if it fails."
   (declare (indent 0) (debug t))
   `(let ((group (progn (undo-boundary) (prepare-change-group)))
          (done nil))

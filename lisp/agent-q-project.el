@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-edit)
 (require 'agent-q-operations)
 
 (declare-function project-root "project" (project))
@@ -49,11 +50,12 @@ There is none on another machine."
                         (if globs (vconcat globs) :null)))))
 
 (agent-q-operations-define "project-root" (call)
-  "Tell the root for a CALL outside all chats."
+  "Tell the root and the private files for a CALL outside all chats."
   (let ((owner (agent-q-operations-call-owner call)))
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
-      (or (agent-q-project-directory)
-          (error "The files here are on another machine; only local ones can be used")))))
+      (unless (agent-q-project-directory)
+        (error "The files here are on another machine; only local ones can be used"))
+      (agent-q-edit-json (agent-q-project-settings)))))
 
 (provide 'agent-q-project)
 ;;; agent-q-project.el ends here

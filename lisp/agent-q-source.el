@@ -87,7 +87,7 @@
               ""))))
 
 (defun agent-q-source--suspect (outer)
-  "Return where a form starts in the first column inside the one at OUTER."
+  "Return the first place inside the form at OUTER with `(' in the first column."
   (save-excursion
     (goto-char outer)
     (forward-line 1)
@@ -98,7 +98,7 @@
       found)))
 
 (defun agent-q-source--problem ()
-  "Return what keeps the current buffer from being read, as a sentence, or nil."
+  "Return why the current buffer can't be read, as a sentence, or nil."
   (let ((state nil)
         (place (point-min))
         (problem nil))
@@ -140,7 +140,7 @@
     found))
 
 (defun agent-q-source-problem (text &optional name)
-  "Return what keeps TEXT, of the file NAME, from being read, or nil."
+  "Return why TEXT, of the file NAME, can't be read, or nil."
   (agent-q-source--with-text text name
     (agent-q-source--problem)))
 
@@ -252,7 +252,7 @@ REST are its qualifiers and its lambda list."
           (line-number-at-pos (car definition))))
 
 (defun agent-q-source-find (text name)
-  "Return start and end, in characters, of the form of TEXT that defines NAME."
+  "Return start and end, in characters, of the definition of NAME in TEXT."
   (agent-q-source--with-text text nil
     (let* ((problem (agent-q-source--problem))
            (wanted (agent-q-source--normal (string-trim name)))

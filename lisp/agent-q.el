@@ -144,11 +144,16 @@ With prefix argument NEW, open another one."
   (require 'agent-q-chat)
   (agent-q-debugger-explain (current-buffer)))
 
+(autoload 'agent-q-undo-turn "agent-q-changes" nil t)
+(autoload 'agent-q-changes "agent-q-changes" nil t)
+
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
     (define-key map "a" #'agent-q-goto-approval)
     (define-key map "e" #'agent-q-explain-error)
+    (define-key map "c" #'agent-q-changes)
+    (define-key map "u" #'agent-q-undo-turn)
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 

@@ -120,6 +120,50 @@
     (agent-q-test-files-fails "permission")
     (should (equal (agent-q-test-files-text "a.txt") "a\n"))))
 
+(ert-deftest agent-q-edit-a-path-that-leads-elsewhere-meanwhile-asks-again ()
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "dir/a.txt") (content . "agent\n")))
+    (agent-q-test-files-write "dir/a.txt" "inside\n")
+    (let* ((outside (file-name-as-directory
+                     (make-temp-file (expand-file-name "outside" agent-q-test-directory)
+                                     t)))
+           (agent-q-test-files-answer "approved")
+           (agent-q-test-files-before-answer
+            (lambda ()
+              (if (cdr agent-q-test-files-asked)
+                  (setq agent-q-test-files-answer "denied")
+                (delete-directory (agent-q-test-files-path "dir") t)
+                (make-symbolic-link outside (agent-q-test-files-path "dir"))))))
+      (write-region "outside\n" nil (expand-file-name "a.txt" outside) nil 'silent)
+      (should (eq (car (agent-q-test-files-next)) :denied))
+      (should (string-match-p "outside the project" (car agent-q-test-files-asked)))
+      (should (equal (agent-q-test-files-text "dir/a.txt") "outside\n")))))
+
+(ert-deftest agent-q-edit-several-calls-of-one-turn-are-undone-together ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2")))
+    (let ((script (json-encode
+                   '((turns . [((steps . [((tool_calls . [((name . "edit_file")
+                                           (arguments (path . "a.txt") (old_str . "one")
+                                                      (new_str . "1")))
+                                          ((name . "edit_file")
+                                           (arguments (path . "a.txt") (old_str . "two")
+                                                      (new_str . "2")))
+                                          ((name . "write_file")
+                                           (arguments (path . "new.txt")
+                                                      (content . "n\n")))]))]))
+                               ((steps . [((text . "ok"))]))])))))
+      (agent-q-test-with-model script
+        (agent-q-test-with-chat
+          (agent-q-test-files--listen)
+          (agent-q-test-files-write "a.txt" "one\ntwo\n")
+          (agent-q-test-files-next)
+          (should (equal (agent-q-test-files-text "a.txt") "1\n2\n"))
+          (should (equal (agent-q-test-files-text "new.txt") "n\n"))
+          (should (string-match-p "Undid 2 of 2" (agent-q-edit-test-undo)))
+          (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
+          (should-not (file-exists-p (agent-q-test-files-path "new.txt"))))))))
+
 ;;;; Through buffers
 
 (ert-deftest agent-q-edit-through-a-buffer-is-one-undo-step-and-saved ()

@@ -93,6 +93,29 @@
   (with-current-buffer chat
     (agent-q-test-files-succeeds regexp)))
 
+(ert-deftest agent-q-files-calls-outside-chats-know-the-project-and-secrets ()
+  (agent-q-test-files-in-project nil
+    (agent-q-test-files-write "a.txt" "hello\n")
+    (agent-q-test-files-write "b.hush" "secret\n")
+    (let* ((agent-q-private-files '("*.hush"))
+           (results (agent-q-execute-tool-calls-sync
+                     '((:id "1" :name "read_file" :arguments (:path "a.txt"))
+                       (:id "2" :name "read_file" :arguments (:path "b.hush"))))))
+      (should (string-match-p "hello" (agent-q-tool-result-content (car results))))
+      (should-not (agent-q-tool-result-success (cadr results)))
+      (should (string-match-p "approval" (agent-q-tool-result-error (cadr results)))))))
+
+(ert-deftest agent-q-files-a-huge-file-is-read-by-pages-and-not-edited ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "huge.txt") (limit . 2))
+        ("edit_file" (path . "huge.txt") (old_str . "one") (new_str . "1")))
+    (let ((path (agent-q-test-files-write "huge.txt" (make-string 70000 ?a))))
+      (write-region "\ntwo\n" nil path t 'silent)
+      (skip-unless (zerop (call-process "truncate" nil nil nil "-s" "2G" path)))
+      (agent-q-test-files-succeeds "\\`Lines 1–2 of 'huge.txt' (2.0 GB).*offset=3")
+      (agent-q-test-files-fails "'huge.txt' has 2.0 GB")
+      (should-not agent-q-test-files-asked))))
+
 ;;;; Buffers
 
 (ert-deftest agent-q-files-searching-a-buffer ()

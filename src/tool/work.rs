@@ -14,7 +14,7 @@ use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
 use crate::host::Host;
 use crate::protocol::{HostReply, HostRequest, SessionId};
-use crate::workspace::Workspace;
+use crate::workspace::{Ground, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
 const EMACS_DEADLINE: Duration = Duration::from_secs(120);
@@ -66,6 +66,20 @@ impl WorkContext {
         }
     }
 
+    /// Makes sure that the turn was not cancelled, just before the first change.
+    ///
+    /// # Errors
+    ///
+    /// It was.
+    pub fn go_on(&self) -> Result<(), ToolFailure> {
+        if self.cancel.is_cancelled() {
+            return Err(ToolFailure::new(
+                "The turn was cancelled; nothing was changed.",
+            ));
+        }
+        Ok(())
+    }
+
     /// By what paths are judged here. A chat says which project it is about; for calls outside
     /// chats Emacs is asked.
     ///
@@ -76,10 +90,12 @@ impl WorkContext {
         if let Some(policy) = self.workspace.policy() {
             return Ok(policy?);
         }
-        let root = self
+        let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        Ok(self.workspace.settle_root(&root)?)
+        let ground: Ground = serde_json::from_str(&reply)
+            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        Ok(self.workspace.settle(&ground)?)
     }
 
     /// PATH followed to its end, if it may be used at all.
@@ -109,6 +125,22 @@ impl WorkContext {
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
         }
+    }
+}
+
+/// Runs WORK to its end even if nobody waits for it any more: a change that was begun must not stay
+/// half done, or done without being noted, because the user cancelled the turn.
+///
+/// # Errors
+///
+/// WORK's own.
+pub async fn to_the_end(
+    work: impl Future<Output = Result<String, ToolFailure>> + Send + 'static,
+) -> Result<String, ToolFailure> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+        Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Save, change_buffer, parse};
 use crate::protocol::{HostRequest, ReadBuffer};
-use crate::tool::work::WorkContext;
+use crate::tool::work::{WorkContext, to_the_end};
 use crate::tool::{
     Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
     ToolFailure,
@@ -150,7 +150,7 @@ fn write_to_buffer() -> Tool {
         ],
         Runner::Task(
             |arguments, context| -> BoxFuture<'static, Result<String, ToolFailure>> {
-                Box::pin(write(arguments, context))
+                Box::pin(to_the_end(write(arguments, context)))
             },
         ),
     )
@@ -194,6 +194,7 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
         text: Arc::from(text),
         encoding: None,
     };
+    context.go_on()?;
     let was = context.workspace.journal.record(Entry::Changed {
         place: match &live.file {
             Some(file) => Place::File(file.into()),

@@ -119,12 +119,25 @@ pub fn parse<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailu
         .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))
 }
 
-/// What stands at TARGET now.
+/// What stands at TARGET now, to change it.
 ///
 /// # Errors
 ///
 /// It can't be read or changed.
 pub async fn load(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
+    let current = look(context, target).await?;
+    if let Home::Buffer(live) = &current.home {
+        usable(live, &target.shown())?;
+    }
+    Ok(current)
+}
+
+/// What stands at TARGET now.
+///
+/// # Errors
+///
+/// It can't be read.
+pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
     if target.kind == Kind::Directory {
         return Err(ToolFailure(format!(
             "'{}' is a directory, not a file.",
@@ -132,7 +145,6 @@ pub async fn load(context: &WorkContext, target: &Resolved) -> Result<Current, T
         )));
     }
     if let Some(mut live) = visiting(context, target, Wanted::Text).await? {
-        usable(&live, &target.shown())?;
         return Ok(Current {
             text: live.text.take().unwrap_or_default(),
             home: Home::Buffer(live),

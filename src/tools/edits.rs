@@ -6,14 +6,14 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, parse};
+use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, look, parse};
 use super::files::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
 use crate::files::verified::Parents;
-use crate::tool::work::{Precheck, Task, WorkContext};
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
 };
@@ -66,12 +66,13 @@ macro_rules! by_plan {
     ($plan:path, $verb:literal) => {
         (
             (|arguments, context| -> Answer {
-                Box::pin(async move {
+                Box::pin(to_the_end(async move {
                     let plan = $plan(&arguments, &context).await?;
                     plan.check(&context).await?;
+                    context.go_on()?;
                     let made = plan.commit(&context).await?;
                     Ok(report($verb, &plan, &made.note()))
-                })
+                }))
             }) as Task,
             (|arguments, context| -> Checked {
                 Box::pin(async move {
@@ -407,7 +408,11 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
 fn check_parens() -> Tool {
     let task: Task = |arguments, context| -> Answer {
         Box::pin(async move {
-            let (target, current) = existing(&arguments, &context).await?;
+            let target = context.resolve(arguments.required_text("path")).await?;
+            let current = look(&context, &target).await?;
+            if matches!(current.home, Home::Nowhere) {
+                return Err(missing(&target).into());
+            }
             let shown = target.shown();
             if !is_lisp(&target) {
                 return Err(ToolFailure(format!("'{shown}' is no Lisp file.")));

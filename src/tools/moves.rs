@@ -15,7 +15,7 @@ use crate::files::path::{Kind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
-use crate::tool::work::{Precheck, Task, WorkContext};
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
 };
@@ -124,7 +124,9 @@ fn delete_file() -> Tool {
                 description_parameter(),
             ],
             Runner::Task(
-                (|arguments, context| -> Answer { Box::pin(delete(arguments, context)) }) as Task,
+                (|arguments, context| -> Answer {
+                    Box::pin(to_the_end(delete(arguments, context)))
+                }) as Task,
             ),
         )
     }
@@ -151,6 +153,7 @@ async fn deletable(
 
 async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let (target, before) = deletable(&arguments, &context).await?;
+    context.go_on()?;
     let journal = &context.workspace.journal;
     let was = journal.record(changes(&target, before, State::Absent));
     let removed = target.clone();
@@ -196,7 +199,9 @@ fn move_file() -> Tool {
                 description_parameter(),
             ],
             Runner::Task(
-                (|arguments, context| -> Answer { Box::pin(relocate(arguments, context)) }) as Task,
+                (|arguments, context| -> Answer {
+                    Box::pin(to_the_end(relocate(arguments, context)))
+                }) as Task,
             ),
         )
     }
@@ -244,6 +249,7 @@ async fn movable(
 
 async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let (source, destination, replaced) = movable(&arguments, &context).await?;
+    context.go_on()?;
     let journal = &context.workspace.journal;
     let mut was = None;
     if replaced != State::Absent {

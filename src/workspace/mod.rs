@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use serde::Deserialize;
+
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::PathPolicy;
 use crate::files::private::DEFAULT_PATTERNS;
@@ -16,11 +18,13 @@ use crate::runtime::held;
 use journal::Journal;
 
 /// Where the files of a chat are, as Emacs says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Ground {
     /// The project's root; none when the chat doesn't say.
+    #[serde(rename = "project_root")]
     pub root: Option<String>,
     /// Globs of files that hold secrets; none for the default list.
+    #[serde(rename = "private_files")]
     pub private: Option<Vec<String>>,
 }
 
@@ -91,13 +95,15 @@ impl Workspace {
         held.1.clone()
     }
 
-    /// Makes ROOT the root, where none was known.
+    /// Takes over GROUND where no root was known, for calls outside chats.
     ///
     /// # Errors
     ///
-    /// It can't be one.
-    pub fn settle_root(&self, root: &str) -> Result<Arc<PathPolicy>, FileError> {
-        held(&self.ground).0.root.get_or_insert(root.to_owned());
+    /// There is still none, or it can't be one.
+    pub fn settle(&self, ground: &Ground) -> Result<Arc<PathPolicy>, FileError> {
+        if held(&self.ground).0.root.is_none() {
+            self.set_ground(ground);
+        }
         self.policy().unwrap_or_else(|| {
             Err(FileError::new(
                 Trouble::Missing,

@@ -60,6 +60,7 @@ CALLS are what the model calls, one each time it is asked."
                                            t))))
           (default-directory agent-q-test-files-root)
           (agent-q-project-root agent-q-test-files-root)
+          (agent-q-offered-tools 'all)
           (before (buffer-list)))
      (agent-q-test-with-model (agent-q-test-files--script ,calls)
        (agent-q-test-with-chat
