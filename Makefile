@@ -38,7 +38,7 @@ build: ## Build the core and put it into lisp/
 	@sh scripts/build.sh
 
 bench: ## Measure, each figure beside its baseline
-	@sh scripts/setup.sh build chat
+	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/bench.sh
 

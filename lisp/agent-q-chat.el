@@ -16,7 +16,9 @@
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-image-tools)
 (require 'agent-q-operations)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-record)
@@ -135,7 +137,8 @@ NEW non-nil means a new one."
   (setq agent-q-chat--settings (agent-q-chat--make-settings)
         agent-q-chat--session (agent-q-core-open-session
                                agent-q-chat--settings))
-  (agent-q-events-register agent-q-chat--session (current-buffer)))
+  (agent-q-events-register agent-q-chat--session (current-buffer))
+  (agent-q-image-tools-ensure connection))
 
 (defun agent-q-chat--close ()
   "End the session of this chat."
@@ -156,9 +159,10 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat--make-settings (&rest more)
   "Return the settings of this chat as JSON, with MORE, an alist, first."
-  (agent-q-chat--json
+  (agent-q-json-serialize
    `(,@more
      ,@(agent-q-agent-settings)
+     ,@(agent-q-project-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
@@ -170,18 +174,13 @@ NEW non-nil means a new one."
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
      (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout))))
-
-(defun agent-q-chat--json (value)
-  "Return VALUE as JSON text."
-  (if (fboundp 'json-serialize)
-      (json-serialize value)
-    (let ((json-null :null) (json-false :false))
-      (json-encode value))))
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
   (agent-q-chat--find-image)
+  (agent-q-image-tools-ensure agent-q-header-connection)
   (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat--make-settings)))
     (unless (equal settings agent-q-chat--settings)
@@ -220,6 +219,7 @@ NEW non-nil means a new one."
                        choices)))))
   (agent-q-chat--check)
   (setq agent-q-header-connection connection)
+  (agent-q-image-tools-ensure connection)
   (agent-q-header-update))
 
 (defun agent-q-chat--image-call (event)
@@ -256,7 +256,7 @@ NEW non-nil means a new one."
         agent-q-chat--provider provider
         agent-q-header-model (agent-q-provider-label provider))
   (agent-q-core-configure agent-q-chat--session
-                          (agent-q-chat--json
+                          (agent-q-json-serialize
                            `((provider . ,(or provider :null)))))
   (let ((texts (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
@@ -435,10 +435,8 @@ While a turn runs, the text waits until it is over."
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)
-                 (agent-q-operations-run
-                  event
-                  (and (agent-q-chat--connected-p) agent-q-header-connection)
-                  (current-buffer))))
+                 (agent-q-operations-run event agent-q-header-connection
+                                         (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
 

@@ -70,11 +70,11 @@ They hold the connection, thread, condition, restarts and level.")
                  :key #'agent-q-debugger--buffer-name :test #'equal)
         (error "No debugger %s is open.  %s" name (agent-q-debugger--list process)))))
 
-(defun agent-q-debugger--thread (debugger)
-  "Return the thread of DEBUGGER, a parked error or a buffer."
-  (if (bufferp debugger)
-      (agent-q-debugger--local debugger 3)
-    (or (agent-q-image-parked-thread debugger)
+(defun agent-q-debugger--thread (found)
+  "Return the thread of FOUND, a parked error or a buffer."
+  (if (bufferp found)
+      (agent-q-debugger--local found 3)
+    (or (agent-q-image-parked-thread found)
         (error "It runs; it is not in the debugger now"))))
 
 (defun agent-q-debugger--list (process)
@@ -115,33 +115,37 @@ They hold the connection, thread, condition, restarts and level.")
   "Tell which debuggers are open."
   (agent-q-debugger--list (agent-q-debugger--process call)))
 
-(defun agent-q-debugger--call (call debugger operation arguments seconds)
-  "Do OPERATION with ARGUMENTS in DEBUGGER for SECONDS and answer CALL with its reply."
+(defun agent-q-debugger--call (call found operation arguments seconds)
+  "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
+Its reply is the answer to CALL."
   (agent-q-image-call
    (agent-q-operations-call-connection call)
    (agent-q-operations-call-request call)
    operation (prin1-to-string arguments) seconds
    (lambda (status payload)
      (agent-q-operations-answer call status payload))
-   nil (agent-q-debugger--thread debugger))
+   nil (agent-q-debugger--thread found))
   nil)
 
-(agent-q-operations-define "debugger-frames" (call debugger limit locals)
-  "Tell at most LIMIT frames of DEBUGGER, with LOCALS."
-  (agent-q-debugger--call call (agent-q-debugger--find call debugger)
+(agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
+  "Tell at most LIMIT frames of the debugger NAME, with LOCALS."
+  (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "debugger-frames" (list :limit limit :locals locals) 15))
 
-(agent-q-operations-define "eval-in-frame" (call debugger form frame package)
-  "Evaluate FORM, read in PACKAGE, in FRAME of DEBUGGER."
-  (agent-q-debugger--call call (agent-q-debugger--find call debugger)
+(agent-q-operations-define "eval-in-frame"
+    (call (name debugger) form frame package assessed)
+  "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
+ASSESSED is how many of its forms were assessed, nil when all were approved."
+  (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "eval-in-frame"
-                          (list :form form :frame frame :package package)
+                          (list :form form :frame frame :package package
+                                :assessed assessed)
                           agent-q-eval-timeout))
 
-(agent-q-operations-define "invoke-restart" (call debugger restart values package)
-  "Leave DEBUGGER by RESTART with the values of the forms in VALUES.
+(agent-q-operations-define "invoke-restart" (call (name debugger) restart values package)
+  "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
 They are read in PACKAGE."
-  (let* ((found (agent-q-debugger--find call debugger))
+  (let* ((found (agent-q-debugger--find call name))
          (thread (agent-q-debugger--thread found))
          (arguments (list :restart restart :values values :package package))
          (answer (lambda (status payload)

@@ -12,6 +12,7 @@
 
 (require 'agent-q-handlers)
 
+(declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
@@ -89,8 +90,8 @@ CALLS is a list of tool calls.  After SECONDS, or when the user quits,
 those without a result are cancelled.  Emacs can't be used meanwhile, so
 this is for batch use."
   (let* ((results 'none)
-         (agent-q-handlers--waiting (list 'agent-q-execute))
-         (mine agent-q-handlers--waiting)
+         (agent-q-handlers-waiting (list 'agent-q-execute))
+         (mine agent-q-handlers-waiting)
          (batch (agent-q-execute--start
                  calls
                  (lambda (them)
@@ -107,7 +108,7 @@ this is for batch use."
       (when (eq results 'none)
         (remhash batch agent-q-execute--batches)
         (agent-q-core-cancel-batch batch)))
-    (setq agent-q-handlers--waiting nil)
+    (setq agent-q-handlers-waiting nil)
     ;; The hooks of these calls come before what the caller does next.
     (agent-q-handlers-run-waiting)
     results))
@@ -115,7 +116,7 @@ this is for batch use."
 (defun agent-q-execute--leave (waiting)
   "Leave `accept-process-output', if WAITING is the program that waits in it.
 It would look for more output for another 10 ms."
-  (when (eq waiting agent-q-handlers--waiting)
+  (when (eq waiting agent-q-handlers-waiting)
     (throw waiting nil)))
 
 (defun agent-q-execute-one (name arguments)

@@ -28,7 +28,7 @@
 (defvar agent-q-handlers--timer nil
   "The timer that runs the tasks, or nil.")
 
-(defvar agent-q-handlers--waiting nil
+(defvar agent-q-handlers-waiting nil
   "Non-nil while a program waits for calls, which a quit then ends as well.")
 
 (defun agent-q-handlers-later (function &rest arguments)
@@ -74,7 +74,7 @@
 
 (defun agent-q-handlers-quit ()
   "Go on after the user's quit; a program that is waiting gets it too."
-  (when agent-q-handlers--waiting
+  (when agent-q-handlers-waiting
     (setq quit-flag t)))
 
 ;;;; Handlers of tools

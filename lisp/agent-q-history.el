@@ -89,7 +89,7 @@
                             (seq-take told 15) "\n")))))
 
 (defun agent-q-history--open (error)
-  "Say how to get at ERROR when the user's debugger still shows it, or nil."
+  "Say how to get at ERROR while it is open in the user's debugger, or nil."
   (let ((name (and (agent-q-past-error-thread error)
                    (agent-q-debugger-name-of-thread
                     (agent-q-past-error-process error)
@@ -172,8 +172,9 @@
 
 ;;;; The form at point
 
-(agent-q-operations-define "form-at-point" (_call)
-  "Tell the top-level form at the user's point."
+(agent-q-operations-define "form-at-point" (call)
+  "Tell the top-level form at the user's point, whatever CALL is about."
+  (ignore call)
   (let ((buffer (agent-q--last-user-buffer)))
     (unless buffer
       (error "The user has no buffer open but chats"))

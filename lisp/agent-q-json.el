@@ -28,11 +28,15 @@
 (defun agent-q-json-encode (value)
   "Return VALUE as JSON text.
 Signal `agent-q-error' when a part of it is nothing that JSON can hold."
-  (let ((value (agent-q-json-value value)))
-    (if (fboundp 'json-serialize)
-        (agent-q-json--decoded (json-serialize value))
-      (let ((json-null :null) (json-false :false))
-        (json-encode value)))))
+  (agent-q-json-serialize (agent-q-json-value value)))
+
+(defun agent-q-json-serialize (value)
+  "Return VALUE, which is as `json-serialize' wants it, as JSON text."
+  (if (fboundp 'json-serialize)
+      ;; Since Emacs 30 it returns bytes.
+      (agent-q-json--decoded (json-serialize value))
+    (let ((json-null :null) (json-false :false))
+      (json-encode value))))
 
 (defun agent-q-json-value (value)
   "Return VALUE with all its parts as `json-parse-string' would give them."

@@ -54,7 +54,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 2
+(defconst agent-q-module-interface 5
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory
@@ -121,6 +121,8 @@ the next turn on.  Think twice before you lower one."
                                     (const :tag "Cautious: is logged, then runs" :cautious)
                                     (const :tag "Dangerous: asks" :dangerous)))
   :set #'agent-q-module--set-levels
+  ;; What checks a value can't be loaded yet; the core's start checks it.
+  :initialize #'custom-initialize-default
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 

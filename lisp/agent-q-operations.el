@@ -14,6 +14,7 @@
 (require 'agent-q)
 
 (declare-function agent-q-core-resolve "agent-q-core")
+(declare-function agent-q-image-live-p "agent-q-image")
 
 (cl-defstruct (agent-q-operations-call
                (:constructor agent-q-operations--make-call) (:copier nil))
@@ -25,16 +26,18 @@ the chat, or is nil; OWNER is the buffer of the chat, or nil."
 (defvar agent-q-operations--table (make-hash-table :test #'equal)
   "The function of each operation.")
 
-(defconst agent-q-operations--features '(agent-q-history agent-q-debugger)
+(defconst agent-q-operations--features '(agent-q-history agent-q-debugger agent-q-project agent-q-edit
+                    agent-q-source agent-q-buffers)
   "The features that define operations.")
 
 (defmacro agent-q-operations-define (name parameters docstring &rest body)
   "Make NAME an operation that tools can ask for.
 PARAMETERS is a list of the variable for the call, an
-`agent-q-operations-call', and the names of the tool's parameters.
-DOCSTRING says what it does.  The value of BODY is the answer, a string; when it is
-nil, BODY has arranged for `agent-q-operations-answer'.  An error in
-it is the reason why there is no answer."
+`agent-q-operations-call', and the names of the tool's parameters,
+or lists of a variable and such a name.  DOCSTRING says what it does.
+The value of BODY is the answer, a string; when it is nil, BODY has
+arranged for `agent-q-operations-answer'.  An error in it is the
+reason why there is no answer."
   (declare (indent defun) (doc-string 3) (debug (stringp sexp stringp def-body)))
   (let ((function (intern (concat "agent-q-operations--" name)))
         (arguments (make-symbol "arguments")))
@@ -43,7 +46,10 @@ it is the reason why there is no answer."
          ,docstring
          (ignore ,(car parameters) ,arguments)
          (let ,(mapcar (lambda (parameter)
-                         `(,parameter (alist-get ',parameter ,arguments)))
+                         (pcase-let ((`(,variable ,key)
+                                      (if (consp parameter) parameter
+                                        (list parameter parameter))))
+                           `(,variable (alist-get ',key ,arguments))))
                        (cdr parameters))
            ,@body))
        (puthash ,name #',function agent-q-operations--table))))
@@ -60,7 +66,8 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
   (run-at-time 0 nil #'agent-q-operations--perform
                (agent-q-operations--make-call
                 :request (plist-get event :request)
-                :connection connection :owner owner)
+                :connection (and (agent-q-image-live-p connection) connection)
+                :owner owner)
                (plist-get event :operation)
                (plist-get event :arguments)))
 
@@ -82,15 +89,22 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
   (mapc #'require agent-q-operations--features)
-  (let ((function (gethash operation agent-q-operations--table))
-        (json-object-type 'alist)
-        (json-array-type 'list)
-        (json-key-type 'symbol)
-        (json-false nil)
-        (json-null nil))
+  (let ((function (gethash operation agent-q-operations--table)))
     (unless function
       (error "This Emacs knows no operation %s; load agent-q again" operation))
-    (funcall function call (json-read-from-string arguments))))
+    (funcall function call (agent-q-operations--arguments arguments))))
+
+(defun agent-q-operations--arguments (json)
+  "Return the arguments that JSON, the text of an object, names, as an alist."
+  (if (fboundp 'json-parse-string)
+      (json-parse-string json :object-type 'alist :array-type 'list
+                         :null-object nil :false-object nil)
+    (let ((json-object-type 'alist)
+          (json-array-type 'list)
+          (json-key-type 'symbol)
+          (json-false nil)
+          (json-null nil))
+      (json-read-from-string json))))
 
 (provide 'agent-q-operations)
 ;;; agent-q-operations.el ends here

@@ -184,7 +184,7 @@ dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
          (problem (agent-q-core-schema-problem
                    (agent-q-json-encode (agent-q-tool-schema tool)))))
     (when problem
-      (agent-q-tools--invalid "The tool %s: %s" name problem))
+      (agent-q-tools-invalid "The tool %s: %s" name problem))
     tool))
 
 ;;;###autoload
@@ -221,9 +221,9 @@ are as for `agent-q-define-tool'."
 NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
 tool of that name is replaced.  LIBRARY itself stays as it is."
   (unless (agent-q-tool-p tool)
-    (agent-q-tools--invalid "This is no tool: %S" tool))
+    (agent-q-tools-invalid "This is no tool: %S" tool))
   (unless (equal name (agent-q-tool-name tool))
-    (agent-q-tools--invalid "The tool '%s' cannot be registered under another name, '%s'"
+    (agent-q-tools-invalid "The tool '%s' cannot be registered under another name, '%s'"
                             (agent-q-tool-name tool) name))
   (let* ((tools (agent-q-tool-library-tools library))
          (old (assoc name tools)))

@@ -16,7 +16,7 @@
 (require 'pp)
 (require 'seq)
 
-(cl-defstruct (agent-q-tool (:constructor agent-q-tools--make) (:copier nil))
+(cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
   "A tool that a model can call.
 NAME and DESCRIPTION are strings.  PARAMETERS is a list of property lists,
 nil when the tool was made from a SCHEMA alone; REQUIRED is a list of their
@@ -24,7 +24,8 @@ names.  OWN-LEVEL is the level that it was defined with, a keyword or nil;
 `agent-q-tool-safety-level' is the one in force.  CATEGORIES is a list of
 keywords.  HANDLER takes the arguments, a hash table, and if ASYNC is
 non-nil a callback too.  SCHEMA is the JSON Schema of the arguments, as a
-hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is `emacs-lisp', `built-in' or `(library NAME)'.
+hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is `emacs-lisp', `built-in', `(library NAME)'
+or `(image NAME)'.
 NUMBER is what the core knows the handler by, or nil."
   name description parameters required own-level categories handler async
   schema from-schema (origin 'emacs-lisp) number)
@@ -37,7 +38,7 @@ that was made without one, from a schema or a signature, is dangerous."
       (agent-q-tool-own-level tool)
       :dangerous))
 
-(defun agent-q-tools--invalid (format &rest arguments)
+(defun agent-q-tools-invalid (format &rest arguments)
   "Signal `agent-q-invalid-tool' with a sentence made of FORMAT and ARGUMENTS."
   (signal 'agent-q-invalid-tool (list (apply #'format format arguments))))
 
@@ -54,7 +55,7 @@ for anything else."
     ((or :safe 'safe) :safe)
     ((or :cautious 'cautious :moderate 'moderate) :cautious)
     ((or :dangerous 'dangerous) :dangerous)
-    (_ (agent-q-tools--invalid
+    (_ (agent-q-tools-invalid
         "%S is no safety level; it is :safe, :cautious or :dangerous" level))))
 
 (defun agent-q-tools-user-level (name)
@@ -105,7 +106,7 @@ Signal `agent-q-invalid-tool' when a rule is broken."
   (agent-q-tools--check-required name required parameters)
   (agent-q-tools--check-handler name handler (if async 2 1))
   (let ((parameters (mapcar #'agent-q-tools--canonical-parameter parameters)))
-    (agent-q-tools--make
+    (agent-q-tools-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
      :parameters parameters
@@ -125,15 +126,15 @@ NAME is kept as it is.  DESCRIPTION, HANDLER, SAFETY-LEVEL, TRUST-LEVEL,
 CATEGORIES, CATEGORY and ASYNC are as for `agent-q-define-tool', but without
 a level the tool is dangerous."
   (unless (and (stringp name) (not (string-blank-p name)))
-    (agent-q-tools--invalid "Tool name cannot be empty"))
+    (agent-q-tools-invalid "Tool name cannot be empty"))
   (agent-q-tools--check-description name description)
   (agent-q-tools--check-handler name handler (if async 2 1))
   (let ((schema (if (stringp schema) (agent-q-json-parse schema)
                   (agent-q-json-value schema)))
         (level (or safety-level trust-level)))
     (unless (hash-table-p schema)
-      (agent-q-tools--invalid "The schema of the tool %s must be an object" name))
-    (agent-q-tools--make
+      (agent-q-tools-invalid "The schema of the tool %s must be an object" name))
+    (agent-q-tools-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
      :required (append (gethash "required" schema) nil)
@@ -158,57 +159,57 @@ a level the tool is dangerous."
 (defun agent-q-tools--check-name (name)
   "Signal `agent-q-invalid-tool' unless NAME can be the name of a tool."
   (unless (and (stringp name) (not (string-empty-p name)))
-    (agent-q-tools--invalid "The tool's name is empty or no string: %S" name))
+    (agent-q-tools-invalid "The tool's name is empty or no string: %S" name))
   (let ((case-fold-search nil))
     (unless (string-match-p "\\`[a-z][a-z0-9_]*\\'" name)
-      (agent-q-tools--invalid
+      (agent-q-tools-invalid
        "The tool name %s is not in snake_case: lower-case letters, digits and underscores, a letter first"
        name))))
 
 (defun agent-q-tools--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
   (unless (and (stringp description) (not (string-blank-p description)))
-    (agent-q-tools--invalid
+    (agent-q-tools-invalid
      "The tool %s has no description; it cannot be empty, models choose tools by it" name)))
 
 (defun agent-q-tools--check-handler (name handler arguments)
   "Signal `agent-q-invalid-tool' unless HANDLER of tool NAME takes ARGUMENTS."
   (unless (functionp handler)
-    (agent-q-tools--invalid "The handler of the tool %s is no function: %S" name handler))
+    (agent-q-tools-invalid "The handler of the tool %s is no function: %S" name handler))
   ;; An autoload isn't loaded only to look at it.
   (unless (autoloadp (indirect-function handler))
     (pcase-let ((`(,least . ,most) (func-arity handler)))
       (unless (and (<= least arguments)
                    (or (eq most 'many) (<= arguments most)))
-        (agent-q-tools--invalid "The handler of the tool %s must take %d argument%s"
+        (agent-q-tools-invalid "The handler of the tool %s must take %d argument%s"
                                 name arguments (if (= arguments 1) "" "s"))))))
 
 (defun agent-q-tools--check-required (where required parameters)
   "Signal `agent-q-invalid-tool' unless REQUIRED names some of PARAMETERS.
 WHERE says in the error what they belong to."
   (unless (and (seqp required) (seq-every-p #'stringp required))
-    (agent-q-tools--invalid "%s: :required is no list of strings: %S" where required))
+    (agent-q-tools-invalid "%s: :required is no list of strings: %S" where required))
   (seq-doseq (name required)
     (unless (seq-some (lambda (parameter) (equal (plist-get parameter :name) name))
                       parameters)
-      (agent-q-tools--invalid "%s: the required parameter %s is not among the parameters"
+      (agent-q-tools-invalid "%s: the required parameter %s is not among the parameters"
                               where name))))
 
 (defun agent-q-tools--check-parameters (where parameters)
   "Signal `agent-q-invalid-tool' unless PARAMETERS of WHERE keep all rules."
   (unless (proper-list-p parameters)
-    (agent-q-tools--invalid "%s: the parameters are no list: %S" where parameters))
+    (agent-q-tools-invalid "%s: the parameters are no list: %S" where parameters))
   (let ((names nil))
     (dolist (parameter parameters)
       (let ((name (and (agent-q-json-plist-p parameter)
                        (plist-get parameter :name))))
         (unless (agent-q-json-plist-p parameter)
-          (agent-q-tools--invalid "%s: a parameter is a property list, not %S"
+          (agent-q-tools-invalid "%s: a parameter is a property list, not %S"
                                   where parameter))
         (unless (and (stringp name) (not (string-empty-p name)))
-          (agent-q-tools--invalid "%s: a parameter has no name: %S" where parameter))
+          (agent-q-tools-invalid "%s: a parameter has no name: %S" where parameter))
         (when (member name names)
-          (agent-q-tools--invalid "%s: the parameter %s is defined twice" where name))
+          (agent-q-tools-invalid "%s: the parameter %s is defined twice" where name))
         (push name names)
         (agent-q-tools--check-parameter (format "%s, parameter %s" where name)
                                         parameter)))))
@@ -218,7 +219,7 @@ WHERE says in the error what they belong to."
 The items of an array are checked as a parameter without a name."
   (cl-loop for key in parameter by #'cddr
            unless (memq key agent-q-tools--parameter-keys)
-           do (agent-q-tools--invalid "%s: %S says nothing about a parameter; the keys are %s"
+           do (agent-q-tools-invalid "%s: %S says nothing about a parameter; the keys are %s"
                                       where key
                                       (mapconcat #'symbol-name agent-q-tools--parameter-keys " ")))
   (let ((type (agent-q-tools--type where (plist-get parameter :type)))
@@ -226,14 +227,14 @@ The items of an array are checked as a parameter without a name."
         (items (plist-get parameter :items))
         (properties (plist-get parameter :properties)))
     (unless (or (null description) (stringp description))
-      (agent-q-tools--invalid "%s: the description is no string" where))
+      (agent-q-tools-invalid "%s: the description is no string" where))
     (when items
       (unless (and (eq type :array) (agent-q-json-plist-p items))
-        (agent-q-tools--invalid "%s: :items is for arrays, a property list with :type" where))
+        (agent-q-tools-invalid "%s: :items is for arrays, a property list with :type" where))
       (agent-q-tools--check-parameter (concat where ", items") items))
     (when properties
       (unless (eq type :object)
-        (agent-q-tools--invalid "%s: :properties is for objects" where))
+        (agent-q-tools-invalid "%s: :properties is for objects" where))
       (agent-q-tools--check-parameters where properties))
     (agent-q-tools--check-required where (plist-get parameter :required) properties)
     (agent-q-tools--check-values where type parameter)))
@@ -244,7 +245,7 @@ The items of an array are checked as a parameter without a name."
                      (intern (concat ":" type))
                    type)))
     (unless (memq keyword agent-q-tools--types)
-      (agent-q-tools--invalid
+      (agent-q-tools-invalid
        "%s: %S is no parameter type; it is :string, :boolean, :number, :integer, :object or :array"
        where type))
     keyword))
@@ -256,20 +257,20 @@ The items of an array are checked as a parameter without a name."
         (maximum (plist-get parameter :maximum)))
     (when (plist-member parameter :enum)
       (unless (and (seqp enum) (not (stringp enum)) (not (seq-empty-p enum)))
-        (agent-q-tools--invalid "%s: :enum is no list with values" where)))
+        (agent-q-tools-invalid "%s: :enum is no list with values" where)))
     (dolist (limit (list minimum maximum))
       (unless (or (null limit)
                   (and (numberp limit) (memq type '(:number :integer))))
-        (agent-q-tools--invalid "%s: :minimum and :maximum are numbers, for numbers" where)))
+        (agent-q-tools-invalid "%s: :minimum and :maximum are numbers, for numbers" where)))
     (when (and minimum maximum (> minimum maximum))
-      (agent-q-tools--invalid "%s: :minimum is greater than :maximum" where))
+      (agent-q-tools-invalid "%s: :minimum is greater than :maximum" where))
     (when (plist-member parameter :default)
       (let ((default (agent-q-tools--value type (plist-get parameter :default))))
         (unless (agent-q-tools--fits-p type default)
-          (agent-q-tools--invalid "%s: the default %S is not of type %s" where
+          (agent-q-tools-invalid "%s: the default %S is not of type %s" where
                                   (plist-get parameter :default) type))
         (unless (or (null enum) (seq-contains-p enum default #'equal))
-          (agent-q-tools--invalid "%s: the default %S is not in :enum" where default))))))
+          (agent-q-tools-invalid "%s: the default %S is not in :enum" where default))))))
 
 (defun agent-q-tools--value (type value)
   "Return VALUE of a parameter of TYPE as a JSON value; nil is empty or false."
@@ -293,10 +294,10 @@ The items of an array are checked as a parameter without a name."
 (defun agent-q-tools--canonical-categories (name categories)
   "Return CATEGORIES of the tool NAME, checked, as keywords."
   (unless (proper-list-p categories)
-    (agent-q-tools--invalid "The categories of the tool %s are no list: %S" name categories))
+    (agent-q-tools-invalid "The categories of the tool %s are no list: %S" name categories))
   (mapcar (lambda (category)
             (unless (and category (symbolp category))
-              (agent-q-tools--invalid "The tool %s: %S is no category; they are keywords"
+              (agent-q-tools-invalid "The tool %s: %S is no category; they are keywords"
                                       name category))
             (if (keywordp category) category
               (intern (format ":%s" category))))

@@ -21,6 +21,7 @@ pub mod session;
 pub mod store;
 pub mod tool;
 pub mod tools;
+pub mod workspace;
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 2;
+pub const CORE_INTERFACE: i64 = 5;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -108,6 +109,22 @@ fn console(env: &Env, session: i64, line: String) -> Result<()> {
 #[defun]
 fn cancel(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::Cancel)
+}
+
+/// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
+/// A `:notice' event says what came of it.
+#[defun]
+fn undo_turn(env: &Env, session: i64) -> Result<()> {
+    tell(env, session, Op::UndoTurn)
+}
+
+/// Return what SESSION's latest turn changed in files and buffers, as one diff.
+#[defun]
+fn changes(env: &Env, session: i64) -> Result<String> {
+    let engine = &core(env)?.engine;
+    engine
+        .changes(session_id(session))
+        .or_else(|error| signal(env, error))
 }
 
 /// Close SESSION; its turn ends. Closing it twice is no error.

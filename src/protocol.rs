@@ -52,6 +52,8 @@ pub enum Op {
     Submit(String),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
     Console(String),
+    /// Put back what the latest turn changed in files and buffers, when no turn runs.
+    UndoTurn,
     /// End the running turn; every open tool call gets its result first.
     Cancel,
     /// The chat is gone.

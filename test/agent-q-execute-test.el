@@ -217,12 +217,15 @@
 (ert-deftest agent-q-execute-a-quit-ends-the-waiting-and-the-calls ()
   (let ((started nil))
     (agent-q-test-with-tools
-        ((agent-q-test-tool "t_never" (lambda (_ _answer) (setq started t) nil) :async t)
+        ((agent-q-test-tool "t_never"
+                            (lambda (_ _answer)
+                              (setq started t)
+                              (run-at-time 0 nil (lambda () (setq quit-flag t)))
+                              nil)
+                            :async t)
          (agent-q-test-tool "t_quit" (lambda (_) (signal 'quit nil))))
       (should (eq 'quit (condition-case nil
-                            (progn
-                              (run-at-time 0.05 nil (lambda () (setq quit-flag t)))
-                              (agent-q-execute-tool-calls-sync '((:name "t_never"))))
+                            (agent-q-execute-tool-calls-sync '((:name "t_never")))
                           (quit 'quit))))
       (should started)
       (agent-q-test-until (equal (plist-get (agent-q-core-status) :requests) 0))

@@ -141,6 +141,7 @@ fn every_outcome_is_known() {
             frames: vec!["(F 1)".to_owned()],
             output: String::new(),
             value: Value::Null,
+            debugger: None,
         }))
     );
 }

@@ -44,6 +44,8 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             approval,
             eval_deadline: Settings::default().eval_deadline,
+            workspace: Arc::default(),
+            eval_policy: Settings::default().eval_policy,
             cancel,
         };
         let executor = self.shared.executor.clone();

@@ -24,6 +24,7 @@ use crate::tool::libraries::Libraries;
 use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
 use crate::tools;
+use crate::workspace::journal;
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +179,20 @@ impl Engine {
             None => settings.offered(self.registry()),
         };
         Ok(settings.system_prompt(&tools))
+    }
+
+    /// What the latest turn of the session that changed anything changed, as one diff.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn changes(&self, id: SessionId) -> Result<String, RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        let turn = session.workspace.journal.last().unwrap_or_default();
+        let policy = session.workspace.policy().and_then(Result::ok);
+        let root = policy.as_ref().map(|policy| policy.root());
+        Ok(journal::as_diff(&turn, root))
     }
 
     /// Passes the user's answer to the call that waits for it.

@@ -13,6 +13,7 @@ use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::registry::Registry;
+use crate::workspace::Ground;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -35,9 +36,17 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
+    /// When code is run without asking.
+    pub eval_policy: Option<EvalPolicy>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
+    /// The directory of the project that the chat is about; inner none: not said.
+    #[serde(deserialize_with = "present")]
+    pub project_root: Option<Option<String>>,
+    /// Globs of files that hold secrets; inner none: the default list.
+    #[serde(deserialize_with = "present")]
+    pub private_files: Option<Option<Vec<String>>>,
 }
 
 /// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
@@ -80,6 +89,21 @@ pub enum Approval {
     Ask,
     /// Nobody can answer: calls that need approval fail.
     None,
+}
+
+/// When code that the model wants to run in the image is run without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvalPolicy {
+    /// Never: the user is asked about all of it.
+    AskAlways,
+    /// When assessing it finds nothing that reaches outside the program.
+    #[default]
+    AskOnHit,
+    /// Always.
+    NeverAsk,
+    /// No code is run at all.
+    ReadOnly,
 }
 
 /// A provider as Emacs writes it.
@@ -160,7 +184,9 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
+    pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
+    pub ground: Ground,
 }
 
 impl Default for Settings {
@@ -175,7 +201,9 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
+            eval_policy: EvalPolicy::default(),
             agent: None,
+            ground: Ground::default(),
         }
     }
 }
@@ -204,8 +232,17 @@ impl Settings {
         if let Some(approval) = changes.approval {
             self.approval = approval;
         }
+        if let Some(policy) = changes.eval_policy {
+            self.eval_policy = policy;
+        }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);
+        }
+        if let Some(root) = changes.project_root {
+            self.ground.root = root;
+        }
+        if let Some(patterns) = changes.private_files {
+            self.ground.private = patterns;
         }
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);

@@ -12,12 +12,14 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
+use super::work::{WorkContext, precheck};
 use super::{
-    Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
-    SafetyLevel, Tool, ToolFailure,
+    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 use crate::host::{Approvals, Host};
 use crate::image;
@@ -27,13 +29,13 @@ use crate::protocol::{
 };
 use crate::provider::{CallArguments, ToolCall};
 use crate::runtime::panic_message;
-use crate::session::settings::Approval;
+use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
-/// What the model reads when the user said no.
-const DENIED: &str = "User denied tool execution";
 /// What the model reads when the user stopped the turn.
-const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
+pub(super) const CANCELLED: &str =
+    "The user cancelled the turn; this call was stopped or did not run.";
 /// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
 const HOST_DEADLINE: Duration = Duration::from_secs(120);
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -57,6 +59,10 @@ pub struct Circumstances {
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
+    /// When code may run in the image without asking.
+    pub eval_policy: EvalPolicy,
     pub cancel: CancellationToken,
 }
 
@@ -66,24 +72,32 @@ enum Prepared {
     Failed(ToolFailure),
 }
 
-struct Call {
-    key: CallKey,
-    tool: Arc<Tool>,
-    arguments: Arguments,
-    assessment: Assessment,
-    consent: Consent,
+pub(super) struct Call {
+    pub(super) key: CallKey,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arguments,
+    pub(super) verdict: Verdict,
+    pub(super) freshness: Freshness,
+    pub(super) consent: Consent,
     /// The user's answer, for calls that were asked about.
-    answer: Option<oneshot::Receiver<Decision>>,
+    pub(super) answer: Option<oneshot::Receiver<Decision>>,
+}
+
+/// Whether anything can have changed since a call was assessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Fresh,
+    Stale,
 }
 
 /// How a call ended.
-struct Ending {
+pub(super) struct Ending {
     outcome: CallOutcome,
     content: String,
 }
 
 impl Ending {
-    fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
         Self {
             outcome,
             content: content.into(),
@@ -103,11 +117,7 @@ impl Executor {
                 arguments: call.raw_arguments.clone(),
             });
         }
-        let mut prepared: Vec<Option<Prepared>> = calls
-            .iter()
-            .zip(&keys)
-            .map(|(call, &key)| Some(self.prepare(call, key, circumstances)))
-            .collect();
+        let mut prepared = self.prepare_all(calls, &keys, circumstances).await;
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -125,42 +135,64 @@ impl Executor {
         results
     }
 
-    fn prepare(&self, call: &ToolCall, key: CallKey, circumstances: &Circumstances) -> Prepared {
-        match validate(call, &circumstances.tools) {
-            Ok((tool, arguments)) => {
-                let assessment = (tool.assess)(tool.level, &arguments);
-                let mut call = Call {
-                    key,
-                    tool,
-                    arguments,
-                    assessment,
-                    consent: Consent::NotNeeded,
-                    answer: None,
-                };
-                self.ask_if_needed(&mut call, circumstances);
-                Prepared::Runnable(call)
+    /// Validates and assesses CALLS side by side, then asks about those that need it, in order.
+    async fn prepare_all(
+        &self,
+        calls: &[ToolCall],
+        keys: &[CallKey],
+        circumstances: &Circumstances,
+    ) -> Vec<Option<Prepared>> {
+        let preparing = calls
+            .iter()
+            .zip(keys)
+            .map(|(call, &key)| self.prepare(call, key, circumstances));
+        let mut prepared = join_all(preparing).await;
+        for (index, call) in prepared.iter_mut().enumerate() {
+            if let Prepared::Runnable(call) = call {
+                if index > 0 {
+                    call.freshness = Freshness::Stale;
+                }
+                self.ask_if_needed(call, circumstances);
             }
+        }
+        prepared.into_iter().map(Some).collect()
+    }
+
+    async fn prepare(
+        &self,
+        call: &ToolCall,
+        key: CallKey,
+        circumstances: &Circumstances,
+    ) -> Prepared {
+        let prepared = async {
+            let (tool, arguments) = validate(call, &circumstances.tools)?;
+            let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            precheck(&tool, &arguments, &self.context(circumstances)).await?;
+            Ok(Call {
+                key,
+                tool,
+                arguments,
+                verdict,
+                freshness: Freshness::Fresh,
+                consent: Consent::NotNeeded,
+                answer: None,
+            })
+        };
+        match prepared.await {
+            Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
         }
     }
 
-    /// Opens an approval request for a call that may not run without one.
-    fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
-        if call.assessment.level < SafetyLevel::Dangerous
-            || circumstances.approval == Approval::None
-            || circumstances.cancel.is_cancelled()
-        {
-            return;
-        }
-        call.answer = Some(self.approvals.open(call.key));
-        self.host.emit(Event::ApprovalRequested {
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
+        WorkContext {
             session: circumstances.session,
-            call: call.key,
-            tool: call.tool.name.clone(),
-            level: call.assessment.level,
-            reason: call.assessment.reason.clone(),
-            arguments: call.arguments.to_json(),
-        });
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&circumstances.workspace),
+            cancel: circumstances.cancel.clone(),
+        }
     }
 
     /// Takes one prepared call to its result.
@@ -212,74 +244,9 @@ impl Executor {
             outcome: ending.outcome,
             content: ending.content,
             elapsed,
-            level: Some(call.assessment.level),
+            level: Some(call.verdict.assessment.level),
             consent: call.consent,
         }
-    }
-
-    /// Waits until CALL may run, perhaps with other arguments.
-    async fn decide(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
-        loop {
-            if circumstances.cancel.is_cancelled() {
-                self.approvals.close(call.key);
-                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
-            }
-            let Some(answer) = call.answer.take() else {
-                if call.assessment.level < SafetyLevel::Dangerous {
-                    return Ok(());
-                }
-                call.consent = Consent::Unavailable;
-                return Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)));
-            };
-            self.host.emit(Event::State {
-                session: circumstances.session,
-                state: State::Approving,
-            });
-            let decision = tokio::select! {
-                () = circumstances.cancel.cancelled() => continue,
-                // A request that was dropped unanswered is a denial.
-                decision = answer => decision.unwrap_or(Decision::Denied(None)),
-            };
-            match decision {
-                Decision::Approved => {
-                    call.consent = Consent::Approved;
-                    return Ok(());
-                }
-                Decision::Denied(reason) => {
-                    call.consent = Consent::Denied;
-                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
-                }
-                Decision::Modified(given) => {
-                    call.consent = Consent::Modified;
-                    self.modify(call, given, circumstances)?;
-                    if call.answer.is_none() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-    }
-
-    /// Puts the user's arguments in place. Where they show something that the old ones did not,
-    /// the user is asked again.
-    fn modify(
-        &self,
-        call: &mut Call,
-        given: serde_json::Map<String, serde_json::Value>,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
-        let arguments = call
-            .tool
-            .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        let assessment = (call.tool.assess)(call.tool.level, &arguments);
-        let shows_more = assessment.reason != call.assessment.reason;
-        call.arguments = arguments;
-        call.assessment = assessment;
-        if shows_more {
-            self.ask_if_needed(call, circumstances);
-        }
-        Ok(())
     }
 
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
@@ -296,6 +263,12 @@ impl Executor {
             tool: call.tool.name.clone(),
             arguments,
         });
+        for note in &call.verdict.notes {
+            self.host.emit(Event::Notice {
+                session,
+                text: note.clone(),
+            });
+        }
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {
             () = circumstances.cancel.cancelled() => {
@@ -329,7 +302,7 @@ impl Executor {
     ) {
         let library = match &call.tool.origin {
             Origin::Library(name) => Some(name.clone()),
-            Origin::BuiltIn | Origin::EmacsLisp => None,
+            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
         };
         let key = MetricsKey {
             tool: call.tool.name.clone(),
@@ -347,11 +320,11 @@ impl Executor {
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
     fn audit(&self, call: &Call, arguments: &serde_json::Value, step: Step, session: SessionId) {
-        if call.assessment.level >= SafetyLevel::Cautious {
+        if call.verdict.assessment.level >= SafetyLevel::Cautious {
             self.audit.append(&Record {
                 session,
                 tool: &call.tool.name,
-                level: call.assessment.level,
+                level: call.verdict.assessment.level,
                 arguments,
                 consent: call.consent,
                 step,
@@ -364,6 +337,7 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let session = circumstances.session;
         match &call.tool.runner {
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
@@ -375,10 +349,11 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
+            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
         }
     }
 
@@ -402,27 +377,24 @@ impl Executor {
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Operation {
             operation: tool.operation,
-            arguments: call.arguments.to_json(),
+            arguments: call.json_with_assessed(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        // Some of them go on with a form that stopped in the debugger.
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let text = within(deadline, reply).await?;
-        (tool.render)(&call.arguments, text)
+        let reply = self.host.request(circumstances.session, body);
+        (tool.render)(&call.arguments, within(deadline, reply).await?)
     }
 
     async fn run_handler(
         &self,
         handler: HandlerId,
         call: &Call,
-        circumstances: &Circumstances,
+        session: SessionId,
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        within(HOST_DEADLINE, reply).await
+        within(HOST_DEADLINE, self.host.request(session, body)).await
     }
 
     async fn run_in_image(
@@ -434,7 +406,9 @@ impl Executor {
         let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
         let body = HostRequest::Image(ImageRequest {
             operation: tool.operation.to_owned(),
-            arguments: image::print_arguments(&(tool.arguments)(&call.arguments)),
+            arguments: image::print_arguments(
+                &call.with_assessed((tool.arguments)(&call.arguments)),
+            ),
             deadline,
         });
         let reply = self.host.request(circumstances.session, body);
@@ -448,7 +422,7 @@ impl Prepared {
     /// Whether the call touches nothing that another one could trip over.
     fn runs_beside_others(&self) -> bool {
         match self {
-            Self::Runnable(call) => call.assessment.level == SafetyLevel::Safe,
+            Self::Runnable(call) => call.verdict.assessment.level == SafetyLevel::Safe,
             Self::Failed(_) => true,
         }
     }
@@ -473,7 +447,7 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     Ok((tool, arguments))
 }
 
-async fn within(
+pub(super) async fn within(
     deadline: Duration,
     reply: impl Future<Output = HostReply>,
 ) -> Result<String, ToolFailure> {
@@ -485,18 +459,4 @@ async fn within(
             deadline.as_secs()
         ))),
     }
-}
-
-fn denial(reason: Option<String>) -> String {
-    match reason.filter(|reason| !reason.trim().is_empty()) {
-        Some(reason) => format!("{DENIED}: {reason}"),
-        None => DENIED.to_owned(),
-    }
-}
-
-fn no_handler(tool: &Tool) -> String {
-    format!(
-        "The tool {} is dangerous and needs approval, but no approval handler is configured here; it was not run.",
-        tool.name
-    )
 }

@@ -4,7 +4,9 @@
 //! built-in tools are in `crate::tools`.
 
 pub mod arguments;
+mod assess;
 pub mod console;
+mod decide;
 pub mod definition;
 pub mod executor;
 pub mod format;
@@ -12,6 +14,7 @@ pub mod libraries;
 pub mod metrics;
 pub mod registry;
 pub mod schema;
+pub mod work;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,6 +25,7 @@ use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
 use schema::{ArgumentSchema, SchemaError, Strangers};
+use work::{Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -155,6 +159,27 @@ pub struct Assessment {
     pub reason: String,
 }
 
+/// Arguments of a tool that are code for the Lisp image. Such code is assessed in the image, with
+/// the macros that it has, before anybody decides whether the call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The parameters with code in them; `package` says in which package it is read.
+    pub parameters: &'static [&'static str],
+    pub treatment: Treatment,
+}
+
+/// What a tool does with code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// Reads and runs a form, then the next: what can't be read before the forms above it have run
+    /// is assessed by the operation itself, just before it runs.
+    RunInSteps,
+    /// Runs it all at once.
+    RunAtOnce,
+    /// Only expands its macros.
+    Expand,
+}
+
 /// Why a tool call has no answer: one sentence that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -175,7 +200,8 @@ pub struct HostTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
-/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image.
+/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image. It may
+/// take as long as a form may: some go on with one that stopped in the debugger.
 #[derive(Clone, Copy)]
 pub struct OperationTool {
     /// What Emacs Lisp knows it as; it gets the arguments as they are.
@@ -205,6 +231,8 @@ pub type WorkerTool = Arc<dyn Fn(Arguments) -> Result<String, ToolFailure> + Sen
 pub enum Runner {
     /// In Rust, on a worker thread.
     Worker(WorkerTool),
+    /// In Rust, asking Emacs on the way where it has to.
+    Task(Task),
     /// On Emacs's thread, through the Env.
     Host(HostTool),
     /// In the Lisp image.
@@ -223,6 +251,7 @@ impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Worker(_) => "Worker",
+            Self::Task(_) => "Task",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
             Self::Operation(_) => "Operation",
@@ -238,6 +267,8 @@ pub enum Origin {
     BuiltIn,
     /// Defined in Emacs Lisp, by the user or a package.
     EmacsLisp,
+    /// Offered by the program in the Lisp image behind the connection of this name.
+    Image(String),
     /// A named tool library, bound by an agent's specifications.
     Library(String),
 }
@@ -260,13 +291,19 @@ pub struct Tool {
     pub origin: Origin,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
+    /// The parameters that name files; a path outside the project, or of secrets, raises the level.
+    pub paths: &'static [&'static str],
+    /// Whether a call can succeed at all, asked before the user is.
+    pub precheck: Option<Precheck>,
+    /// The arguments that are code for the image, if any are.
+    pub code: Option<Code>,
     pub runner: Runner,
-    schema: LazySchema,
+    pub(crate) schema: LazySchema,
 }
 
 /// A schema that is compiled when it is first used.
 #[derive(Debug, Clone)]
-struct LazySchema {
+pub(crate) struct LazySchema {
     json: Value,
     strangers: Strangers,
     compiled: OnceCell<Arc<ArgumentSchema>>,
@@ -313,6 +350,9 @@ impl Tool {
                 level,
                 reason: String::new(),
             },
+            paths: &[],
+            precheck: None,
+            code: None,
             runner,
             schema: LazySchema {
                 json: schema,

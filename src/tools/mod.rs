@@ -2,15 +2,21 @@
 //! The built-in tools, a file per family.
 
 pub mod buffer;
+pub mod building;
+pub mod change;
 pub mod clos;
 mod common;
 pub mod debugger;
+pub mod edits;
 pub mod execution;
+pub mod files;
 pub mod history;
 pub mod inspection;
 pub mod introspection;
+pub mod moves;
 mod outcome;
 pub mod packages;
+pub mod undo;
 pub mod xref;
 
 use crate::tool::Tool;
@@ -25,9 +31,13 @@ pub fn register(registry: &Registry) {
         packages::tools(),
         inspection::tools(),
         execution::tools(),
+        building::tools(),
         debugger::tools(),
         history::tools(),
         buffer::tools(),
+        files::tools(),
+        edits::tools(),
+        moves::tools(),
     ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);

@@ -98,11 +98,35 @@ fn progress(value: &Value) -> Vec<String> {
         });
     }
     lines.extend(recoveries(plist));
+    lines.extend(notes(plist));
     if !done.is_empty() {
         lines.push("The forms before it were evaluated:".to_owned());
         lines.extend(forms(&done));
     }
     lines
+}
+
+/// What the compiler said, a line each, and how much of it is left out.
+pub fn notes(data: Plist<'_>) -> Vec<String> {
+    let mut lines: Vec<String> = data.plists("notes").map(note).collect();
+    if let Some(more) = data.integer("more").filter(|more| *more > 0) {
+        lines.push(format!("({more} more notes)"));
+    }
+    lines
+}
+
+fn note(note: Plist<'_>) -> String {
+    let severity = note.text("severity").unwrap_or("note");
+    let message = note.text("message").unwrap_or_default();
+    match (
+        note.integer("line"),
+        note.integer("column"),
+        note.text("where"),
+    ) {
+        (Some(line), Some(column), _) => format!("{severity} at {line}:{column}: {message}"),
+        (_, _, Some(place)) => format!("{severity} at {place}: {message}"),
+        _ => format!("{severity}: {message}"),
+    }
 }
 
 /// Forms and what each of them returned.

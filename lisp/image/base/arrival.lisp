@@ -69,7 +69,10 @@
                                  (interpreted-names)
                                  (setf *compiling* t))))
       (if (member :sb-thread *features*)
-          (backend "SPAWN" (lambda () (let ((*client* client)) (compile-all)))
+          (backend "SPAWN" (lambda ()
+                             ;; The call that brought the module goes first, and others with it.
+                             (sleep 0.3)
+                             (let ((*client* client)) (compile-all)))
                    :name "agent-q compiles itself")
           (compile-all)))
     version))

@@ -62,11 +62,13 @@
 
 (defun initform-text (slot)
   "The slot's initial form, which can be NIL; without one, NIL for none."
-  (when (guarded (lambda ()
-                   (or (mop "SLOT-DEFINITION-INITFUNCTION" slot)
-                       (mop "SLOT-DEFINITION-INITFORM" slot)))
-                 (constantly nil))
-    (printed (mop "SLOT-DEFINITION-INITFORM" slot) :limit 200 :circle nil :pretty t)))
+  (let ((initform (mop "SLOT-DEFINITION-INITFORM" slot)))
+    (when (or (mop "SLOT-DEFINITION-INITFUNCTION" slot)
+              ;; Slots of structures have no function; ECL has a symbol for none.
+              (and initform
+                   (not (and (symbolp initform)
+                             (search "UNSUPPLIED" (symbol-name initform))))))
+      (printed initform :limit 200 :circle nil :pretty t))))
 
 (defun function-name-text (name)
   (if (symbolp name) (name-in-package name *package*) (definition-text name)))

@@ -6,8 +6,8 @@
 
 ;;; Restarts
 
-(defvar *recoveries* '()
-  "What the caller's restart was invoked for, latest first.")
+(defvar *recoveries* (list '())
+  "A list of one element: what the caller's restart was invoked for, latest first.")
 
 (defparameter *recovery-limit* 20
   "How often a call may be recovered: a restart can lead to the same error for ever.")
@@ -34,14 +34,14 @@
   "Leave CONDITION by the restart that TEXT, a name and perhaps forms, says; return without it."
   (let* ((end (position-if (lambda (it) (member it *blanks*)) text))
          (restart (restart-named (subseq text 0 end) (compute-restarts condition))))
-    (when (and restart (< (length *recoveries*) *recovery-limit*))
+    (when (and restart (< (length (first *recoveries*)) *recovery-limit*))
       (let ((values (guarded (lambda () (values-of-text (subseq text (or end (length text)))))
                              (constantly :none))))
         (unless (eq values :none)
           (push (list :type (type-name condition)
                       :message (first-line (condition-message condition) 200)
                       :restart (symbol-name (restart-name restart)))
-                *recoveries*)
+                (first *recoveries*))
           (guarded (lambda () (apply #'invoke-restart restart values))
                    (constantly nil)))))))
 

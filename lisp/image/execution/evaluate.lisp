@@ -18,10 +18,10 @@
 
 (defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
-  (let ((done '()) (current nil) (budget 12000) (start 0))
+  (let ((done '()) (current nil) (budget 12000) (start 0) (recoveries *recoveries*))
     (flet ((progress ()
              (list :forms (reverse done) :current current :package (package-name *package*)
-                   :recoveries (reverse *recoveries*))))
+                   :recoveries (reverse (first recoveries)))))
       (setf *progress* #'progress)
       (loop for count from 1
             for next = (skip-to-form text start)
@@ -43,7 +43,7 @@
     "Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
 or, when ON-ERROR is \"park\", keep its stack alive under the name DEBUGGER."
   (let* ((*package* (package-of-text package))
-         (*recoveries* '())
+         (*recoveries* (list '()))
          (*on-condition* (lambda (condition)
                            (when restart
                              (recover condition restart))
@@ -53,5 +53,4 @@ or, when ON-ERROR is \"park\", keep its stack alive under the name DEBUGGER."
       (missed "There is no form in the text."))
     (append (evaluate-text form)
             (list :output (captured-text)
-                  :recoveries (reverse *recoveries*)
                   :parked (parked-names)))))

@@ -38,6 +38,12 @@
                               all)))
     (or real all)))
 
+(defun implementation-note-p (form)
+  "Whether FORM is a declaration that CLISP adds to what it keeps."
+  (and (consp form) (eq 'declare (first form)) (consp (rest form)) (consp (second form))
+       (symbolp (first (second form)))
+       (string= "IN-DEFUN" (symbol-name (first (second form))))))
+
 (defun evaluated-source (name)
   "The form of the function NAME, where the implementation keeps what was evaluated."
   (let* ((spec (function-name-of name))
@@ -50,7 +56,7 @@
              (last (first (last body)))
              (*package* (or (symbol-package (name-symbol name)) *package*)))
         (printed `(defun ,spec ,(second lambda)
-                    ,@(butlast body)
+                    ,@(remove-if #'implementation-note-p (butlast body))
                     ,@(if (and (consp last) (eq 'block (first last)))
                           (cddr last)
                           (last body)))

@@ -11,12 +11,18 @@
     ("callers" "LIST-CALLERS") ("callees" "LIST-CALLEES"))
   "The kinds of use, and the backend's function for each.")
 
+(defun failure-kind (condition)
+  "Whether CONDITION is the client's word that it has no such function here."
+  (if (search "implemented" (condition-message condition))
+      :not-implemented
+      :failed))
+
 (defun use-sites (kind target)
   "The places that use TARGET as KIND says: lists of what and a location. :NOT-IMPLEMENTED when
 this implementation does not record them."
   (let* ((name (second (assoc kind *xref-functions* :test #'string=)))
          (sites (if (backend-function name)
-                    (guarded (lambda () (backend name target)) (constantly :failed))
+                    (guarded (lambda () (backend name target)) #'failure-kind)
                     :not-implemented)))
     (cond ((eq sites :failed) '())
           ((listp sites)

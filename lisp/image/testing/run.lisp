@@ -1,0 +1,79 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Tests run, and told by what failed. Operation: run-tests.
+;;; Needs: execution, introspection, compiling
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *result-limit* 30
+  "How many results that are not passed are told.")
+
+;;; What to run
+
+(defun test-candidates (text package)
+  "The symbols and packages that TEXT can mean, read in PACKAGE."
+  (if (find #\: text)
+      (list (symbol-of-token text package))
+      (append (find-all-symbols (token-name (or (scan-token text) (missed "~S is no name." text))))
+              (let ((named (find-package-named text)))
+                (and named (list named))))))
+
+(defun test-runner (text package)
+  "The function that runs the test or suite TEXT."
+  (dolist (candidate (test-candidates (string-left-trim "'" (trimmed text)) package)
+                     (missed "~A is no test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~]. Load its system first, by load_system or the argument system."
+                             text (mapcar #'framework-title (loaded-frameworks))))
+    (dolist (framework (loaded-frameworks))
+      (let ((runner (funcall (framework-runner framework) candidate)))
+        (when runner
+          (return-from test-runner runner))))))
+
+(defun system-runner (name)
+  "The function that runs the tests of the system NAME."
+  (let ((test (asdf-function "TEST-SYSTEM")))
+    (lambda () (funcall test name))))
+
+;;; Running
+
+(defun run-to-end (function)
+  "Call FUNCTION; the report of the condition that ended it, if one did."
+  (block nil
+    (let ((*on-condition* (lambda (condition) (return (condition-report condition)))))
+      (funcall function))
+    nil))
+
+(defun status-count (status entries)
+  (count status entries :key (lambda (entry) (getf entry :status)) :test #'string=))
+
+(defun summary (results problem)
+  (let* ((entries (result-entries results))
+         (telling (remove "passed" entries
+                          :key (lambda (entry) (getf entry :status)) :test #'string=)))
+    (list :frameworks (remove-duplicates (mapcar (lambda (entry) (getf entry :framework)) entries)
+                                         :test #'string=)
+          :total (length entries)
+          :passed (status-count "passed" entries)
+          :skipped (status-count "skipped" entries)
+          :failed (- (length entries)
+                     (status-count "passed" entries)
+                     (status-count "skipped" entries))
+          :results (loop for entry in telling repeat *result-limit* collect entry)
+          :more (max 0 (- (length telling) *result-limit*))
+          :problem problem
+          :output (without-compiler-output (captured-text)))))
+
+(define-operation "run-tests" (system suite test package)
+    "Run a test, a suite, or all tests of a system; what came of it."
+  (let* ((*notes* (list '()))
+         (*package* (package-of-text package))
+         (system (and system (system-name-of-text system)))
+         (target (or test suite))
+         (problem nil))
+    (unless (or system target)
+      (missed "Say what to run: a system, a suite or a test."))
+    (setf *progress* (lambda () (summary *results* nil)))
+    (setf *results* '())
+    (when system
+      (load-system-named system nil))
+    (let* ((runner (if target (test-runner target *package*) (system-runner system)))
+           (results (call-watching (lambda () (setf problem (run-to-end runner))))))
+      (summary results problem))))

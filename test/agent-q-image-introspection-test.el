@@ -1,0 +1,211 @@
+;;; agent-q-image-introspection-test.el --- Following names through the Lisp image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The operations that tell who uses a name and where it is defined, on a real
+;; SBCL, the same tests through SLIME and through SLY.
+
+;;; Code:
+
+(require 'ert)
+(require 'agent-q-test-program)
+
+;;;; Uses
+
+(agent-q-test-image-on-each tells-who-calls ()
+  "Callers come once each, with their number of calls and a line; macros have expanders."
+  (agent-q-test-program-file connection)
+  (let ((value (agent-q-test-image-value connection "who-calls"
+                                         :function "callee" :package "aq-look")))
+    (should (equal "AQ-LOOK:CALLEE" (plist-get value :target)))
+    (should (equal "function" (plist-get value :kind)))
+    (should (= 5 (plist-get value :total)))
+    (should (= 6 (plist-get value :sites)))
+    (let ((users (agent-q-test-program-users value)))
+      (should (member (nth 0 (assoc "AQ-LOOK::CALLER" users)) '("AQ-LOOK::CALLER")))
+      (should (= 2 (nth 1 (assoc "AQ-LOOK::CALLER" users))))
+      (should (memq (nth 2 (assoc "AQ-LOOK::CALLER" users)) '(9 10)))
+      (should (equal '("AQ-LOOK::USER" 1 13) (assoc "AQ-LOOK::USER" users)))
+      (should (cl-find-if (lambda (user) (string-match-p "DEFMETHOD.*AREA.*:BEFORE" (car user)))
+                          users))))
+  (should (equal '(("AQ-LOOK::USER" 1 13 "expands it"))
+                 (agent-q-test-program-users
+                  (agent-q-test-image-value connection "who-calls"
+                                            :function "aq-look::twice"))))
+  ;; What was evaluated calls too, and a name without a function can be called.
+  (agent-q-test-image-eval connection "(defun aq-evaluated () (aq-look::lonely) (aq-nowhere))")
+  (should (equal '(("AQ-EVALUATED" 1 nil))
+                 (agent-q-test-program-users
+                  (agent-q-test-image-value connection "who-calls"
+                                            :function "aq-look::lonely"))))
+  (let ((value (agent-q-test-image-value connection "who-calls" :function "aq-nowhere")))
+    (should (equal "undefined" (plist-get value :kind)))
+    (should (= 1 (plist-get value :total))))
+  (let ((value (agent-q-test-image-value connection "who-calls" :function "aq-look::user")))
+    (should (= 0 (plist-get value :total)))
+    (should-not (plist-get value :users)))
+  (should (string-match-p "CALEE not found.*CALLEE"
+                          (agent-q-test-program-miss
+                           connection "who-calls" :function "aq-look::calee"))))
+
+(agent-q-test-image-on-each pages-through-many-users ()
+  "A function that the whole implementation calls comes in pages, none of them twice."
+  (let* ((first (agent-q-test-image-value connection "who-calls" :function "list" :limit 5))
+         (second (agent-q-test-image-value connection "who-calls"
+                                           :function "list" :limit 5 :offset 5))
+         (names (lambda (value) (mapcar #'car (agent-q-test-program-users value)))))
+    (should (> (plist-get first :total) 100))
+    (should (= 5 (length (plist-get first :users)) (length (plist-get second :users))))
+    (should-not (cl-intersection (funcall names first) (funcall names second)
+                                 :test #'equal))
+    (should-not (plist-get (agent-q-test-image-value connection "who-calls"
+                                                     :function "list" :offset 100000)
+                           :users))))
+
+(agent-q-test-image-on-each tells-who-references ()
+  "The users of a variable, and whether they read, set or bind it."
+  (agent-q-test-program-file connection)
+  (let ((users (agent-q-test-program-users
+                (agent-q-test-image-value connection "who-references"
+                                          :variable "*level*" :package "aq-look"))))
+    (should (equal '("AQ-LOOK:CALLEE" 1 7 "reads") (assoc "AQ-LOOK:CALLEE" users)))
+    (should (equal '("sets" "binds") (cl-set-difference
+                                      (cdddr (assoc "AQ-LOOK::USER" users)) '("reads")
+                                      :test #'equal))))
+  (let ((value (agent-q-test-image-value connection "who-references"
+                                         :variable "aq-look::+many+")))
+    (should (equal "constant" (plist-get value :kind))))
+  (should (equal "no variable"
+                 (plist-get (agent-q-test-image-value connection "who-references"
+                                                      :variable "aq-look:callee")
+                            :kind))))
+
+(agent-q-test-image-on-each tells-other-uses ()
+  "Each kind of cross-reference finds its uses, and says when a name is not what it is about."
+  (agent-q-test-program-file connection)
+  (cl-flet ((users (kind name)
+              (mapcar #'car (agent-q-test-program-users
+                             (agent-q-test-image-value connection "xref" :kind kind :name name
+                                                       :package "aq-look")))))
+    (should (equal '("AQ-LOOK::USER") (users "sets" "*level*")))
+    (should (equal '("AQ-LOOK::USER") (users "binds" "*level*")))
+    (should (equal '("AQ-LOOK::USER") (users "macroexpands" "twice")))
+    (should (equal '("AQ-LOOK:CALLEE") (users "callees" "caller")))
+    (should (cl-find-if (lambda (what) (string-match-p "AREA" what))
+                        (users "specializes" "shape")))
+    (should (member "AQ-LOOK::CALLER" (users "callers" "callee"))))
+  (should (string-match-p "CAR is no class; it is a function"
+                          (agent-q-test-program-miss
+                           connection "xref" :kind "specializes" :name "car")))
+  (should (string-match-p "CAR is no macro"
+                          (agent-q-test-program-miss
+                           connection "xref" :kind "macroexpands" :name "car")))
+  (should (string-match-p "no kind of cross-reference.*callees"
+                          (agent-q-test-program-miss
+                           connection "xref" :kind "eats" :name "car"))))
+
+;;;; Definitions
+
+(agent-q-test-image-on-each finds-definitions-with-their-source ()
+  "Definitions have file, line and text, all kinds of them or the one asked for."
+  (let ((file (agent-q-test-program-file connection)))
+    (cl-flet ((found (symbol &optional kind)
+                (mapcar (lambda (definition)
+                          (list (replace-regexp-in-string "AQ-LOOK::?" ""
+                                                          (plist-get definition :what))
+                                (plist-get definition :where)
+                                (car (split-string (plist-get definition :text) "\n"))))
+                        (plist-get (agent-q-test-image-value
+                                    connection "find-definition"
+                                    :symbol symbol :kind kind :package "aq-look")
+                                   :definitions))))
+      (should (equal `(("(DEFUN CALLER)" ,(concat file ":8") "(defun caller ()"))
+                     (found "caller")))
+      (should (equal `(("(DEFMACRO TWICE)" ,(concat file ":11")
+                        "(defmacro twice (x) `(callee ,x))"))
+                     (found "twice")))
+      (should (equal `((,(concat file ":4") "(defvar *level* 1)"))
+                     (mapcar #'cdr (found "*level*"))))
+      (should (equal `((,(concat file ":15") "(defclass shape ()"))
+                     (mapcar #'cdr (found "shape" "class"))))
+      (should (equal `((,(concat file ":21") "(defstruct point x (y 2 :type fixnum))"))
+                     (mapcar #'cdr (found "point"))))
+      (should (= 4 (length (found "area"))))
+      (should (equal '("(defgeneric area (shape))")
+                     (mapcar #'caddr (found "area" "generic-function"))))
+      (should (equal 3 (length (found "area" "method"))))
+      (should (equal '("(defmethod (setf area) (new (it shape)) (callee new))")
+                     (mapcar #'caddr (found "(setf area)"))))))
+  (should (string-match-p "is not defined as a macro; it has (DEFUN"
+                          (agent-q-test-program-miss
+                           connection "find-definition" :symbol "aq-look:callee"
+                           :kind "macro"))))
+
+(agent-q-test-image-on-each finds-definitions-without-a-file ()
+  "What was evaluated has its form; what comes from nowhere says so."
+  (agent-q-test-image-eval connection "(defun aq-typed (x) \"Doc.\" (list x :typed))")
+  (let ((value (agent-q-test-image-value connection "find-definition" :symbol "aq-typed")))
+    (should-not (plist-get value :definitions))
+    (should (equal "(DEFUN AQ-TYPED (X) \"Doc.\" (LIST X :TYPED))"
+                   (replace-regexp-in-string "[ \n]+" " " (plist-get value :evaluated)))))
+  (agent-q-test-image-eval connection "'aq-only-a-name")
+  (let ((value (agent-q-test-image-value connection "find-definition"
+                                         :symbol "aq-only-a-name")))
+    (should-not (plist-get value :definitions))
+    (should-not (plist-get value :kinds)))
+  ;; The implementation knows a file that may not be here.
+  (let ((definition (car (plist-get (agent-q-test-image-value
+                                     connection "find-definition" :symbol "mapcar")
+                                    :definitions))))
+    (should (string-match-p "list\\.lisp" (plist-get definition :where)))))
+
+(agent-q-test-image-on-each reads-what-the-user-has-in-a-buffer ()
+  "The source is read where the user edits it, moved and unsaved as it may be."
+  (let* ((file (agent-q-test-program-file connection))
+         (buffer (find-file-noselect file)))
+    (unwind-protect
+        (with-current-buffer buffer
+          (goto-char (point-min))
+          (insert (make-string 30 ?\n))
+          (goto-char (point-min))
+          (let ((definition (car (plist-get
+                                  (agent-q-test-image-value connection "find-definition"
+                                                            :symbol "aq-look::caller")
+                                  :definitions))))
+            (should (equal (concat file ":38") (plist-get definition :where)))
+            (should (string-prefix-p "(defun caller ()\n  (callee 1)"
+                                     (plist-get definition :text))))
+          (should (= (point) (point-min))))
+      (with-current-buffer buffer
+        (set-buffer-modified-p nil)
+        (kill-buffer)))
+    (should-not (cl-find-if (lambda (buffer)
+                              (string-match-p "agent-q-source" (buffer-name buffer)))
+                            (buffer-list)))))
+
+(agent-q-test-image-on-each finds-what-was-compiled-from-a-buffer ()
+  "A definition that the user compiled from a buffer without a file is found there."
+  (with-temp-buffer
+    (rename-buffer "aq-scratch" t)
+    (insert "\n\n(defun cl-user::aq-scratched ()\n  :scratch)\n")
+    (let (answer)
+      (agent-q-image--ask
+       connection :rex
+       `(,(if (eq 'sly (agent-q-image-connection-client connection))
+              'slynk:compile-string-for-emacs
+            'swank:compile-string-for-emacs)
+         "(defun cl-user::aq-scratched ()\n  :scratch)" ,(buffer-name)
+         '((:position 3) (:line 3 1)) nil nil)
+       t (lambda (result) (setq answer result)))
+      (agent-q-test-image-await (lambda () answer)))
+    (let ((definition (car (plist-get (agent-q-test-image-value
+                                       connection "find-definition" :symbol "aq-scratched")
+                                      :definitions))))
+      (should (equal (format "buffer %s:3" (buffer-name)) (plist-get definition :where)))
+      (should (equal "(defun cl-user::aq-scratched ()\n  :scratch)"
+                     (plist-get definition :text))))))
+
+(provide 'agent-q-image-introspection-test)
+;;; agent-q-image-introspection-test.el ends here
