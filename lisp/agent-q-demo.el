@@ -55,7 +55,7 @@ a turn."
     (base_url . ,base-url)
     (model . ,agent-q-demo--model)
     (key . :null)
-    (body . (:temperature 0 :max_tokens 64 :logit_bias [[2 -4] [1002 -8]]))
+    (body . (:temperature 0 :max_tokens 48 :logit_bias [[2 -2] [1002 -8]]))
     (first_body . (:tool_choice "required" :max_tokens 128 :logit_bias [[8 14] [1002 -8]]
                    :stop ["<issue_comment>"]))
     (headers . nil)))
