@@ -55,8 +55,8 @@ turn runs, this waits until it is over."
       (setq default-directory directory)
       (setq buffer-read-only t)
       (set-buffer-modified-p nil)
-      (goto-char (point-min))
-      (pop-to-buffer (current-buffer)))))
+      (goto-char (point-min)))
+    (pop-to-buffer "*agent-q changes*")))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

@@ -17,6 +17,7 @@
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-image-tools)
 (require 'agent-q-operations)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
@@ -135,9 +136,9 @@ NEW non-nil means a new one."
   (agent-q-prompt-setup)
   (agent-q-header-setup)
   (setq agent-q-chat--settings (agent-q-chat--make-settings)
-        agent-q-chat--session (agent-q-core-open-session
-                               agent-q-chat--settings))
-  (agent-q-events-register agent-q-chat--session (current-buffer)))
+        agent-q-chat--session (agent-q-core-open-session agent-q-chat--settings))
+  (agent-q-events-register agent-q-chat--session (current-buffer))
+  (agent-q-image-tools-ensure connection))
 
 (defun agent-q-chat--close ()
   "End the session of this chat."
@@ -174,11 +175,13 @@ NEW non-nil means a new one."
                        (symbol-name agent-q-tool-choice)))
      ,@(agent-q-approve-place (agent-q-chat--image-name))
      (approval . "ask")
-     (eval_seconds . ,agent-q-eval-timeout))))
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat--configure ()
   "Tell the session the settings that changed since the last time."
   (agent-q-chat--find-image)
+  (agent-q-image-tools-ensure agent-q-header-connection)
   (agent-q-registry-apply-levels)
   (let ((settings (agent-q-chat--make-settings)))
     (unless (equal settings agent-q-chat--settings)
@@ -221,6 +224,7 @@ NEW non-nil means a new one."
                        choices)))))
   (agent-q-chat--check)
   (setq agent-q-header-connection connection)
+  (agent-q-image-tools-ensure connection)
   (agent-q-header-update))
 
 (defun agent-q-chat--image-call (event)
@@ -303,8 +307,7 @@ While a turn runs, the text waits until it is over."
   (agent-q-chat--check)
   (agent-q-events-ensure)
   (let ((text (string-trim (agent-q-prompt-text))))
-    (cond ((string-empty-p text)
-           (message "Input is empty"))
+    (cond ((string-empty-p text) (message "Input is empty"))
           ((agent-q-console-line-p text)
            (agent-q-chat--start #'agent-q-core-console text)
            (agent-q-prompt-take))
@@ -433,10 +436,7 @@ While a turn runs, the text waits until it is over."
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)
-                 (agent-q-operations-run
-                  event
-                  (and (agent-q-chat--connected-p) agent-q-header-connection)
-                  (current-buffer))))
+                 (agent-q-operations-run event agent-q-header-connection (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
 

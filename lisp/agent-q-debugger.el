@@ -132,11 +132,14 @@ Its reply is the answer to CALL."
   (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "debugger-frames" (list :limit limit :locals locals) 15))
 
-(agent-q-operations-define "eval-in-frame" (call (name debugger) form frame package)
-  "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME."
+(agent-q-operations-define "eval-in-frame"
+    (call (name debugger) form frame package assessed)
+  "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
+ASSESSED is how many of its forms were assessed, nil when all were approved."
   (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "eval-in-frame"
-                          (list :form form :frame frame :package package)
+                          (list :form form :frame frame :package package
+                                :assessed assessed)
                           agent-q-eval-timeout))
 
 (agent-q-operations-define "invoke-restart" (call (name debugger) restart values package)

@@ -89,7 +89,7 @@
                             (seq-take told 15) "\n")))))
 
 (defun agent-q-history--open (error)
-  "Say how to get at ERROR when the user's debugger still shows it, or nil."
+  "Say how to get at ERROR while it is open in the user's debugger, or nil."
   (let ((name (and (agent-q-past-error-thread error)
                    (agent-q-debugger-name-of-thread
                     (agent-q-past-error-process error)

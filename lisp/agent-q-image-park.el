@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; A call whose arguments have (:on-error "park") does not end with an error
+;; A call whose arguments have :on-error "park" does not end with an error
 ;; alone: its thread waits in the client's debugger, which the user does not
 ;; see.  The call's reply says so, and from then on it can be resumed by a
 ;; restart, handed over to the user, or released.
@@ -145,7 +145,7 @@ and ACTIVATION are what the client would have shown its debugger for."
         (cl-delete process agent-q-image-park--all :key #'agent-q-image-park--process)))
 
 (defun agent-q-image-park--calls (process)
-  "Return the calls that are parked over PROCESS."
+  "Return each call that is parked over PROCESS."
   (mapcar #'agent-q-image-parked-call (agent-q-image-park-list process)))
 
 ;;;; Going on

@@ -14,6 +14,7 @@
 (require 'agent-q)
 
 (declare-function agent-q-core-resolve "agent-q-core")
+(declare-function agent-q-image-live-p "agent-q-image")
 
 (cl-defstruct (agent-q-operations-call
                (:constructor agent-q-operations--make-call) (:copier nil))
@@ -65,7 +66,8 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
   (run-at-time 0 nil #'agent-q-operations--perform
                (agent-q-operations--make-call
                 :request (plist-get event :request)
-                :connection connection :owner owner)
+                :connection (and (agent-q-image-live-p connection) connection)
+                :owner owner)
                (plist-get event :operation)
                (plist-get event :arguments)))
 

@@ -54,7 +54,7 @@ with :severity, :message and :place."
         agent-q-past--packages nil))
 
 (defmacro agent-q-past--add (object kind list)
-  "Add OBJECT to LIST, of which as many are kept as KIND says."
+  "Add OBJECT to LIST, of which a number of its KIND are kept."
   `(progn
      (push ,object ,list)
      (let ((rest (nthcdr (1- (plist-get agent-q-past--kept ,kind)) ,list)))
@@ -122,7 +122,8 @@ with :severity, :message and :place."
          (cdr (assq id (funcall function process))))))
 
 (defun agent-q-past--begin (process how text package key)
-  "Note that the user evaluates TEXT in PACKAGE over PROCESS by HOW."
+  "Note an evaluation by the user, by HOW, of TEXT in PACKAGE over PROCESS.
+Its end is known by KEY."
   (agent-q-past--add
    (make-agent-q-past-evaluation
     :process process :by 'user :how how :package package
@@ -151,7 +152,7 @@ with :severity, :message and :place."
             :compilations agent-q-past--compilations)))))))
 
 (defun agent-q-past--running (process &optional key)
-  "Return the evaluation with KEY that runs over PROCESS, or nil.
+  "Return the running evaluation with KEY over PROCESS, or nil.
 Without KEY it is the latest one at a REPL."
   (cl-find-if (lambda (evaluation)
                 (and (eq process (agent-q-past-evaluation-process evaluation))
@@ -222,7 +223,7 @@ Closures with the same code are `equal', so they must be the same one."
        (agent-q-past--output evaluation (car arguments))))))
 
 (defun agent-q-past--written (process text target)
-  "Note that TEXT was written to TARGET by what runs over PROCESS."
+  "Note that TEXT was written to TARGET over PROCESS."
   (let ((evaluation (agent-q-past--running process)))
     (when evaluation
       (pcase target
@@ -340,12 +341,13 @@ STATUS and PAYLOAD are how it ended."
   "Return NOTE of the Common Lisp half as a note of a compilation."
   (list :severity (plist-get note :severity)
         :message (plist-get note :message)
-        :place (and (plist-get note :line)
-                    (format "line %d, column %d of the form" (plist-get note :line)
-                            (plist-get note :column)))))
+        :place (if (plist-get note :line)
+                   (format "line %d, column %d of the form" (plist-get note :line)
+                           (plist-get note :column))
+                 (plist-get note :where))))
 
 (defun agent-q-past--note-forms (process operation arguments reply)
-  "Note what OPERATION with ARGUMENTS evaluated over PROCESS, as REPLY says."
+  "Note what OPERATION with ARGUMENTS evaluated over PROCESS, from REPLY."
   (let* ((text (plist-get arguments :form))
          (data (plist-get reply :value))
          (forms (plist-get data :forms))
@@ -368,7 +370,7 @@ STATUS and PAYLOAD are how it ended."
              (or (plist-get reply :type) "stopped"))))))
 
 (defun agent-q-past--note-error (process operation arguments reply)
-  "Note the error that REPLY to OPERATION with ARGUMENTS over PROCESS tells."
+  "Note the error in REPLY to OPERATION with ARGUMENTS over PROCESS."
   (agent-q-past--add
    (make-agent-q-past-error
     :process process :by 'agent :how operation :time (current-time)

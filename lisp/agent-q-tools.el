@@ -24,7 +24,8 @@ names.  OWN-LEVEL is the level that it was defined with, a keyword or nil;
 `agent-q-tool-safety-level' is the one in force.  CATEGORIES is a list of
 keywords.  HANDLER takes the arguments, a hash table, and if ASYNC is
 non-nil a callback too.  SCHEMA is the JSON Schema of the arguments, as a
-hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is `emacs-lisp', `built-in' or `(library NAME)'.
+hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is `emacs-lisp', `built-in', `(library NAME)'
+or `(image NAME)'.
 NUMBER is what the core knows the handler by, or nil."
   name description parameters required own-level categories handler async
   schema from-schema (origin 'emacs-lisp) number)

@@ -47,13 +47,15 @@
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-offered-tools nil
-  "Which tools the model is offered; nil means all of them.
-Otherwise a list of tools by name, such as \"describe_symbol\", and of
+  "Which tools the model is offered.
+nil means the usual ones, about twenty built-in tools and all that you or
+a program defined; `all' means every tool.  Otherwise a list of tools by name, such as \"describe_symbol\", and of
 categories by keyword, such as `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
 for one chat."
-  :type '(choice (const :tag "All" nil)
+  :type '(choice (const :tag "The usual ones" nil)
+                 (const :tag "All" all)
                  (const :tag "None" none)
                  (repeat (choice (string :tag "Tool")
                                  (symbol :tag "Category, a keyword")
@@ -65,6 +67,21 @@ for one chat."
 (defcustom agent-q-eval-timeout 30
   "How many seconds a form may run in the Lisp image before it is stopped."
   :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-eval-policy 'ask-on-hit
+  "When code that the model wants to run in the Lisp image runs without asking.
+`ask-on-hit' has the image look at the code first, and asks when it
+reaches beyond the program: runs other programs, writes files, uses
+the network or Emacs, quits, redefines what is not the program's, or
+can't be looked at.  This is a guard rail that catches accidents, and
+no sandbox: code that means to get around it can.
+`ask-always' asks about all code, `never-ask' about none, and
+`read-only' refuses to run any.  What runs is in the audit log."
+  :type '(choice (const :tag "Ask when it reaches beyond the program" ask-on-hit)
+                 (const :tag "Ask always" ask-always)
+                 (const :tag "Never ask" never-ask)
+                 (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; What you are asked

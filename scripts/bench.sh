@@ -57,8 +57,11 @@ repeat() { # N COMMAND...
   done
 }
 
+# An Emacs that compiles natively would do that while it is measured, and differ from run to run.
+byte_code="--eval '(setq load-no-native t native-comp-deferred-compilation nil native-comp-jit-compilation nil)'"
+
 command_line() { # LIBRARY
-  printf '%s' "'$EMACS' -Q -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
+  printf '%s' "'$EMACS' -Q $byte_code -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
 }
 
 note_failure() { # WHAT
@@ -115,6 +118,7 @@ idle_wakes() { # WAY
 stream() {
   # In turns, so that what else the machine does meets all of them.
   for what in 'rest small 0' 'text small 0' 'filter small 0' 'chat small 0' 'chat small 1000000' \
+    'chat small 0 busy' 'filter small 0 busy' \
     'text large 0' 'filter large 0' 'chat large 0'; do
     in_terminal stream-bench "$what"
   done

@@ -71,7 +71,7 @@ listed() {
       done
     find test -name '*-test.el' -not -path 'test/support/*' |
       while read -r file; do
-        grep -q '^(ert-deftest\|^(agent-q-test-image-on-each' "$file" || echo "$file: has no test"
+        grep -q '^(ert-deftest\|^(agent-q-test-[a-z]*-on-each' "$file" || echo "$file: has no test"
       done
   )
   [ -z "$bad" ] || { echo "$bad"; return 1; }

@@ -34,7 +34,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 4;
+pub const CORE_INTERFACE: i64 = 6;
 
 #[emacs::module(
     name = "agent-q-core",

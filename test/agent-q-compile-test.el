@@ -120,16 +120,21 @@ OPTIONS are options of the definition."
 (fiveam:test fine (fiveam:is (eq t t)))"
   "A suite of FiveAM with checks that pass, fail and break.")
 
-(defun agent-q-compile-test--fiveam-p (connection)
-  "Load FiveAM over CONNECTION; nil when ASDF can't find it."
+(defun agent-q-compile-test--load-p (connection framework)
+  "Load FRAMEWORK, a system, over CONNECTION; nil when ASDF can't find it."
   (equal '("T") (agent-q-test-image-values
                  connection
-                 "(progn (require :asdf) (and (asdf:find-system :fiveam nil) (asdf:load-system :fiveam) t))")))
+                 (format "(progn (require :asdf) (and (asdf:find-system %S nil) (asdf:load-system %S) t))"
+                         framework framework))))
+
+(defun agent-q-compile-test--need (connection framework)
+  "Skip the test unless FRAMEWORK can be loaded over CONNECTION."
+  (unless (agent-q-compile-test--load-p connection framework)
+    (ert-skip (format "ASDF finds no %s" framework))))
 
 (agent-q-test-tools-on-each compile-runs-fiveam ()
   "FiveAM's suites and tests are run and told by what failed."
-  (unless (ignore-errors (agent-q-compile-test--fiveam-p connection))
-    (ert-skip "ASDF finds no FiveAM"))
+  (agent-q-compile-test--need connection "fiveam")
   (should (eq :returned (plist-get (agent-q-test-image-eval connection agent-q-compile-test-tests)
                                    :outcome)))
   (let ((told (agent-q-test-tools-ask "/run_tests suite=numbers")))
@@ -141,6 +146,38 @@ OPTIONS are options of the definition."
   (should (string-match-p "no-such is no test or suite of FiveAM"
                           (agent-q-test-tools-ask "/run_tests test=no-such"))))
 
+(agent-q-test-tools-on-each compile-runs-parachute ()
+  "Parachute's tests are run by name and by package."
+  (agent-q-compile-test--need connection "parachute")
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-para (:use :cl)) (in-package :aq-para)
+(parachute:define-test sums (parachute:is = 4 (+ 2 2)) (parachute:is = 5 (+ 2 2) \"two and two\"))
+(parachute:define-test breaks (error \"broken ~a\" 1))
+(parachute:define-test fine (parachute:true t))")
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-para")))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Parachute).\n" told))
+    (should (string-match-p "^failed in AQ-PARA::SUMS: .*\n\\(  .*\n\\)*  two and two" told))
+    (should (string-match-p "^error in AQ-PARA::BREAKS" told)))
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (Parachute)."
+                 (agent-q-test-tools-ask "/run_tests test=aq-para::fine"))))
+
+(agent-q-test-tools-on-each compile-runs-rove ()
+  "Rove's tests are run by name and by package."
+  (agent-q-compile-test--need connection "rove")
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-rove (:use :cl)) (in-package :aq-rove)
+(rove:deftest sums (rove:ok (= 4 (+ 2 2))) (rove:ok (= 5 (+ 2 2)) \"two and two\"))
+(rove:deftest breaks (rove:testing \"inside\" (error \"broken ~a\" 1)))
+(rove:deftest fine (rove:ok t))")
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-rove")))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Rove).\n" told))
+    (should (string-match-p "^failed in .*(= 5 (\\+ 2 2))\n  two and two" told))
+    (should (string-match-p "broken 1" told)))
+  (should (string-match-p "\\`PASSED: 1 of 1 checks passed, 0 failed (Rove)\\."
+                          (agent-q-test-tools-ask "/run_tests test=aq-rove::fine"))))
+
 (agent-q-test-tools-on-each compile-runs-the-tests-of-a-system ()
   "What a system's test operation does is seen; nothing run is a failure."
   (let ((empty (agent-q-compile-test--system "aq-empty" '(("code" . "(defvar cl-user::*aq-empty* 1)")))))
@@ -148,7 +185,7 @@ OPTIONS are options of the definition."
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-empty")))
       (should (string-match-p "\\`No test ran" told))
       (should (string-match-p "run_tests .*failed" (agent-q-test-log)))))
-  (when (ignore-errors (agent-q-compile-test--fiveam-p connection))
+  (when (agent-q-compile-test--load-p connection "fiveam")
     (let ((tested (agent-q-compile-test--system
                    "aq-tested" `(("tests" . ,agent-q-compile-test-tests))
                    ":depends-on (\"fiveam\")"

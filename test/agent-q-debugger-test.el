@@ -106,7 +106,6 @@
   "What is parked unwinds when the turn is cancelled and when the chat closes."
   (agent-q-debugger-test--park connection "(unwind-protect (aq-outer 1) (setf *aq-done* :first))")
   (agent-q-test-send "/eval_form (loop)")
-  (agent-q-test-answer "y")
   (agent-q-test-until (eq agent-q-header-state :running))
   (agent-q-chat-cancel)
   (agent-q-test-until (agent-q-test-idle-p))

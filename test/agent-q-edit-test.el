@@ -138,7 +138,7 @@
         (should (= (point) (point-max)))
         (should (equal (agent-q-test-files-text "a.txt")
                        "one\r\nzwei\r\nλ\r\nthree"))
-        (primitive-undo 1 buffer-undo-list)
+        (let ((last-command nil) (inhibit-message t)) (undo))
         (should (equal (buffer-string) "one\ntwo\nthree"))))))
 
 (ert-deftest agent-q-edit-unsaved-changes-are-never-lost-or-saved ()
@@ -254,9 +254,9 @@
     (agent-q-edit-test-undo)
     (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
     (should (string-match-p "no turn" (agent-q-edit-test-undo)))
-    (agent-q-test-files-write "a.txt" "one\n2\n")
-    (agent-q-test-files-fails "changed since")
-    (should (equal (agent-q-test-files-text "a.txt") "one\n2\n"))))
+    ;; The model does not know that its text is gone.
+    (agent-q-test-files-fails "not found")
+    (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))))
 
 (ert-deftest agent-q-edit-undoing-leaves-what-the-user-changed ()
   (agent-q-test-files-in-project

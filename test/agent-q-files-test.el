@@ -8,6 +8,7 @@
 
 ;;; Code:
 
+(require 'agent-q-changes)
 (require 'agent-q-test-files)
 
 (ert-deftest agent-q-files-reads-pages-and-lists ()
@@ -104,7 +105,7 @@
         ("search_in_buffer" (pattern . "b") (buffer . "no such")))
     (with-current-buffer (get-buffer-create "look")
       (insert "ab\nxxb\n"))
-    (agent-q-test-files-succeeds "Found 6 matches")
+    (agent-q-test-files-succeeds "Found 7 matches")
     (agent-q-test-files-succeeds "Found 2 matches.*\n\nLine 1, column 2, position 2: \"b\"\nLine 2, column 3")
     (agent-q-test-files-succeeds "Found 1 match ")
     (agent-q-test-files-fails "not valid")

@@ -18,7 +18,9 @@
 (defmacro agent-q-live-test-with-chat (&rest body)
   "Run BODY in a chat that looks into a real image, or skip the test."
   (declare (indent 0) (debug t))
-  `(let ((connection (agent-q-test-image-connection agent-q-test-ide)))
+  `(let ((connection (agent-q-test-image-connection agent-q-test-ide))
+         ;; What is shown here is the way through an approval.
+         (agent-q-eval-policy 'ask-always))
      (skip-unless connection)
      (agent-q-test-with-chat
        (agent-q-chat-set-connection connection)

@@ -36,7 +36,13 @@
                      (none)))
       (let ((agent-q-offered-tools option))
         (should (equal (agent-q-registry-offered) names))))
-    (let ((agent-q-offered-tools nil))
+    (let* ((agent-q-offered-tools nil)
+           (offered (agent-q-registry-offered)))
+      ;; What is built in comes in a usual choice, what was defined besides comes whole.
+      (should (member "describe_symbol" offered))
+      (should (member "t_look" offered))
+      (should-not (member "disassemble_function" offered)))
+    (let ((agent-q-offered-tools 'all))
       (should (eq (agent-q-registry-offered) t)))
     (let ((agent-q-offered-tools '((:max-safety-level :cautious))))
       (should (member "t_try" (agent-q-registry-offered)))
@@ -195,7 +201,7 @@ Only the entry point of the package is loaded there."
               (car (last (agent-q-list-registered-tools)))
               (reverse agent-q-test-phases)))
            '(invalid "t_init" nil
-                     ("X" "Unknown tool: t_gone" "Unknown tool: eval_form") t
+                     ("X" "Unknown tool: t_gone" "Unknown tool: eval_form. Did you mean eval_in_frame?") t
                      :cautious "t_init" (:before :after)))))
 
 (ert-deftest agent-q-tool-list-bad-levels-do-not-keep-the-core-from-starting ()

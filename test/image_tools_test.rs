@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use agent_q_core::image::{parse_reply, print_arguments};
-use agent_q_core::tool::{Arguments, ImageTool, Runner, SafetyLevel, Tool};
+use agent_q_core::tool::{Arguments, ImageTool, Runner, SafetyLevel, Tool, Treatment};
 use agent_q_core::tools::{execution, introspection};
 use serde_json::{Value, json};
 
@@ -73,11 +73,14 @@ fn arguments_become_a_property_list() {
 }
 
 #[test]
-fn evaluating_is_dangerous_and_looking_is_safe() {
+fn code_is_assessed_in_the_image_and_looking_is_safe() {
     let eval = tool("eval_form");
-    let assessment = (eval.assess)(eval.level, &arguments(&eval, json!({"form": "1"})));
-    assert_eq!(assessment.level, SafetyLevel::Dangerous);
-    assert_eq!(assessment.reason, "evaluates code in your image");
+    assert_eq!(eval.level, SafetyLevel::Cautious);
+    let code = eval.code.unwrap();
+    assert_eq!(code.parameters, ["form", "restart"]);
+    assert_eq!(code.treatment, Treatment::RunInSteps);
+    let expand = tool("macroexpand_form").code.unwrap();
+    assert_eq!(expand.treatment, Treatment::Expand);
     for tool in introspection::tools() {
         assert_eq!(tool.level, SafetyLevel::Safe, "{}", tool.name);
     }

@@ -209,6 +209,7 @@ fn origin(origin: &Origin) -> String {
     match origin {
         Origin::BuiltIn => "built-in".to_owned(),
         Origin::EmacsLisp => "emacs-lisp".to_owned(),
+        Origin::Image(name) => format!("image {name}"),
         Origin::Library(name) => format!("library {name}"),
     }
 }

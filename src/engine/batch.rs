@@ -46,6 +46,7 @@ impl Engine {
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),
+            eval_policy: Settings::default().eval_policy,
             cancel,
             place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
         };

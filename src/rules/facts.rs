@@ -167,7 +167,7 @@ impl Facts {
 fn paths(tool: &Tool, arguments: &Map<String, Value>, project: Option<&Path>) -> Vec<PathBuf> {
     let names = |name: &str| match tool.origin {
         Origin::BuiltIn => tool.paths.contains(&name),
-        Origin::EmacsLisp | Origin::Library(_) => {
+        Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
             PATH_PARAMETERS.contains(&name) || name.ends_with("_path")
         }
     };

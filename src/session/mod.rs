@@ -164,6 +164,7 @@ impl Actor {
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
+            eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
             place: Place::new(
                 turn,

@@ -39,6 +39,8 @@ pub struct SessionSettings {
     /// The name of the chat's connection, for rules.
     #[serde(deserialize_with = "present")]
     pub connection: Option<Option<String>>,
+    /// When code is run without asking.
+    pub eval_policy: Option<EvalPolicy>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -90,6 +92,21 @@ pub enum Approval {
     Ask,
     /// Nobody can answer: calls that need approval fail.
     None,
+}
+
+/// When code that the model wants to run in the image is run without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvalPolicy {
+    /// Never: the user is asked about all of it.
+    AskAlways,
+    /// When assessing it finds nothing that reaches outside the program.
+    #[default]
+    AskOnHit,
+    /// Always.
+    NeverAsk,
+    /// No code is run at all.
+    ReadOnly,
 }
 
 /// A provider as Emacs writes it.
@@ -171,6 +188,7 @@ pub struct Settings {
     pub approval: Approval,
     pub eval_deadline: Duration,
     pub connection: Option<String>,
+    pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
     pub ground: Ground,
 }
@@ -188,6 +206,7 @@ impl Default for Settings {
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
             connection: None,
+            eval_policy: EvalPolicy::default(),
             agent: None,
             ground: Ground::default(),
         }
@@ -220,6 +239,9 @@ impl Settings {
         }
         if let Some(connection) = changes.connection {
             self.connection = connection;
+        }
+        if let Some(policy) = changes.eval_policy {
+            self.eval_policy = policy;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

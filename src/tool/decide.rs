@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The pipeline's decision: the user's rules are consulted with each call, what they don't settle
-//! is put to the user, and nothing runs before one of them said so.
+//! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
+//! when something new shows just before, the user is asked again.
 
 use serde_json::{Map, Value};
 
-use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor};
-use super::{Assessment, SafetyLevel, Tool};
+use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
+use super::work::precheck;
+use super::{SafetyLevel, Tool};
 use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
 use crate::runtime::held;
@@ -13,6 +14,13 @@ use crate::session::settings::Approval;
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
+
+/// Whether a call may run now, or was asked about anew.
+#[derive(PartialEq, Eq)]
+enum Standing {
+    Holds,
+    AskedAgain,
+}
 
 impl Executor {
     /// What the rules say about a call with FACTS.
@@ -31,51 +39,61 @@ impl Executor {
         book.explain(&facts.call())
     }
 
-    /// Has CALL assessed and judged by the rules as it is now; see [`Self::ask_if_needed`].
-    async fn consult(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
-        call.assessment = self.assessed(call, circumstances).await?;
+    /// Has CALL judged by the rules as it is now.
+    fn judge(&self, call: &mut Call, circumstances: &Circumstances) {
         call.facts = Facts::gather(
             call.key.0,
             &call.tool,
             &call.arguments,
-            &call.assessment,
+            &call.verdict.assessment,
             &circumstances.place,
         );
         call.explanation = self.explain(&call.facts);
-        self.ask_if_needed(call, circumstances);
-        Ok(())
-    }
-
-    async fn assessed(
-        &self,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<Assessment, Ending> {
-        self.assess(&call.tool, &call.arguments, circumstances)
-            .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
     }
 
     /// Opens an approval request if the rules want one and somebody can answer it.
     pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
-        if call.explanation.outcome == Outcome::Ask
-            && circumstances.approval == Approval::Ask
-            && !circumstances.cancel.is_cancelled()
+        if call.explanation.outcome != Outcome::Ask
+            || circumstances.approval == Approval::None
+            || circumstances.cancel.is_cancelled()
         {
-            call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
-            self.host.emit(Event::ApprovalRequested {
-                session: circumstances.session,
-                call: call.key,
-                tool: call.tool.name.clone(),
-                level: call.assessment.level,
-                reason: reason(call),
-                arguments: call.arguments.to_json(),
-            });
+            return;
         }
+        call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+        self.host.emit(Event::ApprovalRequested {
+            session: circumstances.session,
+            call: call.key,
+            tool: call.tool.name.clone(),
+            level: call.verdict.assessment.level,
+            reason: reason(call),
+            arguments: call.arguments.to_json(),
+        });
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
     pub(super) async fn decide(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<(), Ending> {
+        loop {
+            self.await_consent(call, circumstances).await?;
+            if self.look_again(call, circumstances).await? == Standing::Holds {
+                return self.still_allowed(call, circumstances);
+            }
+        }
+    }
+
+    /// A rule that denies may have come while the call waited.
+    fn still_allowed(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+        self.judge(call, circumstances);
+        match call.explanation.outcome {
+            Outcome::Deny => Err(denied_by_rule(call)),
+            Outcome::Run | Outcome::Ask => Ok(()),
+        }
+    }
+
+    async fn await_consent(
         &self,
         call: &mut Call,
         circumstances: &Circumstances,
@@ -87,7 +105,8 @@ impl Executor {
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
-                self.consult(call, circumstances).await?;
+                self.judge(call, circumstances);
+                self.ask_if_needed(call, circumstances);
                 if call.answer.is_some() || circumstances.cancel.is_cancelled() {
                     continue;
                 }
@@ -101,11 +120,12 @@ impl Executor {
                 () = circumstances.cancel.cancelled() => continue,
                 answer = answer => answer.unwrap_or_default(),
             };
+            call.freshness = Freshness::Stale;
             call.decider = answer.decider;
             match answer.decision {
                 Decision::Approved => {
                     call.consent = Consent::Approved;
-                    return self.still_allowed(call);
+                    return Ok(());
                 }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
@@ -113,20 +133,12 @@ impl Executor {
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    if self.modify(call, given, circumstances).await? == Modified::Settled {
+                    self.modify(call, given, circumstances).await?;
+                    if call.answer.is_none() {
                         return Ok(());
                     }
                 }
             }
-        }
-    }
-
-    /// A rule that denies may have come while the call waited.
-    fn still_allowed(&self, call: &mut Call) -> Result<(), Ending> {
-        call.explanation = self.explain(&call.facts);
-        match call.explanation.outcome {
-            Outcome::Deny => Err(denied_by_rule(call)),
-            Outcome::Run | Outcome::Ask => Ok(()),
         }
     }
 
@@ -137,36 +149,52 @@ impl Executor {
         call: &mut Call,
         mut given: Map<String, Value>,
         circumstances: &Circumstances,
-    ) -> Result<Modified, Ending> {
+    ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
         call.arguments = call
             .tool
             .check(given)
             .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        let assessment = self.assessed(call, circumstances).await?;
-        let shows_more = assessment.reason != call.assessment.reason;
-        call.assessment = assessment;
-        call.facts = Facts::gather(
-            call.key.0,
-            &call.tool,
-            &call.arguments,
-            &call.assessment,
-            &circumstances.place,
-        );
-        self.still_allowed(call)?;
-        if shows_more && call.assessment.level >= SafetyLevel::Dangerous {
-            self.consult(call, circumstances).await?;
-            return Ok(Modified::Open);
-        }
-        Ok(Modified::Settled)
+        self.assess_anew(call, circumstances).await?;
+        let context = self.context(circumstances);
+        precheck(&call.tool, &call.arguments, &context)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
     }
-}
 
-/// Whether the user's own arguments need another look.
-#[derive(PartialEq, Eq)]
-enum Modified {
-    Settled,
-    Open,
+    /// Assesses code and paths once more just before they are used: while the call waited for its
+    /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
+    async fn look_again(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<Standing, Ending> {
+        let depends = call.tool.code.is_some() || !call.tool.paths.is_empty();
+        if !depends || call.freshness == Freshness::Fresh {
+            return Ok(Standing::Holds);
+        }
+        self.assess_anew(call, circumstances).await
+    }
+
+    async fn assess_anew(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<Standing, Ending> {
+        let verdict = self
+            .assess(&call.tool, &call.arguments, circumstances)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        call.freshness = Freshness::Fresh;
+        let old = std::mem::replace(&mut call.verdict, verdict);
+        self.judge(call, circumstances);
+        let new = &call.verdict.assessment;
+        if new.level < SafetyLevel::Dangerous || new.reason == old.assessment.reason {
+            return Ok(Standing::Holds);
+        }
+        self.ask_if_needed(call, circumstances);
+        Ok(Standing::AskedAgain)
+    }
 }
 
 /// The note on a review that came with the arguments, unless TOOL takes it as its own.
@@ -185,7 +213,7 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
     match call.explanation.outcome {
         Outcome::Run => {
             if let Some(rule) = call.explanation.rule
-                && call.assessment.level >= SafetyLevel::Dangerous
+                && call.verdict.assessment.level >= SafetyLevel::Dangerous
             {
                 call.consent = Consent::ByRule;
                 call.decider = Decider::Rule(rule);
@@ -212,7 +240,7 @@ fn denied_by_rule(call: &mut Call) -> Ending {
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
 fn reason(call: &Call) -> String {
-    let (shown, ruled) = (&call.assessment.reason, &call.explanation.reason);
+    let (shown, ruled) = (&call.verdict.assessment.reason, &call.explanation.reason);
     if ruled == DANGEROUS_ASKS {
         shown.clone()
     } else if shown.is_empty() {

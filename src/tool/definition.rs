@@ -18,6 +18,9 @@ pub struct ToolDefinition {
     level: Option<String>,
     #[serde(default)]
     categories: Vec<String>,
+    /// The Lisp image whose program offers the tool; none for Emacs Lisp.
+    #[serde(default)]
+    image: Option<String>,
     /// The function that Emacs calls.
     handler: u64,
     #[serde(flatten)]
@@ -129,7 +132,7 @@ impl ToolDefinition {
             ),
         };
         tool.categories = self.categories;
-        tool.origin = Origin::EmacsLisp;
+        tool.origin = self.image.map_or(Origin::EmacsLisp, Origin::Image);
         tool.compiled_schema()
             .map_err(|error| InvalidTool::Schema(error.to_string()))?;
         Ok(tool)

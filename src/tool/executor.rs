@@ -12,13 +12,14 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
-use super::work::{WorkContext, look_ahead};
+use super::work::{WorkContext, precheck};
 use super::{
-    Arguments, Assessment, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner,
-    SafetyLevel, Tool, ToolFailure,
+    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 use crate::host::{Answer, Approvals, Host};
 use crate::image;
@@ -29,7 +30,7 @@ use crate::protocol::{
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::session::settings::Approval;
+use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
 use crate::workspace::Workspace;
 
@@ -62,6 +63,8 @@ pub struct Circumstances {
     pub eval_deadline: Duration,
     /// The files that the calls are about.
     pub workspace: Arc<Workspace>,
+    /// When code may run in the image without asking.
+    pub eval_policy: EvalPolicy,
     pub cancel: CancellationToken,
     /// What rules look at besides the call.
     pub place: Place,
@@ -74,28 +77,36 @@ enum Prepared {
 }
 
 pub(super) struct Call {
-    pub key: CallKey,
-    pub tool: Arc<Tool>,
-    pub arguments: Arguments,
-    pub assessment: Assessment,
-    pub facts: Facts,
-    pub explanation: Explanation,
-    pub consent: Consent,
-    pub decider: Decider,
+    pub(super) key: CallKey,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arguments,
+    pub(super) verdict: Verdict,
+    pub(super) freshness: Freshness,
+    pub(super) facts: Facts,
+    pub(super) explanation: Explanation,
+    pub(super) consent: Consent,
+    pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
-    pub answer: Option<oneshot::Receiver<Answer>>,
+    pub(super) answer: Option<oneshot::Receiver<Answer>>,
     /// What the user says about the call, for its result.
-    pub review: Option<String>,
+    pub(super) review: Option<String>,
+}
+
+/// Whether anything can have changed since a call was assessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Fresh,
+    Stale,
 }
 
 /// How a call ended.
 pub(super) struct Ending {
-    pub outcome: CallOutcome,
-    pub content: String,
+    outcome: CallOutcome,
+    content: String,
 }
 
 impl Ending {
-    pub fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
         Self {
             outcome,
             content: content.into(),
@@ -115,17 +126,7 @@ impl Executor {
                 arguments: call.raw_arguments.clone(),
             });
         }
-        let preparing = calls
-            .iter()
-            .zip(&keys)
-            .map(|(call, &key)| self.prepare(call, key, circumstances));
-        let mut prepared: Vec<Option<Prepared>> =
-            join_all(preparing).await.into_iter().map(Some).collect();
-        for call in prepared.iter_mut().flatten() {
-            if let Prepared::Runnable(call) = call {
-                self.ask_if_needed(call, circumstances);
-            }
-        }
+        let mut prepared = self.prepare_all(calls, &keys, circumstances).await;
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -143,6 +144,29 @@ impl Executor {
         results
     }
 
+    /// Validates and assesses CALLS side by side, then asks about those that need it, in order.
+    async fn prepare_all(
+        &self,
+        calls: &[ToolCall],
+        keys: &[CallKey],
+        circumstances: &Circumstances,
+    ) -> Vec<Option<Prepared>> {
+        let preparing = calls
+            .iter()
+            .zip(keys)
+            .map(|(call, &key)| self.prepare(call, key, circumstances));
+        let mut prepared = join_all(preparing).await;
+        for (index, call) in prepared.iter_mut().enumerate() {
+            if let Prepared::Runnable(call) = call {
+                if index > 0 {
+                    call.freshness = Freshness::Stale;
+                }
+                self.ask_if_needed(call, circumstances);
+            }
+        }
+        prepared.into_iter().map(Some).collect()
+    }
+
     async fn prepare(
         &self,
         call: &ToolCall,
@@ -151,13 +175,21 @@ impl Executor {
     ) -> Prepared {
         let prepared = async {
             let (tool, arguments) = validate(call, &circumstances.tools)?;
-            let assessment = self.assess(&tool, &arguments, circumstances).await?;
-            let facts = Facts::gather(key.0, &tool, &arguments, &assessment, &circumstances.place);
+            let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            precheck(&tool, &arguments, &self.context(circumstances)).await?;
+            let facts = Facts::gather(
+                key.0,
+                &tool,
+                &arguments,
+                &verdict.assessment,
+                &circumstances.place,
+            );
             Ok(Call {
                 key,
                 tool,
                 arguments,
-                assessment,
+                verdict,
+                freshness: Freshness::Fresh,
                 explanation: self.explain(&facts),
                 facts,
                 consent: Consent::NotNeeded,
@@ -169,20 +201,6 @@ impl Executor {
         match prepared.await {
             Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
-        }
-    }
-
-    /// What the call shows before it runs; a cancelled one is looked at no further.
-    pub(super) async fn assess(
-        &self,
-        tool: &Tool,
-        arguments: &Arguments,
-        circumstances: &Circumstances,
-    ) -> Result<Assessment, ToolFailure> {
-        let context = self.context(circumstances);
-        tokio::select! {
-            () = circumstances.cancel.cancelled() => Ok((tool.assess)(tool.level, arguments)),
-            assessment = look_ahead(tool, arguments, &context) => assessment,
         }
     }
 
@@ -250,7 +268,7 @@ impl Executor {
             outcome: ending.outcome,
             content: ending.content,
             elapsed,
-            level: Some(call.assessment.level),
+            level: Some(call.verdict.assessment.level),
             consent: call.consent,
         }
     }
@@ -269,6 +287,12 @@ impl Executor {
             tool: call.tool.name.clone(),
             arguments,
         });
+        for note in &call.verdict.notes {
+            self.host.emit(Event::Notice {
+                session,
+                text: note.clone(),
+            });
+        }
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {
             () = circumstances.cancel.cancelled() => {
@@ -308,7 +332,7 @@ impl Executor {
     ) {
         let library = match &call.tool.origin {
             Origin::Library(name) => Some(name.clone()),
-            Origin::BuiltIn | Origin::EmacsLisp => None,
+            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
         };
         let key = MetricsKey {
             tool: call.tool.name.clone(),
@@ -326,11 +350,11 @@ impl Executor {
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
     fn audit(&self, call: &Call, arguments: &serde_json::Value, step: Step, session: SessionId) {
-        if call.assessment.level >= SafetyLevel::Cautious {
+        if call.verdict.assessment.level >= SafetyLevel::Cautious {
             self.audit.append(&Record {
                 session,
                 tool: &call.tool.name,
-                level: call.assessment.level,
+                level: call.verdict.assessment.level,
                 arguments,
                 consent: call.consent,
                 decided_by: call.decider,
@@ -344,6 +368,7 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let session = circumstances.session;
         match &call.tool.runner {
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
@@ -359,7 +384,7 @@ impl Executor {
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
         }
     }
 
@@ -383,27 +408,24 @@ impl Executor {
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Operation {
             operation: tool.operation,
-            arguments: call.arguments.to_json(),
+            arguments: call.json_with_assessed(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        // Some of them go on with a form that stopped in the debugger.
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let text = within(deadline, reply).await?;
-        (tool.render)(&call.arguments, text)
+        let reply = self.host.request(circumstances.session, body);
+        (tool.render)(&call.arguments, within(deadline, reply).await?)
     }
 
     async fn run_handler(
         &self,
         handler: HandlerId,
         call: &Call,
-        circumstances: &Circumstances,
+        session: SessionId,
     ) -> Result<String, ToolFailure> {
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
         };
-        let reply = self.host.request(circumstances.session, body);
-        within(HOST_DEADLINE, reply).await
+        within(HOST_DEADLINE, self.host.request(session, body)).await
     }
 
     async fn run_in_image(
@@ -415,7 +437,9 @@ impl Executor {
         let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
         let body = HostRequest::Image(ImageRequest {
             operation: tool.operation.to_owned(),
-            arguments: image::print_arguments(&(tool.arguments)(&call.arguments)),
+            arguments: image::print_arguments(
+                &call.with_assessed((tool.arguments)(&call.arguments)),
+            ),
             deadline,
         });
         let reply = self.host.request(circumstances.session, body);
@@ -430,7 +454,7 @@ impl Prepared {
     fn runs_beside_others(&self) -> bool {
         match self {
             Self::Runnable(call) => {
-                call.assessment.level == SafetyLevel::Safe && call.answer.is_none()
+                call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
             }
             Self::Failed(_) => true,
         }
@@ -456,7 +480,7 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     Ok((tool, arguments))
 }
 
-async fn within(
+pub(super) async fn within(
     deadline: Duration,
     reply: impl Future<Output = HostReply>,
 ) -> Result<String, ToolFailure> {

@@ -4,6 +4,7 @@
 //! built-in tools are in `crate::tools`.
 
 pub mod arguments;
+mod assess;
 pub mod console;
 mod decide;
 pub mod definition;
@@ -159,6 +160,27 @@ pub struct Assessment {
     pub reason: String,
 }
 
+/// Arguments of a tool that are code for the Lisp image. Such code is assessed in the image, with
+/// the macros that it has, before anybody decides whether the call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The parameters with code in them; `package` says in which package it is read.
+    pub parameters: &'static [&'static str],
+    pub treatment: Treatment,
+}
+
+/// What a tool does with code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Treatment {
+    /// Reads and runs a form, then the next: what can't be read before the forms above it have run
+    /// is assessed by the operation itself, just before it runs.
+    RunInSteps,
+    /// Runs it all at once.
+    RunAtOnce,
+    /// Only expands its macros.
+    Expand,
+}
+
 /// Why a tool call has no answer: one sentence that the model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -179,7 +201,8 @@ pub struct HostTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
-/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image.
+/// A tool that agent-q's own Emacs Lisp serves, from what Emacs knows or through the image. It may
+/// take as long as a form may: some go on with one that stopped in the debugger.
 #[derive(Clone, Copy)]
 pub struct OperationTool {
     /// What Emacs Lisp knows it as; it gets the arguments as they are.
@@ -245,6 +268,8 @@ pub enum Origin {
     BuiltIn,
     /// Defined in Emacs Lisp, by the user or a package.
     EmacsLisp,
+    /// Offered by the program in the Lisp image behind the connection of this name.
+    Image(String),
     /// A named tool library, bound by an agent's specifications.
     Library(String),
 }
@@ -273,6 +298,8 @@ pub struct Tool {
     pub paths: &'static [&'static str],
     /// Whether a call can succeed at all, asked before the user is.
     pub precheck: Option<Precheck>,
+    /// The arguments that are code for the image, if any are.
+    pub code: Option<Code>,
     pub runner: Runner,
     pub(crate) schema: LazySchema,
 }
@@ -329,6 +356,7 @@ impl Tool {
             },
             paths: &[],
             precheck: None,
+            code: None,
             runner,
             schema: LazySchema {
                 json: schema,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the work of a tool may reach beside its arguments: the chat's files, Emacs, and whether
-//! the user has cancelled. And the look at a call's paths and effects before anyone is asked.
+//! the user has cancelled. And the look at a call's paths before anyone is asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,33 +112,57 @@ impl WorkContext {
     }
 }
 
-/// What the arguments of a call show, and whether it can succeed. What is checked here is checked
-/// again when the call runs; this saves the user a question about a call that must fail.
+/// The level of a call by its tool, and by where its paths lead.
 ///
 /// # Errors
 ///
-/// The call can't succeed.
-pub async fn look_ahead(
+/// A path can't be used at all.
+pub async fn assess(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
 ) -> Result<Assessment, ToolFailure> {
     let mut assessment = (tool.assess)(tool.level, arguments);
-    let concerns = concerns(tool, arguments, context).await?;
-    if concerns.is_empty() {
-        if let Some(precheck) = tool.precheck {
-            precheck(arguments.clone(), context.clone()).await?;
+    let concerns = tokio::select! {
+        () = context.cancel.cancelled() => return Ok(assessment),
+        concerns = concerns(tool, arguments, context) => concerns?,
+    };
+    if !concerns.is_empty() {
+        assessment.level = SafetyLevel::Dangerous;
+        if !assessment.reason.is_empty() {
+            assessment.reason.push(' ');
         }
-        return Ok(assessment);
+        assessment.reason.push_str(&concerns.join(" "));
     }
+    Ok(assessment)
+}
+
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail.
+/// What is checked here is checked again when the call runs.
+///
+/// # Errors
+///
+/// The call can't succeed.
+pub async fn precheck(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(), ToolFailure> {
+    let Some(check) = tool.precheck else {
+        return Ok(());
+    };
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so a file of concern is not looked into before the user has said yes.
-    assessment.level = SafetyLevel::Dangerous;
-    if !assessment.reason.is_empty() {
-        assessment.reason.push(' ');
+    let checked = async {
+        if concerns(tool, arguments, context).await?.is_empty() {
+            check(arguments.clone(), context.clone()).await?;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        () = context.cancel.cancelled() => Ok(()),
+        checked = checked => checked,
     }
-    assessment.reason.push_str(&concerns.join(" "));
-    Ok(assessment)
 }
 
 /// Why the paths among ARGUMENTS have to be asked about.

@@ -12,7 +12,7 @@ use crate::tool::{
 };
 
 use super::common::{flag, package_parameter, text};
-use super::execution::{assess_code, form_parameter, timeout, timeout_parameter};
+use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
 use super::outcome;
 
 /// Systems and their tests take longer than forms do.
@@ -49,7 +49,7 @@ fn compile_form() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.assess = assess_code;
+    tool.code = Some(FORMS);
     tool
 }
 

@@ -4,11 +4,11 @@
 
 use crate::image::{Plist, parse_reply};
 use crate::tool::{
-    Arguments, Assessment, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Arguments, Assessment, Code, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
+    Tool, ToolFailure, Treatment,
 };
 
-use super::execution::{assess_code, render_evaluation};
+use super::execution::{FORMS, render_evaluation};
 use super::outcome;
 
 #[must_use]
@@ -108,7 +108,7 @@ fn eval_in_frame() -> Tool {
             render: |arguments, text| render_evaluation(arguments, &reply(&text)?),
         },
     );
-    tool.assess = assess_code;
+    tool.code = Some(FORMS);
     tool
 }
 
@@ -137,19 +137,20 @@ fn invoke_restart() -> Tool {
         },
     );
     tool.assess = assess_restart;
+    tool.code = Some(Code {
+        parameters: &["values"],
+        treatment: Treatment::RunAtOnce,
+    });
     tool
 }
 
-/// The user's own stack is the user's to unwind; values are code.
+/// The user's own stack is the user's to unwind.
 fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     if !arguments.required_text("debugger").starts_with('d') {
         return Assessment {
             level: level.max(SafetyLevel::Dangerous),
             reason: "leaves a debugger that you have open".to_owned(),
         };
-    }
-    if arguments.text("values").is_some() {
-        return assess_code(level, arguments);
     }
     Assessment {
         level,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure, Treatment,
 };
 
 use super::common::{package_parameter, text};
@@ -14,6 +14,18 @@ use super::outcome;
 
 /// The longest that a call may ask for; whoever needs more can start a thread.
 const LONGEST: f64 = 3600.0;
+
+/// The forms of a tool that runs them one after the other.
+pub(super) const FORMS: Code = Code {
+    parameters: &["form"],
+    treatment: Treatment::RunInSteps,
+};
+
+/// The same, and forms for the values of a restart.
+const EVALUATED: Code = Code {
+    parameters: &["form", "restart"],
+    treatment: Treatment::RunInSteps,
+};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -56,7 +68,8 @@ fn eval_form() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.assess = assess_code;
+    tool.code = Some(EVALUATED);
+    tool.assess = assess_restart_values;
     tool
 }
 
@@ -86,7 +99,7 @@ fn eval_in_package() -> Tool {
             deadline: timeout,
         }),
     );
-    tool.assess = assess_code;
+    tool.code = Some(FORMS);
     tool
 }
 
@@ -106,13 +119,19 @@ pub(super) fn timeout_parameter() -> Parameter {
     )
 }
 
-/// The level of a call that brings code with it.
-///
-/// What a form may do can't be told from its text yet, so every one counts as dangerous.
-pub fn assess_code(level: SafetyLevel, _: &Arguments) -> Assessment {
+/// Values for a restart run only if an error happens, behind forms that may not be readable yet;
+/// so the user is asked about them, whatever the image says.
+fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
+    let restart = arguments.text("restart").unwrap_or_default();
+    if restart.trim().contains(char::is_whitespace) {
+        return Assessment {
+            level: level.max(SafetyLevel::Dangerous),
+            reason: "evaluates values for a restart".to_owned(),
+        };
+    }
     Assessment {
-        level: level.max(SafetyLevel::Dangerous),
-        reason: "evaluates code in your image".to_owned(),
+        level,
+        reason: String::new(),
     }
 }
 

@@ -2,7 +2,9 @@
 //! The tools that look into the Lisp image without changing it.
 
 use crate::image::{Plist, Reply, property_list};
-use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
+use crate::tool::{
+    Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,
+};
 
 use super::common::{SYMBOL_SYNTAX, flag, integer, look_up, looking, package_parameter, text};
 use super::outcome;
@@ -255,7 +257,7 @@ fn render_arglist(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 }
 
 fn macroexpand_form() -> Tool {
-    tool(
+    let mut tool = tool(
         "macroexpand_form",
         "Expand the macros of a form in the user's running image. The form is not evaluated and #. is refused, but the code of its macros does run.",
         vec![
@@ -286,7 +288,12 @@ fn macroexpand_form() -> Tool {
             render: render_expansion,
             deadline: |_, default| default,
         },
-    )
+    );
+    tool.code = Some(Code {
+        parameters: &["form"],
+        treatment: Treatment::Expand,
+    });
+    tool
 }
 
 fn render_expansion(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {

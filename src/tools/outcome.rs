@@ -121,7 +121,7 @@ fn note(note: Plist<'_>) -> String {
     match (
         note.integer("line"),
         note.integer("column"),
-        note.text("place"),
+        note.text("where"),
     ) {
         (Some(line), Some(column), _) => format!("{severity} at {line}:{column}: {message}"),
         (_, _, Some(place)) => format!("{severity} at {place}: {message}"),

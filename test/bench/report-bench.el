@@ -25,6 +25,7 @@
     ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.small.0.gap") (p99 "filter.small.0.gap") ms 10)
     ("longest gap" "chat.small.0.longest" "filter.small.0.longest" ms nil)
     ("longest gap without collections" "chat.small.0.outside" "filter.small.0.outside" ms 15)
+    ("most processor time between two ticks" (p99 "chat.small.0.busy") (p99 "filter.small.0.busy") ms 10)
     ("garbage collections" "chat.small.0.gcs" "filter.small.0.gcs" count (more 0))
     "the same | a bare filter inserts the text alone, which a pipe carries"
     ("wall time" "chat.small.0.wall" "text.small.0.wall" ms nil)

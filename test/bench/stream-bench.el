@@ -6,7 +6,9 @@
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter, text
-;; or rest, STREAM small or large, PRELOAD the bytes in the buffer beforehand.
+;; or rest, STREAM small or large, PRELOAD the bytes in the buffer beforehand.  A fourth word,
+;; busy, asks for the processor time between runs of the timer, and for nothing else: that
+;; number does not depend on what else the machine does.
 
 ;;; Code:
 
@@ -26,6 +28,7 @@
   "When the timer ran, and what garbage collection had taken until then.")
 (defvar stream-bench--count 0 "How many entries of the ticks are used.")
 (defvar stream-bench--timer nil "The timer.")
+(defvar stream-bench--busy nil "Processor times when the timer ran, or nil; latest first.")
 (defvar stream-bench--start nil "The counters when the stream began.")
 
 (defun stream-bench--tick ()
@@ -33,12 +36,15 @@
   (when (< stream-bench--count (- (length stream-bench--ticks) 1))
     (aset stream-bench--ticks stream-bench--count (float-time))
     (aset stream-bench--ticks (1+ stream-bench--count) gc-elapsed)
-    (cl-incf stream-bench--count 2)))
+    (cl-incf stream-bench--count 2))
+  (when stream-bench--busy
+    (push (agent-q-bench-main-cpu) stream-bench--busy)))
 
 (defun stream-bench--begin ()
   "Start to measure."
   (garbage-collect)
-  (setq stream-bench--count 0)
+  (setq stream-bench--count 0
+        stream-bench--busy (and stream-bench--busy (list (agent-q-bench-main-cpu))))
   (stream-bench--tick)
   (setq stream-bench--timer (run-at-time stream-bench--period stream-bench--period
                                          #'stream-bench--tick)
@@ -52,12 +58,19 @@
   (let ((now (list (float-time) (agent-q-bench-cpu)
                    (agent-q-bench-main-cpu) gcs-done)))
     (cancel-timer stream-bench--timer)
-    (cl-loop for what in '("wall" "cpu" "main-cpu" "gcs")
-             for before in stream-bench--start
-             for after in now
-             when after do (stream-bench--note what (- after before)))
-    (stream-bench--note-gaps))
+    (if stream-bench--busy
+        (stream-bench--note "busy" (cl-loop for (after before) on stream-bench--busy
+                                            while before maximize (- after before)))
+      (stream-bench--note-all now)))
   (agent-q-bench-end))
+
+(defun stream-bench--note-all (now)
+  "Note the samples of a stream that ended with the counters NOW."
+  (cl-loop for what in '("wall" "cpu" "main-cpu" "gcs")
+           for before in stream-bench--start
+           for after in now
+           when after do (stream-bench--note what (- after before)))
+  (stream-bench--note-gaps))
 
 (defun stream-bench--note-gaps ()
   "Note the time between runs of the timer, with and without collections."
@@ -86,10 +99,11 @@
 
 (defun stream-bench--run ()
   "Prepare the buffer as AGENT_Q_BENCH says, then measure."
-  (pcase-let ((`(,way ,stream ,preload) (split-string (getenv "AGENT_Q_BENCH"))))
+  (pcase-let ((`(,way ,stream ,preload . ,more) (split-string (getenv "AGENT_Q_BENCH"))))
     (let ((words (agent-q-bench-words 10000))
           (preload (string-to-number preload)))
       (setq stream-bench--way way
+            stream-bench--busy (and more (agent-q-bench-main-cpu) (list 0))
             stream-bench--name (format "%s.%s.%d" way stream preload))
       (if (equal stream "small")
           (setq stream-bench--steps (agent-q-bench-text-steps words)
@@ -109,8 +123,8 @@
      chat
      (lambda ()
        (stream-bench--later
-         (stream-bench--begin)
-         (agent-q-bench-ask chat #'stream-bench--end))))))
+        (stream-bench--begin)
+        (agent-q-bench-ask chat #'stream-bench--end))))))
 
 (defun stream-bench--bare (preload)
   "Measure the stream through a bare filter, with PRELOAD bytes in the buffer."
@@ -121,11 +135,11 @@
     (when (equal stream-bench--way "filter")
       (agent-q-bench-serve stream-bench--steps))
     (stream-bench--later
-      (stream-bench--begin)
-      (pcase stream-bench--way
-        ("filter" (agent-q-bench-bare-request buffer #'stream-bench--end))
-        ("text" (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end))
-        ("rest" (run-at-time 0.15 nil #'stream-bench--end))))))
+     (stream-bench--begin)
+     (pcase stream-bench--way
+       ("filter" (agent-q-bench-bare-request buffer #'stream-bench--end))
+       ("text" (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end))
+       ("rest" (run-at-time 0.15 nil #'stream-bench--end))))))
 
 (defun stream-bench-main ()
   "Start as soon as Emacs reads commands."

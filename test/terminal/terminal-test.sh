@@ -65,6 +65,7 @@ start_server() {
 start_emacs() {
   cat > "$scratch/settings.el" <<LISP
 (setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-eval-policy 'ask-always
       agent-q-log-file "$scratch/core.log")
 LISP
   # SLIME is tested here: an empty folder stands where SLY would be looked for.

@@ -14,6 +14,9 @@ it began.")
 (defvar *call* nil
   "The id of the call that runs in this thread, while it can be stopped.")
 
+(defvar *assessed* nil
+  "How many forms of the text that is about to run were assessed; NIL when that does not matter.")
+
 (defvar *progress* (constantly nil)
   "A function that tells what the operation has done so far, should it not come to its end.")
 
@@ -45,7 +48,9 @@ it began.")
                    (funcall *on-condition* condition)
                    (return (condition-report condition)))
                  (lambda ()
-                   (return (list :outcome :returned :value (apply function arguments)))))))))
+                   (let ((*assessed* (getf arguments :assessed)))
+                     (return
+                       (list :outcome :returned :value (apply function arguments))))))))))
 
 (defun perform-stoppable (id operation arguments)
   (let ((reply (list :outcome :cancelled)))

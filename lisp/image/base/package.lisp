@@ -5,7 +5,7 @@
 
 (cl:defpackage "AGENT-Q-IMAGE"
   (:use "COMMON-LISP")
-  (:export "ARRIVED" "CALL" "CANCEL" "VERSION"))
+  (:export "ARRIVED" "CALL" "CANCEL" "DEFINE-TOOL" "REMOVE-TOOL" "VERSION"))
 
 (cl:in-package "AGENT-Q-IMAGE")
 

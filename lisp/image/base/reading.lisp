@@ -28,7 +28,16 @@
                       (reader-complaint condition))
                   (first-line (subseq text start) 120))))
 
+(defun assess-if-new (text start count)
+  "Have the form at START assessed now if it could not be before the ones above it had run."
+  (when (and *assessed* (> count *assessed*))
+    (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
+      (if assess
+          (funcall assess text start count)
+          (failed "NOT-RUN" "The image has lost what assesses code. Send the call again.")))))
+
 (defun read-form (text start count)
   "The form in TEXT at START, and where it ends."
+  (assess-if-new text start count)
   (handler-case (read-from-string text t nil :start start :preserve-whitespace t)
     (error (condition) (unreadable condition text start count))))

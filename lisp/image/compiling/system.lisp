@@ -27,10 +27,13 @@
               (and (find-package "QL") "Quicklisp is loaded and can fetch it, by eval_form"))))
 
 (defun note-of-file (condition)
-  (add-note (list :severity (severity-text condition)
-                  :message (note-text condition)
-                  :place (guarded (lambda () (place-text (backend "LOCATION" condition)))
-                                  (constantly nil)))))
+  (let ((text (note-text condition)))
+    (if (prefixed-p "Lisp compilation had" text)
+        ;; ASDF sums up what was noted already.
+        (muffle condition)
+        (add-note (list :severity (severity-text condition)
+                        :message text
+                        :location (location-plist (backend "LOCATION" condition)))))))
 
 (defun load-system-named (name force)
   "Load the system NAME, noting what the compiler says; the system."

@@ -47,10 +47,13 @@
                           (princ-to-string (getf local :name)))
                         (printed (getf local :value) :limit 300 :length 20 :level 4)))))
 
-(defun frame-place (number)
-  "The place in a file that frame NUMBER stopped at, when it is known."
-  (guarded (lambda () (place-text (backend "FRAME-SOURCE-LOCATION" number)))
-           (constantly nil)))
+(defun frame-location (number)
+  "Where frame NUMBER stopped, when it is known; what was compiled for the caller has no place."
+  (let ((location (guarded (lambda ()
+                             (location-plist (backend "FRAME-SOURCE-LOCATION" number)))
+                           (constantly nil))))
+    (unless (equal (getf location :buffer) "agent-q")
+      location)))
 
 (define-operation "debugger-frames" (limit locals)
     "The condition, the restarts and the frames of the debugger that this thread is in."
@@ -66,7 +69,7 @@
           :frames (loop for (number . text) in frames
                         repeat limit
                         collect (list :number number :text text
-                                      :place (frame-place number)
+                                      :location (frame-location number)
                                       :locals (and locals (local-entries number)))))))
 
 (define-operation "eval-in-frame" (frame form package)

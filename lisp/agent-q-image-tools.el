@@ -1,0 +1,180 @@
+;;; agent-q-image-tools.el --- Tools that a running program offers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A program in a Lisp image defines tools with AGENT-Q-IMAGE:DEFINE-TOOL.  They
+;; are in the registry while the connection lives, and a call of one goes to the
+;; image that it came from.  The image says when its tools change.
+
+;;; Code:
+
+(require 'agent-q-image)
+(require 'agent-q-registry)
+
+(defconst agent-q-image-tools--seconds 15
+  "How long an image may take to list its tools.")
+
+(defvar agent-q-image-tools--last-request 0
+  "The number of the last call that was made from here.")
+
+;; A connection's process has the properties `agent-q-image-tools', the list of
+;; those that are registered, and `agent-q-image-tools-known', t once they were
+;; asked for.
+
+(defun agent-q-image-tools-ensure (connection)
+  "Have the tools of the image behind CONNECTION, which may be nil, registered.
+This goes on in the background."
+  (when (and (agent-q-image-live-p connection)
+             (not (process-get (agent-q-image-connection-process connection)
+                               'agent-q-image-tools-known)))
+    (process-put (agent-q-image-connection-process connection)
+                 'agent-q-image-tools-known t)
+    (setq agent-q-image-tools-changed-function #'agent-q-image-tools--changed)
+    (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
+    (agent-q-image-tools--ask connection)))
+
+(defun agent-q-image-tools--call (connection operation arguments seconds callback)
+  "Call OPERATION with ARGUMENTS over CONNECTION, for SECONDS at most.
+CALLBACK gets the status and the payload.  Return the request."
+  (let ((request (list 'agent-q-image-tools
+                       (cl-incf agent-q-image-tools--last-request))))
+    (agent-q-image-call connection request operation (prin1-to-string arguments)
+                        seconds callback)
+    request))
+
+;;;; The list
+
+(defun agent-q-image-tools--changed (process)
+  "Ask anew for the tools of the image behind PROCESS."
+  (let ((connection (cl-find process (agent-q-image-connections)
+                             :key #'agent-q-image-connection-process)))
+    (when connection
+      ;; This is called in a process filter of the client's.
+      (run-at-time 0 nil #'agent-q-image-tools--ask connection))))
+
+(defun agent-q-image-tools--ask (connection)
+  "Ask for the tools of the image behind CONNECTION, and register them.
+Answers can overtake each other, so there is one question at a time."
+  (let ((process (agent-q-image-connection-process connection)))
+    (if (process-get process 'agent-q-image-tools-asking)
+        (process-put process 'agent-q-image-tools-asking 'again)
+      (process-put process 'agent-q-image-tools-asking t)
+      (agent-q-image-tools--call
+       connection "list-tools" nil agent-q-image-tools--seconds
+       (lambda (status payload)
+         (let ((again (process-get process 'agent-q-image-tools-asking)))
+           (process-put process 'agent-q-image-tools-asking nil)
+           (agent-q-image-tools--answered connection status payload)
+           (when (and (eq again 'again) (process-live-p process))
+             (agent-q-image-tools--ask connection))))))))
+
+(defun agent-q-image-tools--answered (connection status payload)
+  "Take the list of tools that came over CONNECTION with STATUS in PAYLOAD."
+  (let ((process (agent-q-image-connection-process connection)))
+    (pcase (agent-q-image-tools--read status payload)
+      ((and `(:outcome :returned :value ,value)
+            (guard (process-live-p process)))
+       (agent-q-image-tools--take connection (plist-get value :tools)))
+      ;; It is asked again when a chat next uses it.
+      (_ (process-put process 'agent-q-image-tools-known nil)))))
+
+(defun agent-q-image-tools--read (status payload)
+  "Return the reply in PAYLOAD when STATUS says that there is one, else nil."
+  (and (equal status "done")
+       (ignore-errors (car (read-from-string payload)))))
+
+(defun agent-q-image-tools--take (connection entries)
+  "Have exactly the tools of ENTRIES registered for the image behind CONNECTION."
+  (let* ((process (agent-q-image-connection-process connection))
+         (old (process-get process 'agent-q-image-tools))
+         (new (delq nil (mapcar (lambda (entry)
+                                  (agent-q-image-tools--register connection entry))
+                                entries))))
+    (dolist (tool old)
+      (unless (cl-find (agent-q-tool-name tool) new
+                       :key #'agent-q-tool-name :test #'equal)
+        (agent-q-image-tools--unregister tool)))
+    (process-put process 'agent-q-image-tools new)))
+
+(defun agent-q-image-tools--register (connection entry)
+  "Register the tool that ENTRY describes; return it, or nil when that can't be.
+Its calls go over CONNECTION."
+  (let* ((name (plist-get entry :name))
+         (origin (list 'image (agent-q-image-name connection)))
+         (there (agent-q-get-tool name)))
+    (condition-case failure
+        (progn
+          ;; The agent must not get another tool under a name that it trusts.
+          (when (and there (not (equal origin (agent-q-tool-origin there))))
+            (signal 'agent-q-error (list "There is another tool of that name")))
+          (let ((tool (agent-q-image-tools--tool connection origin entry)))
+            (agent-q-register-tool agent-q-registry tool)))
+      (error
+       (display-warning 'agent-q (format "The tool %s of the image %s is not used: %s"
+                                         name (cadr origin)
+                                         (error-message-string failure)))
+       nil))))
+
+(defun agent-q-image-tools--tool (connection origin entry)
+  "Return the tool with ORIGIN that ENTRY, of the image behind CONNECTION, is."
+  (let* ((schema (agent-q-json-parse (plist-get entry :schema)))
+         (tool (agent-q-define-tool
+                (plist-get entry :name) (plist-get entry :description)
+                (agent-q-registry--parameters schema)
+                :required (append (gethash "required" schema) nil)
+                ;; Nobody has said yet that one without a level is harmless.
+                :safety-level (intern (concat ":" (or (plist-get entry :level)
+                                                      "dangerous")))
+                :categories (mapcar (lambda (category) (intern (concat ":" category)))
+                                    (plist-get entry :categories))
+                :async t
+                :handler (lambda (arguments callback)
+                           (agent-q-image-tools--run connection (plist-get entry :name)
+                                                     arguments callback)))))
+    (setf (agent-q-tool-origin tool) origin)
+    tool))
+
+(defun agent-q-image-tools--unregister (tool)
+  "Remove TOOL from the registry, unless another one has its name by now."
+  (when (eq tool (agent-q-get-tool (agent-q-tool-name tool)))
+    (agent-q-unregister-tool (agent-q-tool-name tool))))
+
+(defun agent-q-image-tools--closed (process)
+  "Remove the tools of the image behind PROCESS, whose connection is closed."
+  (let ((tools (process-get process 'agent-q-image-tools)))
+    (process-put process 'agent-q-image-tools nil)
+    (mapc #'agent-q-image-tools--unregister tools)))
+
+;;;; A call
+
+(defun agent-q-image-tools--run (connection name arguments callback)
+  "Call the tool NAME of the image behind CONNECTION with ARGUMENTS.
+CALLBACK gets the value.  The value here is a function that stops it."
+  (let ((request (agent-q-image-tools--call
+                  connection "call-tool"
+                  (list :name name :arguments (agent-q-json-encode arguments))
+                  agent-q-eval-timeout
+                  (lambda (status payload)
+                    (funcall callback (agent-q-image-tools--value status payload))))))
+    (lambda () (agent-q-image-cancel request))))
+
+(defun agent-q-image-tools--value (status payload)
+  "Return the value of a call that ended with STATUS and PAYLOAD."
+  (pcase (agent-q-image-tools--read status payload)
+    (`(:outcome :returned :value ,value)
+     (let ((problem (plist-get value :problem)))
+       (if problem
+           (agent-q-tool-failure problem)
+         (plist-get value :result))))
+    (`(:outcome :missed . ,more) (agent-q-tool-failure (plist-get more :message)))
+    (`(:outcome :error . ,more)
+     (agent-q-tool-failure (format "Tool error: %s: %s" (plist-get more :type)
+                                   (plist-get more :message))))
+    (_ (agent-q-tool-failure
+        (format "Tool error: the call ended %s%s" status
+                (if (member payload '(nil "")) "" (concat ": " payload)))))))
+
+(provide 'agent-q-image-tools)
+;;; agent-q-image-tools.el ends here

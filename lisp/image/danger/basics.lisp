@@ -1,0 +1,108 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What the assessment of code stands on: the findings, the lexical scope, the bounds and the
+;;; table of walkers. It is a guard rail for a helpful agent, not a sandbox for a hostile program.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *step-limit* 200000
+  "How many forms and parts of data one assessment looks at.")
+
+(defparameter *depth-limit* 400
+  "How deep code may be nested.")
+
+(defparameter *hit-limit* 6
+  "How many hits are told; one is enough to ask.")
+
+(defstruct (findings (:copier nil))
+  ;; What would be dangerous, latest first: lists of kind, reason and text.
+  (hits '())
+  (steps 0)
+  (depth 0)
+  ;; By name: what the text itself defines that runs when code is compiled.
+  (brought (make-hash-table :test 'equal))
+  ;; Symbols that mean harm as functions and may as well be data, told if something calls them.
+  (soft '())
+  ;; Operators that make symbols of strings, and calls of what is only known at run time.
+  (makers '())
+  (callers '())
+  ;; Whether the forms that follow can mean something else once this one was run.
+  (defers nil)
+  ;; What running it does and nothing can undo.
+  (notes '())
+  ;; The conses of the text, to tell them from what macros made.
+  (conses (make-hash-table :test 'eq))
+  ;; The innermost form that is being looked at, for the reasons.
+  (current nil))
+
+(defvar *findings* nil
+  "The findings of the assessment that runs in this thread.")
+
+(defstruct (scope (:copier copy-scope))
+  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions.
+  (functions '()) (macros '()) (symbol-macros '()))
+
+;;; Hits
+
+(defun excerpt (form)
+  (printed form :limit 90 :length 6 :level 4 :circle t))
+
+(defun known-name (symbol)
+  "SYMBOL as people write it, not by the package that happens to be its home."
+  (if (and (symbol-package symbol) (exported-by-p symbol "UIOP"))
+      (format nil "UIOP:~A" (symbol-name symbol))
+      (symbol-text symbol)))
+
+(defun hit (kind reason &optional what (form (findings-current *findings*)))
+  "Note that running FORM would do what REASON says, by WHAT, a symbol or another object."
+  (pushnew (list kind reason
+                 (format nil "~:[~*~;: ~A~]~:[~*~; in ~A~]"
+                         what (if (symbolp what) (known-name what) (excerpt what))
+                         (consp form) (excerpt form)))
+           (findings-hits *findings*) :test #'equal))
+
+(defun beyond-assessment (reason &optional (form (findings-current *findings*)) (kind :unknown))
+  (hit kind (format nil "could not be assessed, because ~A" reason) nil form)
+  (throw 'assessed nil))
+
+(defun take-step ()
+  (when (> (incf (findings-steps *findings*)) *step-limit*)
+    (beyond-assessment "it is too long, or its macros expand without end" nil)))
+
+(defun call-deeper (function)
+  (let ((findings *findings*))
+    (when (> (findings-depth findings) *depth-limit*)
+      (beyond-assessment "it is nested too deep" nil))
+    (incf (findings-depth findings))
+    (multiple-value-prog1 (funcall function)
+      (decf (findings-depth findings)))))
+
+(defun from-text-p (cons)
+  (gethash cons (findings-conses *findings*)))
+
+(defun proper-list-p (object)
+  (and (listp object)
+       (ignore-errors (list-length object))
+       (null (cdr (last object)))))
+
+;;; Walkers
+
+(defvar *walkers* (make-hash-table :test 'eq)
+  "From an operator to the function that looks at its forms. All other operators are expanded when
+they are macros, and functions otherwise.")
+
+(defvar *call-checks* (make-hash-table :test 'eq)
+  "From a function's name to what looks at calls of it: harm depends on the arguments.")
+
+(defmacro define-walker (operators (form scope) &body body)
+  "Look at the forms of OPERATORS, a list of symbols, with BODY."
+  (let ((function (intern (format nil "WALK-FORM/~A" (first operators)) "AGENT-Q-IMAGE")))
+    `(progn
+       (defun ,function (,form ,scope) (declare (ignorable ,form ,scope)) ,@body)
+       (dolist (operator ',operators) (setf (gethash operator *walkers*) ',function)))))
+
+(defmacro define-call-check (operators (form arguments) &body body)
+  "Look at calls of the functions OPERATORS with BODY, before their arguments are looked at."
+  (let ((function (intern (format nil "CHECK-CALL/~A" (first operators)) "AGENT-Q-IMAGE")))
+    `(progn
+       (defun ,function (,form ,arguments) (declare (ignorable ,form ,arguments)) ,@body)
+       (dolist (operator ',operators) (setf (gethash operator *call-checks*) ',function)))))

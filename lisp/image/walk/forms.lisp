@@ -1,0 +1,209 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; How the assessment looks at special forms, at macros of Common Lisp whose parts are not all
+;;; code, and at places that are assigned to.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; Special forms
+
+(define-walker (quote) (form scope) (scan-data (second form) nil))
+(define-walker (function) (form scope) (walk-function-name (second form) scope))
+(define-walker (lambda) (form scope) (walk-lambda (rest form) scope))
+(define-walker (if progn unwind-protect catch throw multiple-value-prog1 locally) (form scope)
+  (walk-body (rest form) scope))
+(define-walker (block return-from load-time-value) (form scope)
+  (walk-all (if (eq (first form) 'load-time-value) (list (second form)) (cddr form)) scope))
+(define-walker (go declaim) (form scope))
+
+(define-walker (the) (form scope) (walk-all (cddr form) scope))
+
+(define-walker (tagbody) (form scope)
+  (walk-all (remove-if #'atom (rest form)) scope))
+
+(define-walker (eval-when) (form scope)
+  (when (from-text-p form)
+    (hit-brought "an EVAL-WHEN" form))
+  (walk-all (cddr form) scope))
+
+(define-walker (multiple-value-call) (form scope)
+  (unless (literal-function-p (second form)) (note-caller form))
+  (walk-arguments 'multiple-value-call (rest form) scope))
+
+(define-walker (progv) (form scope)
+  (unless (quoted-p (second form))
+    (hit :reaches "binds variables that are only known at run time" nil form))
+  (walk-all (rest form) scope))
+
+(defun walk-bindings (form scope sequential)
+  (let ((inner scope))
+    (dolist (binding (second form))
+      (let ((name (if (consp binding) (first binding) binding)))
+        (when (and (consp binding) (rest binding))
+          (walk (second binding) (if sequential inner scope)))
+        (check-binding name (and (consp binding) (second binding)))
+        (setf inner (with-variables inner (list name)))))
+    (walk-body (cddr form) inner)))
+
+(define-walker (let) (form scope) (walk-bindings form scope nil))
+(define-walker (let*) (form scope) (walk-bindings form scope t))
+
+(define-walker (flet labels) (form scope)
+  (let* ((definitions (second form))
+         (inner (with-functions scope (mapcar #'first definitions))))
+    (dolist (definition definitions)
+      (walk-lambda (rest definition) (if (eq (first form) 'labels) inner scope)))
+    (walk-body (cddr form) inner)))
+
+(define-walker (macrolet) (form scope)
+  (if (from-text-p (second form))
+      (hit-brought "a MACROLET" form)
+      ;; A macro of the image made it; what the text gave to that macro is still looked at.
+      (let ((inner (copy-scope scope)))
+        (setf (scope-macros inner)
+              (append (mapcar #'first (second form)) (scope-macros scope)))
+        (walk-body (cddr form) inner))))
+
+(define-walker (symbol-macrolet) (form scope)
+  (let ((inner (copy-scope scope)))
+    (dolist (definition (second form))
+      (walk (second definition) scope)
+      (push (cons (first definition) (second definition)) (scope-symbol-macros inner)))
+    (walk-body (cddr form) inner)))
+
+;;; Assigning
+
+(defparameter *hooks*
+  '(*macroexpand-hook* *debugger-hook* *readtable* *print-pprint-dispatch* *read-eval*)
+  "Variables through which code of others runs, or text is read.")
+
+(defun check-binding (symbol value)
+  (unless (symbolp symbol)
+    (beyond-assessment "a variable in it is no symbol"))
+  (cond ((danger symbol) (hit :reaches (danger symbol) symbol))
+        ((and (eq symbol '*read-eval*) value)
+         (hit :reaches "lets text run code while it is read" symbol))))
+
+(defun check-assignment (symbol value)
+  (check-binding symbol (if (eq symbol '*read-eval*) value t))
+  (cond ((and (eq symbol '*read-eval*) (null value)))
+        ((member symbol *hooks*)
+         (hit :reaches "changes how text is read or code is run" symbol))
+        ((eq symbol '*package*) (setf (findings-defers *findings*) t))))
+
+(defparameter *code-places*
+  '(fdefinition symbol-function macro-function compiler-macro-function find-class
+    logical-pathname-translations readtable-case)
+  "Places through which definitions are replaced without a definition.")
+
+(defun check-place (place scope &optional (value t))
+  "Look at PLACE, which is about to be assigned to."
+  (cond ((symbolp place)
+         (let ((local (assoc place (scope-symbol-macros scope))))
+           (cond ((and local (not (eq (cdr local) :variable)))
+                  (check-place (cdr local) (without-symbol-macro scope place)))
+                 ((not local)
+                  (multiple-value-bind (expansion expanded) (expand place)
+                    (if expanded
+                        (check-place expansion scope)
+                        (check-assignment place value)))))))
+        ((not (and (consp place) (symbolp (first place)))))
+        ((member (first place) *code-places*)
+         (hit :reaches "replaces a definition behind its name" (first place) place))
+        ((member (first place) '(symbol-value symbol-plist))
+         (check-symbol-argument (second place)))
+        ((brought-p (first place) :setf)
+         (hit-brought (format nil "the place ~A of the same text"
+                              (symbol-text (first place)))
+                      place))
+        ((danger (first place)) (hit :reaches (danger (first place)) (first place)))
+        ((eq (first place) 'the) (check-place (third place) scope))
+        ((member (first place) '(values if progn)) (dolist (part (rest place))
+                                                     (check-place part scope)))
+        ((eq (first place) 'apply)
+         (when (and (consp (second place)) (symbolp (second (second place))))
+           (check-place (list (second (second place)) nil) scope)))
+        ((and (macro-function (first place)) (not (member (first place) (scope-functions scope)))
+              (not (gethash (first place) *walkers*)))
+         (multiple-value-bind (expansion expanded) (expand place)
+           (when expanded (check-place expansion scope))))))
+
+(defun check-symbol-argument (form)
+  "Look at FORM, whose value is a symbol that is about to get a value or lose its meaning."
+  (cond ((not (quoted-p form))
+         (hit :reaches "changes a symbol that is only known at run time" nil))
+        ((symbolp (second form))
+         (check-assignment (second form) t)
+         (when (protected-p (second form))
+           (hit :redefines "changes a symbol that is not the program's" (second form))))))
+
+(defun walk-place (place scope)
+  (when (consp place)
+    (if (or (gethash (first place) *walkers*) (not (macro-function (first place))))
+        (walk-arguments (first place) (rest place) scope)
+        (walk place scope))))
+
+(define-walker (setq) (form scope)
+  (loop for (place value) on (rest form) by #'cddr
+        do (check-place place scope value)
+           (walk value scope)))
+
+(define-walker (setf psetf psetq) (form scope)
+  (loop for (place value) on (rest form) by #'cddr
+        do (check-place place scope value)
+           (walk-place place scope)
+           (walk-arguments nil (list value) scope)))
+
+(define-walker (push pushnew) (form scope)
+  (check-place (third form) scope)
+  (walk-place (third form) scope)
+  (walk-arguments nil (cons (second form) (cdddr form)) scope))
+
+(define-walker (pop incf decf remf) (form scope)
+  (check-place (second form) scope)
+  (walk-place (second form) scope)
+  (walk-all (cddr form) scope))
+
+(define-walker (rotatef shiftf multiple-value-setq) (form scope)
+  (dolist (place (if (eq (first form) 'multiple-value-setq) (second form) (rest form)))
+    (check-place place scope)
+    (walk place scope))
+  (when (eq (first form) 'multiple-value-setq)
+    (walk-all (cddr form) scope)))
+
+;;; Macros whose parts are data
+
+(define-walker (case ccase ecase typecase ctypecase etypecase) (form scope)
+  (walk (second form) scope)
+  (dolist (clause (cddr form))
+    (walk-all (rest clause) scope)))
+
+(define-walker (handler-case) (form scope)
+  (walk (second form) scope)
+  (dolist (clause (cddr form))
+    (walk-lambda (rest clause) scope)))
+
+(define-walker (handler-bind restart-bind) (form scope)
+  (dolist (binding (second form))
+    (walk-arguments 'funcall (rest binding) scope))
+  (walk-body (cddr form) scope))
+
+(define-walker (restart-case) (form scope)
+  (walk (second form) scope)
+  (loop for (nil lambda-list . body) in (cddr form)
+        do (walk-lambda (cons lambda-list body) scope)))
+
+(define-walker (with-open-file) (form scope)
+  (let ((call (cons 'open (rest (second form)))))
+    (check-open call (rest call))
+    (walk-all (rest call) scope)
+    (walk-body (cddr form) (with-variables scope (list (first (second form)))))))
+
+(define-walker (trace untrace) (form scope)
+  (walk-loosely (remove-if #'symbolp (rest form)) scope))
+
+(define-walker (in-package) (form scope)
+  (let ((package (and (typep (second form) '(or symbol string character))
+                      (find-package (second form)))))
+    (if package
+        (enter-package package)
+        (setf (findings-defers *findings*) t))))

@@ -1,0 +1,304 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The walk over code: macros of the image are expanded, what the text brings is not; calls,
+;;; quoted names and data are compared with what is dangerous. Nothing of the text is run.
+;;; Needs: danger
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; Names that are mentioned
+
+(defparameter *data-functions*
+  '(eq eql equal equalp = string= string-equal member assoc rassoc find position count remove delete
+    getf get gethash typep subtypep describe documentation fboundp boundp symbol-name symbol-package
+    string print prin1 princ write pprint apropos describe-object symbolp keywordp not null list-length
+    length disassemble special-operator-p macro-function constantp)
+  "Functions that only look at the symbols they are given.")
+
+(defparameter *function-callers*
+  '((funcall . 0) (apply . 0) (mapcar . 0) (mapc . 0) (mapcan . 0) (mapl . 0) (maplist . 0)
+    (mapcon . 0) (map . 1) (map-into . 1) (reduce . 0) (every . 0) (some . 0) (notany . 0)
+    (notevery . 0) (sort . 1) (stable-sort . 1) (remove-if . 0) (remove-if-not . 0) (delete-if . 0)
+    (delete-if-not . 0) (find-if . 0) (find-if-not . 0) (position-if . 0) (position-if-not . 0)
+    (count-if . 0) (count-if-not . 0) (member-if . 0) (assoc-if . 0) (rassoc-if . 0) (subst-if . 1)
+    (nsubst-if . 1) (substitute-if . 1) (maphash . 0) (merge . 3) (mapcon . 0)
+    (multiple-value-call . 0) (complement . 0))
+  "Functions that call an argument, and which one.")
+
+(defparameter *careful-functions*
+  '(open eval read-from-string set fmakunbound makunbound)
+  "Functions whose harm depends on arguments that can't be seen when they are passed on.")
+
+(defun hit-careful (symbol)
+  (hit :reaches "passes on a function that runs code or opens files" symbol))
+
+(defun quoted-p (form)
+  (and (consp form) (eq (first form) 'quote) (consp (rest form))))
+
+(defun literal-function-p (form)
+  "Whether FORM says in its text which function it means."
+  (or (and (consp form) (member (first form) '(function lambda)))
+      (and (quoted-p form) (symbolp (second form)))))
+
+(defun mention (symbol operator)
+  "Look at SYMBOL as data given to OPERATOR, NIL for data on its own."
+  (take-step)
+  (multiple-value-bind (reason soft) (danger symbol)
+    (cond ((null reason)
+           (when (and (member symbol *careful-functions*) (assoc operator *function-callers*))
+             (hit-careful symbol)))
+          ((not soft) (hit :reaches reason symbol))
+          ((assoc operator *function-callers*) (hit :reaches reason symbol))
+          (t (push symbol (findings-soft *findings*))))))
+
+(defun comma-content (object)
+  "What is behind a comma that a backquote left as an object; NIL for anything else."
+  (let ((comma-p (optional-function "SB-INT" "COMMA-P")))
+    (and comma-p (funcall comma-p object)
+         (list (funcall (optional-function "SB-INT" "COMMA-EXPR") object)))))
+
+(defun call-with-atoms (function tree &optional (seen (make-hash-table :test 'eq)))
+  "Call FUNCTION with each atom in TREE, which may be circular, vectors and commas included."
+  (loop
+    (take-step)
+    (cond ((consp tree)
+           (when (gethash tree seen) (return))
+           (setf (gethash tree seen) t)
+           (call-deeper (lambda () (call-with-atoms function (car tree) seen)))
+           (setf tree (cdr tree)))
+          ((simple-vector-p tree)
+           (loop for element across tree
+                 do (call-deeper (lambda () (call-with-atoms function element seen))))
+           (return))
+          ((comma-content tree) (setf tree (first (comma-content tree))))
+          (t (funcall function tree) (return)))))
+
+(defun scan-data (data operator)
+  "Look at what DATA mentions. Code that is only built at run time shows itself here."
+  (unless (member operator *data-functions*)
+    (call-with-atoms (lambda (atom)
+                       (cond ((null atom))
+                             ((symbolp atom) (mention atom operator))
+                             ((functionp atom) (hit :reaches "has a function in its text"))))
+                     data)))
+
+;;; Forms
+
+(defun walk-all (forms scope)
+  (unless (proper-list-p forms)
+    (beyond-assessment "a form in it is not a proper list"))
+  (dolist (form forms) (walk form scope)))
+
+(defun walk (form scope)
+  (take-step)
+  (cond ((null form))
+        ((symbolp form) (walk-variable form scope))
+        ((comma-content form) (beyond-assessment "a comma is outside a backquote"))
+        ((atom form))
+        (t (call-deeper (lambda ()
+                          (let ((outer (findings-current *findings*)))
+                            (when (from-text-p form)
+                              (setf (findings-current *findings*) form))
+                            (walk-compound form scope)
+                            (setf (findings-current *findings*) outer)))))))
+
+(defun walk-variable (symbol scope)
+  (let ((local (assoc symbol (scope-symbol-macros scope))))
+    (cond (local
+           (unless (eq (cdr local) :variable)
+             (walk (cdr local) (without-symbol-macro scope symbol))))
+          ((keywordp symbol))
+          ((multiple-value-bind (reason soft) (danger symbol)
+             (when (and reason (not soft))
+               (hit :reaches reason symbol))))
+          ((constantp symbol))
+          (t (multiple-value-bind (expansion expanded) (expand symbol)
+               (when expanded (walk expansion scope)))))))
+
+(defun without-symbol-macro (scope symbol)
+  (with-variables scope (list symbol)))
+
+(defun with-variables (scope symbols)
+  "SCOPE with SYMBOLS bound as variables, which hides symbol macros."
+  (let ((inner (copy-scope scope)))
+    (dolist (symbol symbols inner)
+      (push (cons symbol :variable) (scope-symbol-macros inner)))))
+
+(defun with-functions (scope names)
+  (let ((inner (copy-scope scope)))
+    (setf (scope-functions inner) (append names (scope-functions scope))
+          (scope-macros inner) (set-difference (scope-macros scope) names))
+    inner))
+
+(defun brought-p (name &optional (kind :macro))
+  (member kind (gethash name (findings-brought *findings*))))
+
+(defun bring (name kind)
+  (push kind (gethash name (findings-brought *findings*))))
+
+(defun hit-brought (what form)
+  (hit :expander (format nil "has ~A, which runs before anybody can look at what it makes" what)
+       nil form))
+
+(defun walk-compound (form scope)
+  (let ((operator (first form)))
+    (cond ((not (proper-list-p form))
+           (beyond-assessment "a form in it is not a proper list" nil))
+          ((and (consp operator) (eq (first operator) 'lambda))
+           (walk-lambda (rest operator) scope)
+           (walk-all (rest form) scope))
+          ((not (symbolp operator))
+           (beyond-assessment "an operator in it is no symbol" form))
+          ((member operator (scope-functions scope) :test #'equal)
+           (walk-arguments nil (rest form) scope))
+          ((member operator (scope-macros scope))
+           (walk-loosely (rest form) scope))
+          ((brought-p operator)
+           (hit-brought (format nil "the macro ~A of the same text" (symbol-text operator))
+                        form))
+          ((gethash operator *walkers*)
+           (funcall (gethash operator *walkers*) form scope))
+          ((macro-function operator) (walk-macro form scope))
+          ((special-operator-p operator) (walk-loosely (rest form) scope))
+          (t (walk-call form scope)))))
+
+(defun walk-loosely (forms scope)
+  "Look at FORMS, of which nobody knows what is code in them and what is not."
+  (scan-data forms nil)
+  (dolist (form (and (proper-list-p forms) forms))
+    (when (and (consp form) (proper-list-p form))
+      (if (and (symbolp (first form)) (fboundp (first form)))
+          (walk form scope)
+          (call-deeper (lambda () (walk-loosely form scope)))))))
+
+;;; Macros
+
+(defun expand (form)
+  "FORM expanded once by the image's own macros, and whether it was."
+  (let ((*macroexpand-hook* 'funcall))
+    (handler-case (macroexpand-1 form)
+      (serious-condition (condition)
+        (beyond-assessment (format nil "a macro in it failed: ~A"
+                                   (first-line (condition-message condition) 120))
+                           form :failed)))))
+
+(defun changes-names-p (operator)
+  "Whether a form of OPERATOR can change what later text means to the reader."
+  (and (member (symbol-name operator)
+               '("USE-PACKAGE" "IMPORT" "SHADOWING-IMPORT" "SHADOW" "UNUSE-PACKAGE" "MAKE-PACKAGE"
+                 "DEFPACKAGE" "DEFINE-PACKAGE" "ADD-PACKAGE-LOCAL-NICKNAME" "IN-READTABLE")
+               :test #'string=)
+       (not (eq (symbol-package operator) (find-package "KEYWORD")))))
+
+(defun makes-symbols-p (operator)
+  (and (symbol-package operator)
+       (or (member operator '(find-symbol intern read read-preserving-whitespace read-from-string
+                              find-all-symbols apropos-list do-symbols do-external-symbols
+                              do-all-symbols with-package-iterator))
+           (member (symbol-name operator)
+                   '("FIND-SYMBOL*" "INTERN*" "SYMBOLICATE" "FORMAT-SYMBOL" "ENSURE-SYMBOL"
+                     "SAFE-READ-FROM-STRING" "MAP-SYMBOLS")
+                   :test #'string=))))
+
+(defun note-operator (operator)
+  (when (changes-names-p operator)
+    (setf (findings-defers *findings*) t))
+  (when (makes-symbols-p operator)
+    (pushnew operator (findings-makers *findings*))))
+
+(defun mentions-danger-p (forms)
+  "Whether FORMS mention what is dangerous whatever one does with it; that is told too."
+  (let ((before (findings-hits *findings*)))
+    (scan-data forms nil)
+    (not (eq before (findings-hits *findings*)))))
+
+(defun walk-macro (form scope)
+  (let* ((operator (first form)) (reason (danger operator)))
+    (note-operator operator)
+    (cond (reason
+           (hit :reaches reason operator)
+           (walk-loosely (rest form) scope))
+          ;; A macro of the program's may evaluate what it gets while it expands.
+          ((and (not (eq (symbol-package operator) (find-package "COMMON-LISP")))
+                (from-text-p form)
+                (mentions-danger-p (rest form)))
+           (hit :expander "gives that to a macro" operator))
+          (t (multiple-value-bind (expansion expanded) (expand form)
+               (if expanded
+                   (walk expansion scope)
+                   (walk-loosely (rest form) scope)))))))
+
+;;; Calls
+
+(defun walk-call (form scope)
+  (let* ((operator (first form)) (arguments (rest form))
+         (check (gethash operator *call-checks*))
+         (position (cdr (assoc operator *function-callers*))))
+    (note-operator operator)
+    (cond (check (funcall check form arguments))
+          ((danger operator) (hit :reaches (danger operator) operator)))
+    (when (and position (nthcdr position arguments)
+               (not (literal-function-p (nth position arguments))))
+      (note-caller form))
+    (walk-arguments operator arguments scope)))
+
+(defun note-caller (form)
+  (push form (findings-callers *findings*)))
+
+(defun walk-arguments (operator arguments scope)
+  (dolist (argument arguments)
+    (if (quoted-p argument)
+        (scan-data (second argument) operator)
+        (walk argument scope))))
+
+;;; Functions and lambda lists
+
+(defun walk-function-name (name scope)
+  "Look at #'NAME."
+  (cond ((member name (scope-functions scope) :test #'equal))
+        ((and (symbolp name) (danger name)) (hit :reaches (danger name) name))
+        ((member name *careful-functions*) (hit-careful name))
+        ((symbolp name) (note-operator name))
+        ((and (consp name) (eq (first name) 'setf) (symbolp (second name)))
+         (check-place (list (second name) nil) scope))
+        ((and (consp name) (eq (first name) 'lambda)) (walk-lambda (rest name) scope))
+        ((and (consp name) (symbolp (first name))
+              (member (symbol-name (first name)) '("NAMED-LAMBDA" "INSTANCE-LAMBDA")
+                      :test #'string=))
+         (walk-lambda (cddr name) scope))
+        (t (beyond-assessment "a function in it has no name"))))
+
+(defun walk-lambda (definition scope)
+  "Look at a function whose lambda list and body are DEFINITION."
+  (unless (and (consp definition) (proper-list-p definition))
+    (beyond-assessment "a function in it has no lambda list"))
+  (walk-body (rest definition) (walk-lambda-list (first definition) scope)))
+
+(defun walk-lambda-list (lambda-list scope)
+  "Look at the defaults in LAMBDA-LIST, destructuring or not; the scope with its variables."
+  (let ((optional nil) (variables '()) (rest lambda-list))
+    (loop
+      (take-step)
+      (when (atom rest)
+        (when (and rest (symbolp rest)) (push rest variables))
+        (return (with-variables scope variables)))
+      (let ((parameter (pop rest)))
+        (cond ((member parameter '(&optional &key &aux)) (setf optional t))
+              ((member parameter '(&rest &body &whole &environment)) (setf optional nil))
+              ((symbolp parameter) (push parameter variables))
+              ((atom parameter))
+              (optional
+               (when (consp (rest parameter))
+                 (walk (second parameter) (with-variables scope variables)))
+               (call-with-atoms (lambda (atom)
+                                  (when (and atom (symbolp atom) (not (keywordp atom)))
+                                    (push atom variables)))
+                                (list (first parameter) (cddr parameter))))
+              (t (setf scope (call-deeper (lambda () (walk-lambda-list parameter scope))))))))))
+
+(defun walk-body (body scope)
+  "Look at BODY, which may begin with declarations and a documentation string."
+  (unless (proper-list-p body)
+    (beyond-assessment "a body in it is not a proper list"))
+  (dolist (form body)
+    (unless (and (consp form) (eq (first form) 'declare))
+      (walk form scope))))

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a call would do, told before it runs: by its arguments alone, and for code by the image that
+//! knows its macros. No answer from the image counts as danger. A guard rail, not a sandbox.
+
+use std::time::Duration;
+
+use lexpr::Value;
+
+use super::executor::{Call, Circumstances, Executor, within};
+use super::work;
+use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
+use crate::image::{self, Plist, Reply, property_list};
+use crate::protocol::{Consent, HostRequest, ImageRequest};
+use crate::session::settings::EvalPolicy;
+
+/// How long the image may look at code; what takes longer counts as a hit.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Emacs watches over the call; this is for an Emacs that forgot it.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What assessing a call gave.
+#[derive(Debug, Clone)]
+pub(super) struct Verdict {
+    pub(super) assessment: Assessment,
+    /// What running it does and nothing can undo.
+    pub(super) notes: Vec<String>,
+    /// How many forms were assessed, where the image has to see to the rest while it runs them.
+    assessed: Option<i64>,
+}
+
+impl Verdict {
+    fn plain(assessment: Assessment) -> Self {
+        Self {
+            assessment,
+            notes: Vec::new(),
+            assessed: None,
+        }
+    }
+
+    fn dangerous(mut self, reason: &str) -> Self {
+        let assessment = &mut self.assessment;
+        assessment.level = assessment.level.max(SafetyLevel::Dangerous);
+        if !assessment.reason.is_empty() {
+            assessment.reason.push_str("; ");
+        }
+        assessment.reason.push_str(reason);
+        self
+    }
+}
+
+impl Executor {
+    /// What the call of TOOL with ARGUMENTS would do. Never runs any of it.
+    ///
+    /// # Errors
+    ///
+    /// When the chat runs no code at all, or a path can't be used.
+    pub(super) async fn assess(
+        &self,
+        tool: &Tool,
+        arguments: &Arguments,
+        circumstances: &Circumstances,
+    ) -> Result<Verdict, ToolFailure> {
+        let context = self.context(circumstances);
+        let verdict = Verdict::plain(work::assess(tool, arguments, &context).await?);
+        let Some(code) = tool.code else {
+            return Ok(verdict);
+        };
+        let policy = circumstances.eval_policy;
+        let runs = code.treatment != Treatment::Expand;
+        if code_texts(code, arguments).next().is_none() {
+            return Ok(verdict);
+        }
+        match policy {
+            EvalPolicy::ReadOnly if runs => return Err(read_only(tool)),
+            EvalPolicy::NeverAsk => return Ok(verdict),
+            EvalPolicy::ReadOnly | EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
+        }
+        let mut verdict = if policy == EvalPolicy::AskAlways && runs {
+            verdict.dangerous("evaluates code in your image")
+        } else {
+            verdict
+        };
+        for (position, text) in code_texts(code, arguments) {
+            let treatment = match position {
+                0 => code.treatment,
+                // Only the first is read by an operation that looks at the rest itself.
+                _ => Treatment::RunAtOnce,
+            };
+            verdict = match self
+                .look_at(treatment, text, arguments, circumstances)
+                .await
+            {
+                Ok(reply) => judged(verdict, treatment, &reply),
+                Err(failure) => verdict.dangerous(&format!("could not be assessed: {failure}")),
+            };
+        }
+        if policy == EvalPolicy::ReadOnly && verdict.assessment.level > SafetyLevel::Cautious {
+            return Err(read_only(tool));
+        }
+        Ok(verdict)
+    }
+
+    async fn look_at(
+        &self,
+        treatment: Treatment,
+        text: &str,
+        arguments: &Arguments,
+        circumstances: &Circumstances,
+    ) -> Result<Reply, ToolFailure> {
+        let package = arguments.text("package").map_or(Value::Null, Value::string);
+        let purpose = match treatment {
+            Treatment::Expand => Value::string("expand"),
+            Treatment::RunInSteps | Treatment::RunAtOnce => Value::Null,
+        };
+        let request = HostRequest::Image(ImageRequest {
+            operation: "assess-form".to_owned(),
+            arguments: image::print_arguments(&property_list([
+                ("form", Value::string(text)),
+                ("package", package),
+                ("purpose", purpose),
+            ])),
+            deadline: DEADLINE,
+        });
+        let reply = self.host.request(circumstances.session, request);
+        let text = tokio::select! {
+            () = circumstances.cancel.cancelled() => {
+                return Err(ToolFailure::new("the turn was cancelled."));
+            }
+            text = within(DEADLINE + GRACE, reply) => text?,
+        };
+        image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))
+    }
+}
+
+/// The code among ARGUMENTS, with the position of each among the parameters.
+fn code_texts(code: Code, arguments: &Arguments) -> impl Iterator<Item = (usize, &str)> {
+    code.parameters
+        .iter()
+        .enumerate()
+        .filter_map(|(position, name)| Some((position, arguments.text(name)?)))
+}
+
+fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict {
+    let steps = treatment == Treatment::RunInSteps;
+    let data = match reply {
+        Reply::Returned(value) => Plist::new(value),
+        // Such as a package that isn't there: the tool itself says so, and runs nothing.
+        Reply::Missed(_) if steps => {
+            verdict.assessed = Some(0);
+            return verdict;
+        }
+        Reply::Missed(message) => {
+            return verdict.dangerous(&format!("could not be assessed: {message}"));
+        }
+        Reply::Error(report) => {
+            return verdict.dangerous(&format!("could not be assessed: {}", report.message));
+        }
+        Reply::Cancelled { .. } => {
+            return verdict.dangerous("could not be assessed in time");
+        }
+    };
+    let Some(assessed) = data.integer("assessed") else {
+        return verdict.dangerous("could not be assessed: the image's answer is not understood");
+    };
+    let mut reasons: Vec<String> = data.texts("hits").into_iter().map(str::to_owned).collect();
+    let more = data.flag("more");
+    if more && (!steps || !reasons.is_empty()) {
+        reasons.push(format!(
+            "what follows its first {assessed} forms can only be read, and assessed, once they have run"
+        ));
+    }
+    let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
+    verdict.notes.extend(notes.iter().cloned());
+    if steps {
+        verdict.assessed = Some(assessed);
+    }
+    if reasons.is_empty() {
+        return verdict;
+    }
+    reasons.extend(notes);
+    verdict.dangerous(&reasons.join("; "))
+}
+
+fn read_only(tool: &Tool) -> ToolFailure {
+    ToolFailure(format!(
+        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only). The tools that only look still work.",
+        tool.name
+    ))
+}
+
+impl Call {
+    /// ARGUMENTS of the operation, with how far the code was assessed unless the user has seen and
+    /// approved all of it.
+    pub(super) fn with_assessed(&self, arguments: Value) -> Value {
+        match (self.consent, self.verdict.assessed) {
+            (Consent::NotNeeded, Some(count)) => {
+                Value::append([Value::keyword("assessed"), Value::from(count)], arguments)
+            }
+            _ => arguments,
+        }
+    }
+
+    /// The arguments of an operation of Emacs's. What package a frame's code is read in is only
+    /// known there, so all of the code is assessed once more just before it runs.
+    pub(super) fn json_with_assessed(&self) -> serde_json::Value {
+        let mut arguments = self.arguments.to_json();
+        if let (Consent::NotNeeded, Some(_), Some(object)) = (
+            self.consent,
+            self.verdict.assessed,
+            arguments.as_object_mut(),
+        ) {
+            object.insert("assessed".to_owned(), 0.into());
+        }
+        arguments
+    }
+}
