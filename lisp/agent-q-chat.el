@@ -137,8 +137,7 @@ NEW non-nil means a new one."
   (agent-q-prompt-setup)
   (agent-q-header-setup)
   (setq agent-q-chat--settings (agent-q-chat--make-settings)
-        agent-q-chat--session (agent-q-core-open-session
-                               agent-q-chat--settings))
+        agent-q-chat--session (agent-q-core-open-session agent-q-chat--settings))
   (agent-q-events-register agent-q-chat--session (current-buffer))
   (agent-q-image-tools-ensure connection))
 
@@ -309,8 +308,7 @@ While a turn runs, the text waits until it is over."
   (agent-q-chat--check)
   (agent-q-events-ensure)
   (let ((text (string-trim (agent-q-prompt-text))))
-    (cond ((string-empty-p text)
-           (message "Input is empty"))
+    (cond ((string-empty-p text) (message "Input is empty"))
           ((agent-q-console-line-p text)
            (agent-q-chat--start #'agent-q-core-console text)
            (agent-q-prompt-take))
@@ -376,8 +374,7 @@ While a turn runs, the text waits until it is over."
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)
-                 (agent-q-operations-run event agent-q-header-connection
-                                         (current-buffer))))
+                 (agent-q-operations-run event agent-q-header-connection (current-buffer))))
   (unless (eq (plist-get event :type) :text)
     (agent-q-header-update)))
 

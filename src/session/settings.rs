@@ -36,11 +36,11 @@ pub struct SessionSettings {
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
     pub eval_seconds: Option<f64>,
-    /// When code is run without asking.
-    pub eval_policy: Option<EvalPolicy>,
     /// The name of the chat's connection, for rules.
     #[serde(deserialize_with = "present")]
     pub connection: Option<Option<String>>,
+    /// When code is run without asking.
+    pub eval_policy: Option<EvalPolicy>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
@@ -187,8 +187,8 @@ pub struct Settings {
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
-    pub eval_policy: EvalPolicy,
     pub connection: Option<String>,
+    pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
     pub ground: Ground,
 }
@@ -205,8 +205,8 @@ impl Default for Settings {
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
-            eval_policy: EvalPolicy::default(),
             connection: None,
+            eval_policy: EvalPolicy::default(),
             agent: None,
             ground: Ground::default(),
         }
@@ -237,11 +237,11 @@ impl Settings {
         if let Some(approval) = changes.approval {
             self.approval = approval;
         }
-        if let Some(policy) = changes.eval_policy {
-            self.eval_policy = policy;
-        }
         if let Some(connection) = changes.connection {
             self.connection = connection;
+        }
+        if let Some(policy) = changes.eval_policy {
+            self.eval_policy = policy;
         }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The pipeline's decision: the user's rules are consulted with each call, what they don't settle
-//! is put to the user, and nothing runs before one of them said so.
+//! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
+//! when something new shows just before, the user is asked again.
 
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
 use super::work::precheck;
-use super::{SafetyLevel, Tool, ToolFailure};
+use super::{SafetyLevel, Tool};
 use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
 use crate::runtime::held;
@@ -14,6 +14,13 @@ use crate::session::settings::Approval;
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
+
+/// Whether a call may run now, or was asked about anew.
+#[derive(PartialEq, Eq)]
+enum Standing {
+    Holds,
+    AskedAgain,
+}
 
 impl Executor {
     /// What the rules say about a call with FACTS.
@@ -32,12 +39,7 @@ impl Executor {
         book.explain(&facts.call())
     }
 
-    /// Judges CALL by the rules as they are now, and asks the user where they want that.
-    fn consult(&self, call: &mut Call, circumstances: &Circumstances) {
-        self.judge(call, circumstances);
-        self.ask_if_needed(call, circumstances);
-    }
-
+    /// Has CALL judged by the rules as it is now.
     fn judge(&self, call: &mut Call, circumstances: &Circumstances) {
         call.facts = Facts::gather(
             call.key.0,
@@ -49,39 +51,49 @@ impl Executor {
         call.explanation = self.explain(&call.facts);
     }
 
-    /// Assesses CALL anew when anything can have changed since: while it waited for its turn or for
-    /// the user, the image may have got other macros, and a path may lead elsewhere.
-    async fn refresh(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
-        if call.freshness == Freshness::Stale {
-            call.verdict = self
-                .assess(&call.tool, &call.arguments, circumstances)
-                .await
-                .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-            call.freshness = Freshness::Fresh;
-        }
-        Ok(())
-    }
-
     /// Opens an approval request if the rules want one and somebody can answer it.
     pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
-        if call.explanation.outcome == Outcome::Ask
-            && circumstances.approval == Approval::Ask
-            && !circumstances.cancel.is_cancelled()
+        if call.explanation.outcome != Outcome::Ask
+            || circumstances.approval == Approval::None
+            || circumstances.cancel.is_cancelled()
         {
-            call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
-            self.host.emit(Event::ApprovalRequested {
-                session: circumstances.session,
-                call: call.key,
-                tool: call.tool.name.clone(),
-                level: call.verdict.assessment.level,
-                reason: reason(call),
-                arguments: call.arguments.to_json(),
-            });
+            return;
         }
+        call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+        self.host.emit(Event::ApprovalRequested {
+            session: circumstances.session,
+            call: call.key,
+            tool: call.tool.name.clone(),
+            level: call.verdict.assessment.level,
+            reason: reason(call),
+            arguments: call.arguments.to_json(),
+        });
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
     pub(super) async fn decide(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<(), Ending> {
+        loop {
+            self.await_consent(call, circumstances).await?;
+            if self.look_again(call, circumstances).await? == Standing::Holds {
+                return self.still_allowed(call, circumstances);
+            }
+        }
+    }
+
+    /// A rule that denies may have come while the call waited.
+    fn still_allowed(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+        self.judge(call, circumstances);
+        match call.explanation.outcome {
+            Outcome::Deny => Err(denied_by_rule(call)),
+            Outcome::Run | Outcome::Ask => Ok(()),
+        }
+    }
+
+    async fn await_consent(
         &self,
         call: &mut Call,
         circumstances: &Circumstances,
@@ -93,8 +105,8 @@ impl Executor {
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
-                self.refresh(call, circumstances).await?;
-                self.consult(call, circumstances);
+                self.judge(call, circumstances);
+                self.ask_if_needed(call, circumstances);
                 if call.answer.is_some() || circumstances.cancel.is_cancelled() {
                     continue;
                 }
@@ -108,10 +120,13 @@ impl Executor {
                 () = circumstances.cancel.cancelled() => continue,
                 answer = answer => answer.unwrap_or_default(),
             };
-            call.decider = answer.decider;
             call.freshness = Freshness::Stale;
+            call.decider = answer.decider;
             match answer.decision {
-                Decision::Approved => call.consent = Consent::Approved,
+                Decision::Approved => {
+                    call.consent = Consent::Approved;
+                    return Ok(());
+                }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
                     return Err(Ending::new(CallOutcome::Denied, denial(reason)));
@@ -119,57 +134,67 @@ impl Executor {
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
                     self.modify(call, given, circumstances).await?;
+                    if call.answer.is_none() {
+                        return Ok(());
+                    }
                 }
             }
-            if self.look_again(call, circumstances).await? == Standing::Holds {
-                return Ok(());
-            }
         }
     }
 
-    /// Whether what the user agreed to is still all that CALL shows, and no rule that denies it has
-    /// come meanwhile. Where there is more to it now, the user is asked again.
-    async fn look_again(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<Standing, Ending> {
-        let agreed = call.verdict.assessment.reason.clone();
-        self.refresh(call, circumstances).await?;
-        self.judge(call, circumstances);
-        if call.explanation.outcome == Outcome::Deny {
-            return Err(denied_by_rule(call));
-        }
-        let shown = &call.verdict.assessment;
-        if shown.level < SafetyLevel::Dangerous || shown.reason == agreed {
-            return Ok(Standing::Holds);
-        }
-        self.ask_if_needed(call, circumstances);
-        Ok(Standing::Open)
-    }
-
-    /// Puts the user's arguments in place.
+    /// Puts the user's arguments in place. Where they show something that the old ones did not,
+    /// the user is asked again.
     async fn modify(
         &self,
         call: &mut Call,
         mut given: Map<String, Value>,
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
-        let failed = |failure: ToolFailure| Ending::new(CallOutcome::Failed, failure.0);
         call.review = take_review(&mut given, &call.tool);
-        call.arguments = call.tool.check(given).map_err(failed)?;
+        call.arguments = call
+            .tool
+            .check(given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        self.assess_anew(call, circumstances).await?;
         let context = self.context(circumstances);
         precheck(&call.tool, &call.arguments, &context)
             .await
-            .map_err(failed)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
     }
-}
 
-/// Whether a call may run now, or is open again.
-#[derive(PartialEq, Eq)]
-enum Standing {
-    Holds,
-    Open,
+    /// Assesses code and paths once more just before they are used: while the call waited for its
+    /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
+    async fn look_again(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<Standing, Ending> {
+        let depends = call.tool.code.is_some() || !call.tool.paths.is_empty();
+        if !depends || call.freshness == Freshness::Fresh {
+            return Ok(Standing::Holds);
+        }
+        self.assess_anew(call, circumstances).await
+    }
+
+    async fn assess_anew(
+        &self,
+        call: &mut Call,
+        circumstances: &Circumstances,
+    ) -> Result<Standing, Ending> {
+        let verdict = self
+            .assess(&call.tool, &call.arguments, circumstances)
+            .await
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        call.freshness = Freshness::Fresh;
+        let old = std::mem::replace(&mut call.verdict, verdict);
+        self.judge(call, circumstances);
+        let new = &call.verdict.assessment;
+        if new.level < SafetyLevel::Dangerous || new.reason == old.assessment.reason {
+            return Ok(Standing::Holds);
+        }
+        self.ask_if_needed(call, circumstances);
+        Ok(Standing::AskedAgain)
+    }
 }
 
 /// The note on a review that came with the arguments, unless TOOL takes it as its own.

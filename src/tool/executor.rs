@@ -72,7 +72,7 @@ pub struct Circumstances {
 
 /// A call that has passed validation, or the failure that it ended in.
 enum Prepared {
-    Runnable(Call),
+    Runnable(Box<Call>),
     Failed(ToolFailure),
 }
 
@@ -177,8 +177,13 @@ impl Executor {
             let (tool, arguments) = validate(call, &circumstances.tools)?;
             let verdict = self.assess(&tool, &arguments, circumstances).await?;
             precheck(&tool, &arguments, &self.context(circumstances)).await?;
-            let place = &circumstances.place;
-            let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
+            let facts = Facts::gather(
+                key.0,
+                &tool,
+                &arguments,
+                &verdict.assessment,
+                &circumstances.place,
+            );
             Ok(Call {
                 key,
                 tool,
@@ -194,7 +199,7 @@ impl Executor {
             })
         };
         match prepared.await {
-            Ok(call) => Prepared::Runnable(call),
+            Ok(call) => Prepared::Runnable(Box::new(call)),
             Err(failure) => Prepared::Failed(failure),
         }
     }
@@ -227,7 +232,7 @@ impl Executor {
                 level: None,
                 consent: Consent::NotNeeded,
             },
-            Prepared::Runnable(call) => self.settle_runnable(id, call, circumstances).await,
+            Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
         };
         self.host.emit(Event::CallFinished {
             session: circumstances.session,
