@@ -10,6 +10,7 @@ pub mod execution;
 pub mod history;
 pub mod inspection;
 pub mod introspection;
+pub mod journal;
 mod outcome;
 pub mod packages;
 pub mod xref;
@@ -27,6 +28,7 @@ pub fn register(registry: &Registry) {
         inspection::tools(),
         execution::tools(),
         building::tools(),
+        journal::tools(),
         debugger::tools(),
         history::tools(),
         buffer::tools(),
