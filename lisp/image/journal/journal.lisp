@@ -1,7 +1,8 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The journal of what the agent changed in the image, and its way back. Each call that can define
 ;;; anything is compared with what was there before. Variables and types are followed by the forms
-;;; that set them. Operations: journal-list, journal-restore, journal-undo.
+;;; that set them, so what functions and compiled files set is not seen; nor is what other threads do
+;;; once the call is over.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -90,19 +91,21 @@
 
 (defun note-and-expand (expander form environment)
   "Note what FORM sets, then expand it as it would be otherwise."
-  (let ((*macroexpand-hook* *outer-hook*))
-    (note-setting form))
-  (funcall *outer-hook* expander form environment))
+  (let ((hook *outer-hook*))
+    (let ((*macroexpand-hook* hook))
+      (note-setting form))
+    (let ((*outer-hook* 'funcall))
+      (funcall hook expander form environment))))
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
   (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p 'note-type)
-  (let* ((*outer-hook* *macroexpand-hook*)
-         ;; SBCL takes compiled functions only.
-         (*macroexpand-hook* (if (interpreted-p #'note-and-expand)
-                                 *macroexpand-hook*
-                                 #'note-and-expand)))
-    (funcall function)))
+  (let ((hook #'note-and-expand))
+    ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
+    (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
+        (funcall function)
+        (let ((*outer-hook* *macroexpand-hook*) (*macroexpand-hook* hook))
+          (funcall function)))))
 
 (defun noted-differences ()
   (loop for ((kind . name) old) in (first *noted*)
