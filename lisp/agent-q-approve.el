@@ -6,6 +6,8 @@
 
 ;; A call that needs approval is drawn as a block with its arguments, and
 ;; answered by a key with point on it.  Nothing is asked in the minibuffer.
+;; A rule is shown before it is taken: the first key shows it, the second
+;; takes it.
 ;;
 ;; A key counts only once the user can have seen what it answers: the block
 ;; was on the screen while Emacs had been idle for a moment with no key
@@ -13,9 +15,15 @@
 
 ;;; Code:
 
+(require 'agent-q-arguments)
 (require 'agent-q-call)
+(require 'agent-q-json)
+(require 'agent-q-project)
 
-(declare-function agent-q-core-decide "agent-q-core")
+(declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
+(declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
+(declare-function agent-q-diff-show "agent-q-diff" ())
 
 (defconst agent-q-approve-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -25,6 +33,13 @@
 (defvar agent-q-approve-map
   (let ((map (make-sparse-keymap)))
     (define-key map "y" #'agent-q-approve-run)
+    (define-key map "!" #'agent-q-approve-for-chat)
+    (define-key map "P" #'agent-q-approve-for-project)
+    (define-key map "e" #'agent-q-approve-edit)
+    (define-key map "v" #'agent-q-approve-view)
+    (define-key map "d" #'agent-q-approve-review)
+    (define-key map "Y" #'agent-q-approve-run-all)
+    (define-key map "N" #'agent-q-approve-deny-all)
     (define-key map "n" #'agent-q-approve-deny)
     (define-key map "r" #'agent-q-approve-deny-with-reason)
     (define-key map (kbd "RET") #'agent-q-approve-press)
@@ -39,6 +54,24 @@
               'agent-q-answer command
               'help-echo (documentation command)))
 
+(defun agent-q-approve--buttons (buttons)
+  "Return BUTTONS, an alist from labels to commands, as a line."
+  (mapconcat (lambda (button)
+               (agent-q-approve--button (car button) (cdr button)))
+             buttons "  "))
+
+(defun agent-q-approve--offer-text (call)
+  "Return the rule that was offered for CALL as text; empty without one."
+  (pcase (agent-q-call-offer call)
+    (`(,scope ,_ ,description)
+     (concat (propertize
+              (format "This rule would be added; %s again takes it:\n%s"
+                      (if (equal scope "chat") "!" "P")
+                      (agent-q-call-visible description))
+              'face 'agent-q-attention 'line-prefix "    " 'wrap-prefix "    ")
+             "\n"))
+    (_ "")))
+
 (defun agent-q-approve-draw (call)
   "Return the block that asks about CALL."
   (let ((block
@@ -52,17 +85,29 @@
                            (concat ": " (agent-q-call-visible reason))
                          "")
                        (if-let ((target (agent-q-call-target call)))
-                           (format "\nimage: %s" target)
+                           (concat "\n" target)
                          ""))
                       'face 'agent-q-dim 'line-prefix "    ")
           "\n" (agent-q-call-arguments-body call) "\n"
+          (agent-q-approve--offer-text call)
           (propertize " " 'line-prefix "  ")
-          (agent-q-approve--button "[y] run" #'agent-q-approve-run)
-          "  "
-          (agent-q-approve--button "[n] deny" #'agent-q-approve-deny)
-          "  "
-          (agent-q-approve--button "[r] deny with a reason"
-                                   #'agent-q-approve-deny-with-reason))))
+          (agent-q-approve--buttons
+           (append
+            (and (agent-q-call-review call)
+                 '(("[d] review the diff" . agent-q-approve-review)))
+            '(("[y] run" . agent-q-approve-run)
+              ("[!] run, and in this chat" . agent-q-approve-for-chat)
+              ("[P] in this project" . agent-q-approve-for-project))))
+          "\n" (propertize " " 'line-prefix "  ")
+          (agent-q-approve--buttons
+           (append
+            '(("[n] deny" . agent-q-approve-deny)
+              ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
+              ("[e] edit" . agent-q-approve-edit)
+              ("[v] view" . agent-q-approve-view))
+            (and (cdr (agent-q-call-all-waiting))
+                 '(("[Y] run all" . agent-q-approve-run-all)
+                   ("[N] deny all" . agent-q-approve-deny-all))))))))
     ;; The note on a cut text keeps its own keys.
     (agent-q-render-fill-keymap block agent-q-approve-map)))
 
@@ -88,7 +133,7 @@ For `post-command-hook': the user may have come to it just now."
   "Let CALL in BUFFER be answered if it is on the screen and no key waits."
   (setf (agent-q-call-timer call) nil)
   (when (and (buffer-live-p buffer)
-             (agent-q-approve--open-p call))
+             (agent-q-approve-open-p call))
     (let ((idle (current-idle-time)))
       (if (or (input-pending-p)
               (null idle)
@@ -100,7 +145,7 @@ For `post-command-hook': the user may have come to it just now."
         (when (agent-q-approve--visible-p buffer call)
           (setf (agent-q-call-armed call) t))))))
 
-(defun agent-q-approve--open-p (call)
+(defun agent-q-approve-open-p (call)
   "Whether CALL waits for an answer."
   (and (agent-q-call-p call)
        (eq (agent-q-call-state call) 'waiting)
@@ -128,7 +173,7 @@ Point has to be on CALL."
 (defun agent-q-approve--call ()
   "Return the call at point if it can be answered now; else say why not."
   (let ((call (agent-q-render-item-at (point))))
-    (unless (agent-q-approve--open-p call)
+    (unless (agent-q-approve-open-p call)
       (user-error "No tool call waits for an answer here"))
     (unless (agent-q-call-armed call)
       (agent-q-approve-reveal call)
@@ -136,15 +181,24 @@ Point has to be on CALL."
        "This key came before you could read the request; press it again"))
     call))
 
+(defun agent-q-approve-settle (call decision payload label)
+  "Answer CALL of the current chat with DECISION and PAYLOAD, shown as LABEL."
+  (agent-q-core-decide (agent-q-call-key call) decision payload)
+  (setf (agent-q-call-answered call) label
+        (agent-q-call-armed call) nil)
+  (agent-q-render-update-item call)
+  (run-hook-with-args 'agent-q-call-settled-functions call))
+
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
-  (let ((call (agent-q-approve--call)))
-    (agent-q-core-decide (agent-q-call-key call) decision payload)
-    (setf (agent-q-call-answered call) label
-          (agent-q-call-armed call) nil)
-    (agent-q-render-update-item call)
-    ;; What comes of it is shown at the end, where the window follows.
-    (goto-char (point-max))))
+  (agent-q-approve-settle (agent-q-approve--call) decision payload label)
+  (agent-q-approve--go-on))
+
+(defun agent-q-approve--go-on ()
+  "Go to the next call that waits, or to the end of the chat.
+What comes of the answers is shown at the end, where the window follows."
+  (let ((next (agent-q-call-waiting)))
+    (goto-char (if next (agent-q-render-item-start next) (point-max)))))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown."
@@ -165,18 +219,121 @@ Point has to be on CALL."
                                 (agent-q--clean reason))
                            "denied"))
 
+(defun agent-q-approve-run-all ()
+  "Run whatever waits in this chat and was seen by you."
+  (interactive)
+  (agent-q-approve--call)
+  (let ((left 0))
+    (dolist (call (agent-q-call-all-waiting))
+      (if (agent-q-call-armed call)
+          (agent-q-approve-settle call "approved" nil "approved")
+        (setq left (1+ left))))
+    (agent-q-approve--go-on)
+    (unless (zerop left)
+      (message "%d more wait that you have not seen yet" left))))
+
+(defun agent-q-approve-deny-all ()
+  "Deny whatever waits in this chat."
+  (interactive)
+  (agent-q-approve--call)
+  (dolist (call (agent-q-call-all-waiting))
+    (agent-q-approve-settle call "denied" nil "denied"))
+  (agent-q-approve--go-on))
+
+(defun agent-q-approve-for-chat ()
+  "Run the tool call at point; in this chat, don't ask about its like again.
+The first time, only the rule is shown that would be added."
+  (interactive)
+  (agent-q-approve--with-rule "chat"))
+
+(defun agent-q-approve-for-project ()
+  "Run the tool call at point; in this project, don't ask about its like again.
+The first time, only the rule is shown that would be added."
+  (interactive)
+  (agent-q-approve--with-rule "project"))
+
+(defun agent-q-approve--with-rule (scope)
+  "Show the rule for the like of the call at point in SCOPE, or take it if shown."
+  (let ((call (agent-q-approve--call)))
+    (pcase (agent-q-call-offer call)
+      (`(,(pred (equal scope)) ,rule ,_)
+       (agent-q-core-add-rule rule)
+       (agent-q-approve--answer "approved" nil "approved, with a rule"))
+      (_ (agent-q-approve--offer call scope)))))
+
+(defun agent-q-approve--offer (call scope)
+  "Show the rule for the like of CALL in SCOPE."
+  (let ((offer (agent-q-json-parse
+                (agent-q-core-offered-rule (agent-q-call-key call) scope))))
+    (setf (agent-q-call-offer call)
+          (list scope (agent-q-json-encode (gethash "rule" offer))
+                (gethash "description" offer))
+          ;; What is new on the screen has to be read before a key takes it.
+          (agent-q-call-armed call) nil)
+    (agent-q-render-update-item call)
+    (goto-char (agent-q-render-item-start call))
+    (agent-q-approve-shown call)))
+
+(defun agent-q-approve-edit ()
+  "Edit the arguments of the tool call at point, then have it run."
+  (interactive)
+  (agent-q-arguments-edit (agent-q-approve--call)))
+
+(defun agent-q-approve-view ()
+  "Show the whole of the tool call at point in a buffer of its own."
+  (interactive)
+  (let ((call (agent-q-render-item-at (point))))
+    (unless (agent-q-call-p call)
+      (user-error "There is no tool call here"))
+    (let ((text (let ((agent-q-render-body-limit most-positive-fixnum))
+                  (concat (agent-q-call-tool call) "\n\n"
+                          (agent-q-call-arguments-body call) "\n"))))
+      (with-current-buffer (get-buffer-create "*agent-q call*")
+        (let ((inhibit-read-only t))
+          (erase-buffer)
+          (insert text)
+          (goto-char (point-min)))
+        (special-mode)
+        (setq-local bidi-paragraph-direction 'left-to-right)
+        (display-buffer (current-buffer))))))
+
+(defun agent-q-approve-review ()
+  "Review what the tool call at point would change, as a diff."
+  (interactive)
+  (let ((call (agent-q-render-item-at (point))))
+    (unless (and (agent-q-approve-open-p call)
+                 (buffer-live-p (agent-q-call-review call)))
+      (user-error "There is no diff to review here"))
+    (pop-to-buffer (agent-q-call-review call))))
+
 (defun agent-q-approve-press ()
   "Press the button at point."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
-    (message "y runs it, n denies it, r denies it with a reason")))
+    (message "y runs it, n denies it, r denies it with a reason, e edits it")))
 
 (defun agent-q-approve-mouse (event)
   "Press the button that EVENT clicked on."
   (interactive "e")
   (mouse-set-point event)
   (agent-q-approve-press))
+
+;;;; What rules look at
+
+(defun agent-q-approve-place (connection)
+  "Return the settings of a chat that only rules look at.
+CONNECTION is the name of its connection, or nil."
+  `((connection . ,(if connection (agent-q--clean connection) :null))))
+
+(defun agent-q-approve-target (arguments image)
+  "Return what a call with ARGUMENTS, JSON text, is about, as a line, or nil.
+IMAGE is the name of the chat's image, or nil."
+  (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
+    (cond ((and (stringp path) (agent-q-project-directory))
+           (concat "file: " (agent-q-call-visible
+                             (expand-file-name path (agent-q-project-directory)))))
+          (image (concat "image: " image)))))
 
 (provide 'agent-q-approve)
 ;;; agent-q-approve.el ends here

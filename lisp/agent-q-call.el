@@ -27,15 +27,20 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
 the image it concerns; ARMED is non-nil once an answer counts, TIMER sees
-to that, and ANSWERED is the answer."
+to that, and ANSWERED is the answer.  OFFER is the rule that was shown, a
+list (SCOPE RULE DESCRIPTION), and REVIEW the buffer of its diff review."
   key tool arguments state content milliseconds started
-  level reason armed answered target timer)
+  level reason armed answered target timer
+  offer review)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
 
 (defvar-local agent-q-call-open nil
   "The tool calls of this chat that have no result yet, latest first.")
+
+(defvar agent-q-call-settled-functions nil
+  "Functions called with a tool call when it was answered or is over.")
 
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
@@ -216,6 +221,7 @@ Control and formatting characters could make a form look like another."
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
           (agent-q-call-armed call) nil
+          (agent-q-call-offer call) nil
           (agent-q-call-answered call) nil)
     (agent-q-render-update-item call)
     (agent-q-approve-shown call)
@@ -251,6 +257,7 @@ Control and formatting characters could make a form look like another."
 (defun agent-q-call--close (call)
   "Draw CALL, which is over."
   (setf (agent-q-call-armed call) nil)
+  (run-hook-with-args 'agent-q-call-settled-functions call)
   (setq agent-q-call-open (delq call agent-q-call-open))
   (agent-q-render-update-item call))
 
@@ -273,11 +280,15 @@ Control and formatting characters could make a form look like another."
 
 ;;;; Going to what waits
 
+(defun agent-q-call-all-waiting ()
+  "Return each call of this chat that waits for an answer, first one first."
+  (seq-filter (lambda (call) (and (eq (agent-q-call-state call) 'waiting)
+                                  (not (agent-q-call-answered call))))
+              (reverse agent-q-call-open)))
+
 (defun agent-q-call-waiting ()
   "Return the first call of this chat that waits for an answer, or nil."
-  (seq-find (lambda (call) (and (eq (agent-q-call-state call) 'waiting)
-                                (not (agent-q-call-answered call))))
-            (reverse agent-q-call-open)))
+  (car (agent-q-call-all-waiting)))
 
 (defun agent-q-call-goto-waiting ()
   "Go to the tool call that waits for your answer.

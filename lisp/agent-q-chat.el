@@ -13,11 +13,13 @@
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
+(require 'agent-q-diff)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
 (require 'agent-q-image-tools)
 (require 'agent-q-operations)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-record)
@@ -161,6 +163,7 @@ NEW non-nil means a new one."
   (agent-q-json-serialize
    `(,@more
      ,@(agent-q-agent-settings)
+     ,@(agent-q-project-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
      (image . ,(if (agent-q-chat--connected-p)
                    (agent-q-image-facts agent-q-header-connection)
@@ -171,6 +174,7 @@ NEW non-nil means a new one."
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
+     ,@(agent-q-approve-place (agent-q-chat--image-name))
      (approval . "ask")
      (eval_seconds . ,agent-q-eval-timeout)
      (eval_policy . ,(symbol-name agent-q-eval-policy)))))
@@ -192,12 +196,16 @@ NEW non-nil means a new one."
   (and agent-q-header-connection
        (agent-q-image-live-p agent-q-header-connection)))
 
+(defun agent-q-chat--image-name ()
+  "Return the name of this chat's connection while it is alive, or nil."
+  (and (agent-q-chat--connected-p)
+       (agent-q-image-name agent-q-header-connection)))
+
 (defun agent-q-chat--find-image ()
   "Have this chat use the current connection if its own one is gone."
   (unless (agent-q-chat--connected-p)
-    (let ((connection (agent-q-image-default-connection))
-          (had agent-q-header-connection))
-      (when connection
+    (let ((had agent-q-header-connection))
+      (when-let ((connection (agent-q-image-default-connection)))
         (setq agent-q-header-connection connection)
         (when had
           (agent-q-render-notice
@@ -223,10 +231,8 @@ NEW non-nil means a new one."
 (defun agent-q-chat--image-call (event)
   "Do what EVENT asks of the Lisp image of this chat."
   (agent-q-chat--find-image)
-  (agent-q-events-image-call event
-                             (and (agent-q-chat--connected-p)
-                                  agent-q-header-connection)
-                             (current-buffer)))
+  (agent-q-events-image-call
+   event (and (agent-q-chat--connected-p) agent-q-header-connection) (current-buffer)))
 
 ;;;; The model
 
@@ -290,7 +296,7 @@ NEW non-nil means a new one."
   (agent-q-chat--configure)
   (let ((busy (agent-q-chat--busy-p)))
     (funcall function agent-q-chat--session (agent-q--clean text))
-    (setq agent-q-header-queued (1+ agent-q-header-queued))
+    (cl-incf agent-q-header-queued)
     (agent-q-header-update)
     (when busy
       (message "Queued; it is sent when the turn that runs is over"))))
@@ -428,8 +434,7 @@ While a turn runs, the text waits until it is over."
     (:retrying (agent-q-render-notice
                 (format "%s Trying again in %.1f s (%d of %d)."
                         (plist-get event :reason) (plist-get event :seconds)
-                        (plist-get event :attempt)
-                        (plist-get event :attempts))))
+                        (plist-get event :attempt) (plist-get event :attempts))))
     (:notice (agent-q-render-notice (plist-get event :text)))
     (:image-call (agent-q-chat--image-call event))
     (:emacs-call (agent-q-chat--find-image)
@@ -444,8 +449,9 @@ While a turn runs, the text waits until it is over."
       (progn (agent-q-call-approval-elsewhere event)
              (agent-q-execute-approve event))
     (agent-q-call-approval
-     event (and (agent-q-chat--connected-p)
-                (agent-q-image-name agent-q-header-connection)))))
+     event (agent-q-approve-target (plist-get event :arguments)
+                                   (agent-q-chat--image-name)))
+    (agent-q-diff-review event)))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

@@ -48,13 +48,16 @@
 (defun agent-q-demo--provider (base-url)
   "Return the provider for the demo model at BASE-URL.
 So small a model calls a tool only when it is made to, at the beginning of
-a turn; the bias is towards the token that begins a call in its template."
+a turn."
+  ;; The numbers are tokens of this model: 8 begins a call in its template, 2 ends an answer, 1002
+  ;; goes on to an argument that the model need not give, and would only babble in.
   `((name . ,agent-q-provider-demo-name)
     (base_url . ,base-url)
     (model . ,agent-q-demo--model)
     (key . :null)
-    (body . (:temperature 0 :max_tokens 96))
-    (first_body . (:tool_choice "required" :logit_bias [[8 14]] :stop ["<issue_comment>"]))
+    (body . (:temperature 0 :max_tokens 48 :logit_bias [[2 -2] [1002 -8]]))
+    (first_body . (:tool_choice "required" :max_tokens 128 :logit_bias [[8 14] [1002 -8]]
+                   :stop ["<issue_comment>"]))
     (headers . nil)))
 
 (defun agent-q-demo--run (name arguments filter sentinel)

@@ -16,7 +16,8 @@
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
-(declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
+(declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
+                  (call decision payload))
 
 ;;;; Results
 
@@ -266,7 +267,7 @@ An answer that is none is a denial."
 (defun agent-q-execute--tell (call decision payload)
   "Give the core DECISION about CALL, with PAYLOAD, unless it waits no more."
   (condition-case nil
-      (agent-q-core-decide call decision payload)
+      (agent-q-core-decide-by-handler call decision payload)
     (agent-q-error nil)))
 
 (provide 'agent-q-execute)

@@ -98,11 +98,16 @@ Objects other than strings, integers, keywords and lists are errors."
   (cond ((memq datum '(nil t)) datum)
         ((or (keywordp datum) (integerp datum)) datum)
         ((stringp datum)
-         ;; Raw bytes and surrogates have no encoding; a NUL ends some readers.
-         (replace-regexp-in-string "[^\u0001-\ud7ff\ue000-\U0010ffff]" "\ufffd"
-                                   (substring-no-properties datum) t t))
+         (agent-q-image--clean-text (substring-no-properties datum)))
         ((proper-list-p datum) (mapcar #'agent-q-image--clean datum))
         (t (error "%S can't be sent to a Lisp image" datum))))
+
+(defun agent-q-image--clean-text (text)
+  "Return TEXT without what has no encoding, or ends some readers, as NUL does."
+  ;; Emacs takes 5 ms to compile the set of all characters that are allowed.
+  (if (string-match-p "[^\1-\177]" text)
+      (replace-regexp-in-string "[^\u0001-\ud7ff\ue000-\U0010ffff]" "\ufffd" text t t)
+    text))
 
 (defun agent-q-image--prepare (call)
   "Send CALL as soon as the image has the modules of its operation."

@@ -75,7 +75,7 @@ nil is the empty object.  Signal `agent-q-invalid-arguments' for the rest."
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."
-  (if (multibyte-string-p text) text (decode-coding-string text 'utf-8)))
+  (if (multibyte-string-p text) text (decode-coding-string text 'utf-8-unix)))
 
 (defun agent-q-json-plist-p (value)
   "Whether VALUE is a property list with keywords, and not empty."

@@ -45,6 +45,14 @@
 (autoload 'agent-q-audit-log "agent-q-audit" "Show what tools did that can do harm." t)
 (autoload 'agent-q-chat-use-agent "agent-q-agent" "Have a chat follow an agent's file." t)
 
+;; Nothing that a file or a directory brings along may grant anything.
+(dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-offered-tools
+                  agent-q-tool-execution-hooks agent-q-log-file agent-q-review-edits
+                  agent-q-tool-choice agent-q-instructions agent-q-provider
+                  agent-q-project-root agent-q-private-files))
+  (put option 'risky-local-variable t))
+(autoload 'agent-q-rules "agent-q-rules" "Show the rules for tool calls." t)
+
 ;; So that `customize-group' shows every option, wherever it is defined.
 (dolist (library '("agent-q" "agent-q-provider"))
   (custom-add-load 'agent-q library))
@@ -54,7 +62,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 4
+(defconst agent-q-module-interface 6
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory

@@ -26,7 +26,8 @@ the chat, or is nil; OWNER is the buffer of the chat, or nil."
 (defvar agent-q-operations--table (make-hash-table :test #'equal)
   "The function of each operation.")
 
-(defconst agent-q-operations--features '(agent-q-history agent-q-debugger)
+(defconst agent-q-operations--features '(agent-q-history agent-q-debugger agent-q-project agent-q-edit
+                    agent-q-source agent-q-buffers)
   "The features that define operations.")
 
 (defmacro agent-q-operations-define (name parameters docstring &rest body)
@@ -88,15 +89,22 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
   (mapc #'require agent-q-operations--features)
-  (let ((function (gethash operation agent-q-operations--table))
-        (json-object-type 'alist)
-        (json-array-type 'list)
-        (json-key-type 'symbol)
-        (json-false nil)
-        (json-null nil))
+  (let ((function (gethash operation agent-q-operations--table)))
     (unless function
       (error "This Emacs knows no operation %s; load agent-q again" operation))
-    (funcall function call (json-read-from-string arguments))))
+    (funcall function call (agent-q-operations--arguments arguments))))
+
+(defun agent-q-operations--arguments (json)
+  "Return the arguments that JSON, the text of an object, names, as an alist."
+  (if (fboundp 'json-parse-string)
+      (json-parse-string json :object-type 'alist :array-type 'list
+                         :null-object nil :false-object nil)
+    (let ((json-object-type 'alist)
+          (json-array-type 'list)
+          (json-key-type 'symbol)
+          (json-false nil)
+          (json-null nil))
+      (json-read-from-string json))))
 
 (provide 'agent-q-operations)
 ;;; agent-q-operations.el ends here

@@ -266,6 +266,26 @@ a list of keywords, only those that have one of them."
 
 ;;;; What a chat offers
 
+(defconst agent-q-registry--usual-tools
+  '("describe_symbol" "apropos_search" "function_arglist" "macroexpand_form"
+    "who_calls" "who_references" "list_package_symbols" "class_slots"
+    "class_hierarchy" "method_specializers" "find_definition" "eval_form"
+    "eval_in_package" "compile_form" "get_last_error" "get_repl_history"
+    "get_compilation_notes" "read_buffer" "search_in_buffer"
+    "write_to_buffer" "read_file" "write_file" "edit_file"
+    "propose_file_edit")
+  "The built-in tools that every chat offers.
+More would cost tokens in each request and make choosing harder.")
+
+(defun agent-q-registry--usual ()
+  "Return the names of the usual built-in tools and of all other tools."
+  (mapcar #'agent-q-tool-name
+          (seq-filter (lambda (tool)
+                        (or (not (eq (agent-q-tool-origin tool) 'built-in))
+                            (member (agent-q-tool-name tool)
+                                    agent-q-registry--usual-tools)))
+                      (agent-q-get-tools))))
+
 (defun agent-q-registry-offered ()
   "Return the names of the tools in `agent-q-offered-tools'.
 Return t when that means all."
@@ -278,7 +298,8 @@ Return t when that means all."
         (_ (signal 'agent-q-error
                    (list (format "`agent-q-offered-tools' can't hold %S" item))))))
     (cond ((eq agent-q-offered-tools 'none) nil)
-          ((null agent-q-offered-tools) t)
+          ((eq agent-q-offered-tools 'all) t)
+          ((null agent-q-offered-tools) (agent-q-registry--usual))
           (t (mapcar #'agent-q-tool-name
                      (seq-filter
                       (lambda (tool)

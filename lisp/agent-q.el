@@ -48,13 +48,15 @@
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-offered-tools nil
-  "Which tools the model is offered; nil means all of them.
-Otherwise a list of tools by name, such as \"describe_symbol\", and of
+  "Which tools the model is offered.
+nil means the usual ones, about twenty built-in tools and all that you or
+a program defined; `all' means every tool.  Otherwise a list of tools by name, such as \"describe_symbol\", and of
 categories by keyword, such as `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
 for one chat."
-  :type '(choice (const :tag "All" nil)
+  :type '(choice (const :tag "The usual ones" nil)
+                 (const :tag "All" all)
                  (const :tag "None" none)
                  (repeat (choice (string :tag "Tool")
                                  (symbol :tag "Category, a keyword")
@@ -81,6 +83,15 @@ no sandbox: code that means to get around it can.
                  (const :tag "Ask always" ask-always)
                  (const :tag "Never ask" never-ask)
                  (const :tag "Run no code" read-only))
+  :package-version '(agent-q-module . "0.1.0"))
+
+;;;; What you are asked
+
+(defcustom agent-q-review-edits nil
+  "Whether every change of a file is reviewed as a diff.
+When nil, only what the model proposes for review is."
+  :type 'boolean
+  :risky t
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; How the chat behaves
@@ -141,12 +152,17 @@ With prefix argument NEW, open another one."
   (require 'agent-q-image-changes)
   (agent-q-image-changes-show))
 
+(autoload 'agent-q-undo-turn "agent-q-changes" nil t)
+(autoload 'agent-q-changes "agent-q-changes" nil t)
+
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
     (define-key map "a" #'agent-q-goto-approval)
-    (define-key map "c" #'agent-q-image-changes)
+    (define-key map "i" #'agent-q-image-changes)
     (define-key map "e" #'agent-q-explain-error)
+    (define-key map "c" #'agent-q-changes)
+    (define-key map "u" #'agent-q-undo-turn)
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 

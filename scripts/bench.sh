@@ -57,8 +57,11 @@ repeat() { # N COMMAND...
   done
 }
 
+# An Emacs that compiles natively would do that while it is measured, and differ from run to run.
+byte_code="--eval '(setq load-no-native t native-comp-deferred-compilation nil native-comp-jit-compilation nil)'"
+
 command_line() { # LIBRARY
-  printf '%s' "'$EMACS' -Q -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
+  printf '%s' "'$EMACS' -Q $byte_code -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
 }
 
 note_failure() { # WHAT

@@ -21,6 +21,7 @@
 (declare-function slime-start "ext:slime")
 (declare-function slime-setup "ext:slime")
 (defvar inferior-lisp-program)
+(defvar native-comp-async-report-warnings-errors)
 (defvar sly-connected-hook)
 (defvar slime-connected-hook)
 
@@ -71,7 +72,9 @@
 
 (defun agent-q-try ()
   "Start a Lisp and open a chat beside it."
-  (setq inhibit-startup-screen t)
+  (setq inhibit-startup-screen t
+        ;; What the compiler thinks of SLIME's code is nothing for the user's eyes.
+        native-comp-async-report-warnings-errors nil)
   (agent-q-mode 1)
   (message "Starting Lisp...")
   (let ((hook (agent-q-try--start-lisp))

@@ -103,6 +103,11 @@ terminal_test() {
   else
     count 0 1 0 'terminal test'
   fi
+  if sh test/terminal/review-test.sh </dev/null; then
+    count 1 0 0 review
+  else
+    count 0 1 0 'terminal test of a review'
+  fi
 }
 
 [ "${LINTED:-}" = 1 ] || lint

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use crate::protocol::{CallKey, Decision, Event, HostReply, HostRequest, SessionId};
+use crate::protocol::{CallKey, Decider, Decision, Event, HostReply, HostRequest, SessionId};
+use crate::rules::Facts;
 use crate::runtime::held;
 
 /// The program around the core.
@@ -23,22 +24,60 @@ pub trait Host: Send + Sync {
 /// The approval requests that wait for the user's answer.
 #[derive(Debug, Default)]
 pub struct Approvals {
-    waiting: Mutex<HashMap<CallKey, oneshot::Sender<Decision>>>,
+    waiting: Mutex<HashMap<CallKey, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    sender: oneshot::Sender<Answer>,
+    facts: Facts,
+}
+
+/// An answer and who gave it.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub decision: Decision,
+    pub decider: Decider,
+}
+
+impl Default for Answer {
+    /// A request that was dropped unanswered is a denial.
+    fn default() -> Self {
+        Self {
+            decision: Decision::Denied(None),
+            decider: Decider::User,
+        }
+    }
 }
 
 impl Approvals {
-    /// Opens a request. Do this before the user is told, so that no answer comes too early.
-    pub fn open(&self, call: CallKey) -> oneshot::Receiver<Decision> {
+    /// Opens a request about a call with FACTS. Do this before the user is told, so that no
+    /// answer comes too early.
+    pub fn open(&self, call: CallKey, facts: Facts) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        held(&self.waiting).insert(call, sender);
+        held(&self.waiting).insert(call, Waiting { sender, facts });
         receiver
     }
 
     /// Hands the user's answer to the call that waits for it; false when none does.
     pub fn answer(&self, call: CallKey, decision: Decision) -> bool {
+        self.answer_by(call, decision, Decider::User)
+    }
+
+    /// The same for an answer that DECIDER gave.
+    pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
+        let answer = Answer { decision, decider };
         held(&self.waiting)
             .remove(&call)
-            .is_some_and(|sender| sender.send(decision).is_ok())
+            .is_some_and(|waiting| waiting.sender.send(answer).is_ok())
+    }
+
+    /// What is known of a call that waits.
+    #[must_use]
+    pub fn facts(&self, call: CallKey) -> Option<Facts> {
+        held(&self.waiting)
+            .get(&call)
+            .map(|waiting| waiting.facts.clone())
     }
 
     /// Forgets a request that nobody waits for any more.

@@ -21,19 +21,20 @@ pub mod session;
 pub mod store;
 pub mod tool;
 pub mod tools;
+pub mod workspace;
 
 use std::time::Duration;
 
 use emacs::{Env, Result, Value, defun};
 
 use bridge::{core, signal};
-use protocol::{BatchId, CallKey, Op, RequestId, SessionId};
+use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId};
 use session::settings::Approval;
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 4;
+pub const CORE_INTERFACE: i64 = 6;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -110,6 +111,22 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::Cancel)
 }
 
+/// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
+/// A `:notice' event says what came of it.
+#[defun]
+fn undo_turn(env: &Env, session: i64) -> Result<()> {
+    tell(env, session, Op::UndoTurn)
+}
+
+/// Return what SESSION's latest turn changed in files and buffers, as one diff.
+#[defun]
+fn changes(env: &Env, session: i64) -> Result<String> {
+    let engine = &core(env)?.engine;
+    engine
+        .changes(session_id(session))
+        .or_else(|error| signal(env, error))
+}
+
 /// Close SESSION; its turn ends. Closing it twice is no error.
 #[defun]
 fn close_session(env: &Env, session: i64) -> Result<()> {
@@ -124,8 +141,92 @@ fn close_session(env: &Env, session: i64) -> Result<()> {
 fn decide(env: &Env, call: i64, decision: String, payload: Option<String>) -> Result<()> {
     let engine = &core(env)?.engine;
     engine
-        .decide(CallKey(call as u64), &decision, payload)
+        .decide(CallKey(call as u64), &decision, payload, Decider::User)
         .or_else(|error| signal(env, error))
+}
+
+/// Do as `agent-q-core-decide' with an answer of `agent-q-approval-handler'.
+#[defun]
+fn decide_by_handler(
+    env: &Env,
+    call: i64,
+    decision: String,
+    payload: Option<String>,
+) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine
+        .decide(CallKey(call as u64), &decision, payload, Decider::Handler)
+        .or_else(|error| signal(env, error))
+}
+
+/// Return the user's rules as JSON text, an object of rules, file and trouble.
+#[defun]
+fn rules(env: &Env) -> Result<String> {
+    Ok(core(env)?.engine.rules())
+}
+
+/// Take RULE, JSON text, and return its number.
+#[defun]
+fn add_rule(env: &Env, rule: String) -> Result<i64> {
+    match core(env)?.engine.add_rule(&rule) {
+        Ok(id) => Ok(id as i64),
+        Err(error) => signal(env, error),
+    }
+}
+
+/// Take the rule with the number ID back; return t if there was one.
+#[defun]
+fn revoke_rule(env: &Env, id: i64) -> Result<bool> {
+    let engine = &core(env)?.engine;
+    engine
+        .revoke_rule(id as u64)
+        .or_else(|error| signal(env, error))
+}
+
+/// Return the rule that would let the waiting CALL run again, JSON text of rule and description.
+/// SCOPE is "chat", "project" or "always".
+#[defun]
+fn offered_rule(env: &Env, call: i64, scope: String) -> Result<String> {
+    let engine = &core(env)?.engine;
+    engine
+        .offered_rule(CallKey(call as u64), &scope)
+        .or_else(|error| signal(env, error))
+}
+
+/// Return what would happen to CALL as JSON text: outcome, reason, rule, matching, level,
+/// assessment. CALL is a JSON object of tool, arguments, session and foreign.
+#[defun]
+fn explain_call(env: &Env, call: String) -> Result<String> {
+    let engine = &core(env)?.engine;
+    engine
+        .explain_call(&call)
+        .or_else(|error| signal(env, error))
+}
+
+/// Return the hunks from ORIGINAL to MODIFIED with CONTEXT lines around each.
+/// A hunk is a list (OLD-START NEW-START HEADER BODY ADDED REMOVED).
+#[defun]
+fn diff_hunks(env: &Env, original: String, modified: String, context: i64) -> Result<Value<'_>> {
+    bridge::diff::hunks(env, &original, &modified, context)
+}
+
+/// Return HUNK, JSON text, with the lines of BODY, or signal `agent-q-error' if that can't be.
+#[defun]
+fn diff_edit_hunk(env: &Env, hunk: String, body: String) -> Result<Value<'_>> {
+    bridge::diff::edited(env, &hunk, &body)
+}
+
+/// Return ORIGINAL with HUNKS, a JSON list, applied.
+#[defun]
+fn diff_apply(env: &Env, original: String, hunks: String) -> Result<String> {
+    bridge::diff::applied(env, &original, &hunks)
+}
+
+/// Return CURRENT, which has changed since, with HUNKS, a JSON list, applied where they fit:
+/// the text and, for each hunk, its line or why it was left out.
+#[defun]
+fn diff_apply_onto(env: &Env, current: String, hunks: String) -> Result<Value<'_>> {
+    bridge::diff::applied_onto(env, &current, &hunks)
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.

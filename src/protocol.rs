@@ -33,6 +33,10 @@ identifier! {
     SessionId
 }
 identifier! {
+    /// What follows one message of the user's.
+    TurnId
+}
+identifier! {
     /// One tool call, unique in the process (a provider's own call ids are not).
     CallKey
 }
@@ -52,6 +56,8 @@ pub enum Op {
     Submit(String),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
     Console(String),
+    /// Put back what the latest turn changed in files and buffers, when no turn runs.
+    UndoTurn,
     /// End the running turn; every open tool call gets its result first.
     Cancel,
     /// The chat is gone.
@@ -132,8 +138,35 @@ pub enum Consent {
     /// They changed the arguments and approved that.
     Modified,
     Denied,
+    /// A rule of the user's let it run without asking.
+    ByRule,
     /// Nobody could be asked.
     Unavailable,
+}
+
+/// Who decided whether a call may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decider {
+    /// Nobody: its level did.
+    Level,
+    User,
+    /// The user's program, `agent-q-approval-handler`.
+    Handler,
+    /// The rule with this number; 0 is the one that guards the rules themselves.
+    Rule(u64),
+}
+
+impl Decider {
+    /// The decider's name in logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Level => "level",
+            Self::User => "user",
+            Self::Handler => "handler",
+            Self::Rule(_) => "rule",
+        }
+    }
 }
 
 /// How a turn ended.

@@ -319,6 +319,15 @@ fn other_choices_and_unknown_payloads_are_ignored() {
     assert_eq!((reply.text.as_str(), reply.finish), ("a", Finish::Stop));
 }
 
+#[test]
+fn blanks_before_a_body_count_in_no_chunking() {
+    let body = b"\n\n data: data: \n\n";
+    let whole = read_in(body, body.len());
+    for size in 1..body.len() {
+        assert_eq!(read_in(body, size), whole);
+    }
+}
+
 proptest! {
     /// Nothing that a server can send makes the reader panic or depend on chunking.
     #[test]

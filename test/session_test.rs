@@ -7,7 +7,8 @@ mod recording_host;
 #[path = "support/scripted_server.rs"]
 mod scripted_server;
 
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use agent_q_core::gram::ToolSpecification;
 use agent_q_core::host::{Approvals, Host};
@@ -15,6 +16,7 @@ use agent_q_core::protocol::{
     CallOutcome, Decision, Event, HostError, HostReply, Op, SessionId, TurnOutcome,
 };
 use agent_q_core::provider::http::{Client, ClientSettings};
+use agent_q_core::rules::RuleBook;
 use agent_q_core::session::{self, Session, SessionSettings, Shared};
 use agent_q_core::tool::executor::Executor;
 use agent_q_core::tool::libraries::Libraries;
@@ -66,6 +68,7 @@ fn chat(script: &Value, settings: Value) -> Chat {
             host: Arc::clone(&host) as Arc<dyn Host>,
             audit: Arc::default(),
             metrics: Arc::clone(&metrics),
+            rules: Arc::new(Mutex::new(RuleBook::open(Path::new("/nonexistent/rules")))),
         },
         client: Arc::new(Client::new(ClientSettings::default())),
     };

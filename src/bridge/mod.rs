@@ -3,6 +3,7 @@
 //! code. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
+pub mod diff;
 pub mod gram;
 pub mod host;
 pub mod wake;
@@ -18,6 +19,7 @@ use once_cell::sync::OnceCell;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::protocol::{Event, HostRequest};
+use crate::rules::RuleBook;
 use crate::runtime;
 use crate::store::audit::AuditLog;
 use crate::tool::definition::InvalidTool;
@@ -45,7 +47,9 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
             runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
             let audit = open_audit_log(Path::new(log))?;
-            let engine = Engine::new(Arc::clone(&host) as _, audit);
+            // Beside the logs too; a file that can't be used makes every call ask.
+            let rules = RuleBook::open(&Path::new(log).with_file_name("rules.json"));
+            let engine = Engine::new(Arc::clone(&host) as _, audit, rules);
             Ok(Core { engine, host })
         })
         .or_else(|message| signal(env, message))?;

@@ -311,6 +311,7 @@ fn consent_name(consent: Consent) -> &'static str {
         Consent::Approved => "approved",
         Consent::Modified => "modified",
         Consent::Denied => "denied",
+        Consent::ByRule => "by-rule",
         Consent::Unavailable => "unavailable",
     }
 }

@@ -66,12 +66,12 @@ impl Hunk {
         text
     }
 
-    /// This hunk with BODY, which a user made from its own, for its lines.
+    /// The hunk at these places whose lines are BODY, as [`Hunk::body`] writes them.
     ///
     /// # Errors
     ///
-    /// A line has no sign, or the original's lines are not what they were.
-    pub fn edited(&self, body: &str) -> Result<Self, HunkError> {
+    /// A line has no sign.
+    pub fn parse(old_start: usize, new_start: usize, body: &str) -> Result<Self, HunkError> {
         let mut lines: Vec<DiffLine> = Vec::new();
         for (index, line) in body.split_inclusive('\n').enumerate() {
             if line.trim_end_matches('\n') == NO_NEWLINE {
@@ -82,10 +82,20 @@ impl Hunk {
             }
             lines.push(parse(line, index + 1)?);
         }
-        let edited = Self {
+        Ok(Self {
+            old_start,
+            new_start,
             lines,
-            ..self.clone()
-        };
+        })
+    }
+
+    /// This hunk with BODY, which a user made from its own, for its lines.
+    ///
+    /// # Errors
+    ///
+    /// A line has no sign, or the original's lines are not what they were.
+    pub fn edited(&self, body: &str) -> Result<Self, HunkError> {
+        let edited = Self::parse(self.old_start, self.new_start, body)?;
         let same = edited.old_lines().zip(self.old_lines());
         let first_change = same.take_while(|(now, then)| now == then).count();
         let kept = edited.old_lines().count() == self.old_lines().count();

@@ -9,8 +9,9 @@ use tokio_util::sync::CancellationToken;
 use std::sync::Arc;
 
 use super::{Engine, RequestError};
-use crate::protocol::{BatchId, Event, SessionId};
+use crate::protocol::{BatchId, Event, SessionId, TurnId};
 use crate::provider::{CallArguments, ToolCall};
+use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
 use crate::tool::executor::Circumstances;
@@ -44,8 +45,10 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             approval,
             eval_deadline: Settings::default().eval_deadline,
+            workspace: Arc::default(),
             eval_policy: Settings::default().eval_policy,
             cancel,
+            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
         };
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);

@@ -3,27 +3,29 @@
 //! `bridge` keeps it and passes Emacs's requests on to it.
 
 pub mod batch;
+mod consent;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
-use crate::protocol::{BatchId, CallKey, Decision, Event, Op, SessionId};
+use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
+use crate::rules::{RuleBook, Scope, StoreError};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
 use crate::store::audit::AuditLog;
-use crate::tool::SafetyLevel;
 use crate::tool::definition::InvalidTool;
 use crate::tool::executor::Executor;
 use crate::tool::libraries::Libraries;
 use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
+use crate::tool::{SafetyLevel, ToolFailure};
 use crate::tools;
+use crate::workspace::journal;
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,12 @@ pub enum RequestError {
     Decision(String),
     #[error(transparent)]
     Tool(#[from] InvalidTool),
+    #[error(transparent)]
+    Rule(#[from] StoreError),
+    #[error(transparent)]
+    Call(#[from] ToolFailure),
+    #[error("There is no project here, or {0} is no scope: chat, project or always.")]
+    Scope(String),
 }
 
 /// What one Emacs runs.
@@ -52,7 +60,7 @@ pub struct Engine {
 impl Engine {
     /// An engine with the built-in tools and no session.
     #[must_use]
-    pub fn new(host: Arc<dyn Host>, audit: AuditLog) -> Self {
+    pub fn new(host: Arc<dyn Host>, audit: AuditLog, rules: RuleBook) -> Self {
         let registry = Arc::new(Registry::default());
         tools::register(&registry);
         let executor = Executor {
@@ -60,6 +68,7 @@ impl Engine {
             host,
             audit: Arc::new(audit),
             metrics: Arc::default(),
+            rules: Arc::new(Mutex::new(rules)),
         };
         Self {
             shared: Shared {
@@ -154,6 +163,7 @@ impl Engine {
     /// Ends a session and its turn. Closing it twice is no error.
     pub fn close_session(&self, id: SessionId) {
         if let Some(session) = held(&self.sessions).remove(&id) {
+            held(&self.shared.executor.rules).forget(&Scope::Chat(id.0));
             // An actor that is gone needs no telling.
             let _ = session.ops.send(Op::Close);
         }
@@ -180,31 +190,18 @@ impl Engine {
         Ok(settings.system_prompt(&tools))
     }
 
-    /// Passes the user's answer to the call that waits for it.
+    /// What the latest turn of the session that changed anything changed, as one diff.
     ///
     /// # Errors
     ///
-    /// When no call waits, or the answer is none.
-    pub fn decide(
-        &self,
-        call: CallKey,
-        decision: &str,
-        payload: Option<String>,
-    ) -> Result<(), RequestError> {
-        let decision = match decision {
-            "approved" => Decision::Approved,
-            "denied" => Decision::Denied(payload),
-            "modified" => Decision::Modified(
-                serde_json::from_str::<Map<String, Value>>(payload.as_deref().unwrap_or_default())
-                    .map_err(RequestError::Arguments)?,
-            ),
-            other => return Err(RequestError::Decision(other.to_owned())),
-        };
-        if self.shared.executor.approvals.answer(call, decision) {
-            Ok(())
-        } else {
-            Err(RequestError::NotWaiting)
-        }
+    /// When the session is closed.
+    pub fn changes(&self, id: SessionId) -> Result<String, RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        let turn = session.workspace.journal.last().unwrap_or_default();
+        let policy = session.workspace.policy().and_then(Result::ok);
+        let root = policy.as_ref().map(|policy| policy.root());
+        Ok(journal::as_diff(&turn, root))
     }
 
     /// Looks for model servers on this machine; the answer is an event.

@@ -8,7 +8,7 @@ use super::path::Resolved;
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.
-pub(super) fn missing(target: &Resolved) -> FileError {
+pub fn missing(target: &Resolved) -> FileError {
     let near = near_names(target);
     let hint = if near.is_empty() {
         String::new()

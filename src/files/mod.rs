@@ -6,14 +6,14 @@ pub mod encoding;
 pub mod fingerprint;
 pub mod grep;
 pub mod listing;
-mod missing;
+pub mod missing;
 pub mod path;
 pub mod private;
 pub mod read;
 pub mod search;
 pub mod tree;
 pub mod verified;
-mod walk;
+pub mod walk;
 
 use std::fmt;
 use std::io;

@@ -352,12 +352,13 @@ impl ReplyReader {
             .extend_from_slice(&bytes[..missing.min(bytes.len())]);
         if let Body::Undecided(blanks) = &mut self.body {
             blanks.extend_from_slice(bytes);
-            let Some(first) = blanks.iter().find(|byte| !byte.is_ascii_whitespace()) else {
+            let Some(first) = blanks.iter().position(|byte| !byte.is_ascii_whitespace()) else {
                 blanks.clear();
                 return Vec::new();
             };
-            let is_json = matches!(first, b'{' | b'[');
-            let start = std::mem::take(blanks);
+            // Blanks before the first word never count, however the body was cut into pieces.
+            let start = blanks.split_off(first);
+            let is_json = matches!(start[0], b'{' | b'[');
             if is_json {
                 self.body = Body::Json(Vec::new());
             } else {

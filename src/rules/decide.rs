@@ -25,6 +25,9 @@ pub struct Explanation {
     pub matching: Vec<u64>,
 }
 
+/// Why a dangerous call asks when no rule says anything about it.
+pub const DANGEROUS_ASKS: &str = "Dangerous calls ask.";
+
 /// Decides about CALL by RULES.
 pub(super) fn decide<'r>(
     rules: impl Iterator<Item = (&'r Rule, &'r Compiled)>,
@@ -91,7 +94,7 @@ fn dangerous<'r>(
                     rule.id
                 ),
             ),
-            None => (Outcome::Ask, None, "Dangerous calls ask.".into()),
+            None => (Outcome::Ask, None, DANGEROUS_ASKS.into()),
         },
     }
 }

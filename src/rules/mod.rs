@@ -5,6 +5,7 @@
 
 mod book;
 mod decide;
+mod facts;
 mod matching;
 mod store;
 
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use book::RuleBook;
-pub use decide::{Explanation, Outcome};
+pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
+pub use facts::{Facts, Place};
 pub use store::{Store, StoreError};
 
 use crate::tool::SafetyLevel;

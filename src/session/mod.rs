@@ -8,6 +8,7 @@ mod turn;
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
@@ -16,14 +17,17 @@ use tokio_util::sync::CancellationToken;
 
 pub use settings::{SessionSettings, Settings};
 
-use crate::protocol::{Event, Op, SessionId, State, TurnOutcome};
+use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome};
 use crate::provider::Message;
 use crate::provider::http::Client;
+use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
 use crate::tool::libraries::{Libraries, LibrariesError};
 use crate::tool::registry::Registry;
+use crate::tools::undo;
+use crate::workspace::Workspace;
 use turn::Turn;
 
 /// What all sessions use.
@@ -43,22 +47,33 @@ pub struct Session {
     pub ops: mpsc::UnboundedSender<Op>,
     /// Changed from outside the actor; a running turn goes on with those that it began with.
     pub settings: Arc<Mutex<Settings>>,
+    /// What the chat knows of the user's files and changed in them.
+    pub workspace: Arc<Workspace>,
 }
 
 /// Something for a session to do, in the order in which it was asked.
 enum Work {
     Message(String),
     Console(String),
+    Undo,
 }
 
 struct Actor {
     id: SessionId,
     shared: Shared,
     settings: Arc<Mutex<Settings>>,
+    workspace: Arc<Workspace>,
     history: Vec<Message>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
+}
+
+/// Whether Emacs knows of a turn.
+#[derive(PartialEq, Eq)]
+enum Announced {
+    Yes,
+    No,
 }
 
 /// Whether an actor goes on.
@@ -78,14 +93,17 @@ pub fn open(
     let mut own = Settings::default();
     own.apply(settings);
     let settings = Arc::new(Mutex::new(own));
+    let workspace = Arc::new(Workspace::default());
     let session = Session {
         ops,
         settings: Arc::clone(&settings),
+        workspace: Arc::clone(&workspace),
     };
     let actor = Actor {
         id,
         shared,
         settings,
+        workspace,
         history: Vec::new(),
         waiting: VecDeque::new(),
         turns: 0,
@@ -112,6 +130,7 @@ impl Actor {
         match op {
             Op::Submit(text) => self.waiting.push_back(Work::Message(text)),
             Op::Console(line) => self.waiting.push_back(Work::Console(line)),
+            Op::UndoTurn => self.waiting.push_back(Work::Undo),
             Op::Cancel => {
                 self.waiting.clear();
                 cancel.cancel();
@@ -129,6 +148,7 @@ impl Actor {
         let cancel = CancellationToken::new();
         // The work owns what it changes, so that ops can be noted meanwhile.
         let settings = held(&self.settings).clone();
+        self.workspace.set_ground(&settings.ground);
         let tools = match self.tools_for(&work, &settings) {
             Ok(tools) => tools,
             Err(problem) => {
@@ -137,15 +157,23 @@ impl Actor {
                 return Life::Open;
             }
         };
+        let turn = TurnId::next().0;
         let circumstances = Circumstances {
             session: self.id,
             tools,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
+            workspace: Arc::clone(&self.workspace),
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
+            place: Place::new(
+                turn,
+                self.id.0,
+                settings.ground.root.as_deref().map(Path::new),
+                settings.connection.clone(),
+            ),
         };
-        self.announce(&work);
+        let announced = self.announce(&work);
         let mut history = std::mem::take(&mut self.history);
         let shared = self.shared.clone();
         let mut life = Life::Open;
@@ -163,7 +191,11 @@ impl Actor {
         };
         self.history = history;
         self.shared.executor.audit.sync();
-        self.end(outcome.unwrap_or_else(|payload| self.contain(&*payload)));
+        held(&self.shared.executor.rules).forget(&Scope::Turn(turn));
+        let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
+        if announced == Announced::Yes || outcome != TurnOutcome::Finished {
+            self.end(outcome);
+        }
         life
     }
 
@@ -176,7 +208,7 @@ impl Actor {
         let registry = &self.shared.registry;
         match (work, &settings.agent) {
             // The user may call any tool.
-            (Work::Console(_), _) => Ok(Arc::clone(registry)),
+            (Work::Console(_) | Work::Undo, _) => Ok(Arc::clone(registry)),
             (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry))),
             (Work::Message(_), Some(agent)) => {
                 let turn = self.turns;
@@ -187,12 +219,17 @@ impl Actor {
         }
     }
 
-    fn announce(&self, work: &Work) {
-        let (Work::Message(text) | Work::Console(text)) = work;
+    /// Tells Emacs that a turn starts, if WORK is one.
+    fn announce(&self, work: &Work) -> Announced {
+        let (Work::Message(text) | Work::Console(text)) = work else {
+            return Announced::No;
+        };
+        self.workspace.journal.begin_turn();
         self.emit(Event::TurnStarted {
             session: self.id,
             text: text.clone(),
         });
+        Announced::Yes
     }
 
     fn end(&self, outcome: TurnOutcome) {
@@ -257,5 +294,12 @@ async fn run_work(
             }
             Err(failure) => TurnOutcome::Failed(failure.0),
         },
+        Work::Undo => {
+            let context = shared.executor.context(circumstances);
+            let text = undo::undo_turn(&context).await;
+            let session = circumstances.session;
+            shared.executor.host.emit(Event::Notice { session, text });
+            TurnOutcome::Finished
+        }
     }
 }

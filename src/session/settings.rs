@@ -13,6 +13,7 @@ use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::registry::Registry;
+use crate::workspace::Ground;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -37,9 +38,18 @@ pub struct SessionSettings {
     pub eval_seconds: Option<f64>,
     /// When code is run without asking.
     pub eval_policy: Option<EvalPolicy>,
+    /// The name of the chat's connection, for rules.
+    #[serde(deserialize_with = "present")]
+    pub connection: Option<Option<String>>,
     /// The gram agent that the chat follows; inner none: none.
     #[serde(deserialize_with = "present")]
     pub agent: Option<Option<AgentJson>>,
+    /// The directory of the project that the chat is about; inner none: not said.
+    #[serde(deserialize_with = "present")]
+    pub project_root: Option<Option<String>>,
+    /// Globs of files that hold secrets; inner none: the default list.
+    #[serde(deserialize_with = "present")]
+    pub private_files: Option<Option<Vec<String>>>,
 }
 
 /// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
@@ -178,7 +188,9 @@ pub struct Settings {
     pub approval: Approval,
     pub eval_deadline: Duration,
     pub eval_policy: EvalPolicy,
+    pub connection: Option<String>,
     pub agent: Option<Agent>,
+    pub ground: Ground,
 }
 
 impl Default for Settings {
@@ -194,7 +206,9 @@ impl Default for Settings {
             approval: Approval::None,
             eval_deadline: Duration::from_secs(30),
             eval_policy: EvalPolicy::default(),
+            connection: None,
             agent: None,
+            ground: Ground::default(),
         }
     }
 }
@@ -226,8 +240,17 @@ impl Settings {
         if let Some(policy) = changes.eval_policy {
             self.eval_policy = policy;
         }
+        if let Some(connection) = changes.connection {
+            self.connection = connection;
+        }
         if let Some(agent) = changes.agent {
             self.agent = agent.map(Into::into);
+        }
+        if let Some(root) = changes.project_root {
+            self.ground.root = root;
+        }
+        if let Some(patterns) = changes.private_files {
+            self.ground.private = patterns;
         }
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::{CallOutcome, Consent, SessionId};
+use crate::protocol::{CallOutcome, Consent, Decider, SessionId};
 use crate::runtime::held;
 use crate::tool::SafetyLevel;
 
@@ -40,6 +40,7 @@ pub struct Record<'a> {
     pub level: SafetyLevel,
     pub arguments: &'a Value,
     pub consent: Consent,
+    pub decided_by: Decider,
     pub step: Step,
 }
 
@@ -53,6 +54,8 @@ struct Line<'a> {
     arguments: &'a Value,
     decision: Consent,
     decided_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,9 +130,10 @@ fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
         level: record.level.name(),
         arguments: record.arguments,
         decision: record.consent,
-        decided_by: match record.consent {
-            Consent::NotNeeded | Consent::Unavailable => "level",
-            Consent::Approved | Consent::Modified | Consent::Denied => "user",
+        decided_by: record.decided_by.name(),
+        rule: match record.decided_by {
+            Decider::Rule(rule) => Some(rule),
+            Decider::Level | Decider::User | Decider::Handler => None,
         },
         outcome,
         milliseconds,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lexpr::Value;
 
 use super::executor::{Call, Circumstances, Executor, within};
+use super::work;
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostRequest, ImageRequest};
@@ -52,14 +53,15 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// When the chat runs no code at all.
+    /// When the chat runs no code at all, or a path can't be used.
     pub(super) async fn assess(
         &self,
         tool: &Tool,
         arguments: &Arguments,
         circumstances: &Circumstances,
     ) -> Result<Verdict, ToolFailure> {
-        let verdict = Verdict::plain((tool.assess)(tool.level, arguments));
+        let context = self.context(circumstances);
+        let verdict = Verdict::plain(work::assess(tool, arguments, &context).await?);
         let Some(code) = tool.code else {
             return Ok(verdict);
         };

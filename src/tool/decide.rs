@@ -1,59 +1,87 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who says that a call may run: nobody has to, or the user does. What was approved is what runs;
-//! when something new shows just before, the user is asked again.
+//! The pipeline's decision: the user's rules are consulted with each call, what they don't settle
+//! is put to the user, and nothing runs before one of them said so.
 
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
-use super::{SafetyLevel, Tool};
-use crate::protocol::{CallOutcome, Consent, Decision, Event, State};
+use super::work::precheck;
+use super::{SafetyLevel, Tool, ToolFailure};
+use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
+use crate::runtime::held;
 use crate::session::settings::Approval;
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
 
-/// Whether a call may run now, or was asked about anew.
-#[derive(PartialEq, Eq)]
-enum Standing {
-    Holds,
-    AskedAgain,
-}
-
 impl Executor {
-    /// Opens an approval request for a call that may not run without one.
-    pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
-        if call.verdict.assessment.level < SafetyLevel::Dangerous
-            || circumstances.approval == Approval::None
-            || circumstances.cancel.is_cancelled()
-        {
-            return;
+    /// What the rules say about a call with FACTS.
+    #[must_use]
+    pub fn explain(&self, facts: &Facts) -> Explanation {
+        let mut book = held(&self.rules);
+        book.reload();
+        if facts.concerns(book.file()) {
+            return Explanation {
+                outcome: Outcome::Deny,
+                reason: "No tool may touch the file of the user's rules.".into(),
+                rule: None,
+                matching: Vec::new(),
+            };
         }
-        call.answer = Some(self.approvals.open(call.key));
-        self.host.emit(Event::ApprovalRequested {
-            session: circumstances.session,
-            call: call.key,
-            tool: call.tool.name.clone(),
-            level: call.verdict.assessment.level,
-            reason: call.verdict.assessment.reason.clone(),
-            arguments: call.arguments.to_json(),
-        });
+        book.explain(&facts.call())
+    }
+
+    /// Judges CALL by the rules as they are now, and asks the user where they want that.
+    fn consult(&self, call: &mut Call, circumstances: &Circumstances) {
+        self.judge(call, circumstances);
+        self.ask_if_needed(call, circumstances);
+    }
+
+    fn judge(&self, call: &mut Call, circumstances: &Circumstances) {
+        call.facts = Facts::gather(
+            call.key.0,
+            &call.tool,
+            &call.arguments,
+            &call.verdict.assessment,
+            &circumstances.place,
+        );
+        call.explanation = self.explain(&call.facts);
+    }
+
+    /// Assesses CALL anew when anything can have changed since: while it waited for its turn or for
+    /// the user, the image may have got other macros, and a path may lead elsewhere.
+    async fn refresh(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+        if call.freshness == Freshness::Stale {
+            call.verdict = self
+                .assess(&call.tool, &call.arguments, circumstances)
+                .await
+                .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+            call.freshness = Freshness::Fresh;
+        }
+        Ok(())
+    }
+
+    /// Opens an approval request if the rules want one and somebody can answer it.
+    pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
+        if call.explanation.outcome == Outcome::Ask
+            && circumstances.approval == Approval::Ask
+            && !circumstances.cancel.is_cancelled()
+        {
+            call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+            self.host.emit(Event::ApprovalRequested {
+                session: circumstances.session,
+                call: call.key,
+                tool: call.tool.name.clone(),
+                level: call.verdict.assessment.level,
+                reason: reason(call),
+                arguments: call.arguments.to_json(),
+            });
+        }
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
     pub(super) async fn decide(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
-        loop {
-            self.await_consent(call, circumstances).await?;
-            if self.look_again(call, circumstances).await? == Standing::Holds {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn await_consent(
         &self,
         call: &mut Call,
         circumstances: &Circumstances,
@@ -64,27 +92,26 @@ impl Executor {
                 return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
             }
             let Some(answer) = call.answer.take() else {
-                if call.verdict.assessment.level < SafetyLevel::Dangerous {
-                    return Ok(());
+                // The rules, and what the turn has read, may be others than when it was prepared.
+                self.refresh(call, circumstances).await?;
+                self.consult(call, circumstances);
+                if call.answer.is_some() || circumstances.cancel.is_cancelled() {
+                    continue;
                 }
-                call.consent = Consent::Unavailable;
-                return Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)));
+                return unasked(call);
             };
             self.host.emit(Event::State {
                 session: circumstances.session,
                 state: State::Approving,
             });
-            let decision = tokio::select! {
+            let answer = tokio::select! {
                 () = circumstances.cancel.cancelled() => continue,
-                // A request that was dropped unanswered is a denial.
-                decision = answer => decision.unwrap_or(Decision::Denied(None)),
+                answer = answer => answer.unwrap_or_default(),
             };
+            call.decider = answer.decider;
             call.freshness = Freshness::Stale;
-            match decision {
-                Decision::Approved => {
-                    call.consent = Consent::Approved;
-                    return Ok(());
-                }
+            match answer.decision {
+                Decision::Approved => call.consent = Consent::Approved,
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
                     return Err(Ending::new(CallOutcome::Denied, denial(reason)));
@@ -92,60 +119,109 @@ impl Executor {
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
                     self.modify(call, given, circumstances).await?;
-                    if call.answer.is_none() {
-                        return Ok(());
-                    }
                 }
+            }
+            if self.look_again(call, circumstances).await? == Standing::Holds {
+                return Ok(());
             }
         }
     }
 
-    /// Puts the user's arguments in place. Where they show something that the old ones did not,
-    /// the user is asked again.
-    async fn modify(
-        &self,
-        call: &mut Call,
-        given: Map<String, Value>,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
-        call.arguments = call
-            .tool
-            .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        self.assess_anew(call, circumstances).await?;
-        Ok(())
-    }
-
-    /// Assesses code once more just before it runs: while the call waited for its turn or for the
-    /// user, the image may have got other macros.
+    /// Whether what the user agreed to is still all that CALL shows, and no rule that denies it has
+    /// come meanwhile. Where there is more to it now, the user is asked again.
     async fn look_again(
         &self,
         call: &mut Call,
         circumstances: &Circumstances,
     ) -> Result<Standing, Ending> {
-        if call.tool.code.is_none() || call.freshness == Freshness::Fresh {
-            return Ok(Standing::Holds);
+        let agreed = call.verdict.assessment.reason.clone();
+        self.refresh(call, circumstances).await?;
+        self.judge(call, circumstances);
+        if call.explanation.outcome == Outcome::Deny {
+            return Err(denied_by_rule(call));
         }
-        self.assess_anew(call, circumstances).await
-    }
-
-    async fn assess_anew(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<Standing, Ending> {
-        let verdict = self
-            .assess(&call.tool, &call.arguments, circumstances)
-            .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
-        call.freshness = Freshness::Fresh;
-        let old = std::mem::replace(&mut call.verdict, verdict);
-        let new = &call.verdict.assessment;
-        if new.level < SafetyLevel::Dangerous || new.reason == old.assessment.reason {
+        let shown = &call.verdict.assessment;
+        if shown.level < SafetyLevel::Dangerous || shown.reason == agreed {
             return Ok(Standing::Holds);
         }
         self.ask_if_needed(call, circumstances);
-        Ok(Standing::AskedAgain)
+        Ok(Standing::Open)
+    }
+
+    /// Puts the user's arguments in place.
+    async fn modify(
+        &self,
+        call: &mut Call,
+        mut given: Map<String, Value>,
+        circumstances: &Circumstances,
+    ) -> Result<(), Ending> {
+        let failed = |failure: ToolFailure| Ending::new(CallOutcome::Failed, failure.0);
+        call.review = take_review(&mut given, &call.tool);
+        call.arguments = call.tool.check(given).map_err(failed)?;
+        let context = self.context(circumstances);
+        precheck(&call.tool, &call.arguments, &context)
+            .await
+            .map_err(failed)
+    }
+}
+
+/// Whether a call may run now, or is open again.
+#[derive(PartialEq, Eq)]
+enum Standing {
+    Holds,
+    Open,
+}
+
+/// The note on a review that came with the arguments, unless TOOL takes it as its own.
+fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
+    if tool.argument_schema()["properties"].get("review").is_some() {
+        return None;
+    }
+    match given.remove("review") {
+        Some(Value::String(review)) => Some(review),
+        _ => None,
+    }
+}
+
+/// What becomes of a call that nobody is asked about.
+fn unasked(call: &mut Call) -> Result<(), Ending> {
+    match call.explanation.outcome {
+        Outcome::Run => {
+            if let Some(rule) = call.explanation.rule
+                && call.verdict.assessment.level >= SafetyLevel::Dangerous
+            {
+                call.consent = Consent::ByRule;
+                call.decider = Decider::Rule(rule);
+            }
+            Ok(())
+        }
+        Outcome::Deny => Err(denied_by_rule(call)),
+        Outcome::Ask => {
+            call.consent = Consent::Unavailable;
+            Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)))
+        }
+    }
+}
+
+fn denied_by_rule(call: &mut Call) -> Ending {
+    call.consent = Consent::Denied;
+    call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
+    let why = &call.explanation.reason;
+    Ending::new(
+        CallOutcome::Denied,
+        format!("A rule of the user's denies this call. {why}"),
+    )
+}
+
+/// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
+fn reason(call: &Call) -> String {
+    let (shown, ruled) = (&call.verdict.assessment.reason, &call.explanation.reason);
+    if ruled == DANGEROUS_ASKS {
+        shown.clone()
+    } else if shown.is_empty() {
+        ruled.clone()
+    } else {
+        format!("{shown} {ruled}")
     }
 }
 

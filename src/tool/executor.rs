@@ -4,7 +4,7 @@
 //! Each call yields exactly one result with its own id, in call order, whatever happens.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -16,20 +16,23 @@ use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
+use super::work::{WorkContext, precheck};
 use super::{
     Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
     ToolFailure,
 };
-use crate::host::{Approvals, Host};
+use crate::host::{Answer, Approvals, Host};
 use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostReply, HostRequest,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
     ImageRequest, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
+use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
 use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.
 pub(super) const CANCELLED: &str =
@@ -46,6 +49,7 @@ pub struct Executor {
     pub host: Arc<dyn Host>,
     pub audit: Arc<AuditLog>,
     pub metrics: Arc<Metrics>,
+    pub rules: Arc<Mutex<RuleBook>>,
 }
 
 /// The circumstances of a batch of calls.
@@ -57,9 +61,13 @@ pub struct Circumstances {
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
     /// When code may run in the image without asking.
     pub eval_policy: EvalPolicy,
     pub cancel: CancellationToken,
+    /// What rules look at besides the call.
+    pub place: Place,
 }
 
 /// A call that has passed validation, or the failure that it ended in.
@@ -74,9 +82,14 @@ pub(super) struct Call {
     pub(super) arguments: Arguments,
     pub(super) verdict: Verdict,
     pub(super) freshness: Freshness,
+    pub(super) facts: Facts,
+    pub(super) explanation: Explanation,
     pub(super) consent: Consent,
+    pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<oneshot::Receiver<Decision>>,
+    pub(super) answer: Option<oneshot::Receiver<Answer>>,
+    /// What the user says about the call, for its result.
+    pub(super) review: Option<String>,
 }
 
 /// Whether anything can have changed since a call was assessed.
@@ -163,19 +176,37 @@ impl Executor {
         let prepared = async {
             let (tool, arguments) = validate(call, &circumstances.tools)?;
             let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            precheck(&tool, &arguments, &self.context(circumstances)).await?;
+            let place = &circumstances.place;
+            let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
             Ok(Call {
                 key,
                 tool,
                 arguments,
                 verdict,
                 freshness: Freshness::Fresh,
+                explanation: self.explain(&facts),
+                facts,
                 consent: Consent::NotNeeded,
+                decider: Decider::Level,
                 answer: None,
+                review: None,
             })
         };
         match prepared.await {
             Ok(call) => Prepared::Runnable(call),
             Err(failure) => Prepared::Failed(failure),
+        }
+    }
+
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
+        WorkContext {
+            session: circumstances.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&circumstances.workspace),
+            cancel: circumstances.cancel.clone(),
         }
     }
 
@@ -217,7 +248,11 @@ impl Executor {
         let ending = match self.decide(&mut call, circumstances).await {
             Ok(()) => {
                 started = Instant::now();
-                self.run_one(&call, circumstances).await
+                let ending = self.run_one(&call, circumstances).await;
+                if call.facts.yields() == Provenance::Foreign {
+                    circumstances.place.note_foreign();
+                }
+                ending
             }
             Err(ending) => ending,
         };
@@ -261,7 +296,13 @@ impl Executor {
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => Ending::new(CallOutcome::Succeeded, content),
+            Ok(Ok(content)) => {
+                let content = match &call.review {
+                    Some(review) => format!("{content}\n\nThe user's review: {review}."),
+                    None => content,
+                };
+                Ending::new(CallOutcome::Succeeded, content)
+            }
             Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
             Err(payload) => {
                 let message = format!(
@@ -311,6 +352,7 @@ impl Executor {
                 level: call.verdict.assessment.level,
                 arguments,
                 consent: call.consent,
+                decided_by: call.decider,
                 step,
             });
         }
@@ -333,6 +375,7 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
+            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
@@ -405,7 +448,9 @@ impl Prepared {
     /// Whether the call touches nothing that another one could trip over.
     fn runs_beside_others(&self) -> bool {
         match self {
-            Self::Runnable(call) => call.verdict.assessment.level == SafetyLevel::Safe,
+            Self::Runnable(call) => {
+                call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
+            }
             Self::Failed(_) => true,
         }
     }

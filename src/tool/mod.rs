@@ -14,6 +14,7 @@ pub mod libraries;
 pub mod metrics;
 pub mod registry;
 pub mod schema;
+pub mod work;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,9 +25,11 @@ use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
 use schema::{ArgumentSchema, SchemaError, Strangers};
+use work::{Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
+use crate::rules::Provenance;
 
 /// How much harm a call can do, and so who decides whether it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,6 +232,8 @@ pub type WorkerTool = Arc<dyn Fn(Arguments) -> Result<String, ToolFailure> + Sen
 pub enum Runner {
     /// In Rust, on a worker thread.
     Worker(WorkerTool),
+    /// In Rust, asking Emacs on the way where it has to.
+    Task(Task),
     /// On Emacs's thread, through the Env.
     Host(HostTool),
     /// In the Lisp image.
@@ -247,6 +252,7 @@ impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Worker(_) => "Worker",
+            Self::Task(_) => "Task",
             Self::Host(_) => "Host",
             Self::Image(_) => "Image",
             Self::Operation(_) => "Operation",
@@ -284,17 +290,23 @@ pub struct Tool {
     /// What it is about, such as `introspection`.
     pub categories: Vec<String>,
     pub origin: Origin,
+    /// Where the text that it returns comes from, if no file says so.
+    pub provenance: Provenance,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
+    /// The parameters that name files; a path outside the project, or of secrets, raises the level.
+    pub paths: &'static [&'static str],
+    /// Whether a call can succeed at all, asked before the user is.
+    pub precheck: Option<Precheck>,
     /// The arguments that are code for the image, if any are.
     pub code: Option<Code>,
     pub runner: Runner,
-    schema: LazySchema,
+    pub(crate) schema: LazySchema,
 }
 
 /// A schema that is compiled when it is first used.
 #[derive(Debug, Clone)]
-struct LazySchema {
+pub(crate) struct LazySchema {
     json: Value,
     strangers: Strangers,
     compiled: OnceCell<Arc<ArgumentSchema>>,
@@ -337,10 +349,13 @@ impl Tool {
             own_level: level,
             categories: Vec::new(),
             origin: Origin::BuiltIn,
+            provenance: Provenance::Own,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),
             },
+            paths: &[],
+            precheck: None,
             code: None,
             runner,
             schema: LazySchema {

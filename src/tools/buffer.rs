@@ -1,12 +1,30 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tools that read the user's buffers. Emacs serves them on its own thread (`bridge::buffers`).
+//! The tools for the user's buffers. Emacs serves them on its own thread: reading straight through
+//! the Env (`bridge::buffers`), the others in Emacs Lisp (`lisp/agent-q-buffers.el`).
 
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::change::{LiveBuffer, Save, change_buffer, parse};
 use crate::protocol::{HostRequest, ReadBuffer};
-use crate::tool::{HostTool, Parameter, ParameterType, Runner, SafetyLevel, Tool};
+use crate::tool::work::{WorkContext, to_the_end};
+use crate::tool::{
+    Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure,
+};
+use crate::workspace::journal::{Entry, Place, State};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![read_buffer()]
+    vec![
+        read_buffer(),
+        write_to_buffer(),
+        search_in_buffer(),
+        list_buffers(),
+        buffer_outline(),
+    ]
 }
 
 fn read_buffer() -> Tool {
@@ -43,4 +61,158 @@ fn read_buffer() -> Tool {
             render: |_, text| Ok(text),
         }),
     )
+}
+
+fn buffer_parameter() -> Parameter {
+    Parameter::optional(
+        "buffer",
+        ParameterType::String,
+        "Buffer name; the one the user last worked in when left out",
+    )
+}
+
+fn served_in_lisp(
+    name: &str,
+    description: &str,
+    parameters: Vec<Parameter>,
+    operation: &'static str,
+) -> Tool {
+    Tool::new(
+        name,
+        description,
+        SafetyLevel::Safe,
+        &["buffer"],
+        parameters,
+        Runner::Operation(OperationTool {
+            operation,
+            render: |_, text| Ok(text),
+        }),
+    )
+}
+
+fn search_in_buffer() -> Tool {
+    let mut all_matches = Parameter::optional(
+        "all_matches",
+        ParameterType::Boolean,
+        "Whether to tell all matches, or only the first",
+    );
+    let default = Value::Bool(true);
+    all_matches.constraints.insert("default".into(), default);
+    served_in_lisp(
+        "search_in_buffer",
+        "Search an Emacs buffer for a text or a regular expression (Emacs syntax), and tell line, column and position of each match.",
+        vec![
+            Parameter::required("pattern", ParameterType::String, "What to look for"),
+            buffer_parameter(),
+            Parameter::optional(
+                "regex",
+                ParameterType::Boolean,
+                "Whether the pattern is a regular expression",
+            ),
+            all_matches,
+        ],
+        "search-in-buffer",
+    )
+}
+
+fn list_buffers() -> Tool {
+    served_in_lisp(
+        "list_buffers",
+        "List the buffers that the user works in: name, mode, file, and whether they have unsaved changes. The latest come first.",
+        vec![],
+        "list-buffers",
+    )
+}
+
+fn buffer_outline() -> Tool {
+    served_in_lisp(
+        "buffer_outline",
+        "List the top-level forms of a buffer with their lines.",
+        vec![buffer_parameter()],
+        "buffer-outline",
+    )
+}
+
+fn write_to_buffer() -> Tool {
+    Tool::new(
+        "write_to_buffer",
+        "Insert text into an Emacs buffer. A file that the buffer visits is not saved. To change a file use edit_file.",
+        SafetyLevel::Cautious,
+        &["buffer"],
+        vec![
+            Parameter::required("content", ParameterType::String, "The text to insert"),
+            buffer_parameter(),
+            Parameter::optional(
+                "position",
+                ParameterType::Integer,
+                "Where, in characters counted from 1; the user's cursor when left out",
+            ),
+        ],
+        Runner::Task(
+            |arguments, context| -> BoxFuture<'static, Result<String, ToolFailure>> {
+                Box::pin(to_the_end(write(arguments, context)))
+            },
+        ),
+    )
+}
+
+async fn write(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
+    let which = json!({"buffer": arguments.text("buffer")});
+    let reply = context.ask_emacs("buffer-state", which).await?;
+    let live: LiveBuffer = parse(&reply)?;
+    if live.read_only {
+        return Err(ToolFailure(format!(
+            "The buffer {} is read-only; nothing was inserted.",
+            live.buffer
+        )));
+    }
+    let old = live.text.clone().unwrap_or_default();
+    let size = old.chars().count();
+    let place = match arguments.integer("position") {
+        None => live.point,
+        Some(position) => usize::try_from(position)
+            .ok()
+            .and_then(|position| position.checked_sub(1))
+            .filter(|&place| place <= size)
+            .ok_or_else(|| {
+                ToolFailure(format!(
+                    "Position {position} is not in the buffer {}, which has positions 1 to {}.",
+                    live.buffer,
+                    size + 1
+                ))
+            })?,
+    };
+    let (before, rest) = old.split_at(
+        old.char_indices()
+            .map(|(byte, _)| byte)
+            .nth(place)
+            .unwrap_or(old.len()),
+    );
+    let content = arguments.required_text("content");
+    let new = [before, content, rest].concat();
+    let state = |text: &str| State::Text {
+        text: Arc::from(text),
+        encoding: None,
+    };
+    context.go_on()?;
+    let was = context.workspace.journal.record(Entry::Changed {
+        place: match &live.file {
+            Some(file) => Place::File(file.into()),
+            None => Place::Buffer(live.buffer.clone()),
+        },
+        shown: live.buffer.clone(),
+        before: state(&old),
+        after: state(&new),
+        mode: None,
+    });
+    if let Err(failure) = change_buffer(&context, &live, &old, &new, Save::No).await {
+        context.workspace.journal.take_back(was);
+        return Err(failure);
+    }
+    Ok(format!(
+        "Inserted {} characters into {} at position {}.",
+        content.chars().count(),
+        live.buffer,
+        place + 1
+    ))
 }

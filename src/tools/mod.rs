@@ -3,16 +3,21 @@
 
 pub mod buffer;
 pub mod building;
+pub mod change;
 pub mod clos;
 mod common;
 pub mod debugger;
+pub mod edits;
 pub mod execution;
+pub mod files;
 pub mod history;
 pub mod inspection;
 pub mod introspection;
 pub mod journal;
+pub mod moves;
 mod outcome;
 pub mod packages;
+pub mod undo;
 pub mod xref;
 
 use crate::tool::Tool;
@@ -32,6 +37,9 @@ pub fn register(registry: &Registry) {
         debugger::tools(),
         history::tools(),
         buffer::tools(),
+        files::tools(),
+        edits::tools(),
+        moves::tools(),
     ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);

@@ -1,0 +1,129 @@
+;;; agent-q-arguments.el --- Editing the arguments of a tool call  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Shows each argument of a call that waits under a heading, to be edited as
+;; the text it is and not as JSON.  The answer is then the new arguments.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-json)
+
+(declare-function agent-q-approve-settle "agent-q-approve")
+(declare-function agent-q-approve-open-p "agent-q-approve")
+(declare-function agent-q-core-check-arguments "ext:agent-q-core" (schema arguments))
+(declare-function agent-q-core-tools "ext:agent-q-core" ())
+
+(defvar-local agent-q-arguments--call nil
+  "The call whose arguments are edited here.")
+
+(defvar-local agent-q-arguments--chat nil
+  "The chat of that call.")
+
+(defvar agent-q-arguments-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-c") #'agent-q-arguments-run)
+    (define-key map (kbd "C-c C-k") #'agent-q-arguments-quit)
+    map)
+  "Keymap of `agent-q-arguments-mode'.")
+
+(define-derived-mode agent-q-arguments-mode text-mode "agent-q arguments"
+  "Major mode in which the arguments of a tool call are edited.
+Each heading names an argument; what is under it is its text, or JSON if
+it is no text.  \\[agent-q-arguments-run] runs the call with these
+arguments; \\[agent-q-arguments-quit] leaves it as it was.
+
+\\{agent-q-arguments-mode-map}"
+  (setq-local bidi-paragraph-direction 'left-to-right
+              require-final-newline nil
+              header-line-format
+              (substitute-command-keys
+               "\\<agent-q-arguments-mode-map>\\[agent-q-arguments-run] runs the call with these arguments, \\[agent-q-arguments-quit] leaves it as it was")))
+
+(defun agent-q-arguments-edit (call)
+  "Edit the arguments of CALL, which waits in the current chat."
+  (let ((chat (current-buffer))
+        (arguments (agent-q-json-parse (agent-q-call-arguments call)))
+        (buffer (get-buffer-create
+                 (format "*agent-q arguments: %s*" (agent-q-call-tool call)))))
+    (with-current-buffer buffer
+      (let ((inhibit-read-only t))
+        (erase-buffer))
+      (agent-q-arguments-mode)
+      (setq agent-q-arguments--call call
+            agent-q-arguments--chat chat)
+      (maphash #'agent-q-arguments--insert arguments)
+      (set-buffer-modified-p nil)
+      (goto-char (point-min))
+      (forward-line 1))
+    (pop-to-buffer buffer)))
+
+(defun agent-q-arguments--insert (name value)
+  "Insert the argument NAME with VALUE at the end of the buffer."
+  (goto-char (point-max))
+  ;; The newline before a heading is the heading's, so that the text above it
+  ;; has exactly the newlines that were written there.
+  (insert (propertize (concat (if (bobp) "" "\n") name ":\n")
+                      'face 'agent-q-dim 'read-only t 'rear-nonsticky t
+                      ;; Before the first one there is nothing to write.
+                      'front-sticky (and (bobp) '(read-only))
+                      'agent-q-argument (cons name (stringp value)))
+          (if (stringp value) value (agent-q-json-encode value))))
+
+(defun agent-q-arguments--read ()
+  "Return the arguments as they stand in the buffer, a hash table."
+  (let ((arguments (agent-q-json-empty-object))
+        (position (point-min)))
+    (while (< position (point-max))
+      (let* ((heading (get-text-property position 'agent-q-argument))
+             (start (or (next-single-property-change position 'agent-q-argument)
+                        (point-max)))
+             (end (or (next-single-property-change start 'agent-q-argument)
+                      (point-max)))
+             ;; Without a text between them, two headings touch.
+             (empty (and (< start (point-max))
+                         (get-text-property start 'agent-q-argument)))
+             (text (if empty "" (buffer-substring-no-properties start end))))
+        (puthash (car heading)
+                 (if (cdr heading) (agent-q--clean text)
+                   (agent-q-arguments--value (car heading) text))
+                 arguments)
+        (setq position (if empty start end))))
+    arguments))
+
+(defun agent-q-arguments--value (name text)
+  "Return the value of the argument NAME that TEXT, JSON, writes."
+  (condition-case nil
+      ;; As an element, so that numbers and words are understood everywhere.
+      (aref (agent-q-json-parse (concat "[" text "]")) 0)
+    (error (user-error "%s is no JSON value: %s" name (string-trim text)))))
+
+(defun agent-q-arguments-run ()
+  "Run the call with the arguments as they stand here."
+  (interactive)
+  (let* ((call agent-q-arguments--call)
+         (chat agent-q-arguments--chat)
+         (json (agent-q-json-encode (agent-q-arguments--read)))
+         (tool (seq-find (lambda (tool)
+                           (equal (plist-get tool :name) (agent-q-call-tool call)))
+                         (agent-q-core-tools))))
+    (unless (and (buffer-live-p chat) (agent-q-approve-open-p call))
+      (user-error "This tool call does not wait for an answer any more"))
+    (when tool
+      (condition-case failure
+          (agent-q-core-check-arguments (plist-get tool :schema) json)
+        (agent-q-invalid-arguments (user-error "%s" (cadr failure)))))
+    (with-current-buffer chat
+      (agent-q-approve-settle call "modified" json "approved with changes"))
+    (agent-q-arguments-quit)))
+
+(defun agent-q-arguments-quit ()
+  "Leave the arguments of the call as they were."
+  (interactive)
+  (quit-window t))
+
+(provide 'agent-q-arguments)
+;;; agent-q-arguments.el ends here

@@ -1,0 +1,164 @@
+;;; agent-q-buffers.el --- Looking at the user's buffers, for tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Searching a buffer, listing buffers, and the outline of one.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-edit)
+(require 'agent-q-operations)
+(require 'seq)
+
+(declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
+
+(defconst agent-q-buffers--most-matches 100
+  "How many matches of a search are told.")
+
+(defconst agent-q-buffers--most-counted 10000
+  "How many matches of a search are counted.")
+
+(defconst agent-q-buffers--search-seconds 2
+  "How long a search may take.")
+
+;;;; Searching
+
+(defun agent-q-buffers--match ()
+  "Return the match that was just found as a line of text."
+  (let ((start (match-beginning 0))
+        (text (agent-q--clean (match-string-no-properties 0))))
+    (save-excursion
+      (goto-char start)
+      (format "Line %d, column %d, position %d: %S"
+              (line-number-at-pos start t) (1+ (current-column)) start
+              (truncate-string-to-width text 200 nil nil "...")))))
+
+(defun agent-q-buffers--search (pattern regex most)
+  "Return the number of matches of PATTERN and the first ones, as lines.
+PATTERN is a regular expression if REGEX is non-nil.  Stop after MOST."
+  (let ((count 0)
+        (lines nil)
+        (limit (time-add nil agent-q-buffers--search-seconds))
+        (going t))
+    (goto-char (point-min))
+    (while (and going (< count most)
+                (if regex
+                    (re-search-forward pattern nil t)
+                  (search-forward pattern nil t)))
+      (setq count (1+ count))
+      (when (<= count agent-q-buffers--most-matches)
+        (push (agent-q-buffers--match) lines))
+      (cond ((/= (match-beginning 0) (match-end 0)))
+            ;; An empty match would be found again for ever.
+            ((eobp) (setq going nil))
+            (t (forward-char)))
+      (when (time-less-p limit nil)
+        (setq going 'late)
+        (setq most count)))
+    (cons count (nreverse lines))))
+
+(agent-q-operations-define "search-in-buffer" (call pattern buffer regex all_matches)
+  "Tell where PATTERN is in BUFFER.
+It is a regular expression if REGEX is true.  All matches are told if
+ALL_MATCHES is true, or else the first."
+  (when (string-empty-p pattern)
+    (error "The pattern is empty"))
+  (with-current-buffer (agent-q-edit-find-buffer buffer)
+    (let* ((case-fold-search (isearch-no-upper-case-p pattern regex))
+           (most (if all_matches agent-q-buffers--most-counted 1))
+           (found (condition-case failure
+                      (save-excursion
+                        (save-match-data
+                          (agent-q-buffers--search pattern regex most)))
+                    (invalid-regexp
+                     (error "The regular expression is not valid: %s"
+                            (cadr failure)))))
+           (count (car found)))
+      (if (zerop count)
+          (format "No matches found for '%s' in %s%s" pattern (buffer-name)
+                  (agent-q-buffers--narrowed))
+        (concat (format "Found %d%s %s for '%s' in %s%s:\n\n" count
+                        (if (and all_matches (= count most)) " or more" "")
+                        (if (= count 1) "match" "matches")
+                        pattern (buffer-name) (agent-q-buffers--narrowed))
+                (string-join (cdr found) "\n")
+                (if (nthcdr (1- agent-q-buffers--most-matches) (cdr found))
+                    (format "\n... %d more" (- count (length (cdr found))))
+                  ""))))))
+
+(defun agent-q-buffers--narrowed ()
+  "Return what the user narrowed the current buffer to, as words."
+  (if (buffer-narrowed-p)
+      (format " (which the user narrowed to lines %d to %d)"
+              (line-number-at-pos (point-min) t)
+              (line-number-at-pos (point-max) t))
+    ""))
+
+;;;; Lists
+
+(agent-q-operations-define "list-buffers" (call)
+  "List the buffers that the user works in."
+  (let ((buffers (seq-filter #'agent-q--user-buffer-p (buffer-list))))
+    (if buffers
+        (mapconcat #'agent-q-buffers--line buffers "\n")
+      "The user has no buffers open.")))
+
+(defun agent-q-buffers--line (buffer)
+  "Return a line about BUFFER."
+  (with-current-buffer buffer
+    (concat (buffer-name)
+            (format " (%s)" major-mode)
+            (if buffer-file-name
+                (concat " " (abbreviate-file-name buffer-file-name))
+              "")
+            (if (and buffer-file-name (buffer-modified-p)) ", unsaved changes" "")
+            (if buffer-read-only ", read-only" ""))))
+
+;;;; Outlines
+
+(defconst agent-q-buffers--most-forms 300
+  "How many forms an outline has.")
+
+(agent-q-operations-define "buffer-outline" (call buffer)
+  "List the top-level forms of BUFFER."
+  (with-current-buffer (agent-q-edit-find-buffer buffer)
+    (let ((lines (save-excursion
+                   (save-restriction
+                     (widen)
+                     (agent-q-buffers--outline)))))
+      (if lines
+          (concat (format "Top-level forms of %s:\n\n" (buffer-name))
+                  (string-join (seq-take lines agent-q-buffers--most-forms) "\n")
+                  (if (nthcdr agent-q-buffers--most-forms lines)
+                      (format "\n... %d more"
+                              (- (length lines) agent-q-buffers--most-forms))
+                    ""))
+        (format "%s has no top-level forms." (buffer-name))))))
+
+(defun agent-q-buffers--outline ()
+  "Return a line for each top-level form of the current buffer."
+  (let ((lines nil))
+    (goto-char (point-min))
+    (while (and (progn (forward-comment (point-max)) (not (eobp)))
+                (let ((start (point))
+                      (end (ignore-errors (scan-sexps (point) 1))))
+                  (when end
+                    (push (agent-q-buffers--form start end) lines)
+                    (goto-char end)))))
+    (nreverse lines)))
+
+(defun agent-q-buffers--form (start end)
+  "Return a line about the form between START and END."
+  (goto-char start)
+  (format "%d-%d: %s" (line-number-at-pos start) (line-number-at-pos end)
+          (agent-q--clean
+           (truncate-string-to-width
+            (buffer-substring-no-properties
+             start (min end (line-end-position)))
+            100 nil nil "..."))))
+
+(provide 'agent-q-buffers)
+;;; agent-q-buffers.el ends here

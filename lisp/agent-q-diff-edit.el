@@ -1,0 +1,68 @@
+;;; agent-q-diff-edit.el --- Editing one hunk of a diff review  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The lines of one hunk in a buffer of their own.  The core checks that the
+;; original's lines are still what the file holds.
+
+;;; Code:
+
+(require 'agent-q-diff)
+
+(defvar-local agent-q-diff-edit--hunk nil "The hunk that is edited here.")
+(defvar-local agent-q-diff-edit--review nil "The buffer of its review.")
+
+(defvar agent-q-diff-edit-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-c") #'agent-q-diff-edit-finish)
+    (define-key map (kbd "C-c C-k") #'agent-q-diff-edit-quit)
+    map)
+  "Keymap of `agent-q-diff-edit-mode'.")
+
+(define-derived-mode agent-q-diff-edit-mode text-mode "agent-q hunk"
+  "Major mode in which a hunk is edited.
+Lines with + are added, lines with - go, the others stay.
+\\<agent-q-diff-edit-mode-map>\\[agent-q-diff-edit-finish] puts the hunk into the review; \\[agent-q-diff-edit-quit] leaves it.
+
+\\{agent-q-diff-edit-mode-map}"
+  (setq-local require-final-newline nil
+              indent-tabs-mode t
+              bidi-paragraph-direction 'left-to-right
+              font-lock-defaults '((("^\\+.*" . 'diff-added) ("^-.*" . 'diff-removed)) t)
+              header-line-format
+              " C-c C-c puts the hunk into the review, C-c C-k leaves it as it was"))
+
+(defun agent-q-diff-edit-open (hunk)
+  "Edit HUNK of the review in the current buffer."
+  (let ((review (current-buffer))
+        (buffer (generate-new-buffer (format "*agent-q hunk %d*"
+                                             (agent-q-diff-hunk-number hunk)))))
+    (with-current-buffer buffer
+      (insert (agent-q-diff-hunk-body hunk))
+      (agent-q-diff-edit-mode)
+      (setq agent-q-diff-edit--hunk hunk
+            agent-q-diff-edit--review review)
+      (set-buffer-modified-p nil)
+      (goto-char (point-min)))
+    (pop-to-buffer buffer '((display-buffer-same-window)))))
+
+(defun agent-q-diff-edit-finish ()
+  "Put the hunk as it is here into the review."
+  (interactive)
+  (unless (buffer-live-p agent-q-diff-edit--review)
+    (user-error "The review of this hunk is over"))
+  (let ((body (buffer-substring-no-properties (point-min) (point-max)))
+        (hunk agent-q-diff-edit--hunk))
+    (with-current-buffer agent-q-diff-edit--review
+      (agent-q-diff-replace hunk body)))
+  (agent-q-diff-edit-quit))
+
+(defun agent-q-diff-edit-quit ()
+  "Leave the hunk as it is in the review."
+  (interactive)
+  (quit-window t))
+
+(provide 'agent-q-diff-edit)
+;;; agent-q-diff-edit.el ends here

@@ -1,0 +1,475 @@
+;;; agent-q-diff.el --- Reviewing edits as diffs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; An edit that waits for approval is shown as a diff of which each hunk can be
+;; taken, left, changed or commented on.  What was chosen is the answer to the
+;; approval request.  The hunks are made and applied by the core; here they
+;; are text, an overlay for their state, and keys.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-diff-target)
+(require 'agent-q-json)
+(require 'agent-q-project)
+(require 'diff-mode)
+
+(declare-function agent-q-approve-settle "agent-q-approve")
+(declare-function agent-q-approve-open-p "agent-q-approve")
+(declare-function agent-q-core-diff-hunks "ext:agent-q-core" (original modified context))
+(declare-function agent-q-core-diff-apply "ext:agent-q-core" (original hunks))
+(declare-function agent-q-core-diff-apply-onto "ext:agent-q-core" (current hunks))
+(declare-function agent-q-core-diff-edit-hunk "ext:agent-q-core" (hunk body))
+(declare-function agent-q-diff-edit-open "agent-q-diff-edit" (hunk))
+
+(cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff--make-hunk) (:copier nil))
+  "A hunk under review.
+NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
+EDITED and COMMENT are the user's.  The
+overlay shows its state, START is where its header stands."
+  number old new header body added removed
+  (chosen t) edited comment overlay start)
+
+(defvar-local agent-q-diff--call nil "The call whose edit is reviewed here.")
+(defvar-local agent-q-diff--chat nil "The chat of that call.")
+(defvar-local agent-q-diff--edit nil "What the call would change, an `agent-q-diff-edit'.")
+(defvar-local agent-q-diff--hunks [] "The hunks, a vector.")
+(defvar-local agent-q-diff--counts "" "How many hunks are taken, as text.")
+(defvar-local agent-q-diff--lost nil
+  "What is said of the hunks that don't fit any more, latest first.")
+(defvar-local agent-q-diff--done nil "Non-nil once the review is answered.")
+
+(defvar agent-q-diff-mode-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map (make-composed-keymap special-mode-map))
+    (define-key map "n" #'agent-q-diff-next)
+    (define-key map "p" #'agent-q-diff-previous)
+    (define-key map (kbd "SPC") #'agent-q-diff-toggle)
+    (define-key map "e" #'agent-q-diff-edit-hunk)
+    (define-key map "c" #'agent-q-diff-comment)
+    (define-key map "g" #'agent-q-diff-refresh)
+    (define-key map [mouse-2] #'agent-q-diff-toggle-mouse)
+    (define-key map (kbd "C-c C-c") #'agent-q-diff-apply)
+    (define-key map (kbd "C-c C-k") #'agent-q-diff-reject)
+    map)
+  "Keymap of `agent-q-diff-mode'.")
+
+(define-derived-mode agent-q-diff-mode diff-mode "agent-q diff"
+  "Major mode in which an edit is reviewed hunk by hunk.
+\\<agent-q-diff-mode-map>\\[agent-q-diff-toggle] takes or leaves the hunk at point, \\[agent-q-diff-edit-hunk] edits it, \\[agent-q-diff-comment]
+tells the model something about it.  \\[agent-q-diff-apply] applies what is
+taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
+
+\\{agent-q-diff-mode-map}"
+  (setq-local diff-font-lock-syntax nil
+              diff-refine nil
+              bidi-paragraph-direction 'left-to-right
+              ;; Diff mode's own keys for read-only buffers would hide these.
+              minor-mode-overriding-map-alist nil
+              buffer-read-only t)
+  (add-hook 'kill-buffer-hook #'agent-q-diff--killed nil t)
+  (add-hook 'post-command-hook #'agent-q-diff--watch nil t))
+
+;;;; Opening
+
+(defun agent-q-diff-reviewed-p (tool)
+  "Whether a call of TOOL is reviewed as a diff."
+  (or (equal tool "propose_file_edit")
+      (and agent-q-review-edits
+           (assoc tool agent-q-diff-target-tools)
+           t)))
+
+(defun agent-q-diff-review (event)
+  "Open the review of the edit that EVENT, an approval request, asks about.
+The current buffer is its chat.  Other calls are let be."
+  (when (agent-q-diff-reviewed-p (plist-get event :tool))
+    (let* ((call (gethash (plist-get event :call) agent-q-call-table))
+           (edit (agent-q-diff-target-edit (plist-get event :tool)
+                                           (agent-q-json-parse (plist-get event :arguments))
+                                           (agent-q-project-directory))))
+      (when edit
+        (setf (agent-q-call-review call)
+              (agent-q-diff--open call (current-buffer) edit))
+        (agent-q-render-update-item call)
+        (when (get-buffer-window (current-buffer))
+          (agent-q-diff--display (agent-q-call-review call)))))))
+
+(defun agent-q-diff--open (call chat edit)
+  "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
+  (let ((buffer (generate-new-buffer
+                 (format "*agent-q diff: %s*" (agent-q-diff-edit-path edit)))))
+    (with-current-buffer buffer
+      (agent-q-diff-mode)
+      (setq default-directory (buffer-local-value 'default-directory chat)
+            agent-q-diff--call call
+            agent-q-diff--chat chat
+            agent-q-diff--edit edit)
+      (agent-q-diff--fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
+                                                   (agent-q-diff-edit-proposed edit) 3)))
+    buffer))
+
+(defun agent-q-diff--display (buffer)
+  "Show BUFFER in a window of the selected frame, without selecting it."
+  (let ((pop-up-frames nil))
+    (display-buffer buffer '((display-buffer-reuse-window
+                              display-buffer-pop-up-window
+                              display-buffer-use-some-window)
+                             (reusable-frames . nil)
+                             (inhibit-switch-frame . t)))))
+
+(defun agent-q-diff--fill (hunks)
+  "Show HUNKS, as the core gives them, all of them chosen."
+  (let ((inhibit-read-only t)
+        (inhibit-modification-hooks t)
+        (number 0)
+        (path (agent-q-diff-edit-path agent-q-diff--edit)))
+    (remove-overlays)
+    (erase-buffer)
+    (insert "--- " (if (agent-q-diff-edit-new agent-q-diff--edit) "/dev/null" path)
+            "\n+++ " path "\n")
+    (setq agent-q-diff--hunks
+          (vconcat
+           (mapcar (pcase-lambda (`(,old ,new ,header ,body ,added ,removed))
+                     (agent-q-diff--insert
+                      (agent-q-diff--make-hunk
+                       :number (setq number (1+ number)) :old old :new new
+                       :header header :body body :added added :removed removed)))
+                   hunks)))
+    (set-buffer-modified-p nil)
+    (goto-char (point-min))
+    (forward-line 2)
+    (agent-q-diff--header)))
+
+(defun agent-q-diff--insert (hunk)
+  "Insert HUNK at point with the overlay of its state; return it."
+  (let ((start (point)))
+    (insert (agent-q-diff-hunk-header hunk) "\n" (agent-q-diff-hunk-body hunk))
+    (let ((overlay (make-overlay start (point) nil t nil)))
+      (overlay-put overlay 'agent-q-hunk hunk)
+      (setf (agent-q-diff-hunk-start hunk) (copy-marker start)
+            (agent-q-diff-hunk-overlay hunk) overlay))
+    (agent-q-diff--mark hunk)
+    hunk))
+
+;;;; What is shown of a hunk's state
+
+(defun agent-q-diff--mark (hunk)
+  "Show the state of HUNK, in words too, for terminals without colours."
+  (let ((overlay (agent-q-diff-hunk-overlay hunk))
+        (chosen (agent-q-diff-hunk-chosen hunk)))
+    (overlay-put overlay 'before-string
+                 (propertize
+                  (concat (if chosen "[x] " "[ ] ")
+                          (if chosen "apply" "reject")
+                          (if (agent-q-diff-hunk-edited hunk) ", edited" "")
+                          (if-let ((comment (agent-q-diff-hunk-comment hunk)))
+                              (concat ": " comment) "")
+                          "\n")
+                  'face (if chosen 'agent-q-success 'agent-q-failure)))
+    (overlay-put overlay 'face (and (not chosen) 'agent-q-dim))))
+
+(defun agent-q-diff--chosen ()
+  "Return the hunks that would be applied."
+  (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff--hunks))
+
+(defun agent-q-diff--header ()
+  "Count the hunks anew and show it in the header line."
+  (let ((added 0) (removed 0) (chosen 0))
+    (seq-doseq (hunk agent-q-diff--hunks)
+      (when (agent-q-diff-hunk-chosen hunk)
+        (setq chosen (1+ chosen)
+              added (+ added (agent-q-diff-hunk-added hunk))
+              removed (+ removed (agent-q-diff-hunk-removed hunk)))))
+    (setq agent-q-diff--counts (format " %d of %d hunks, +%d -%d " chosen
+                                       (length agent-q-diff--hunks) added removed))
+    (agent-q-diff--watch)))
+
+(defun agent-q-diff--watch ()
+  "Show the header line, with a warning when the target was changed.
+For `post-command-hook', too."
+  (unless agent-q-diff--done
+    (setq header-line-format
+          (list (propertize agent-q-diff--counts 'face 'bold)
+                (cond ((agent-q-diff-edit-trouble agent-q-diff--edit)
+                       (propertize (agent-q-diff-edit-trouble agent-q-diff--edit)
+                                   'face 'agent-q-failure))
+                      ((agent-q-diff-target-changed-p agent-q-diff--edit)
+                       (propertize "CHANGED since: g reviews it anew"
+                                   'face 'agent-q-failure))
+                      (t "SPC toggle  e edit  c comment  C-c C-c apply  C-c C-k reject"))))
+    (force-mode-line-update)))
+
+;;;; Moving and choosing
+
+(defun agent-q-diff--index ()
+  "Return the place of the hunk at point in the vector; -1 before the first."
+  (let ((low 0) (high (length agent-q-diff--hunks)))
+    ;; The first hunk that starts after point.
+    (while (< low high)
+      (let ((middle (/ (+ low high) 2)))
+        (if (<= (agent-q-diff-hunk-start (aref agent-q-diff--hunks middle)) (point))
+            (setq low (1+ middle))
+          (setq high middle))))
+    (1- low)))
+
+(defun agent-q-diff--hunk ()
+  "Return the hunk at point."
+  (let ((index (agent-q-diff--index)))
+    (if (< index 0)
+        (user-error "There is no hunk at point")
+      (aref agent-q-diff--hunks index))))
+
+(defun agent-q-diff--goto (index)
+  "Go to the hunk at INDEX."
+  (unless (< -1 index (length agent-q-diff--hunks))
+    (user-error "There are no more hunks"))
+  (let ((hunk (aref agent-q-diff--hunks index)))
+    (goto-char (agent-q-diff-hunk-start hunk))
+    ;; What a key is about to decide has to be on the screen.
+    (when (and (eq (window-buffer) (current-buffer))
+               (not (pos-visible-in-window-p
+                     (1- (overlay-end (agent-q-diff-hunk-overlay hunk))))))
+      (recenter 1))))
+
+(defun agent-q-diff-next ()
+  "Go to the next hunk."
+  (interactive)
+  (agent-q-diff--goto (1+ (agent-q-diff--index))))
+
+(defun agent-q-diff-previous ()
+  "Go to the start of this hunk, or to the one before."
+  (interactive)
+  (let ((index (agent-q-diff--index)))
+    (agent-q-diff--goto
+     (if (and (>= index 0)
+              (> (point) (agent-q-diff-hunk-start (aref agent-q-diff--hunks index))))
+         index
+       (1- index)))))
+
+(defun agent-q-diff-toggle ()
+  "Take the hunk at point, or leave it if it was taken; go to the next one."
+  (interactive)
+  (let ((hunk (agent-q-diff--hunk)))
+    (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
+    (agent-q-diff--mark hunk)
+    (agent-q-diff--header)
+    (when (< (agent-q-diff-hunk-number hunk) (length agent-q-diff--hunks))
+      (agent-q-diff--goto (agent-q-diff-hunk-number hunk)))))
+
+(defun agent-q-diff-toggle-mouse (event)
+  "Take or leave the hunk that EVENT clicked on."
+  (interactive "e")
+  (mouse-set-point event)
+  (agent-q-diff-toggle))
+
+(defun agent-q-diff-comment (comment)
+  "Tell the model COMMENT about the hunk at point, with the answer."
+  (interactive
+   (list (read-string "Comment for the model: "
+                      (agent-q-diff-hunk-comment (agent-q-diff--hunk)))))
+  (let ((hunk (agent-q-diff--hunk)))
+    (setf (agent-q-diff-hunk-comment hunk)
+          (and (not (string-blank-p comment)) (agent-q--clean comment)))
+    (agent-q-diff--mark hunk)))
+
+(defun agent-q-diff-edit-hunk ()
+  "Edit the hunk at point."
+  (interactive)
+  (require 'agent-q-diff-edit)
+  (agent-q-diff-edit-open (agent-q-diff--hunk)))
+
+(defun agent-q-diff-replace (hunk body)
+  "Put BODY, which the user wrote, in the place of the lines of HUNK.
+Signal an error when it is no body for it."
+  (pcase-let ((`(,old ,new ,header ,body ,added ,removed)
+               (agent-q-core-diff-edit-hunk
+                (agent-q-json-encode (agent-q-diff--json hunk)) body))
+              (inhibit-read-only t)
+              (inhibit-modification-hooks t)
+              (overlay (agent-q-diff-hunk-overlay hunk)))
+    (setf (agent-q-diff-hunk-old hunk) old
+          (agent-q-diff-hunk-new hunk) new
+          (agent-q-diff-hunk-header hunk) header
+          (agent-q-diff-hunk-body hunk) body
+          (agent-q-diff-hunk-added hunk) added
+          (agent-q-diff-hunk-removed hunk) removed
+          (agent-q-diff-hunk-edited hunk) t
+          (agent-q-diff-hunk-chosen hunk) t)
+    (save-excursion
+      (let ((end (overlay-end overlay)))
+        (goto-char (agent-q-diff-hunk-start hunk))
+        ;; Before the old text goes, so that the next hunk's marker stays.
+        (goto-char end)
+        (delete-region (agent-q-diff-hunk-start hunk) end)
+        (let* ((next (and (< (agent-q-diff-hunk-number hunk) (length agent-q-diff--hunks))
+                          (aref agent-q-diff--hunks (agent-q-diff-hunk-number hunk))))
+               (start (point)))
+          (insert header "\n" body)
+          (move-overlay overlay start (point))
+          (set-marker (agent-q-diff-hunk-start hunk) start)
+          (when next
+            (set-marker (agent-q-diff-hunk-start next) (point))
+            (move-overlay (agent-q-diff-hunk-overlay next) (point)
+                          (overlay-end (agent-q-diff-hunk-overlay next)))))))
+    (set-buffer-modified-p nil)
+    (font-lock-flush)
+    (agent-q-diff--mark hunk)
+    (agent-q-diff--header)))
+
+;;;; Answering
+
+(defun agent-q-diff--json (hunk)
+  "Return HUNK in the form that the core expects."
+  (list :old_start (agent-q-diff-hunk-old hunk)
+        :new_start (agent-q-diff-hunk-new hunk)
+        :body (agent-q-diff-hunk-body hunk)))
+
+(defun agent-q-diff--hunks-json (hunks)
+  "Return HUNKS, a list, as JSON text."
+  (agent-q-json-encode (vconcat (mapcar #'agent-q-diff--json hunks))))
+
+(defun agent-q-diff--note ()
+  "Return what the model is told about the review."
+  (string-join
+   (cons (format "applied %d of %d hunks" (length (agent-q-diff--chosen))
+                 (+ (length agent-q-diff--hunks) (length agent-q-diff--lost)))
+         (append (delq nil (mapcar #'agent-q-diff--note-on
+                                   (append agent-q-diff--hunks nil)))
+                 (reverse agent-q-diff--lost)))
+   "; "))
+
+(defun agent-q-diff--note-on (hunk)
+  "Return what there is to say about HUNK, or nil."
+  (let ((comment (agent-q-diff-hunk-comment hunk))
+        (what (cond ((not (agent-q-diff-hunk-chosen hunk)) "rejected")
+                    ((agent-q-diff-hunk-edited hunk) "edited by the user"))))
+    (when (or what comment)
+      (format "hunk %d (%s) %s%s" (agent-q-diff-hunk-number hunk)
+              (agent-q-diff-hunk-header hunk)
+              (or what "applied")
+              (if comment (concat ": " comment) "")))))
+
+(defun agent-q-diff--check ()
+  "Signal an error unless the review can be answered."
+  (unless (and (buffer-live-p agent-q-diff--chat)
+               (not agent-q-diff--done)
+               (agent-q-approve-open-p agent-q-diff--call))
+    (user-error "This edit does not wait for an answer any more")))
+
+(defun agent-q-diff-apply ()
+  "Apply the hunks that are taken, and tell the model about the rest."
+  (interactive)
+  (agent-q-diff--check)
+  (when (agent-q-diff-target-changed-p agent-q-diff--edit)
+    (agent-q-diff-refresh)
+    (user-error "The file was changed meanwhile; review the hunks as they fit now"))
+  (if (null (agent-q-diff--chosen))
+      (agent-q-diff-reject)
+    (agent-q-diff--answer "modified" (agent-q-diff--arguments)
+                          (format "approved, %d of %d hunks"
+                                  (length (agent-q-diff--chosen))
+                                  (length agent-q-diff--hunks)))))
+
+(defun agent-q-diff--arguments ()
+  "Return the arguments of the call with the chosen hunks, as JSON text."
+  (let* ((edit agent-q-diff--edit)
+         (arguments (copy-hash-table (agent-q-diff-edit-arguments edit)))
+         (text (agent-q-core-diff-apply (agent-q-diff-edit-base edit)
+                                        (agent-q-diff--hunks-json (agent-q-diff--chosen)))))
+    (puthash (agent-q-diff-edit-field edit) text arguments)
+    (when (gethash "original" arguments)
+      (puthash "original" (agent-q-diff-edit-base edit) arguments))
+    ;; The core tells the model, where the tool itself does not take it.
+    (puthash "review" (agent-q-diff--note) arguments)
+    (agent-q-json-encode arguments)))
+
+(defun agent-q-diff-reject ()
+  "Reject the whole edit; the comments go to the model."
+  (interactive)
+  (agent-q-diff--check)
+  (seq-doseq (hunk agent-q-diff--hunks)
+    (setf (agent-q-diff-hunk-chosen hunk) nil))
+  (agent-q-diff--answer "denied" (concat "the edit was reviewed and rejected; "
+                                         (agent-q-diff--note))
+                        "rejected"))
+
+(defun agent-q-diff--answer (decision payload label)
+  "Answer the call with DECISION and PAYLOAD, shown as LABEL, and go away."
+  (let ((buffer (current-buffer))
+        (call agent-q-diff--call))
+    (with-current-buffer agent-q-diff--chat
+      (agent-q-approve-settle call decision payload label))
+    (agent-q-diff--leave buffer)))
+
+(defun agent-q-diff--leave (buffer)
+  "Kill BUFFER, whose review is over, and its windows if they were made for it."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-diff--done t))
+    (dolist (window (get-buffer-window-list buffer nil t))
+      (quit-restore-window window 'bury))
+    (kill-buffer buffer)))
+
+(defun agent-q-diff--killed ()
+  "Reject the edit whose review is killed."
+  (unless agent-q-diff--done
+    (setq agent-q-diff--done t)
+    (let ((call agent-q-diff--call))
+      (when (and (buffer-live-p agent-q-diff--chat) (agent-q-approve-open-p call))
+        (with-current-buffer agent-q-diff--chat
+          (agent-q-approve-settle
+           call "denied" "the user closed the review of the edit without applying it"
+           "rejected"))))))
+
+(defun agent-q-diff--settled (call)
+  "Close the review of CALL, which was answered or is over."
+  (when-let ((buffer (agent-q-call-review call)))
+    (setf (agent-q-call-review call) nil)
+    (agent-q-diff--leave buffer)))
+
+(add-hook 'agent-q-call-settled-functions #'agent-q-diff--settled)
+
+;;;; A target that changed
+
+(defun agent-q-diff-refresh ()
+  "Review the edit anew on the text as it is now.
+Hunks that look as before keep their state, the others are not taken;
+those that don't fit any more are left out, and the model is told so."
+  (interactive)
+  (agent-q-diff--check)
+  (let* ((edit agent-q-diff--edit)
+         (before (append agent-q-diff--hunks nil))
+         (now (agent-q-diff-target-rebase edit)))
+    (pcase-let ((`(,text . ,outcomes)
+                 (agent-q-core-diff-apply-onto now (agent-q-diff--hunks-json before))))
+      (cl-mapc (lambda (hunk outcome)
+                 (when (stringp outcome)
+                   (push (format "the hunk %s does not fit: %s"
+                                 (agent-q-diff-hunk-header hunk) outcome)
+                         agent-q-diff--lost)))
+               before outcomes)
+      (setf (agent-q-diff-edit-base edit) now
+            (agent-q-diff-edit-proposed edit) text)
+      (agent-q-diff--fill (agent-q-core-diff-hunks now text 3))
+      (seq-doseq (hunk agent-q-diff--hunks)
+        (agent-q-diff--inherit hunk before))
+      (agent-q-diff--header)
+      (message "%s" (if agent-q-diff--lost
+                        (string-join agent-q-diff--lost "; ")
+                      "All hunks still fit")))))
+
+(defun agent-q-diff--inherit (hunk before)
+  "Give HUNK the state of the one in the list BEFORE with the same lines."
+  (let ((old (seq-find (lambda (it)
+                         (equal (agent-q-diff-hunk-body it) (agent-q-diff-hunk-body hunk)))
+                       before)))
+    (setf (agent-q-diff-hunk-chosen hunk) (and old (agent-q-diff-hunk-chosen old))
+          (agent-q-diff-hunk-edited hunk) (and old (agent-q-diff-hunk-edited old))
+          (agent-q-diff-hunk-comment hunk) (and old (agent-q-diff-hunk-comment old)))
+    (agent-q-diff--mark hunk)))
+
+(provide 'agent-q-diff)
+;;; agent-q-diff.el ends here

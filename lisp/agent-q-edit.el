@@ -1,0 +1,187 @@
+;;; agent-q-edit.el --- Changes of the user's buffers, for tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The core decides what a text is to become; here a buffer is looked at and
+;; changed: as one undo step, only where it differs, and never blindly.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-operations)
+(require 'subr-x)
+
+(declare-function agent-q--last-user-buffer "agent-q-events" ())
+(declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
+
+(defun agent-q-edit-json (value)
+  "Return VALUE as JSON text."
+  (if (fboundp 'json-serialize)
+      (let ((json (json-serialize value)))
+        ;; It depends on the version whether these are bytes or characters.
+        (if (multibyte-string-p json) json (decode-coding-string json 'utf-8)))
+    (let ((json-null :null) (json-false :false))
+      (json-encode value))))
+
+(defun agent-q-edit-find-buffer (name)
+  "Return the buffer called NAME, or without one the user's last one."
+  (if name
+      (or (get-buffer name)
+          (error "There is no buffer named %s" name))
+    (or (agent-q--last-user-buffer)
+        (error "There is no buffer that the user works in"))))
+
+;;;; Looking
+
+(defun agent-q-edit--stale-p ()
+  "Whether the file of the current buffer was changed behind its back."
+  (and buffer-file-name
+       (file-exists-p buffer-file-name)
+       (not (verify-visited-file-modtime (current-buffer)))))
+
+(defun agent-q-edit--truth (value)
+  "Return VALUE as a truth value of JSON."
+  (if value t :false))
+
+(defun agent-q-edit--text ()
+  "Return the whole text of the current buffer, one character for each of its."
+  (save-restriction
+    (widen)
+    (agent-q--clean (buffer-substring-no-properties (point-min) (point-max)))))
+
+(defun agent-q-edit--state (buffer with-text)
+  "Return the state of BUFFER as JSON, with its text if WITH-TEXT is non-nil."
+  (with-current-buffer buffer
+    (agent-q-edit-json
+     `((buffer . ,(agent-q--clean (buffer-name)))
+       (file . ,(if buffer-file-name
+                    (agent-q--clean (file-truename buffer-file-name))
+                  :null))
+       (text . ,(if with-text (agent-q-edit--text) :null))
+       (modified . ,(agent-q-edit--truth (buffer-modified-p)))
+       (tick . ,(buffer-chars-modified-tick))
+       (read_only . ,(agent-q-edit--truth buffer-read-only))
+       (stale . ,(agent-q-edit--truth (agent-q-edit--stale-p)))
+       (point . ,(1- (point)))))))
+
+(agent-q-operations-define "file-buffer" (call path whole)
+  "Tell the state of the buffer that visits PATH, or null.
+Its text comes along if WHOLE is true or there are unsaved changes."
+  (let ((buffer (find-buffer-visiting path)))
+    (if buffer
+        (agent-q-edit--state buffer (or whole (buffer-modified-p buffer)))
+      "null")))
+
+(agent-q-operations-define "buffer-state" (call buffer)
+  "Tell the state of the buffer named BUFFER with its text."
+  (let ((live (agent-q-edit-find-buffer buffer)))
+    ;; What is typed in the minibuffer or a chat is the user's own word.
+    (unless (agent-q--user-buffer-p live)
+      (error "The buffer %s is not one that may be written to" (buffer-name live)))
+    (agent-q-edit--state live t)))
+
+;;;; Changing
+
+(defmacro agent-q-edit--as-one-step (&rest body)
+  "Run BODY; make its edits one undo step, or take them back if it fails."
+  (declare (indent 0) (debug t))
+  `(let ((group (progn (undo-boundary) (prepare-change-group)))
+         (done nil))
+     (activate-change-group group)
+     (unwind-protect
+         (prog1 (progn ,@body)
+           (setq done t))
+       (if done
+           (progn
+             (undo-amalgamate-change-group group)
+             (accept-change-group group)
+             (undo-boundary))
+         (cancel-change-group group)))))
+
+(agent-q-operations-define "change-buffer" (call buffer tick start old new save)
+  "Put NEW in the place of OLD, START characters into BUFFER.
+TICK is that of the text which the change is for.  Save the buffer if
+SAVE is true."
+  (let ((live (get-buffer buffer)))
+    (unless live
+      (error "The buffer %s was killed meanwhile; nothing was changed" buffer))
+    (with-current-buffer live
+      (agent-q-edit--change tick start old new save))))
+
+(defun agent-q-edit--change (tick start old new save)
+  "Put NEW in the place of OLD at START in the current buffer, as of TICK.
+Save it if SAVE is non-nil."
+  (unless (= tick (buffer-chars-modified-tick))
+    (error "The user changed the buffer %s just now; nothing was done.  Try again"
+           (buffer-name)))
+  (when buffer-read-only
+    (error "The buffer %s is read-only; nothing was changed" (buffer-name)))
+  (let ((from (1+ start))
+        (to (+ 1 start (length old)))
+        (modified (buffer-modified-p)))
+    (unless (<= (point-min) from to (point-max))
+      (error "The buffer %s is narrowed by the user to lines %d to %d, and the change is outside; nothing was changed"
+             (buffer-name)
+             (line-number-at-pos (point-min) t) (line-number-at-pos (point-max) t)))
+    (unless (equal old (agent-q--clean (buffer-substring-no-properties from to)))
+      (error "The buffer %s holds something else there; nothing was changed"
+             (buffer-name)))
+    (agent-q-edit--check-encodable new)
+    (condition-case failure
+        (agent-q-edit--as-one-step
+          (agent-q-edit--replace from to new)
+          (when save
+            (agent-q-edit--save)))
+      (error
+       (restore-buffer-modified-p modified)
+       (error "The buffer %s could not be %s (%s); nothing was changed"
+              (buffer-name) (if save "changed and saved" "changed")
+              (error-message-string failure))))
+    (agent-q-edit-json `((saved . ,(agent-q-edit--truth save))))))
+
+(defun agent-q-edit--replace (from to new)
+  "Put NEW in the place of the text between FROM and TO."
+  (let ((inhibit-message t))
+    (save-excursion
+      (goto-char from)
+      ;; First in, then out: a user's marker on the old text stays near the new one.
+      (insert new)
+      (delete-region (point) (+ (point) (- to from))))))
+
+(defun agent-q-edit--check-encodable (text)
+  "Signal an error if the current buffer's file can't hold TEXT."
+  (let ((coding buffer-file-coding-system))
+    (when (and buffer-file-name coding
+               (not (memq (coding-system-base coding) '(undecided raw-text no-conversion)))
+               (not (string-empty-p text)))
+      (let ((place (unencodable-char-position 0 (length text) coding nil text)))
+        (when place
+          (error "The file is in %s, which has no '%c'; use other characters"
+                 coding (aref text place)))))))
+
+(defun agent-q-edit--save ()
+  "Save the current buffer as it is, and ask the user nothing."
+  (let ((inhibit-interaction t)
+        (inhibit-message t)
+        (require-final-newline nil)
+        (mode-require-final-newline nil)
+        (coding-system-for-write buffer-file-coding-system))
+    (basic-save-buffer))
+  (when (buffer-modified-p)
+    (error "It was not saved")))
+
+(agent-q-operations-define "visit-moved-file" (call buffer path)
+  "Have BUFFER, whose file was moved, visit PATH from now on."
+  (let ((live (get-buffer buffer)))
+    (when live
+      (with-current-buffer live
+        (let ((modified (buffer-modified-p)))
+          (set-visited-file-name path t t)
+          (set-visited-file-modtime)
+          (restore-buffer-modified-p modified))))
+    "done"))
+
+(provide 'agent-q-edit)
+;;; agent-q-edit.el ends here

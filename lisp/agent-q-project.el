@@ -1,0 +1,61 @@
+;;; agent-q-project.el --- Which files a chat is about  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The project's root and the files that hold secrets, as the core is told.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-edit)
+(require 'agent-q-operations)
+
+(declare-function project-root "project" (project))
+
+(defcustom agent-q-project-root nil
+  "The directory whose files the agent may read without asking.
+When nil, it is the project of the buffer that you open a chat from, or
+else its directory.  A directory-local value is not taken."
+  :type '(choice (const :tag "The project at hand" nil) directory)
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-private-files nil
+  "Globs of files that the agent may never read without asking; nil for our list.
+A glob without a slash is about any part of a path; one that starts with
+\"~/\" is about your home directory."
+  :type '(choice (const :tag "Keys, credentials, .env files" nil)
+                 (repeat string))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defun agent-q-project-directory ()
+  "Return the root of the project that the current buffer belongs to, or nil.
+There is none on another machine."
+  (let ((directory (or (default-value 'agent-q-project-root) default-directory)))
+    (unless (or (null directory) (file-remote-p directory))
+      (let* ((project (and (null (default-value 'agent-q-project-root))
+                           (project-current nil directory)))
+             (root (if project (project-root project) directory)))
+        (and (file-directory-p root)
+             (expand-file-name root))))))
+
+(defun agent-q-project-settings ()
+  "Return the settings of the current chat that concern files, as an alist."
+  `((project_root . ,(let ((root (agent-q-project-directory)))
+                       (if root (agent-q--clean root) :null)))
+    (private_files . ,(let ((globs (default-value 'agent-q-private-files)))
+                        (if globs (vconcat globs) :null)))))
+
+(agent-q-operations-define "project-root" (call)
+  "Tell the root and the private files for a CALL outside all chats."
+  (let ((owner (agent-q-operations-call-owner call)))
+    (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
+      (unless (agent-q-project-directory)
+        (error "The files here are on another machine; only local ones can be used"))
+      (agent-q-edit-json (agent-q-project-settings)))))
+
+(provide 'agent-q-project)
+;;; agent-q-project.el ends here

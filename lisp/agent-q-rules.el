@@ -1,0 +1,198 @@
+;;; agent-q-rules.el --- The rules for tool calls  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Shows what you have allowed, denied and want to be asked about, takes it
+;; back, adds to it, and says what would happen to a call.  The core keeps the
+;; rules; those that last are in a readable file beside its log.
+
+;;; Code:
+
+(require 'agent-q-json)
+(require 'agent-q-project)
+(require 'agent-q-registry)
+(require 'tabulated-list)
+
+(declare-function agent-q-events-ensure "agent-q-events" ())
+
+(declare-function agent-q-core-rules "ext:agent-q-core" ())
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
+(declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
+(declare-function agent-q-core-explain-call "ext:agent-q-core" (call))
+
+(defvar agent-q-chat--session)
+
+(defvar-local agent-q-rules--session nil
+  "The session of the chat from which the list was opened, or nil.")
+
+(defvar-local agent-q-rules--project nil
+  "The root of the project from which the list was opened, or nil.")
+
+(defvar agent-q-rules-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'agent-q-rules-revoke)
+    (define-key map "a" #'agent-q-rules-add)
+    (define-key map "t" #'agent-q-rules-test)
+    (define-key map (kbd "RET") #'agent-q-rules-describe)
+    map)
+  "Keymap of `agent-q-rules-mode'.")
+
+(define-derived-mode agent-q-rules-mode tabulated-list-mode "agent-q rules"
+  "Major mode of the list of rules for tool calls.
+Rules that deny win over those that ask, and these over those that allow.
+
+\\{agent-q-rules-mode-map}"
+  (setq tabulated-list-format
+        [("No." 6 agent-q-rules--before) ("Effect" 6 t) ("Tool" 20 t) ("Scope" 10 t)
+         ("Dangerous" 9 t) ("What exactly" 0 nil)]
+        tabulated-list-entries #'agent-q-rules--entries)
+  (tabulated-list-init-header))
+
+(defun agent-q-rules--before (one other)
+  "Whether row ONE has a smaller number than row OTHER."
+  (< (car one) (car other)))
+
+;;;###autoload
+(defun agent-q-rules ()
+  "Show the rules about tools: see them, revoke them, add and test some."
+  (interactive)
+  (agent-q-registry-ensure)
+  (agent-q-events-ensure)
+  (let ((session (bound-and-true-p agent-q-chat--session))
+        (project (agent-q-project-directory)))
+    (pop-to-buffer
+     (with-current-buffer (get-buffer-create "*agent-q rules*")
+       (agent-q-rules-mode)
+       (setq agent-q-rules--session session
+             agent-q-rules--project project)
+       (agent-q-rules--refresh)
+       (current-buffer)))))
+
+(defun agent-q-rules--refresh ()
+  "Show the list again."
+  (tabulated-list-print t)
+  (let ((trouble (gethash "trouble" (agent-q-rules-all))))
+    (setq header-line-format (if (stringp trouble)
+                                 (propertize trouble 'face 'agent-q-failure)
+                               header-line-format))))
+
+(defun agent-q-rules-all ()
+  "Return all about the rules, a hash table.
+It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
+  (agent-q-json-parse (agent-q-core-rules)))
+
+(defun agent-q-rules--entries ()
+  "Return the rows of the list."
+  (mapcar (lambda (rule)
+            (list (gethash "id" rule)
+                  (vector (number-to-string (gethash "id" rule))
+                          (gethash "effect" rule)
+                          (gethash "tool" rule)
+                          (gethash "for" (gethash "scope" rule))
+                          (if (eq (gethash "dangerous" rule) t) "too" "asks")
+                          (gethash "description" rule))))
+          (gethash "rules" (agent-q-rules-all))))
+
+(defun agent-q-rules--at-point ()
+  "Return the rule at point, a hash table."
+  (let ((id (tabulated-list-get-id)))
+    (or (and id (seq-find (lambda (rule) (equal (gethash "id" rule) id))
+                          (gethash "rules" (agent-q-rules-all))))
+        (user-error "There is no rule on this line"))))
+
+(defun agent-q-rules-revoke ()
+  "Take back the rule at point."
+  (interactive)
+  (let ((rule (agent-q-rules--at-point)))
+    (when (y-or-n-p (format "Revoke \"%s\"? " (gethash "description" rule)))
+      (agent-q-core-revoke-rule (gethash "id" rule))
+      (agent-q-rules--refresh))))
+
+(defun agent-q-rules-describe ()
+  "Show all of the rule at point, as its file has it."
+  (interactive)
+  (let ((rule (agent-q-rules--at-point)))
+    (with-help-window "*agent-q rule*"
+      (princ (format "%s\n\n%s\n\nRules that last are in %s\n"
+                     (gethash "description" rule)
+                     (with-temp-buffer
+                       (insert (agent-q-json-encode rule))
+                       (json-pretty-print-buffer)
+                       (buffer-string))
+                     (gethash "file" (agent-q-rules-all)))))))
+
+;;;; Adding
+
+(defun agent-q-rules--read-tool (prompt)
+  "Read the name of a tool with PROMPT."
+  (completing-read prompt (agent-q-list-registered-tools)))
+
+(defun agent-q-rules--read-optional (prompt)
+  "Read a text with PROMPT; return nil for none."
+  (let ((text (read-string prompt)))
+    (and (not (string-blank-p text)) text)))
+
+(defun agent-q-rules--read ()
+  "Ask for all parts of a rule and return it, a property list."
+  (let* ((effect (completing-read "Effect: " '("allow" "ask" "deny") nil t))
+         (tool (agent-q-rules--read-tool "Tool (a name, or a glob such as *): "))
+         (scope (completing-read "Scope: " (if agent-q-rules--project
+                                               '("project" "always")
+                                             '("always"))
+                                 nil t))
+         (path (agent-q-rules--read-optional "On files matching (a glob; empty: any call): "))
+         (argument (agent-q-rules--read-optional "With argument (a name; empty: any): "))
+         (pattern (and argument
+                       (read-regexp (format "Regular expression for %s: " argument))))
+         (package (agent-q-rules--read-optional "In package (a glob; empty: any): "))
+         (connection (agent-q-rules--read-optional "On connection (a glob; empty: any): "))
+         (dangerous (and (equal effect "allow") (or path argument)
+                         (y-or-n-p "Even when the call is dangerous? "))))
+    `(:effect ,effect :tool ,tool
+      :scope ,(if (equal scope "project")
+                  `(:for "project" :which ,agent-q-rules--project)
+                '(:for "always"))
+      ,@(and path `(:path ,path))
+      ,@(and argument `(:arguments [(:name ,argument :pattern (:matches ,pattern))]))
+      ,@(and package `(:package ,package))
+      ,@(and connection `(:connection ,connection))
+      ,@(and dangerous '(:dangerous t)))))
+
+(defun agent-q-rules-add (rule)
+  "Add RULE, a property list as in the file of rules; asks for its parts."
+  (interactive (list (agent-q-rules--read)))
+  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule))))
+    (when (derived-mode-p 'agent-q-rules-mode)
+      (agent-q-rules--refresh))
+    (message "Rule %d is added" id)))
+
+;;;; Testing
+
+(defun agent-q-rules-explain (tool arguments &optional session)
+  "Return what would happen to a call of TOOL with ARGUMENTS, a hash table.
+ARGUMENTS is an object as `agent-q-execute-tool-calls' takes them; SESSION
+the number of the chat that would make the call."
+  (agent-q-json-parse
+   (agent-q-core-explain-call
+    (agent-q-json-encode `(:tool ,tool :arguments ,(agent-q-json-object arguments)
+                           :session ,(or session :null))))))
+
+(defun agent-q-rules-test (tool arguments)
+  "Say what would happen to a call of TOOL with ARGUMENTS, JSON text."
+  (interactive
+   (list (agent-q-rules--read-tool "Tool: ")
+         (read-string "Arguments (JSON): " "{}")))
+  (let ((it (agent-q-rules-explain tool arguments agent-q-rules--session)))
+    (message "%s: %s (%s%s)"
+             (pcase (gethash "outcome" it)
+               ("run" "It would run") ("deny" "It would be denied")
+               (_ "You would be asked"))
+             (gethash "reason" it)
+             (gethash "level" it)
+             (let ((reason (gethash "assessment" it)))
+               (if (string-empty-p reason) "" (concat ": " reason))))))
+
+(provide 'agent-q-rules)
+;;; agent-q-rules.el ends here

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What rules look at, gathered from a tool call and the place where it is made, and kept while
+//! the call waits for an answer.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Map, Value};
+
+use super::{Call, Provenance, Rule, Scope};
+use crate::files::path::PathPolicy;
+use crate::tool::{Arguments, Assessment, Origin, Runner, SafetyLevel, Tool};
+
+/// Parameters of tools that are not ours which name files, besides those that end with `_path`.
+const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
+
+/// The turn in which calls are made, and what is around it.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    pub turn: u64,
+    pub chat: u64,
+    /// The project's root, without symbolic links.
+    pub project: Option<PathBuf>,
+    /// The name of the connection to the image.
+    pub connection: Option<String>,
+    foreign: Arc<AtomicBool>,
+}
+
+impl Place {
+    /// A place in which nothing was read yet.
+    #[must_use]
+    pub fn new(turn: u64, chat: u64, project: Option<&Path>, connection: Option<String>) -> Self {
+        Self {
+            turn,
+            chat,
+            project: project.and_then(|root| root.canonicalize().ok()),
+            connection,
+            foreign: Arc::default(),
+        }
+    }
+
+    /// Where the texts that the turn has read so far came from.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        match self.foreign.load(Ordering::Acquire) {
+            true => Provenance::Foreign,
+            false => Provenance::Own,
+        }
+    }
+
+    /// Notes that the turn has read text from outside the project.
+    pub fn note_foreign(&self) {
+        self.foreign.store(true, Ordering::Release);
+    }
+}
+
+/// All that rules look at of one call.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    call: u64,
+    place: Place,
+    tool: String,
+    origin: Origin,
+    level: SafetyLevel,
+    arguments: Map<String, Value>,
+    paths: Vec<PathBuf>,
+    package: Option<String>,
+    connection: Option<String>,
+    provenance: Provenance,
+    /// Where the text that the tool returns comes from.
+    yields: Provenance,
+}
+
+impl Facts {
+    /// The facts about CALL of TOOL with ARGUMENTS, assessed as ASSESSMENT, in PLACE.
+    #[must_use]
+    pub fn gather(
+        call: u64,
+        tool: &Tool,
+        arguments: &Arguments,
+        assessment: &Assessment,
+        place: &Place,
+    ) -> Self {
+        let map = match arguments.to_json() {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        let paths = paths(tool, &map, place.project.as_deref());
+        let outside = |path: &PathBuf| {
+            let root = place.project.as_ref();
+            !root.is_some_and(|root| path.starts_with(root))
+        };
+        let yields = if paths.iter().any(outside) {
+            Provenance::Foreign
+        } else {
+            tool.provenance
+        };
+        let in_image = matches!(tool.runner, Runner::Image(_) | Runner::Operation(_));
+        Self {
+            call,
+            place: place.clone(),
+            tool: tool.name.clone(),
+            origin: tool.origin.clone(),
+            level: assessment.level,
+            paths,
+            package: arguments.text("package").map(str::to_owned),
+            connection: place.connection.clone().filter(|_| in_image),
+            provenance: place.provenance(),
+            arguments: map,
+            yields,
+        }
+    }
+
+    /// The call as rules take it.
+    #[must_use]
+    pub fn call(&self) -> Call<'_> {
+        Call {
+            call: self.call,
+            turn: self.place.turn,
+            chat: self.place.chat,
+            tool: &self.tool,
+            level: self.level,
+            arguments: &self.arguments,
+            paths: &self.paths,
+            package: self.package.as_deref(),
+            connection: self.connection.as_deref(),
+            project: self.place.project.as_deref(),
+            provenance: self.provenance,
+        }
+    }
+
+    /// Whether the call is about FILE.
+    #[must_use]
+    pub fn concerns(&self, file: &Path) -> bool {
+        let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        self.paths.iter().any(|path| *path == real || *path == file)
+    }
+
+    /// Where the text that the call returns comes from.
+    #[must_use]
+    pub fn yields(&self) -> Provenance {
+        self.yields
+    }
+
+    /// The narrowest rule that allows the call again in the scope called NAME: `chat`, `project`
+    /// or `always`; nothing for another name or without a project.
+    #[must_use]
+    pub fn offer(&self, name: &str) -> Option<Rule> {
+        let scope = match name {
+            "chat" => Scope::Chat(self.place.chat),
+            "project" => Scope::Project(self.place.project.clone()?),
+            "always" => Scope::Always,
+            _ => return None,
+        };
+        let mut call = self.call();
+        // Of a tool that is not agent-q's own nobody knows what else it does with the file.
+        if self.origin != Origin::BuiltIn {
+            call.paths = &[];
+        }
+        Some(Rule::allowing(&call, scope))
+    }
+}
+
+/// The files that ARGUMENTS name. One that can't be followed to its end is left out: no rule
+/// allows a call for it, and the tools refuse it.
+fn paths(tool: &Tool, arguments: &Map<String, Value>, project: Option<&Path>) -> Vec<PathBuf> {
+    let names = |name: &str| match tool.origin {
+        Origin::BuiltIn => tool.paths.contains(&name),
+        Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
+            PATH_PARAMETERS.contains(&name) || name.ends_with("_path")
+        }
+    };
+    let given: Vec<&str> = arguments
+        .iter()
+        .filter(|(name, _)| names(name))
+        .filter_map(|(_, value)| value.as_str())
+        .collect();
+    if given.is_empty() {
+        return Vec::new();
+    }
+    let (root, home) = (project.unwrap_or(Path::new("/")), std::env::home_dir());
+    let Ok(policy) = PathPolicy::with_private::<&str>(root, home.as_deref(), &[]) else {
+        return Vec::new();
+    };
+    given
+        .into_iter()
+        .filter_map(|path| policy.judge(path).resolved().ok())
+        .map(|resolved| resolved.path)
+        .collect()
+}

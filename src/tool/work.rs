@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the work of a tool may reach beside its arguments: the chat's files, Emacs, and whether
+//! the user has cancelled. And the look at a call's paths before anyone is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
+use crate::files::path::{PathPolicy, Resolved, Verdict};
+use crate::files::{FileError, Stop};
+use crate::host::Host;
+use crate::protocol::{HostReply, HostRequest, SessionId};
+use crate::workspace::{Ground, Workspace};
+
+/// Emacs answers within its own slice, unless it is busy for long.
+const EMACS_DEADLINE: Duration = Duration::from_secs(120);
+
+/// The work of a tool that may ask Emacs on its way.
+pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
+
+/// Finds out whether a call can succeed at all, before anyone is asked about it. Changes nothing.
+pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<(), ToolFailure>>;
+
+/// The surroundings of a call.
+#[derive(Clone)]
+pub struct WorkContext {
+    pub session: SessionId,
+    pub host: Arc<dyn Host>,
+    pub workspace: Arc<Workspace>,
+    pub cancel: CancellationToken,
+}
+
+impl From<FileError> for ToolFailure {
+    fn from(error: FileError) -> Self {
+        Self(error.message)
+    }
+}
+
+impl WorkContext {
+    /// What agent-q's Emacs Lisp answers to OPERATION.
+    ///
+    /// # Errors
+    ///
+    /// Emacs's reason why it can't, or its silence.
+    pub async fn ask_emacs(
+        &self,
+        operation: &'static str,
+        arguments: Value,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Operation {
+            operation,
+            arguments,
+        };
+        let reply = self.host.request(self.session, body);
+        match tokio::time::timeout(EMACS_DEADLINE, reply).await {
+            Ok(HostReply::Done(text)) => Ok(text),
+            Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
+            Err(_) => Err(ToolFailure(format!(
+                "Emacs did not answer within {} seconds.",
+                EMACS_DEADLINE.as_secs()
+            ))),
+        }
+    }
+
+    /// Makes sure that the turn was not cancelled, just before the first change.
+    ///
+    /// # Errors
+    ///
+    /// It was.
+    pub fn go_on(&self) -> Result<(), ToolFailure> {
+        if self.cancel.is_cancelled() {
+            return Err(ToolFailure::new(
+                "The turn was cancelled; nothing was changed.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// By what paths are judged here. A chat says which project it is about; for calls outside
+    /// chats Emacs is asked.
+    ///
+    /// # Errors
+    ///
+    /// There is no project root that can be used.
+    pub async fn policy(&self) -> Result<Arc<PathPolicy>, ToolFailure> {
+        if let Some(policy) = self.workspace.policy() {
+            return Ok(policy?);
+        }
+        let reply = self
+            .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
+            .await?;
+        let ground: Ground = serde_json::from_str(&reply)
+            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        Ok(self.workspace.settle(&ground)?)
+    }
+
+    /// PATH followed to its end, if it may be used at all.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not.
+    pub async fn resolve(&self, path: &str) -> Result<Resolved, ToolFailure> {
+        let (policy, path) = (self.policy().await?, path.to_owned());
+        self.on_a_thread(move |_| policy.judge(&path).resolved())
+            .await
+    }
+
+    /// What WORK makes on a thread that may block; it is told when the user cancels.
+    ///
+    /// # Errors
+    ///
+    /// WORK's own.
+    pub async fn on_a_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Stop<'_>) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, ToolFailure> {
+        let cancel = self.cancel.clone();
+        let running = tokio::task::spawn_blocking(move || work(&|| cancel.is_cancelled()));
+        match running.await {
+            Ok(result) => Ok(result?),
+            Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+            Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
+        }
+    }
+}
+
+/// Runs WORK to its end even if nobody waits for it any more: a change that was begun must not stay
+/// half done, or done without being noted, because the user cancelled the turn.
+///
+/// # Errors
+///
+/// WORK's own.
+pub async fn to_the_end(
+    work: impl Future<Output = Result<String, ToolFailure>> + Send + 'static,
+) -> Result<String, ToolFailure> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
+        Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
+    }
+}
+
+/// The level of a call by its tool, and by where its paths lead.
+///
+/// # Errors
+///
+/// A path can't be used at all.
+pub async fn assess(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<Assessment, ToolFailure> {
+    let mut assessment = (tool.assess)(tool.level, arguments);
+    let concerns = tokio::select! {
+        () = context.cancel.cancelled() => return Ok(assessment),
+        concerns = concerns(tool, arguments, context) => concerns?,
+    };
+    if !concerns.is_empty() {
+        assessment.level = SafetyLevel::Dangerous;
+        if !assessment.reason.is_empty() {
+            assessment.reason.push(' ');
+        }
+        assessment.reason.push_str(&concerns.join(" "));
+    }
+    Ok(assessment)
+}
+
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail.
+/// What is checked here is checked again when the call runs.
+///
+/// # Errors
+///
+/// The call can't succeed.
+pub async fn precheck(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(), ToolFailure> {
+    let Some(check) = tool.precheck else {
+        return Ok(());
+    };
+    // A failed check would tell the model something about a file that the user may not want to
+    // show it, so a file of concern is not looked into before the user has said yes.
+    let checked = async {
+        if concerns(tool, arguments, context).await?.is_empty() {
+            check(arguments.clone(), context.clone()).await?;
+        }
+        Ok(())
+    };
+    tokio::select! {
+        () = context.cancel.cancelled() => Ok(()),
+        checked = checked => checked,
+    }
+}
+
+/// Why the paths among ARGUMENTS have to be asked about.
+async fn concerns(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<Vec<String>, ToolFailure> {
+    let given: Vec<String> = tool
+        .paths
+        .iter()
+        .filter_map(|name| arguments.text(name).map(str::to_owned))
+        .collect();
+    if given.is_empty() {
+        return Ok(Vec::new());
+    }
+    let policy = context.policy().await?;
+    context
+        .on_a_thread(move |_| {
+            let mut concerns = Vec::new();
+            for path in &given {
+                match policy.judge(path) {
+                    Verdict::Refused(error) => return Err(error),
+                    verdict => concerns.extend(verdict.concern()),
+                }
+            }
+            Ok(concerns)
+        })
+        .await
+}

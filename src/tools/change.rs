@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Changing a text of the user's, for all tools that do: what stands there now (in the buffer that
+//! visits the file, else on disk), what may come of it, and doing it, all of it or nothing.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::diff::{CONTEXT, Diff};
+use crate::files::encoding::{self, Encoding, LineEnds, Mark};
+use crate::files::fingerprint::Fingerprint;
+use crate::files::path::{Kind, Resolved};
+use crate::files::read::{WholeText, read_text};
+use crate::files::verified::{self, Parents};
+use crate::tool::ToolFailure;
+use crate::tool::work::WorkContext;
+use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::{Now, text_hash};
+
+/// Files whose text has to be Lisp that can be read, by the end of their names.
+const LISP_FILES: [&str; 9] = [
+    "lisp", "lsp", "cl", "asd", "ros", "el", "scm", "sexp", "clisp",
+];
+
+/// A buffer as Emacs tells of it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct LiveBuffer {
+    pub buffer: String,
+    /// The file that it visits.
+    pub file: Option<String>,
+    pub text: Option<String>,
+    pub modified: bool,
+    /// Counts the buffer's changes.
+    pub tick: i64,
+    pub read_only: bool,
+    /// The file was changed on disk since Emacs read or wrote it.
+    pub stale: bool,
+    /// Point, in characters from the buffer's start.
+    pub point: usize,
+}
+
+/// How much Emacs is to tell of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    TextIfModified,
+    Text,
+}
+
+/// Where a text stands.
+#[derive(Debug, Clone)]
+pub enum Home {
+    Nowhere,
+    Disk(Fingerprint, Encoding),
+    Buffer(LiveBuffer),
+}
+
+/// A text that can be changed.
+#[derive(Debug, Clone)]
+pub struct Current {
+    pub text: String,
+    pub home: Home,
+}
+
+impl Current {
+    fn now(&self) -> Now {
+        Now {
+            text: text_hash(&self.text),
+            file: match &self.home {
+                Home::Disk(fingerprint, _) => Some(*fingerprint),
+                Home::Nowhere | Home::Buffer(_) => None,
+            },
+        }
+    }
+
+    /// As the journal keeps it.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let text = Arc::from(self.text.as_str());
+        match &self.home {
+            Home::Nowhere => State::Absent,
+            Home::Disk(_, encoding) => State::Text {
+                text,
+                encoding: Some(*encoding),
+            },
+            Home::Buffer(_) => State::Text {
+                text,
+                encoding: None,
+            },
+        }
+    }
+}
+
+/// The buffer that visits the file at TARGET, if any.
+///
+/// # Errors
+///
+/// Emacs does not answer.
+pub async fn visiting(
+    context: &WorkContext,
+    target: &Resolved,
+    wanted: Wanted,
+) -> Result<Option<LiveBuffer>, ToolFailure> {
+    let arguments = json!({
+        "path": target.path.to_string_lossy(),
+        "whole": wanted == Wanted::Text,
+    });
+    let reply = context.ask_emacs("file-buffer", arguments).await?;
+    parse(&reply)
+}
+
+/// What Emacs's JSON says.
+///
+/// # Errors
+///
+/// It is not understood.
+pub fn parse<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
+    serde_json::from_str(reply)
+        .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))
+}
+
+/// What stands at TARGET now, to change it.
+///
+/// # Errors
+///
+/// It can't be read or changed.
+pub async fn load(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
+    let current = look(context, target).await?;
+    if let Home::Buffer(live) = &current.home {
+        usable(live, &target.shown())?;
+    }
+    Ok(current)
+}
+
+/// What stands at TARGET now.
+///
+/// # Errors
+///
+/// It can't be read.
+pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
+    if target.kind == Kind::Directory {
+        return Err(ToolFailure(format!(
+            "'{}' is a directory, not a file.",
+            target.shown()
+        )));
+    }
+    if let Some(mut live) = visiting(context, target, Wanted::Text).await? {
+        return Ok(Current {
+            text: live.text.take().unwrap_or_default(),
+            home: Home::Buffer(live),
+        });
+    }
+    if target.kind == Kind::Missing {
+        return Ok(Current {
+            text: String::new(),
+            home: Home::Nowhere,
+        });
+    }
+    let target = target.clone();
+    let WholeText {
+        text,
+        encoding,
+        fingerprint,
+        ..
+    } = context.on_a_thread(move |_| read_text(&target)).await?;
+    Ok(Current {
+        text,
+        home: Home::Disk(fingerprint, encoding),
+    })
+}
+
+fn usable(live: &LiveBuffer, shown: &str) -> Result<(), ToolFailure> {
+    if live.read_only {
+        return Err(ToolFailure(format!(
+            "The buffer {} with '{shown}' is read-only; nothing was changed.",
+            live.buffer
+        )));
+    }
+    if live.stale {
+        return Err(ToolFailure(format!(
+            "'{shown}' was changed on disk since Emacs read it into the buffer {}; nothing was changed. Ask the user to revert or save the buffer.",
+            live.buffer
+        )));
+    }
+    Ok(())
+}
+
+/// A change that makes sense for what stands there now.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub target: Resolved,
+    pub current: Current,
+    pub after: String,
+    pub parents: Parents,
+}
+
+impl Plan {
+    /// The change of CURRENT at TARGET to AFTER.
+    #[must_use]
+    pub fn new(target: Resolved, current: Current, after: String) -> Self {
+        Self {
+            target,
+            current,
+            after,
+            parents: Parents::Make,
+        }
+    }
+
+    /// Makes sure that the change is one, that it is of what the model saw, and that Lisp stays
+    /// Lisp.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not be made.
+    pub async fn check(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        let (path, shown) = (&self.target.path, self.target.shown());
+        let exists = !matches!(self.current.home, Home::Nowhere);
+        if exists && self.after == self.current.text {
+            return Err(ToolFailure(format!(
+                "'{shown}' holds exactly that already; nothing was changed."
+            )));
+        }
+        if exists {
+            let now = self.current.now();
+            context.workspace.check_seen(path, &shown, now)?;
+        }
+        if is_lisp(&self.target) {
+            check_lisp(context, &self.after, &shown).await?;
+        }
+        if let Home::Disk(_, encoding) = self.current.home {
+            encoding::encode(&self.after, encoding)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what the change is of, for when the user has answered.
+    pub fn propose(&self, context: &WorkContext) {
+        if !matches!(self.current.home, Home::Nowhere) {
+            let now = self.current.now();
+            context.workspace.proposed(&self.target.path, now);
+        }
+    }
+
+    /// Makes the change, and says how: " and saved", for example.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not made; then nothing was.
+    pub async fn commit(&self, context: &WorkContext) -> Result<Made, ToolFailure> {
+        let was = context.workspace.journal.record(Entry::Changed {
+            place: Place::File(self.target.path.clone()),
+            shown: self.target.shown(),
+            before: self.current.state(),
+            after: self.after_state(),
+            mode: mode_of(&self.target),
+        });
+        let made = self.make(context).await;
+        match &made {
+            Ok(_) => context.workspace.saw_text(&self.target.path, &self.after),
+            Err(_) => context.workspace.journal.take_back(was),
+        }
+        made
+    }
+
+    fn after_state(&self) -> State {
+        State::Text {
+            text: Arc::from(self.after.as_str()),
+            encoding: match self.current.home {
+                Home::Disk(_, encoding) => Some(encoding),
+                Home::Buffer(_) => None,
+                Home::Nowhere => Some(Encoding::Utf8(Mark::None)),
+            },
+        }
+    }
+
+    async fn make(&self, context: &WorkContext) -> Result<Made, ToolFailure> {
+        let (target, after) = (self.target.clone(), self.after.clone());
+        match &self.current.home {
+            Home::Buffer(live) => {
+                let save = if live.modified { Save::No } else { Save::Yes };
+                change_buffer(context, live, &self.current.text, &after, save).await
+            }
+            Home::Disk(fingerprint, encoding) => {
+                let bytes = encoding::encode(&after, *encoding)?;
+                let fingerprint = *fingerprint;
+                context
+                    .on_a_thread(move |_| verified::replace(&target, &bytes, Some(&fingerprint)))
+                    .await?;
+                Ok(Made::OnDisk)
+            }
+            Home::Nowhere => {
+                let parents = self.parents;
+                context
+                    .on_a_thread(move |_| verified::create(&target, after.as_bytes(), parents))
+                    .await?;
+                Ok(Made::OnDisk)
+            }
+        }
+    }
+
+    /// The change as a diff, for the model.
+    #[must_use]
+    pub fn diff(&self) -> String {
+        let shown = self.target.shown();
+        Diff::between(&self.current.text, &self.after, CONTEXT)
+            .unified(&format!("a/{shown}"), &format!("b/{shown}"))
+    }
+}
+
+/// How a change was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Made {
+    OnDisk,
+    InBuffer { buffer: String, saved: Save },
+}
+
+/// Whether a buffer is saved after a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Save {
+    Yes,
+    No,
+}
+
+impl Made {
+    /// The end of a sentence.
+    #[must_use]
+    pub fn note(&self) -> String {
+        match self {
+            Self::OnDisk => String::new(),
+            Self::InBuffer {
+                buffer,
+                saved: Save::Yes,
+            } => format!(" in its buffer {buffer}, and saved"),
+            Self::InBuffer {
+                buffer,
+                saved: Save::No,
+            } => format!(
+                " in its buffer {buffer}, which is NOT saved because it has unsaved changes of the user's"
+            ),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Changed {
+    saved: bool,
+}
+
+/// Makes OLD, the text of LIVE, into NEW, as one undo step that touches only what differs.
+///
+/// # Errors
+///
+/// Emacs's reason; then nothing was changed.
+pub async fn change_buffer(
+    context: &WorkContext,
+    live: &LiveBuffer,
+    old: &str,
+    new: &str,
+    save: Save,
+) -> Result<Made, ToolFailure> {
+    // Emacs shows line ends of one kind only.
+    let adapted;
+    let new = match LineEnds::of(old.as_bytes()) {
+        LineEnds::Lf if new.contains("\r\n") => {
+            adapted = new.replace("\r\n", "\n");
+            adapted.as_str()
+        }
+        _ => new,
+    };
+    let middle = difference(old, new);
+    let arguments = json!({
+        "buffer": live.buffer,
+        "tick": live.tick,
+        "start": middle.start,
+        "old": middle.old,
+        "new": middle.new,
+        "save": save == Save::Yes,
+    });
+    let reply = context.ask_emacs("change-buffer", arguments).await?;
+    let changed: Changed = parse(&reply)?;
+    Ok(Made::InBuffer {
+        buffer: live.buffer.clone(),
+        saved: if changed.saved { Save::Yes } else { Save::No },
+    })
+}
+
+/// Where two texts differ.
+struct Middle<'t> {
+    /// In characters.
+    start: usize,
+    old: &'t str,
+    new: &'t str,
+}
+
+fn difference<'t>(old: &'t str, new: &'t str) -> Middle<'t> {
+    let same = |pair: &(char, char)| pair.0 == pair.1;
+    let start_of = |chars: &mut dyn Iterator<Item = (char, char)>| -> (usize, usize) {
+        let common = chars.take_while(same);
+        common.fold((0, 0), |(count, bytes), (it, _)| {
+            (count + 1, bytes + it.len_utf8())
+        })
+    };
+    let (start, head) = start_of(&mut old.chars().zip(new.chars()));
+    let (old, new) = (&old[head..], &new[head..]);
+    let (_, tail) = start_of(&mut old.chars().rev().zip(new.chars().rev()));
+    Middle {
+        start,
+        old: &old[..old.len() - tail],
+        new: &new[..new.len() - tail],
+    }
+}
+
+fn mode_of(target: &Resolved) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::symlink_metadata(&target.path).ok()?;
+    Some(metadata.permissions().mode() & 0o7777)
+}
+
+/// Whether TARGET is a file of Lisp code.
+#[must_use]
+pub fn is_lisp(target: &Resolved) -> bool {
+    let extension = target.path.extension().and_then(|it| it.to_str());
+    extension.is_some_and(|it| LISP_FILES.iter().any(|lisp| it.eq_ignore_ascii_case(lisp)))
+}
+
+/// Makes sure that TEXT, of the file SHOWN, can be read as Lisp.
+///
+/// # Errors
+///
+/// Where it can't.
+pub async fn check_lisp(context: &WorkContext, text: &str, shown: &str) -> Result<(), ToolFailure> {
+    match lisp_problem(context, text, shown).await? {
+        None => Ok(()),
+        Some(problem) => Err(ToolFailure(format!(
+            "The change would leave '{shown}' unbalanced: {problem} Nothing was changed; send it again with its parentheses right."
+        ))),
+    }
+}
+
+/// What keeps TEXT from being read as Lisp, as a sentence.
+///
+/// # Errors
+///
+/// Emacs does not answer.
+pub async fn lisp_problem(
+    context: &WorkContext,
+    text: &str,
+    shown: &str,
+) -> Result<Option<String>, ToolFailure> {
+    let arguments = json!({"text": text, "name": shown});
+    let reply = context.ask_emacs("check-source", arguments).await?;
+    match parse::<Value>(&reply)? {
+        Value::String(problem) => Ok(Some(problem)),
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_sent_and_characters_are_counted() {
+        let middle = difference("λ(a b)é", "λ(a cc b)é");
+        assert_eq!((middle.start, middle.old, middle.new), (4, "", "cc "));
+        let middle = difference("aaa", "aa");
+        assert_eq!((middle.start, middle.old, middle.new), (2, "a", ""));
+        let middle = difference("same", "same");
+        assert_eq!((middle.start, middle.old, middle.new), (4, "", ""));
+    }
+}

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that change files: by text, by line, by definition, and as a whole. Each plans its
+//! change before anyone is asked and again when it runs; `change` makes it.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, look, parse};
+use super::files::path_parameter;
+use crate::diff::{insert_at_line, replace_unique};
+use crate::files::encoding::LineEnds;
+use crate::files::missing::missing;
+use crate::files::path::Resolved;
+use crate::files::verified::Parents;
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
+use crate::tool::{
+    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+};
+
+type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![
+        edit_file(),
+        insert(),
+        write_file(),
+        create_file(),
+        propose_file_edit(),
+        edit_definition(),
+        insert_definition(),
+        check_parens(),
+    ]
+}
+
+/// A tool that changes the file of its parameter `path`.
+fn tool(
+    name: &str,
+    description: &str,
+    parameters: Vec<Parameter>,
+    task: Task,
+    precheck: Precheck,
+) -> Tool {
+    Tool {
+        paths: &["path"],
+        precheck: Some(precheck),
+        assess: |level, arguments| Assessment {
+            level,
+            reason: format!("It changes '{}'.", arguments.required_text("path")),
+        },
+        ..Tool::new(
+            name,
+            description,
+            SafetyLevel::Dangerous,
+            &["filesystem", "editing"],
+            parameters,
+            Runner::Task(task),
+        )
+    }
+}
+
+/// The task and the check of a tool, made from what plans its change.
+macro_rules! by_plan {
+    ($plan:path, $verb:literal) => {
+        (
+            (|arguments, context| -> Answer {
+                Box::pin(to_the_end(async move {
+                    let plan = $plan(&arguments, &context).await?;
+                    plan.check(&context).await?;
+                    context.go_on()?;
+                    let made = plan.commit(&context).await?;
+                    Ok(report($verb, &plan, &made.note()))
+                }))
+            }) as Task,
+            (|arguments, context| -> Checked {
+                Box::pin(async move {
+                    let plan = $plan(&arguments, &context).await?;
+                    plan.check(&context).await?;
+                    plan.propose(&context);
+                    Ok(())
+                })
+            }) as Precheck,
+        )
+    };
+}
+
+fn report(verb: &str, plan: &Plan, note: &str) -> String {
+    format!("{verb} {}{note}.\n\n{}", plan.target.shown(), plan.diff())
+}
+
+fn text(name: &str, description: &str) -> Parameter {
+    Parameter::required(name, ParameterType::String, description)
+}
+
+fn flag(name: &str, description: &str, default: serde_json::Value) -> Parameter {
+    let mut parameter = Parameter::optional(name, ParameterType::Boolean, description);
+    parameter.constraints.insert("default".into(), default);
+    parameter
+}
+
+pub(super) fn overwrite_parameter() -> Parameter {
+    flag(
+        "allow_overwrite",
+        "Whether a file that is there already may be replaced",
+        json!(false),
+    )
+}
+
+pub(super) fn parents_parameter() -> Parameter {
+    flag(
+        "create_parents",
+        "Whether missing directories are made",
+        json!(true),
+    )
+}
+
+pub(super) fn description_parameter() -> Parameter {
+    Parameter::optional(
+        "description",
+        ParameterType::String,
+        "Why, in a few words, for the user",
+    )
+}
+
+/// The file of the parameter `path` and what stands there.
+async fn target(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, Current), ToolFailure> {
+    let target = context.resolve(arguments.required_text("path")).await?;
+    let current = load(context, &target).await?;
+    Ok((target, current))
+}
+
+/// The same for a file that has to exist.
+async fn existing(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, Current), ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    match current.home {
+        Home::Nowhere => Err(missing(&target).into()),
+        Home::Disk(..) | Home::Buffer(_) => Ok((target, current)),
+    }
+}
+
+/// GIVEN, which the model wrote, with the line ends that a text in CURRENT's place has.
+fn adapted(given: &str, current: &Current) -> String {
+    match LineEnds::of(current.text.as_bytes()) {
+        LineEnds::CrLf => LineEnds::CrLf.adapt(given).into_owned(),
+        _ if matches!(current.home, Home::Buffer(_)) => given.replace("\r\n", "\n"),
+        _ => given.to_owned(),
+    }
+}
+
+fn edit_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_edit, "Edit applied to");
+    tool(
+        "edit_file",
+        "Change a file by exact replacement of a text that stands in it exactly once: give enough lines around it. Goes through the user's buffer if the file is open.",
+        vec![
+            path_parameter("The file, from the project's root or absolute"),
+            text("old_str", "The text to replace, exactly as it stands there"),
+            text("new_str", "What to put in its place"),
+            description_parameter(),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_edit(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let old = arguments.required_text("old_str");
+    let new = arguments.required_text("new_str");
+    let after = replaced(&current, &target, old, new)?;
+    Ok(Plan::new(target, current, after))
+}
+
+fn replaced(
+    current: &Current,
+    target: &Resolved,
+    old: &str,
+    new: &str,
+) -> Result<String, ToolFailure> {
+    let (old, new) = (adapted(old, current), adapted(new, current));
+    match replace_unique(&current.text, &old, &new) {
+        Ok(edited) => Ok(edited.text),
+        Err(error) => Err(ToolFailure(format!("{}: {error}", target.shown()))),
+    }
+}
+
+fn insert() -> Tool {
+    let (task, precheck) = by_plan!(plan_insert, "Inserted into");
+    tool(
+        "insert_at_line",
+        "Put lines into a file: at the top for line 0, at the end for -1, else after that line.",
+        vec![
+            path_parameter("The file, from the project's root or absolute"),
+            text("content", "The lines to insert"),
+            Parameter::required(
+                "line",
+                ParameterType::Integer,
+                "The line to insert after; 0 for the top, -1 for the end",
+            ),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_insert(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let line = arguments.integer("line").unwrap_or(-1);
+    let content = adapted(arguments.required_text("content"), &current);
+    let edited = insert_at_line(&current.text, &content, line)
+        .map_err(|error| ToolFailure(format!("{}: {error}", target.shown())))?;
+    Ok(Plan::new(target, current, edited.text))
+}
+
+fn write_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_write, "Wrote");
+    tool(
+        "write_file",
+        "Write a whole file, replacing what it holds. To change a part of a file use edit_file.",
+        vec![
+            path_parameter("The file, from the project's root or absolute"),
+            text("content", "All that the file is to hold"),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    let after = adapted(arguments.required_text("content"), &current);
+    Ok(Plan::new(target, current, after))
+}
+
+fn create_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_create, "Created file");
+    tool(
+        "create_file",
+        "Make a new file. Refuses a name that is taken, unless told that it may be replaced.",
+        vec![
+            path_parameter("The new file, from the project's root or absolute"),
+            text("content", "What it is to hold"),
+            overwrite_parameter(),
+            parents_parameter(),
+            description_parameter(),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    let taken = !matches!(current.home, Home::Nowhere);
+    if taken && !arguments.flag("allow_overwrite") {
+        return Err(ToolFailure(format!(
+            "'{}' already exists. Use allow_overwrite: true to replace it.",
+            target.shown()
+        )));
+    }
+    let after = adapted(arguments.required_text("content"), &current);
+    let parents = if arguments.flag("create_parents") {
+        Parents::Make
+    } else {
+        Parents::MustExist
+    };
+    Ok(Plan {
+        parents,
+        ..Plan::new(target, current, after)
+    })
+}
+
+fn propose_file_edit() -> Tool {
+    let (task, precheck) = by_plan!(plan_proposal, "Changes applied to");
+    tool(
+        "propose_file_edit",
+        "Propose a change of a file to the user as a diff. The original is the text that you saw, all of the file or a part that stands in it once; leave it empty for a new file.",
+        vec![
+            path_parameter("The file, from the project's root or absolute"),
+            text("original", "The text as it is now"),
+            text("modified", "The text as it should be"),
+            text("description", "What the change does, for the user"),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    let original = adapted(arguments.required_text("original"), &current);
+    let modified = adapted(arguments.required_text("modified"), &current);
+    let after = if original == current.text {
+        modified
+    } else if matches!(current.home, Home::Nowhere) {
+        return Err(missing(&target).into());
+    } else {
+        replaced(&current, &target, &original, &modified)?
+    };
+    Ok(Plan::new(target, current, after))
+}
+
+fn edit_definition() -> Tool {
+    let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
+    tool(
+        "edit_definition",
+        "Replace one whole top-level form of a Lisp file, found by what it defines.",
+        vec![
+            path_parameter("The Lisp file, from the project's root or absolute"),
+            text(
+                "name",
+                "What the form defines, such as \"parse-line\"; with more words where that is not clear: \"defun parse-line\", \"(setf name)\", \"area (square)\" for a method by its specializers, \"area :around (square)\"",
+            ),
+            text("new_source", "The whole new form, or forms"),
+        ],
+        task,
+        precheck,
+    )
+}
+
+/// A top-level form, in characters from the start.
+#[derive(Deserialize)]
+struct Form {
+    start: usize,
+    end: usize,
+}
+
+async fn find_form(
+    current: &Current,
+    name: &str,
+    context: &WorkContext,
+) -> Result<std::ops::Range<usize>, ToolFailure> {
+    let arguments = json!({"text": current.text, "name": name});
+    let reply = context.ask_emacs("find-definition", arguments).await?;
+    let form: Form = parse(&reply)?;
+    let text = &current.text;
+    let place = |characters: usize| {
+        let mut places = text.char_indices().map(|(place, _)| place);
+        places.nth(characters).unwrap_or(text.len())
+    };
+    Ok(place(form.start)..place(form.end))
+}
+
+async fn plan_definition(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let form = find_form(&current, arguments.required_text("name"), context).await?;
+    let source = adapted(arguments.required_text("new_source").trim(), &current);
+    let text = &current.text;
+    let after = [&text[..form.start], &source, &text[form.end..]].concat();
+    Ok(Plan::new(target, current, after))
+}
+
+fn insert_definition() -> Tool {
+    let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
+    tool(
+        "insert_definition",
+        "Put a new top-level form into a Lisp file, after the form that defines a name, or at the end.",
+        vec![
+            path_parameter("The Lisp file, from the project's root or absolute"),
+            text("source", "The new form, or forms"),
+            Parameter::optional(
+                "after",
+                ParameterType::String,
+                "What the form before it defines, as for edit_definition; the end of the file when left out",
+            ),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let ends = LineEnds::of(current.text.as_bytes());
+    let source = format!("{}\n", arguments.required_text("source").trim());
+    let text = &current.text;
+    let after = match arguments.text("after") {
+        Some(name) => {
+            let form = find_form(&current, name, context).await?;
+            let rest = &text[form.end..];
+            // A comment behind the form stays with it.
+            let line_end = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            let (tail, rest) = rest.split_at(line_end);
+            let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
+            let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
+            [&text[..form.end], tail, &inserted, rest].concat()
+        }
+        None => {
+            let kept = text.trim_end_matches(['\n', '\r', ' ', '\t']);
+            let gap = if kept.is_empty() { "" } else { "\n\n" };
+            format!("{kept}{}", ends.adapt(&format!("{gap}{source}")))
+        }
+    };
+    Ok(Plan::new(target, current, after))
+}
+
+fn check_parens() -> Tool {
+    let task: Task = |arguments, context| -> Answer {
+        Box::pin(async move {
+            let target = context.resolve(arguments.required_text("path")).await?;
+            let current = look(&context, &target).await?;
+            if matches!(current.home, Home::Nowhere) {
+                return Err(missing(&target).into());
+            }
+            let shown = target.shown();
+            if !is_lisp(&target) {
+                return Err(ToolFailure(format!("'{shown}' is no Lisp file.")));
+            }
+            Ok(match lisp_problem(&context, &current.text, &shown).await? {
+                Some(problem) => format!("'{shown}' is unbalanced: {problem}"),
+                None => format!("'{shown}' is balanced."),
+            })
+        })
+    };
+    Tool {
+        paths: &["path"],
+        ..Tool::new(
+            "check_parens",
+            "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
+            SafetyLevel::Safe,
+            &["filesystem", "editing"],
+            vec![path_parameter(
+                "The Lisp file, from the project's root or absolute",
+            )],
+            Runner::Task(task),
+        )
+    }
+}

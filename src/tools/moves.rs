@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that move and delete files. A buffer that visits a moved file goes along with its
+//! unsaved changes; a file with unsaved changes in a buffer is not deleted.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+
+use super::change::{LiveBuffer, Wanted, visiting};
+use super::edits::{description_parameter, overwrite_parameter, parents_parameter};
+use super::files::path_parameter;
+use crate::files::encoding::decode;
+use crate::files::path::{Kind, Resolved};
+use crate::files::read::LARGEST_WHOLE;
+use crate::files::verified::{self, Overwrite, Parents};
+use crate::files::{FileError, Trouble, human_size};
+use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
+use crate::tool::{
+    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+};
+use crate::workspace::journal::{Entry, Place, State};
+
+type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![move_file(), delete_file()]
+}
+
+fn text(name: &str, description: &str) -> Parameter {
+    Parameter::required(name, ParameterType::String, description)
+}
+
+/// What is at TARGET on disk, to put it back later.
+///
+/// # Errors
+///
+/// It can't be read.
+pub async fn on_disk(context: &WorkContext, target: &Resolved) -> Result<State, ToolFailure> {
+    if target.kind == Kind::Missing {
+        return Ok(State::Absent);
+    }
+    let target = target.clone();
+    context
+        .on_a_thread(move |_| {
+            use std::io::Read;
+            let file = verified::open_for_read(&target)?;
+            let in_words = |error: std::io::Error| FileError::system(target.shown(), &error);
+            let size = file.metadata().map_err(in_words)?.len();
+            if size > LARGEST_WHOLE {
+                let message = format!(
+                    "'{}' has {}; what could not be undone (more than {}) is left to the user.",
+                    target.shown(),
+                    human_size(size),
+                    human_size(LARGEST_WHOLE)
+                );
+                return Err(FileError::new(Trouble::WrongKind, message));
+            }
+            let mut bytes = Vec::new();
+            file.take(LARGEST_WHOLE)
+                .read_to_end(&mut bytes)
+                .map_err(in_words)?;
+            Ok(match decode(&bytes, &target.shown()) {
+                Ok((text, encoding)) => State::Text {
+                    text: Arc::from(&*text),
+                    encoding: Some(encoding),
+                },
+                Err(_) => State::Bytes(Arc::from(bytes)),
+            })
+        })
+        .await
+}
+
+async fn buffer_of(
+    context: &WorkContext,
+    target: &Resolved,
+) -> Result<Option<LiveBuffer>, ToolFailure> {
+    visiting(context, target, Wanted::TextIfModified).await
+}
+
+/// Makes sure that no unsaved changes at TARGET would be lost.
+async fn nothing_unsaved(context: &WorkContext, target: &Resolved) -> Result<(), ToolFailure> {
+    match buffer_of(context, target).await? {
+        Some(live) if live.modified => Err(ToolFailure(format!(
+            "The buffer {} has unsaved changes of '{}'; nothing was done. Ask the user to save it first.",
+            live.buffer,
+            target.shown()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn changes(target: &Resolved, before: State, after: State) -> Entry {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::symlink_metadata(&target.path).ok();
+    Entry::Changed {
+        place: Place::File(target.path.clone()),
+        shown: target.shown(),
+        before,
+        after,
+        mode: metadata.map(|it| it.permissions().mode() & 0o7777),
+    }
+}
+
+fn delete_file() -> Tool {
+    Tool {
+        paths: &["path"],
+        precheck: Some(|arguments, context| -> Checked {
+            Box::pin(async move { deletable(&arguments, &context).await.map(drop) })
+        } as Precheck),
+        assess: |level, arguments| Assessment {
+            level,
+            reason: format!("It deletes '{}'.", arguments.required_text("path")),
+        },
+        ..Tool::new(
+            "delete_file",
+            "Delete a file. Warning: it is gone from the disk; agent-q can bring it back only as long as the chat is open. Directories are refused.",
+            SafetyLevel::Dangerous,
+            &["filesystem", "editing", "destructive"],
+            vec![
+                path_parameter("The file, from the project's root or absolute"),
+                description_parameter(),
+            ],
+            Runner::Task(
+                (|arguments, context| -> Answer {
+                    Box::pin(to_the_end(delete(arguments, context)))
+                }) as Task,
+            ),
+        )
+    }
+}
+
+async fn deletable(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, State), ToolFailure> {
+    let target = context.resolve(arguments.required_text("path")).await?;
+    if target.kind == Kind::Directory {
+        return Err(ToolFailure(format!(
+            "'{}' is a directory; only files can be deleted.",
+            target.shown()
+        )));
+    }
+    if target.kind == Kind::Missing {
+        return Err(crate::files::missing::missing(&target).into());
+    }
+    nothing_unsaved(context, &target).await?;
+    let state = on_disk(context, &target).await?;
+    Ok((target, state))
+}
+
+async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
+    let (target, before) = deletable(&arguments, &context).await?;
+    context.go_on()?;
+    let journal = &context.workspace.journal;
+    let was = journal.record(changes(&target, before, State::Absent));
+    let removed = target.clone();
+    if let Err(failure) = context
+        .on_a_thread(move |_| verified::remove(&removed))
+        .await
+    {
+        journal.take_back(was);
+        return Err(failure);
+    }
+    context.workspace.forget(&target.path);
+    let open = match buffer_of(&context, &target).await {
+        Ok(Some(live)) => format!(" Its buffer {} is still open.", live.buffer),
+        _ => String::new(),
+    };
+    Ok(format!("Deleted: {}.{open}", target.shown()))
+}
+
+fn move_file() -> Tool {
+    Tool {
+        paths: &["source", "destination"],
+        precheck: Some(|arguments, context| -> Checked {
+            Box::pin(async move { movable(&arguments, &context).await.map(drop) })
+        } as Precheck),
+        assess: |level, arguments| Assessment {
+            level,
+            reason: format!(
+                "It moves '{}' to '{}'.",
+                arguments.required_text("source"),
+                arguments.required_text("destination")
+            ),
+        },
+        ..Tool::new(
+            "move_file",
+            "Move or rename a file. A buffer that has it open goes along, with its unsaved changes.",
+            SafetyLevel::Dangerous,
+            &["filesystem", "editing"],
+            vec![
+                text("source", "The file, from the project's root or absolute"),
+                text("destination", "Its new name"),
+                overwrite_parameter(),
+                parents_parameter(),
+                description_parameter(),
+            ],
+            Runner::Task(
+                (|arguments, context| -> Answer {
+                    Box::pin(to_the_end(relocate(arguments, context)))
+                }) as Task,
+            ),
+        )
+    }
+}
+
+async fn movable(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, Resolved, State), ToolFailure> {
+    let source = context.resolve(arguments.required_text("source")).await?;
+    let given = arguments.required_text("destination");
+    let destination = context.resolve(given).await?;
+    match source.kind {
+        Kind::File => {}
+        Kind::Missing => return Err(crate::files::missing::missing(&source).into()),
+        Kind::Directory => {
+            return Err(ToolFailure(format!(
+                "'{}' is a directory; only files can be moved.",
+                source.shown()
+            )));
+        }
+    }
+    if destination.kind == Kind::Directory {
+        return Err(ToolFailure(format!(
+            "'{}' is a directory; name the file that it should become.",
+            destination.shown()
+        )));
+    }
+    if destination.kind == Kind::File && !arguments.flag("allow_overwrite") {
+        return Err(ToolFailure(format!(
+            "'{}' already exists. Use allow_overwrite: true to replace it.",
+            destination.shown()
+        )));
+    }
+    if let Some(live) = buffer_of(context, &destination).await? {
+        return Err(ToolFailure(format!(
+            "The buffer {} visits '{}'; nothing was moved. Ask the user to close it.",
+            live.buffer,
+            destination.shown()
+        )));
+    }
+    let replaced = on_disk(context, &destination).await?;
+    Ok((source, destination, replaced))
+}
+
+async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
+    let (source, destination, replaced) = movable(&arguments, &context).await?;
+    context.go_on()?;
+    let journal = &context.workspace.journal;
+    let mut was = None;
+    if replaced != State::Absent {
+        was = Some(journal.record(changes(&destination, replaced, State::Absent)));
+    }
+    let moved = journal.record(Entry::Moved {
+        from: source.path.clone(),
+        to: destination.path.clone(),
+    });
+    let was = was.unwrap_or(moved);
+    let parents = if arguments.flag("create_parents") {
+        Parents::Make
+    } else {
+        Parents::MustExist
+    };
+    if let Err(failure) = rename(&context, &source, &destination, parents).await {
+        journal.take_back(was);
+        return Err(failure);
+    }
+    Ok(format!(
+        "Moved: {} → {}",
+        source.shown(),
+        destination.shown()
+    ))
+}
+
+/// Moves the file at SOURCE to DESTINATION, with the buffer that visits it.
+///
+/// # Errors
+///
+/// Why it was not moved.
+pub async fn rename(
+    context: &WorkContext,
+    source: &Resolved,
+    destination: &Resolved,
+    parents: Parents,
+) -> Result<(), ToolFailure> {
+    let live = buffer_of(context, source).await?;
+    let (from, to) = (source.clone(), destination.clone());
+    context
+        .on_a_thread(move |_| verified::rename(&from, &to, parents, Overwrite::Replace))
+        .await?;
+    context.workspace.moved(&source.path, &destination.path);
+    if let Some(live) = live {
+        let arguments = json!({
+            "buffer": live.buffer,
+            "path": destination.path.to_string_lossy(),
+        });
+        context.ask_emacs("visit-moved-file", arguments).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Putting back what a chat's latest turn changed, as far as nobody has changed it since.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::change::{Current, Home, LiveBuffer, Save, change_buffer, load, parse};
+use super::moves::{on_disk, rename};
+use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
+use crate::files::path::{Kind, Resolved};
+use crate::files::verified::{self, Parents};
+use crate::tool::ToolFailure;
+use crate::tool::work::WorkContext;
+use crate::workspace::journal::{Entry, Place, State};
+
+/// Puts back what the latest turn changed, the last change first, and says what came of it.
+pub async fn undo_turn(context: &WorkContext) -> String {
+    let Some(turn) = context.workspace.journal.last() else {
+        return "There is no turn whose changes could be undone.".to_owned();
+    };
+    let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
+    for entry in turn.into_iter().rev() {
+        match put_back(context, &entry).await {
+            Ok(line) => {
+                done += 1;
+                lines.push(format!("- {line}"));
+            }
+            Err(failure) => {
+                lines.push(format!("- {failure}"));
+                left.insert(0, entry);
+            }
+        }
+    }
+    let kept = left.len();
+    context.workspace.journal.undone(left);
+    let summary = match (done, kept) {
+        (_, 0) => format!("Undid {done} of {done} changes of the turn:"),
+        _ => format!("Undid {done} of {} changes of the turn:", done + kept),
+    };
+    format!("{summary}\n{}", lines.join("\n"))
+}
+
+async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFailure> {
+    match entry {
+        Entry::Moved { from, to } => {
+            let (now, then) = (at(context, to).await?, at(context, from).await?);
+            if now.kind != Kind::File || then.kind != Kind::Missing {
+                return Err(ToolFailure(format!(
+                    "'{}' can't be moved back to '{}': one of them was changed since.",
+                    now.shown(),
+                    then.shown()
+                )));
+            }
+            rename(context, &now, &then, Parents::Make).await?;
+            Ok(format!("moved back to {}", then.shown()))
+        }
+        Entry::Changed {
+            place: Place::Buffer(name),
+            before,
+            after,
+            ..
+        } => buffer_back(context, name, before, after).await,
+        Entry::Changed {
+            place: Place::File(path),
+            before,
+            after,
+            mode,
+            ..
+        } => file_back(context, path, before, after, *mode).await,
+    }
+}
+
+async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure> {
+    context.resolve(&path.to_string_lossy()).await
+}
+
+fn changed_since(shown: &str) -> ToolFailure {
+    ToolFailure(format!(
+        "'{shown}' was changed since the turn, so it was left as it is."
+    ))
+}
+
+async fn buffer_back(
+    context: &WorkContext,
+    name: &str,
+    before: &State,
+    after: &State,
+) -> Result<String, ToolFailure> {
+    let reply = context
+        .ask_emacs("buffer-state", json!({"buffer": name}))
+        .await?;
+    let live: LiveBuffer = parse(&reply)?;
+    let current = Current {
+        text: live.text.clone().unwrap_or_default(),
+        home: Home::Buffer(live.clone()),
+    };
+    if !current.state().same(after) {
+        return Err(changed_since(name));
+    }
+    if let State::Text { text, .. } = before {
+        change_buffer(context, &live, &current.text, text, Save::No).await?;
+    }
+    Ok(format!("buffer {name}"))
+}
+
+async fn file_back(
+    context: &WorkContext,
+    path: &Path,
+    before: &State,
+    after: &State,
+    mode: Option<u32>,
+) -> Result<String, ToolFailure> {
+    let target = at(context, path).await?;
+    let shown = target.shown();
+    let binary = matches!((before, after), (State::Bytes(_), _) | (_, State::Bytes(_)));
+    // A file that was deleted may still be open in Emacs; only what is on disk counts then.
+    let disk_only = binary || *after == State::Absent;
+    let (now, current) = if disk_only {
+        (on_disk(context, &target).await?, None)
+    } else {
+        let current = load(context, &target).await?;
+        (current.state(), Some(current))
+    };
+    if now.same(before) {
+        return Ok(format!("{shown} (already as it was)"));
+    }
+    if !now.same(after) {
+        return Err(changed_since(&shown));
+    }
+    restore(context, &target, before, current.as_ref()).await?;
+    if target.kind == Kind::Missing
+        && let Some(mode) = mode
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let permissions = std::fs::Permissions::from_mode(mode);
+        let _ = std::fs::set_permissions(&target.path, permissions);
+    }
+    // The model does not know that it was undone.
+    Ok(shown)
+}
+
+/// Makes BEFORE what is at TARGET, where CURRENT is now.
+async fn restore(
+    context: &WorkContext,
+    target: &Resolved,
+    before: &State,
+    current: Option<&Current>,
+) -> Result<(), ToolFailure> {
+    let live = match current.map(|current| (&current.home, current)) {
+        Some((Home::Buffer(live), current)) => Some((live, &current.text)),
+        _ => None,
+    };
+    match before {
+        State::Absent => {
+            let target = target.clone();
+            context
+                .on_a_thread(move |_| verified::remove(&target))
+                .await
+        }
+        State::Text { text, .. } if live.is_some() => {
+            let Some((live, now)) = live else {
+                return Ok(());
+            };
+            let save = if live.modified { Save::No } else { Save::Yes };
+            change_buffer(context, live, now, text, save)
+                .await
+                .map(drop)
+        }
+        State::Text { text, encoding } => {
+            let (ends, now_encoding) = match current {
+                Some(Current {
+                    text,
+                    home: Home::Disk(_, encoding),
+                }) => (LineEnds::of(text.as_bytes()), *encoding),
+                _ => (LineEnds::Lf, Encoding::Utf8(Mark::None)),
+            };
+            let bytes = match encoding {
+                Some(encoding) => encode(text, *encoding)?,
+                // What a buffer held has plain line ends, whatever the file has.
+                None => encode(&ends.adapt(text), now_encoding)?,
+            };
+            write(context, target, bytes).await
+        }
+        State::Bytes(bytes) => write(context, target, bytes.to_vec()).await,
+    }
+}
+
+async fn write(
+    context: &WorkContext,
+    target: &Resolved,
+    bytes: Vec<u8>,
+) -> Result<(), ToolFailure> {
+    let target = target.clone();
+    context
+        .on_a_thread(move |_| match target.kind {
+            Kind::Missing => verified::create(&target, &bytes, Parents::Make),
+            _ => verified::replace(&target, &bytes, None),
+        })
+        .await
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the turns of a chat changed: for each place the state before the first change of the turn
+//! and after the last one, enough to put it back and to show it as one diff.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::diff::{CONTEXT, Diff};
+use crate::files::encoding::Encoding;
+use crate::runtime::held;
+
+use super::text_hash;
+
+/// How many turns can be undone, the latest.
+const MOST_TURNS: usize = 20;
+
+/// Where something was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A file, or the buffer that visits it.
+    File(PathBuf),
+    /// A buffer without a file, by name.
+    Buffer(String),
+}
+
+/// What was or is at a place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Absent,
+    Text {
+        text: Arc<str>,
+        /// As the file had it; none for what was in a buffer.
+        encoding: Option<Encoding>,
+    },
+    /// A file that is no text.
+    Bytes(Arc<[u8]>),
+}
+
+impl State {
+    /// Whether both are the same to the user; line ends that Emacs hides don't count.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Text { text: one, .. }, Self::Text { text: two, .. }) => {
+                one == two || text_hash(one) == text_hash(two)
+            }
+            _ => self == other,
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        match self {
+            Self::Absent => Some(""),
+            Self::Text { text, .. } => Some(text),
+            Self::Bytes(_) => None,
+        }
+    }
+}
+
+/// One thing that a turn did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    Changed {
+        place: Place,
+        /// The name that people know it by.
+        shown: String,
+        before: State,
+        after: State,
+        /// The file's permissions before.
+        mode: Option<u32>,
+    },
+    Moved {
+        from: PathBuf,
+        to: PathBuf,
+    },
+}
+
+/// The changes of one turn, in order.
+pub type Turn = Vec<Entry>;
+
+/// The changes of a chat's turns.
+#[derive(Debug, Default)]
+pub struct Journal {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    turns: Vec<Turn>,
+    /// The next change belongs to a new turn.
+    fresh: Freshness,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Freshness {
+    #[default]
+    NewTurn,
+    SameTurn,
+}
+
+impl Journal {
+    /// From now on changes belong to another turn.
+    pub fn begin_turn(&self) {
+        held(&self.inner).fresh = Freshness::NewTurn;
+    }
+
+    /// Notes a change that is about to be made. What was at the place before its first change of
+    /// the turn stays. Gives back the journal's turn as it was, for [`Journal::take_back`].
+    pub fn record(&self, entry: Entry) -> Turn {
+        let mut inner = held(&self.inner);
+        if inner.fresh == Freshness::NewTurn {
+            inner.turns.push(Turn::new());
+            inner.fresh = Freshness::SameTurn;
+            if inner.turns.len() > MOST_TURNS {
+                inner.turns.remove(0);
+            }
+        }
+        let Some(turn) = inner.turns.last_mut() else {
+            return Turn::new();
+        };
+        let was = turn.clone();
+        // What happened before a move may have been to another file of that name.
+        let since_move = turn
+            .iter()
+            .rposition(|entry| matches!(entry, Entry::Moved { .. }))
+            .map_or(0, |index| index + 1);
+        let known = turn[since_move..]
+            .iter_mut()
+            .find_map(|known| match (known, &entry) {
+                (Entry::Changed { place, after, .. }, Entry::Changed { place: here, .. })
+                    if place == here =>
+                {
+                    Some(after)
+                }
+                _ => None,
+            });
+        match (known, entry) {
+            (Some(known), Entry::Changed { after, .. }) => *known = after,
+            (_, entry) => turn.push(entry),
+        }
+        was
+    }
+
+    /// Forgets the last [`Journal::record`], whose change failed.
+    pub fn take_back(&self, was: Turn) {
+        let mut inner = held(&self.inner);
+        if was.is_empty() {
+            inner.turns.pop();
+            inner.fresh = Freshness::NewTurn;
+        } else if let Some(turn) = inner.turns.last_mut() {
+            *turn = was;
+        }
+    }
+
+    /// The changes of the latest turn that changed anything.
+    #[must_use]
+    pub fn last(&self) -> Option<Turn> {
+        held(&self.inner).turns.last().cloned()
+    }
+
+    /// Puts what is LEFT of the latest turn in its place, after the rest was undone.
+    pub fn undone(&self, left: Turn) {
+        let mut inner = held(&self.inner);
+        inner.turns.pop();
+        if !left.is_empty() {
+            inner.turns.push(left);
+        }
+        inner.fresh = Freshness::NewTurn;
+    }
+}
+
+/// TURN as one diff; ROOT is what its paths are shown from.
+#[must_use]
+pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
+    let name = |path: &Path| {
+        let inside = root.and_then(|root| path.strip_prefix(root).ok());
+        inside.unwrap_or(path).display().to_string()
+    };
+    let mut text = String::new();
+    for entry in turn {
+        match entry {
+            Entry::Moved { from, to } => {
+                text.push_str(&format!(
+                    "rename from {}\nrename to {}\n",
+                    name(from),
+                    name(to)
+                ));
+            }
+            Entry::Changed {
+                shown,
+                before,
+                after,
+                ..
+            } => text.push_str(&one_diff(shown, before, after)),
+        }
+    }
+    text
+}
+
+fn one_diff(shown: &str, before: &State, after: &State) -> String {
+    let label = |side: &str, state: &State| match state {
+        State::Absent => "/dev/null".to_owned(),
+        _ => format!("{side}/{shown}"),
+    };
+    match (before.text(), after.text()) {
+        (Some(old), Some(new)) => {
+            Diff::between(old, new, CONTEXT).unified(&label("a", before), &label("b", after))
+        }
+        _ => format!(
+            "Binary files {} and {} differ\n",
+            label("a", before),
+            label("b", after)
+        ),
+    }
+}

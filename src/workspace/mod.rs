@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A chat's place among the user's files: by what paths are judged, what the model last saw of
+//! each text, and what its turns changed ([`journal`]). Only state; `crate::tools` does the work.
+
+pub mod journal;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde::Deserialize;
+
+use crate::files::fingerprint::Fingerprint;
+use crate::files::path::PathPolicy;
+use crate::files::private::DEFAULT_PATTERNS;
+use crate::files::{FileError, Trouble};
+use crate::runtime::held;
+use journal::Journal;
+
+/// Where the files of a chat are, as Emacs says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Ground {
+    /// The project's root; none when the chat doesn't say.
+    #[serde(rename = "project_root")]
+    pub root: Option<String>,
+    /// Globs of files that hold secrets; none for the default list.
+    #[serde(rename = "private_files")]
+    pub private: Option<Vec<String>>,
+}
+
+type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
+
+/// What a chat knows of the user's files.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    ground: Mutex<(Ground, Judged)>,
+    seen: Mutex<HashMap<PathBuf, Seen>>,
+    pub journal: Journal,
+}
+
+/// What is known to have stood at a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    /// Of the file's bytes.
+    file: Option<Fingerprint>,
+    /// Of the text, with plain line ends; see [`text_hash`].
+    text: Option<u64>,
+    reason: Reason,
+}
+
+/// Why something counts as seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reason {
+    /// The model read or wrote it.
+    #[default]
+    Known,
+    /// It is what a change was proposed for; the user answers with that in mind.
+    Proposed,
+}
+
+/// What stands at a path now.
+#[derive(Debug, Clone, Copy)]
+pub struct Now {
+    pub file: Option<Fingerprint>,
+    pub text: u64,
+}
+
+/// A number for TEXT that does not depend on its line ends, which Emacs hides in its buffers.
+#[must_use]
+pub fn text_hash(text: &str) -> u64 {
+    let plain = if text.contains('\r') {
+        Fingerprint::of_bytes(text.replace("\r\n", "\n").as_bytes())
+    } else {
+        Fingerprint::of_bytes(text.as_bytes())
+    };
+    plain.hash
+}
+
+impl Workspace {
+    /// Takes over where the files are; a policy is made when it is first needed.
+    pub fn set_ground(&self, ground: &Ground) {
+        let mut held = held(&self.ground);
+        if held.0 != *ground {
+            *held = (ground.clone(), None);
+        }
+    }
+
+    /// By what paths are judged; nothing when no root is known yet.
+    pub fn policy(&self) -> Judged {
+        let mut held = held(&self.ground);
+        if held.1.is_none() {
+            let root = held.0.root.clone()?;
+            held.1 = Some(make_policy(&root, held.0.private.as_deref()));
+        }
+        held.1.clone()
+    }
+
+    /// Takes over GROUND where no root was known, for calls outside chats.
+    ///
+    /// # Errors
+    ///
+    /// There is still none, or it can't be one.
+    pub fn settle(&self, ground: &Ground) -> Result<Arc<PathPolicy>, FileError> {
+        if held(&self.ground).0.root.is_none() {
+            self.set_ground(ground);
+        }
+        self.policy().unwrap_or_else(|| {
+            Err(FileError::new(
+                Trouble::Missing,
+                "No project root is known; the user can set agent-q-project-root.",
+            ))
+        })
+    }
+
+    /// Notes that the model saw the file at PATH as it was then.
+    pub fn saw_file(&self, path: &Path, file: Fingerprint) {
+        let seen = Seen {
+            file: Some(file),
+            ..Seen::default()
+        };
+        held(&self.seen).insert(path.to_owned(), seen);
+    }
+
+    /// Notes that the model knows that TEXT stands at PATH.
+    pub fn saw_text(&self, path: &Path, text: &str) {
+        let seen = Seen {
+            text: Some(text_hash(text)),
+            ..Seen::default()
+        };
+        held(&self.seen).insert(path.to_owned(), seen);
+    }
+
+    /// Nothing is known of PATH any more.
+    pub fn forget(&self, path: &Path) {
+        held(&self.seen).remove(path);
+    }
+
+    /// What was known of FROM is now known of TO.
+    pub fn moved(&self, from: &Path, to: &Path) {
+        let mut seen = held(&self.seen);
+        if let Some(known) = seen.remove(from) {
+            seen.insert(to.to_owned(), known);
+        }
+    }
+
+    /// Notes that a change was proposed to what is at PATH now, unless the model knows more.
+    pub fn proposed(&self, path: &Path, now: Now) {
+        let mut seen = held(&self.seen);
+        let entry = seen.entry(path.to_owned()).or_insert(Seen {
+            reason: Reason::Proposed,
+            ..Seen::default()
+        });
+        if entry.reason == Reason::Proposed {
+            (entry.file, entry.text) = (now.file, Some(now.text));
+        }
+    }
+
+    /// Makes sure that what is at PATH, shown as SHOWN, is what the model last saw of it.
+    ///
+    /// # Errors
+    ///
+    /// It was changed since.
+    pub fn check_seen(&self, path: &Path, shown: &str, now: Now) -> Result<(), FileError> {
+        let Some(seen) = held(&self.seen).get(path).copied() else {
+            return Ok(());
+        };
+        let same_file = match (seen.file, now.file) {
+            (Some(then), Some(now)) => then.same_content(&now),
+            _ => false,
+        };
+        if same_file || seen.text == Some(now.text) {
+            return Ok(());
+        }
+        let since = match seen.reason {
+            Reason::Known => "you last saw it",
+            Reason::Proposed => "this change was proposed",
+        };
+        Err(FileError::new(
+            Trouble::Changed,
+            format!("'{shown}' was changed since {since}; nothing was done. Read it again first."),
+        ))
+    }
+}
+
+fn make_policy(root: &str, private: Option<&[String]>) -> Result<Arc<PathPolicy>, FileError> {
+    let home = std::env::home_dir();
+    let (root, home) = (Path::new(root), home.as_deref());
+    let policy = match private {
+        Some(patterns) => PathPolicy::with_private(root, home, patterns),
+        None => PathPolicy::with_private(root, home, DEFAULT_PATTERNS),
+    };
+    policy.map(Arc::new)
+}

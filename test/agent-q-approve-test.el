@@ -1,0 +1,175 @@
+;;; agent-q-approve-test.el --- Tests of answering approval requests  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Editing arguments, several calls at once, viewing and the mouse, with tools
+;; of the test's own on the real core.  Rules are in agent-q-rules-test.el.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+
+(defvar agent-q-approve-test--ran nil
+  "The arguments with which the dangerous tool of a test ran, latest first.")
+
+(defconst agent-q-approve-test--three
+  (agent-q-json-encode
+   `(:turns [(:steps [(:tool_calls
+                       ,(vconcat (mapcar (lambda (text)
+                                           `(:name "t_erase" :arguments (:text ,text :count 2)))
+                                         '("a" "b" "c"))))])
+             (:steps [(:text "Done.")])]))
+  "A model that wants three dangerous calls at once.")
+
+(defmacro agent-q-approve-test--with-chat (&rest body)
+  "Run BODY in a chat whose model wants three dangerous calls."
+  (declare (indent 0) (debug t))
+  `(let ((agent-q-approve-test--ran nil)
+         (agent-q-approval-handler nil))
+     (agent-q-test-with-tools
+         ((agent-q-define-tool
+           "t_erase" "Erase."
+           '((:name "text" :type :string :description "What")
+             (:name "count" :type :integer :description "How often"))
+           :required '("text") :safety-level :dangerous
+           :handler (lambda (arguments)
+                      (push (cons (gethash "text" arguments) (gethash "count" arguments))
+                            agent-q-approve-test--ran)
+                      "erased")))
+       (agent-q-test-with-model agent-q-approve-test--three
+         (agent-q-test-with-chat
+           (agent-q-test-send "go")
+           (agent-q-test-until (= 3 (length (agent-q-call-all-waiting))))
+           ,@body)))))
+
+(defun agent-q-approve-test--arm-all ()
+  "Let all calls that wait be answered."
+  (dolist (call (agent-q-call-all-waiting))
+    (setf (agent-q-call-armed call) t)))
+
+(defun agent-q-approve-test--ended ()
+  "Wait until the turn is over; return what ran, first one first."
+  (agent-q-test-until (agent-q-test-idle-p))
+  (reverse agent-q-approve-test--ran))
+
+(ert-deftest agent-q-approve-all-that-were-seen-run-together ()
+  (agent-q-approve-test--with-chat
+    (agent-q-approve-test--arm-all)
+    (setf (agent-q-call-armed (car (last (agent-q-call-all-waiting)))) nil)
+    (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+    (agent-q-test-press "Y")
+    ;; The one that nobody has seen still waits, and point is on it.
+    (should (= 1 (length (agent-q-call-all-waiting))))
+    (should (eq (agent-q-render-item-at (point)) (agent-q-call-waiting)))
+    (agent-q-test-answer "n")
+    (should (equal (agent-q-approve-test--ended) '(("a" . 2) ("b" . 2))))))
+
+(ert-deftest agent-q-approve-all-can-be-denied-together ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "N")
+    (should-not (agent-q-call-all-waiting))
+    (should-not (agent-q-approve-test--ended))))
+
+(ert-deftest agent-q-approve-after-an-answer-point-is-on-the-next-request ()
+  (agent-q-approve-test--with-chat
+    (let ((first (agent-q-test-answer "y")))
+      (should-not (eq (agent-q-render-item-at (point)) first))
+      (should (eq (agent-q-render-item-at (point)) (agent-q-call-waiting)))
+      ;; It was not there to be read before, so the next key waits.
+      (should-error (agent-q-test-press "y") :type 'user-error))
+    (agent-q-test-answer "N")
+    (should (equal (agent-q-approve-test--ended) '(("a" . 2))))))
+
+(ert-deftest agent-q-approve-a-cancelled-turn-answers-all ()
+  (agent-q-approve-test--with-chat
+    (agent-q-chat-cancel)
+    (should-not (agent-q-approve-test--ended))
+    (should-not (agent-q-call-all-waiting))
+    (should (zerop (plist-get (agent-q-core-status) :approvals)))))
+
+(ert-deftest agent-q-approve-arguments-are-edited-as-the-texts-they-are ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "e")
+    (let ((buffer (current-buffer)))
+      (should (derived-mode-p 'agent-q-arguments-mode))
+      (should (equal (buffer-substring-no-properties (point-min) (point-max))
+                     "text:\na\ncount:\n2"))
+      ;; The headings are no text of the call's.
+      (goto-char (point-min))
+      (should-error (delete-char 1) :type 'text-read-only)
+      (forward-line 1)
+      (delete-char 1)
+      (insert "#\\newline \"\\\\n\"\n\tλ\n")
+      ;; What does not fit is said here, and nothing is decided.
+      (goto-char (point-max))
+      (insert " x")
+      (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+      (delete-char -2)
+      (insert ".5")
+      (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+      (delete-char -2)
+      (insert "1")
+      (agent-q-test-press "C-c C-c")
+      (should-not (buffer-live-p buffer)))
+    (with-current-buffer chat
+      (agent-q-test-answer "N")
+      (should (equal (agent-q-approve-test--ended)
+                     '(("#\\newline \"\\\\n\"\n\tλ\n" . 21)))))))
+
+(ert-deftest agent-q-approve-an-argument-may-become-empty ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "e")
+    (delete-char 1)
+    (agent-q-test-press "C-c C-c")
+    (with-current-buffer chat
+      (agent-q-test-answer "N")
+      (should (equal (agent-q-approve-test--ended) '(("" . 2)))))))
+
+(ert-deftest agent-q-approve-editing-can-be-left ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "e")
+    (insert "x")
+    (agent-q-test-press "C-c C-k")
+    (with-current-buffer chat
+      (should (= 3 (length (agent-q-call-all-waiting))))
+      (agent-q-test-answer "y")
+      (agent-q-test-answer "N")
+      (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
+
+(ert-deftest agent-q-approve-the-buttons-say-and-do-what-the-keys-do ()
+  (agent-q-approve-test--with-chat
+    (agent-q-approve-test--arm-all)
+    (dolist (label '("[y] run" "[!] run, and in this chat" "[P] in this project" "[n] deny"
+                     "[r] deny with a reason" "[e] edit" "[v] view" "[Y] run all"))
+      (should (agent-q-test-shows label)))
+    (agent-q-test-find "[N] deny all")
+    (should (eq (lookup-key (get-text-property (point) 'keymap) [mouse-2])
+                #'agent-q-approve-mouse))
+    (agent-q-approve-press)
+    (should-not (agent-q-approve-test--ended))))
+
+(ert-deftest agent-q-approve-a-long-call-can-be-viewed-whole ()
+  (agent-q-test-with-chat
+    (let ((long (concat (make-string 7000 ?x) "END")))
+      (agent-q-test-event :approval :call 7 :tool "eval_form" :level "dangerous"
+                          :reason "It runs code."
+                          :arguments (agent-q-json-encode `(:form ,long)))
+      (should-not (agent-q-test-shows "xEND"))
+      (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+      (agent-q-test-press "v")
+      (with-current-buffer "*agent-q call*"
+        (should (agent-q-test-shows long))))))
+
+(ert-deftest agent-q-approve-the-file-of-a-call-is-named ()
+  (let ((default-directory temporary-file-directory))
+    (agent-q-test-with-chat
+      (agent-q-test-event :approval :call 7 :tool "write_file" :level "dangerous"
+                          :reason "" :arguments "{\"path\":\"a/../b.lisp\"}")
+      (should (agent-q-test-shows
+               (concat "file: " (expand-file-name "b.lisp" temporary-file-directory)))))))
+
+(provide 'agent-q-approve-test)
+;;; agent-q-approve-test.el ends here

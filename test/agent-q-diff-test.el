@@ -1,0 +1,344 @@
+;;; agent-q-diff-test.el --- Tests of diff reviews  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Edits that a tool proposes, reviewed hunk by hunk; what is on the disk
+;; afterwards is compared byte for byte.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+(require 'agent-q-diff)
+(require 'agent-q-diff-edit)
+
+(defvar agent-q-diff-test--file nil "The file that a test edits.")
+(defvar agent-q-diff-test--got nil "The arguments of the edit that ran, or nil.")
+
+(defun agent-q-diff-test--write (text)
+  "Write TEXT to the file of the test, byte for byte."
+  (let ((coding-system-for-write 'utf-8-unix))
+    (write-region text nil agent-q-diff-test--file nil 'silent)))
+
+(defun agent-q-diff-test--disk ()
+  "Return the file of the test, byte for byte."
+  (with-temp-buffer
+    (let ((coding-system-for-read 'utf-8-unix))
+      (insert-file-contents agent-q-diff-test--file))
+    (buffer-string)))
+
+(defun agent-q-diff-test--tool ()
+  "Return a tool that does the edit as it was reviewed."
+  (agent-q-define-tool
+   "propose_file_edit" "Change a file."
+   '((:name "path" :type :string :description "Which")
+     (:name "original" :type :string :description "What it holds")
+     (:name "modified" :type :string :description "What it should hold")
+     (:name "review" :type :string :description "What the user said"))
+   :required '("path" "modified") :safety-level :dangerous
+   :handler (lambda (arguments)
+              (setq agent-q-diff-test--got arguments)
+              (agent-q-diff-test--write (gethash "modified" arguments))
+              (concat "The user " (gethash "review" arguments "approved")))))
+
+(defmacro agent-q-diff-test--with-review (original modified &rest body)
+  "Run BODY in the review of an edit from ORIGINAL to MODIFIED.
+ORIGINAL nil means that there is no file yet."
+  (declare (indent 2) (debug t))
+  `(let* ((agent-q-diff-test--file (make-temp-file
+                                    (expand-file-name "edit" agent-q-test-directory)
+                                    nil ".lisp"))
+          (agent-q-diff-test--got nil)
+          (original ,original)
+          (modified ,modified))
+     (if original (agent-q-diff-test--write original)
+       (delete-file agent-q-diff-test--file))
+     (agent-q-test-with-tools ((agent-q-diff-test--tool))
+       (agent-q-test-with-model (agent-q-diff-test--script original modified)
+         (agent-q-test-with-chat
+           (agent-q-test-send "change it")
+           (let ((review (agent-q-diff-test--review)))
+             (unwind-protect
+                 (with-current-buffer review
+                   (should (derived-mode-p 'diff-mode))
+                   ,@body)
+               (when (buffer-live-p review)
+                 (with-current-buffer review (setq agent-q-diff--done t))
+                 (kill-buffer review)))))))))
+
+(defun agent-q-diff-test--script (original modified)
+  "Return the script of a model that proposes the edit from ORIGINAL to MODIFIED."
+  (agent-q-json-encode
+   `(:turns [(:steps [(:tool_calls
+                       [(:name "propose_file_edit"
+                         :arguments (:path ,agent-q-diff-test--file
+                                     ,@(and original `(:original ,original))
+                                     :modified ,modified))])])
+             (:steps [(:text "Done.")])])))
+
+(defun agent-q-diff-test--review ()
+  "Return the review that the current chat waits for."
+  (agent-q-call-review (agent-q-test-arm)))
+
+(defun agent-q-diff-test--end (chat)
+  "Wait until the turn of CHAT is over and return its last tool call."
+  (with-current-buffer chat
+    (agent-q-test-until (agent-q-test-idle-p))
+    (car (hash-table-values agent-q-call-table))))
+
+(defun agent-q-diff-test--lines (&rest changed)
+  "Return forty lines; CHANGED are the numbers of those that are changed."
+  (mapconcat (lambda (number)
+               (format (if (memq number changed) "(new %d)\n" "(line %d)\n") number))
+             (number-sequence 1 40) ""))
+
+(defun agent-q-diff-test--mark (number)
+  "Return the state that is shown of hunk NUMBER."
+  (substring-no-properties
+   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff--hunks (1- number)))
+                'before-string)))
+
+(defun agent-q-diff-test--head ()
+  "Return the header line as text."
+  (substring-no-properties (apply #'concat header-line-format)))
+
+;;;; Three hunks
+
+(ert-deftest agent-q-diff-two-of-three-hunks-are-applied-and-the-third-is-commented ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines)
+      (agent-q-diff-test--lines 2 20 38)
+    (should (string-match-p "3 of 3 hunks, \\+3 -3" (agent-q-diff-test--head)))
+    (should (looking-at "@@ -1,5 \\+1,5 @@"))
+    (agent-q-test-press "n")
+    (agent-q-test-press "n")
+    (should (looking-at "@@ -35,6"))
+    (agent-q-test-press "SPC")
+    (should (equal (agent-q-diff-test--mark 3) "[ ] reject\n"))
+    (should (equal (agent-q-diff-test--mark 1) "[x] apply\n"))
+    (agent-q-diff-comment "leave the end alone")
+    (should (equal (agent-q-diff-test--mark 3) "[ ] reject: leave the end alone\n"))
+    (should (string-match-p "2 of 3 hunks, \\+2 -2" (agent-q-diff-test--head)))
+    (agent-q-test-press "C-c C-c")
+    (let ((call (agent-q-diff-test--end chat)))
+      (should (equal (agent-q-call-content call)
+                     "The user applied 2 of 3 hunks; hunk 3 (@@ -35,6 +35,6 @@) rejected: leave the end alone"))
+      (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20))))
+    (should-not (buffer-live-p review))))
+
+(ert-deftest agent-q-diff-all-rejected-is-denied-with-the-comments ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (agent-q-diff-comment "why?")
+    (agent-q-test-press "C-c C-k")
+    (let ((call (agent-q-diff-test--end chat)))
+      (should (eq (agent-q-call-state call) 'denied))
+      (should (string-match-p "applied 0 of 2 hunks; hunk 1 .*rejected: why\\?"
+                              (agent-q-call-content call))))
+    (should-not agent-q-diff-test--got)
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
+
+(ert-deftest agent-q-diff-killing-the-buffer-rejects ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (kill-buffer review)
+    (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'denied))
+    (should-not agent-q-diff-test--got)))
+
+(ert-deftest agent-q-diff-a-cancelled-turn-closes-the-review ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (with-current-buffer chat (agent-q-chat-cancel))
+    (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'cancelled))
+    (should-not (buffer-live-p review))
+    (should-not agent-q-diff-test--got)))
+
+(ert-deftest agent-q-diff-an-answer-in-the-chat-closes-the-review ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (with-current-buffer chat (agent-q-test-answer "y"))
+    (agent-q-diff-test--end chat)
+    (should-not (buffer-live-p review))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2)))))
+
+;;;; Byte for byte
+
+(ert-deftest agent-q-diff-what-is-applied-is-exact ()
+  (pcase-dolist
+      (`(,original ,modified)
+       '(("(list #\\newline #\\\\ \"a\\\\n\")\n" "(list #\\newline #\\Tab \"\\\\\\\"\")\n")
+         ("(a\n\t(b))\n" "(a\n\t\t(b)  \n\n)\n")
+         ("a\r\nb\r\nc\r\n" "a\r\nB\r\nc\r\n")
+         ("a\r\nb\nc\r\n" "a\r\nb\nC\n")
+         ("no end" "no end yet")
+         ("no end" "an end\n")
+         ("an end\n" "no end")
+         ("-- x\n++ y\n\\ No newline at end of file\n" "-- z\n++ y\n\\ No newline\n@@ -1 +1 @@\n")
+         ("λ\u00a0→\n" "λ\u200b→\n\f\n")
+         (nil "(new)\n\tfile")
+         ("gone\n" "")))
+    (agent-q-diff-test--with-review original modified
+      (agent-q-test-press "C-c C-c")
+      (agent-q-diff-test--end chat)
+      (should (equal (agent-q-diff-test--disk) modified)))))
+
+(ert-deftest agent-q-diff-an-edited-hunk-is-applied-as-edited ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (agent-q-diff-edit-hunk)
+    (agent-q-test-find "(new 2)")
+    (insert "mine\t")
+    (goto-char (point-min))
+    (let ((edit (current-buffer)))
+      ;; What the file holds can't be edited.
+      (insert "-no such line\n")
+      (should-error (agent-q-diff-edit-finish) :type 'agent-q-error)
+      (delete-region (point-min) (line-beginning-position))
+      (agent-q-diff-edit-finish)
+      (should-not (buffer-live-p edit)))
+    (with-current-buffer review
+      (should (equal (agent-q-diff-test--mark 1) "[x] apply, edited\n"))
+      (should (equal (agent-q-diff-test--mark 2) "[x] apply\n"))
+      (goto-char (point-min))
+      (agent-q-test-press "n")
+      (agent-q-test-press "n")
+      (should (looking-at "@@ -17,7"))
+      (agent-q-test-press "C-c C-c"))
+    (should (string-match-p "hunk 1 .* edited by the user"
+                            (agent-q-call-content (agent-q-diff-test--end chat))))
+    (should (equal (agent-q-diff-test--disk)
+                   (string-replace "(new 2)" "mine\t(new 2)"
+                                   (agent-q-diff-test--lines 2 20))))))
+
+;;;; The target
+
+(ert-deftest agent-q-diff-a-target-that-changes-is-noticed ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (agent-q-diff-test--write (concat "first\n" (agent-q-diff-test--lines 20)))
+    (run-hooks 'post-command-hook)
+    (should (string-match-p "CHANGED" (agent-q-diff-test--head)))
+    ;; It is not applied to what nobody has reviewed.
+    (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+    (should-not agent-q-diff-test--got)
+    (should (string-match-p "[01] of 1 hunks" (agent-q-diff-test--head)))
+    ;; What looks otherwise than it was reviewed is not taken by itself.
+    (should (equal (agent-q-diff-test--mark 1) "[ ] reject\n"))
+    (agent-q-test-press "SPC")
+    (agent-q-test-press "C-c C-c")
+    (agent-q-diff-test--end chat)
+    (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 2 20))))
+    (should (equal (gethash "original" agent-q-diff-test--got)
+                   (concat "first\n" (agent-q-diff-test--lines 20))))
+    (should (string-match-p "\\`applied 1 of 2 hunks; the hunk @@ -17,7 .* does not fit: "
+                            (gethash "review" agent-q-diff-test--got)))))
+
+(ert-deftest agent-q-diff-the-live-text-is-the-buffers ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (let ((visiting (find-file-noselect agent-q-diff-test--file)))
+      (unwind-protect
+          (progn
+            (with-current-buffer visiting
+              (goto-char (point-max))
+              (insert "unsaved\n"))
+            (should (agent-q-diff-target-changed-p agent-q-diff--edit)))
+        (with-current-buffer visiting (set-buffer-modified-p nil))
+        (kill-buffer visiting)))))
+
+;;;; The real tools
+
+(defmacro agent-q-diff-test--with-real-tool (tool arguments text &rest body)
+  "Run BODY in the review of a call of the built-in TOOL with ARGUMENTS.
+The file a.txt of a new project has TEXT, byte for byte."
+  (declare (indent 3) (debug t))
+  `(let* ((directory (file-name-as-directory
+                      (file-truename (make-temp-file
+                                      (expand-file-name "project" agent-q-test-directory) t))))
+          (default-directory directory)
+          (agent-q-diff-test--file (expand-file-name "a.txt" directory)))
+     (agent-q-diff-test--write ,text)
+     ;; Another test may have put its own in the place.
+     (agent-q-events-ensure)
+     (agent-q-core-register-builtin ,tool)
+     (agent-q-test-with-model
+         (agent-q-json-encode
+          `(:turns [(:steps [(:tool_calls [(:name ,,tool :arguments ,,arguments)])])
+                    (:steps [(:text "Done.")])]))
+       (agent-q-test-with-chat
+         (agent-q-test-send "change it")
+         (with-current-buffer (agent-q-diff-test--review)
+           ,@body)))))
+
+(ert-deftest agent-q-diff-the-built-in-tool-applies-what-was-chosen ()
+  (agent-q-diff-test--with-real-tool
+      "propose_file_edit" (list :path "a.txt" :original (agent-q-diff-test--lines)
+                                :modified (agent-q-diff-test--lines 2 20 38)
+                                :description "three places")
+      (agent-q-diff-test--lines)
+    (goto-char (point-max))
+    (agent-q-test-press "SPC")
+    (agent-q-test-press "p")
+    (agent-q-diff-comment "good")
+    (agent-q-test-press "C-c C-c")
+    (let ((content (agent-q-call-content (agent-q-diff-test--end chat))))
+      (should (string-prefix-p "Changes applied to a.txt" content))
+      (should (string-match-p "review: applied 2 of 3 hunks; .*hunk 3 .* rejected: good\\.\\'" content)))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20)))))
+
+(ert-deftest agent-q-diff-a-file-with-carriage-returns-keeps-them ()
+  (agent-q-diff-test--with-real-tool
+      "propose_file_edit" '(:path "a.txt" :original "one
+two
+three
+"
+                            :modified "one
+TWO\n
+three
+" :description "")
+      "one
+two
+three
+"
+    (agent-q-test-press "C-c C-c")
+    (agent-q-diff-test--end chat)
+    (should (equal (agent-q-diff-test--disk) "one
+TWO\n
+three
+"))))
+
+(ert-deftest agent-q-diff-other-edits-are-reviewed-by-option ()
+  (let ((agent-q-review-edits t))
+    (agent-q-diff-test--with-real-tool
+        "edit_file" '(:path "a.txt" :old_str "two" :new_str "2")
+        "one
+two
+three
+"
+      (should (string-match-p "1 of 1 hunks" (agent-q-diff-test--head)))
+      (agent-q-test-press "C-c C-c")
+      (agent-q-diff-test--end chat)
+      (should (equal (agent-q-diff-test--disk) "one
+2
+three
+"))))
+  (should-not (agent-q-diff-reviewed-p "edit_file"))
+  (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form"))))
+
+;;;; Size
+
+(ert-deftest agent-q-diff-five-hundred-hunks-can-be-toggled ()
+  (let* ((lines (lambda (text)
+                  (mapconcat (lambda (number)
+                               (if (zerop (% number 20)) (format "%s %d\n" text number)
+                                 (format "line %d\n" number)))
+                             (number-sequence 1 10000) ""))))
+    (agent-q-diff-test--with-review (funcall lines "old") (funcall lines "new")
+      (should (= 500 (length agent-q-diff--hunks)))
+      (let ((started (float-time)))
+        (dotimes (_ 499) (agent-q-test-press "SPC"))
+        (let ((inhibit-message nil))
+          (message "A toggle among 500 hunks takes %.3f ms"
+                   (/ (* 1000 (- (float-time) started)) 499))))
+      (should (string-match-p "1 of 500 hunks" (agent-q-diff-test--head)))
+      (agent-q-test-press "C-c C-c")
+      (agent-q-diff-test--end chat)
+      (should (equal (agent-q-diff-test--disk)
+                     (string-replace "old 10000\n" "new 10000\n" (funcall lines "old")))))))
+
+(provide 'agent-q-diff-test)
+;;; agent-q-diff-test.el ends here

@@ -1,0 +1,315 @@
+;;; agent-q-edit-test.el --- Tools that change files  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Edits of real files, on disk and through the buffers that visit them, and
+;; undoing them: what a file holds after each is compared byte for byte.
+
+;;; Code:
+
+(require 'agent-q-test-files)
+(require 'agent-q-changes)
+
+(defun agent-q-edit-test-undo ()
+  "Undo the turn and return what the chat says."
+  (let ((start (marker-position agent-q-render-end)))
+    (agent-q-undo-turn)
+    (agent-q-test-until (string-match-p "Undid\\|no turn" (buffer-substring
+                                                  start agent-q-render-end)))
+    (buffer-substring-no-properties start agent-q-render-end)))
+
+;;;; On disk
+
+(ert-deftest agent-q-edit-on-disk-keeps-every-other-byte ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "crlf.txt") (old_str . "two\nthree") (new_str . "2\n3\\n#\\newline"))
+        ("edit_file" (path . "latin.txt") (old_str . "b") (new_str . "ü"))
+        ("edit_file" (path . "latin.txt") (old_str . "a") (new_str . "λ")))
+    (agent-q-test-files-write "crlf.txt" "one\r\ntwo\r\nthree\r\nfour")
+    (let ((coding-system-for-write 'latin-1))
+      (write-region "aäb" nil (agent-q-test-files-path "latin.txt") nil 'silent))
+    (agent-q-test-files-succeeds "Edit applied to crlf.txt")
+    (should (string-match-p "changes 'crlf.txt'" (car agent-q-test-files-asked)))
+    (should (equal (agent-q-test-files-bytes "crlf.txt")
+                   "one\r\n2\r\n3\\n#\\newline\r\nfour"))
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-bytes "latin.txt") "a\344\374"))
+    (agent-q-test-files-fails "Latin-1")
+    (should-not agent-q-test-files-asked)
+    (should (equal (agent-q-test-files-bytes "latin.txt") "a\344\374"))))
+
+(ert-deftest agent-q-edit-what-cannot-be-is-refused-before-anyone-is-asked ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "x") (new_str . "y"))
+        ("edit_file" (path . "a.txt") (old_str . "threee") (new_str . "y"))
+        ("edit_file" (path . "gone.txt") (old_str . "x") (new_str . "y"))
+        ("insert_at_line" (path . "a.txt") (content . "x") (line . 10))
+        ("create_file" (path . "a.txt") (content . "x"))
+        ("propose_file_edit" (path . "a.txt") (original . "not there") (modified . "x")
+         (description . "d"))
+        ("delete_file" (path . "src"))
+        ("move_file" (source . "gone") (destination . "b"))
+        ("move_file" (source . "a.txt") (destination . "src/b.txt")))
+    (agent-q-test-files-write "a.txt" "x x\nthree\n")
+    (agent-q-test-files-write "src/b.txt" "")
+    (dolist (regexp '("2 matches" "line 2: three" "does not exist" "Line 10 does not exist"
+                      "already exists" "not found" "directory" "does not exist"
+                      "already exists"))
+      (agent-q-test-files-fails regexp)
+      (should-not agent-q-test-files-asked))
+    (should (equal (agent-q-test-files-text "a.txt") "x x\nthree\n"))))
+
+(ert-deftest agent-q-edit-a-file-that-changed-is-read-again-first ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt"))
+        ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("read_file" (path . "a.txt"))
+        ("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("edit_file" (path . "a.txt") (old_str . "1") (new_str . "2"))
+        ("write_file" (path . "b.txt") (content . "new")))
+    (agent-q-test-files-write "a.txt" "one\n")
+    (agent-q-test-files-write "b.txt" "old\n")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-write "a.txt" "one\nand more\n")
+    (agent-q-test-files-fails "changed since you last saw it")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)
+    ;; What the model wrote itself it has seen.
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "a.txt") "2\nand more\n"))
+    ;; Changed while the question was open.
+    (let ((agent-q-test-files-before-answer
+           (lambda () (agent-q-test-files-write "b.txt" "other\n"))))
+      (agent-q-test-files-fails "changed since this change was proposed"))
+    (should (equal (agent-q-test-files-text "b.txt") "other\n"))))
+
+(ert-deftest agent-q-edit-making-moving-and-deleting-and-undoing-it ()
+  (agent-q-test-files-in-project
+      '(("create_file" (path . "deep/er/n.txt") (content . "new\n"))
+        ("move_file" (source . "a.txt") (destination . "deep/b.txt"))
+        ("delete_file" (path . "c.bin")))
+    (agent-q-test-files-write "a.txt" "a\n")
+    (let ((coding-system-for-write 'no-conversion))
+      (write-region "\0\377\1\0" nil (agent-q-test-files-path "c.bin") nil 'silent))
+    (set-file-modes (agent-q-test-files-path "c.bin") #o640)
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "deep/er/n.txt") "new\n"))
+    (with-current-buffer (find-file-noselect (agent-q-test-files-path "a.txt"))
+      (insert "unsaved "))
+    (agent-q-test-files-succeeds "Moved: a.txt → deep/b.txt")
+    (with-current-buffer (get-file-buffer (agent-q-test-files-path "deep/b.txt"))
+      (should (buffer-modified-p))
+      (should (equal (buffer-string) "unsaved a\n")))
+    (agent-q-test-files-succeeds "Deleted: c.bin")
+    (should-not (file-exists-p (agent-q-test-files-path "c.bin")))
+    (agent-q-edit-test-undo)
+    (should (equal (agent-q-test-files-bytes "c.bin") "\0\377\1\0"))
+    (should (= (file-modes (agent-q-test-files-path "c.bin")) #o640))
+    (agent-q-edit-test-undo)
+    (should (equal (agent-q-test-files-text "a.txt") "a\n"))
+    (agent-q-edit-test-undo)
+    (should-not (file-exists-p (agent-q-test-files-path "deep/er/n.txt")))))
+
+(ert-deftest agent-q-edit-no-place-to-write ()
+  (skip-unless (/= (user-uid) 0))
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "a.txt") (content . "x")))
+    (set-file-modes (agent-q-test-files-write "a.txt" "a\n") #o400)
+    (agent-q-test-files-fails "permission")
+    (should (equal (agent-q-test-files-text "a.txt") "a\n"))))
+
+(ert-deftest agent-q-edit-a-path-that-leads-elsewhere-meanwhile-asks-again ()
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "dir/a.txt") (content . "agent\n")))
+    (agent-q-test-files-write "dir/a.txt" "inside\n")
+    (let* ((outside (file-name-as-directory
+                     (make-temp-file (expand-file-name "outside" agent-q-test-directory)
+                                     t)))
+           (agent-q-test-files-answer "approved")
+           (agent-q-test-files-before-answer
+            (lambda ()
+              (if (cdr agent-q-test-files-asked)
+                  (setq agent-q-test-files-answer "denied")
+                (delete-directory (agent-q-test-files-path "dir") t)
+                (make-symbolic-link outside (agent-q-test-files-path "dir"))))))
+      (write-region "outside\n" nil (expand-file-name "a.txt" outside) nil 'silent)
+      (should (eq (car (agent-q-test-files-next)) :denied))
+      (should (string-match-p "outside the project" (car agent-q-test-files-asked)))
+      (should (equal (agent-q-test-files-text "dir/a.txt") "outside\n")))))
+
+(ert-deftest agent-q-edit-several-calls-of-one-turn-are-undone-together ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2")))
+    (let ((script (json-encode
+                   '((turns . [((steps . [((tool_calls . [((name . "edit_file")
+                                           (arguments (path . "a.txt") (old_str . "one")
+                                                      (new_str . "1")))
+                                          ((name . "edit_file")
+                                           (arguments (path . "a.txt") (old_str . "two")
+                                                      (new_str . "2")))
+                                          ((name . "write_file")
+                                           (arguments (path . "new.txt")
+                                                      (content . "n\n")))]))]))
+                               ((steps . [((text . "ok"))]))])))))
+      (agent-q-test-with-model script
+        (agent-q-test-with-chat
+          (agent-q-test-files--listen)
+          (agent-q-test-files-write "a.txt" "one\ntwo\n")
+          (agent-q-test-files-next)
+          (should (equal (agent-q-test-files-text "a.txt") "1\n2\n"))
+          (should (equal (agent-q-test-files-text "new.txt") "n\n"))
+          (should (string-match-p "Undid 2 of 2" (agent-q-edit-test-undo)))
+          (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
+          (should-not (file-exists-p (agent-q-test-files-path "new.txt"))))))))
+
+;;;; Through buffers
+
+(ert-deftest agent-q-edit-through-a-buffer-is-one-undo-step-and-saved ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "zwei\nλ")))
+    (let ((path (agent-q-test-files-write "a.txt" "one\r\ntwo\r\nthree")))
+      (with-current-buffer (find-file-noselect path)
+        (buffer-enable-undo)
+        (goto-char (point-max))
+        (let ((buffer (current-buffer)))
+          (with-current-buffer chat
+            (agent-q-test-files-succeeds "in its buffer a.txt, and saved"))
+          (should (eq (current-buffer) buffer)))
+        (should-not (buffer-modified-p))
+        (should (equal (buffer-string) "one\nzwei\nλ\nthree"))
+        (should (= (point) (point-max)))
+        (should (equal (agent-q-test-files-text "a.txt")
+                       "one\r\nzwei\r\nλ\r\nthree"))
+        (let ((last-command nil) (inhibit-message t)) (undo))
+        (should (equal (buffer-string) "one\ntwo\nthree"))))))
+
+(ert-deftest agent-q-edit-unsaved-changes-are-never-lost-or-saved ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("delete_file" (path . "a.txt"))
+        ("create_file" (path . "a.txt") (content . "x")))
+    (let ((path (agent-q-test-files-write "a.txt" "one\ntwo\n")))
+      (with-current-buffer (find-file-noselect path)
+        (insert "mine ")
+        (with-current-buffer chat
+          (agent-q-test-files-succeeds "NOT saved")
+          (agent-q-test-files-fails "unsaved changes")
+          (agent-q-test-files-fails "already exists"))
+        (should (buffer-modified-p))
+        (should (equal (buffer-string) "mine one\n2\n"))
+        (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
+        (with-current-buffer chat
+          (agent-q-edit-test-undo))
+        (should (equal (buffer-string) "mine one\ntwo\n"))
+        (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))))))
+
+(ert-deftest agent-q-edit-buffers-that-refuse ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "TWO") (new_str . "2")))
+    (let* ((path (agent-q-test-files-write "a.txt" "one\ntwo\n"))
+           (buffer (find-file-noselect path)))
+      (with-current-buffer buffer (setq buffer-read-only t))
+      (agent-q-test-files-fails "read-only")
+      (with-current-buffer buffer
+        (setq buffer-read-only nil)
+        (narrow-to-region 1 3))
+      (agent-q-test-files-fails "narrowed")
+      (with-current-buffer buffer
+        (should (buffer-narrowed-p))
+        (widen)
+        (add-hook 'write-contents-functions (lambda () (error "Disk full")) nil t))
+      (agent-q-test-files-fails "Disk full.*nothing was changed")
+      (with-current-buffer buffer
+        (should (equal (buffer-string) "one\ntwo\n"))
+        (should-not (buffer-modified-p))
+        (remove-hook 'write-contents-functions (car write-contents-functions) t))
+      ;; Killed while the question was open: the file is changed on disk.
+      (let ((agent-q-test-files-before-answer (lambda () (kill-buffer buffer))))
+        (agent-q-test-files-succeeds))
+      (should (equal (agent-q-test-files-text "a.txt") "one\n2\n"))
+      ;; Changed behind the buffer's back.
+      (agent-q-test-files-write "a.txt" "one\nTWO\n")
+      (with-current-buffer (find-file-noselect path)
+        (set-visited-file-modtime '(0 1)))
+      (agent-q-test-files-fails "changed on disk"))))
+
+;;;; Lisp
+
+(ert-deftest agent-q-edit-lisp-stays-balanced ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.lisp") (old_str . "(b)") (new_str . "(b))"))
+        ("edit_file" (path . "a.lisp") (old_str . "(b)") (new_str . "((b)"))
+        ("edit_file" (path . "a.lisp") (old_str . "(b)")
+         (new_str . "#\\( #\\\" #| ( |# |odd ( one| \"(\" ; (\n"))
+        ("check_parens" (path . "a.lisp"))
+        ("check_parens" (path . "bad.lisp")))
+    (agent-q-test-files-write "a.lisp" "(defun a ()\n  (b))\n\n(defun c ())\n")
+    (agent-q-test-files-write "bad.lisp" "(a\n  (b)\n")
+    (agent-q-test-files-fails "line 2, column 7.*no opener")
+    (should-not agent-q-test-files-asked)
+    (agent-q-test-files-fails "opens at line 1, column 1.*new form seems to start at line 4, column 1")
+    (should-not agent-q-test-files-asked)
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "a.lisp")
+                   "(defun a ()\n  #\\( #\\\" #| ( |# |odd ( one| \"(\" ; (\n)\n\n(defun c ())\n"))
+    (agent-q-test-files-succeeds "is balanced")
+    (agent-q-test-files-succeeds "opens at line 1, column 1")))
+
+(ert-deftest agent-q-edit-definitions ()
+  (agent-q-test-files-in-project
+      '(("edit_definition" (path . "a.lisp") (name . "area (square)")
+         (new_source . "(defmethod area ((s square)) :λ)"))
+        ("edit_definition" (path . "a.lisp") (name . "area") (new_source . "(x)"))
+        ("edit_definition" (path . "a.lisp") (name . "nope") (new_source . "(x)"))
+        ("edit_definition" (path . "a.lisp") (name . "foo") (new_source . "(defun foo ("))
+        ("insert_definition" (path . "a.lisp") (source . "(defun new ())") (after . "foo"))
+        ("insert_definition" (path . "a.lisp") (source . "(defun last-one ())")))
+    (agent-q-test-files-write "a.lisp" "(defun foo () 1) ; é\n
+(defmethod area ((s circle)) 1)\n(defmethod area ((s square)) 1)\n")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-fails "2 forms define area: .*area (circle) (line 3)")
+    (agent-q-test-files-fails "defines nope.*defun foo (line 1)")
+    (agent-q-test-files-fails "unbalanced")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "a.lisp") "(defun foo () 1) ; é\n
+(defun new ())\n\n(defmethod area ((s circle)) 1)\n(defmethod area ((s square)) :λ)\n
+(defun last-one ())\n"))))
+
+;;;; Turns
+
+(ert-deftest agent-q-edit-a-turn-is-shown-and-undone-but-not-the-users-changes ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2"))
+        ("edit_file" (path . "a.txt") (old_str . "2") (new_str . "3")))
+    (agent-q-test-files-write "a.txt" "one\ntwo\n")
+    (agent-q-test-files-succeeds)
+    (save-window-excursion
+      (agent-q-changes)
+      (should (derived-mode-p 'diff-mode))
+      (should (equal (buffer-substring-no-properties (point-min) (point-max))
+                     "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")))
+    (agent-q-edit-test-undo)
+    (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
+    (should (string-match-p "no turn" (agent-q-edit-test-undo)))
+    ;; The model does not know that its text is gone.
+    (agent-q-test-files-fails "not found")
+    (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))))
+
+(ert-deftest agent-q-edit-undoing-leaves-what-the-user-changed ()
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "a.txt") (content . "agent\n")))
+    (agent-q-test-files-write "a.txt" "one\n")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-write "a.txt" "user\n")
+    (should (string-match-p "changed since the turn" (agent-q-edit-test-undo)))
+    (should (equal (agent-q-test-files-text "a.txt") "user\n"))))
+
+(provide 'agent-q-edit-test)
+;;; agent-q-edit-test.el ends here

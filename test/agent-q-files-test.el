@@ -1,0 +1,166 @@
+;;; agent-q-files-test.el --- Tools that look at files and buffers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Reading, listing and searching real files and buffers: good, bad and hostile.
+
+;;; Code:
+
+(require 'agent-q-changes)
+(require 'agent-q-test-files)
+
+(ert-deftest agent-q-files-reads-pages-and-lists ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt") (offset . 2) (limit . 1))
+        ("read_file" (path . "nope.txt"))
+        ("read_file" (path . "src"))
+        ("read_file" (path . "bin"))
+        ("read_file" (path . "a.txt") (offset . 9))
+        ("list_directory" (path . "."))
+        ("directory_tree")
+        ("get_file_info" (path . "a.txt"))
+        ("get_project_root")
+        ("search_files" (pattern . "src/*.lisp"))
+        ("grep_project" (pattern . "def[a-z]+ foo") (glob . "*.lisp"))
+        ("grep_project" (pattern . "(")))
+    (agent-q-test-files-write "a.txt" "one\nzwö\nthree\n")
+    (agent-q-test-files-write "src/b.lisp" "(defun foo ())\n")
+    (let ((coding-system-for-write 'no-conversion))
+      (write-region "a\0\1\2\3\0" nil (agent-q-test-files-path "bin") nil 'silent))
+    (agent-q-test-files-succeeds "Lines 2–2 of 3.*offset=3\\.\nzwö\n\\'")
+    (agent-q-test-files-fails "nope.txt.* does not exist")
+    (agent-q-test-files-fails "'src' is a directory")
+    (agent-q-test-files-fails "'bin' is a binary file")
+    (agent-q-test-files-fails "'a.txt' has 3 lines; line 9 does not exist")
+    (agent-q-test-files-succeeds "Total: 2 files, 1 directory")
+    (agent-q-test-files-succeeds "b\\.lisp")
+    (agent-q-test-files-succeeds "Size: 15 B")
+    (should-not agent-q-test-files-asked)
+    (agent-q-test-files-succeeds (regexp-quote (directory-file-name
+                                                agent-q-test-files-root)))
+    (agent-q-test-files-succeeds "\\`Found 1 file .*\n\nsrc/b.lisp\\|  src/b.lisp")
+    (agent-q-test-files-succeeds "src/b.lisp:1: (defun foo ())")
+    (agent-q-test-files-fails "(")))
+
+(ert-deftest agent-q-files-outside-and-secrets-ask ()
+  (agent-q-test-files-in-project
+      `(("read_file" (path . ,(expand-file-name "outside.txt" agent-q-test-directory)))
+        ("read_file" (path . ".env"))
+        ("list_directory" (path . "..")))
+    (write-region "secret" nil (expand-file-name "outside.txt" agent-q-test-directory)
+                  nil 'silent)
+    (agent-q-test-files-write ".env" "KEY=1\n")
+    (let ((agent-q-test-files-answer "denied"))
+      (dolist (reason '("outside the project" "may hold secrets" "outside the project"))
+        (should (eq (car (agent-q-test-files-next)) :denied))
+        (should (string-match-p reason (car agent-q-test-files-asked)))))))
+
+(ert-deftest agent-q-files-a-secret-is-not-told-by-a-failing-edit ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . ".env") (old_str . "KEY = 12") (new_str . "x")))
+    (agent-q-test-files-write ".env" "KEY=12345\n")
+    (let* ((agent-q-test-files-answer "denied")
+           (result (agent-q-test-files-next)))
+      (should (eq (car result) :denied))
+      (should-not (string-match-p "12345" (cdr result))))))
+
+(ert-deftest agent-q-files-paths-that-are-never-used ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "/ssh:host:/etc/passwd"))
+        ("read_file" (path . "/dev/zero"))
+        ("read_file" (path . "~root/x")))
+    (agent-q-test-files-fails "ssh")
+    (agent-q-test-files-fails "kernel")
+    (agent-q-test-files-fails "~root")
+    (should-not agent-q-test-files-asked)))
+
+(ert-deftest agent-q-files-unsaved-changes-are-read-and-said ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt")) ("read_file" (path . "a.txt")))
+    (let ((path (agent-q-test-files-write "a.txt" "old\n")))
+      (with-current-buffer (find-file-noselect path)
+        (agent-q-test-files-succeeds-in chat "\nold\n\\'")
+        (goto-char (point-max))
+        (insert "new λ\n")
+        (narrow-to-region 1 2)
+        (agent-q-test-files-succeeds-in
+         chat "buffer a.txt, which has unsaved changes.*\nold\nnew λ\n\\'")))))
+
+(defun agent-q-test-files-succeeds-in (chat regexp)
+  "Make the next call of CHAT, which has to succeed with a match of REGEXP."
+  (with-current-buffer chat
+    (agent-q-test-files-succeeds regexp)))
+
+(ert-deftest agent-q-files-calls-outside-chats-know-the-project-and-secrets ()
+  (agent-q-test-files-in-project nil
+    (agent-q-test-files-write "a.txt" "hello\n")
+    (agent-q-test-files-write "b.hush" "secret\n")
+    (let* ((agent-q-private-files '("*.hush"))
+           (results (agent-q-execute-tool-calls-sync
+                     '((:id "1" :name "read_file" :arguments (:path "a.txt"))
+                       (:id "2" :name "read_file" :arguments (:path "b.hush"))))))
+      (should (string-match-p "hello" (agent-q-tool-result-content (car results))))
+      (should-not (agent-q-tool-result-success (cadr results)))
+      (should (string-match-p "approval" (agent-q-tool-result-error (cadr results)))))))
+
+(ert-deftest agent-q-files-a-huge-file-is-read-by-pages-and-not-edited ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "huge.txt") (limit . 2))
+        ("edit_file" (path . "huge.txt") (old_str . "one") (new_str . "1")))
+    (let ((path (agent-q-test-files-write "huge.txt" (make-string 70000 ?a))))
+      (write-region "\ntwo\n" nil path t 'silent)
+      (skip-unless (zerop (call-process "truncate" nil nil nil "-s" "2G" path)))
+      (agent-q-test-files-succeeds "\\`Lines 1–2 of 'huge.txt' (2.0 GB).*offset=3")
+      (agent-q-test-files-fails "'huge.txt' has 2.0 GB")
+      (should-not agent-q-test-files-asked))))
+
+;;;; Buffers
+
+(ert-deftest agent-q-files-searching-a-buffer ()
+  (agent-q-test-files-in-project
+      '(("search_in_buffer" (pattern . "x*") (buffer . "look") (regex . t))
+        ("search_in_buffer" (pattern . "b") (buffer . "look"))
+        ("search_in_buffer" (pattern . "b") (buffer . "look") (all_matches . :json-false))
+        ("search_in_buffer" (pattern . "[") (buffer . "look") (regex . t))
+        ("search_in_buffer" (pattern . "zz") (buffer . "look"))
+        ("search_in_buffer" (pattern . "b") (buffer . "no such")))
+    (with-current-buffer (get-buffer-create "look")
+      (insert "ab\nxxb\n"))
+    (agent-q-test-files-succeeds "Found 7 matches")
+    (agent-q-test-files-succeeds "Found 2 matches.*\n\nLine 1, column 2, position 2: \"b\"\nLine 2, column 3")
+    (agent-q-test-files-succeeds "Found 1 match ")
+    (agent-q-test-files-fails "not valid")
+    (agent-q-test-files-succeeds "No matches found for 'zz'")
+    (agent-q-test-files-fails "no buffer named no such")))
+
+(ert-deftest agent-q-files-listing-and-outlining-buffers ()
+  (agent-q-test-files-in-project
+      '(("list_buffers") ("buffer_outline" (buffer . "b.lisp")))
+    (with-current-buffer (find-file-noselect
+                          (agent-q-test-files-write
+                           "b.lisp" "; (not this)\n(defun foo ()\n  #\\()\n\n(bar)\n"))
+      (insert " "))
+    (agent-q-test-files-succeeds "^b.lisp (lisp-mode) .*, unsaved changes")
+    (agent-q-test-files-succeeds "\n2-3: (defun foo ()\n5-5: (bar)\\'")))
+
+(ert-deftest agent-q-files-writing-to-a-buffer ()
+  (agent-q-test-files-in-project
+      '(("write_to_buffer" (content . "λ-") (buffer . "b") (position . 2))
+        ("write_to_buffer" (content . "x") (buffer . "b") (position . 99))
+        ("write_to_buffer" (content . "x") (buffer . "b")))
+    (with-current-buffer (get-buffer-create "b")
+      (buffer-enable-undo)
+      (insert "abc"))
+    (agent-q-test-files-succeeds "Inserted 2 characters into b at position 2")
+    (should (equal (with-current-buffer "b" (buffer-string)) "aλ-bc"))
+    (agent-q-test-files-fails "positions 1 to 6")
+    (with-current-buffer "b" (setq buffer-read-only t))
+    (agent-q-test-files-fails "read-only")
+    (with-current-buffer "b" (setq buffer-read-only nil))
+    (agent-q-undo-turn)
+    (agent-q-test-until (equal (with-current-buffer "b" (buffer-string)) "abc"))))
+
+(provide 'agent-q-files-test)
+;;; agent-q-files-test.el ends here

@@ -1,0 +1,170 @@
+;;; agent-q-rules-test.el --- Tests of rules for tool calls  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Rules through the list, the prompt and the pipeline, on the real core.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+(require 'agent-q-rules)
+
+(defvar agent-q-rules-test--ran nil
+  "The arguments with which the dangerous tool of a test ran, latest first.")
+
+(defmacro agent-q-rules-test--with-tool (&rest body)
+  "Run BODY with a dangerous tool, t_erase, and without rules."
+  (declare (indent 0) (debug t))
+  `(let ((agent-q-rules-test--ran nil)
+         (agent-q-approval-handler nil))
+     (agent-q-test-with-tools
+         ((agent-q-test-tool "t_erase"
+                             (lambda (arguments)
+                               (push (gethash "text" arguments) agent-q-rules-test--ran)
+                               "erased")
+                             :safety-level :dangerous))
+       (unwind-protect
+           (progn ,@body)
+         (seq-doseq (rule (gethash "rules" (agent-q-rules-all)))
+           (agent-q-core-revoke-rule (gethash "id" rule)))))))
+
+(defun agent-q-rules-test--exactly (text &rest more)
+  "Return a rule for dangerous calls of t_erase with TEXT, changed by MORE."
+  (append more
+          `(:effect "allow" :tool "t_erase" :scope (:for "always") :dangerous t
+            :arguments [(:name "text" :pattern (:equals ,text))])))
+
+(defun agent-q-rules-test--last ()
+  "Return decision, decider and rule of the last line of the audit log."
+  (let ((record (car (agent-q-audit-records))))
+    (list (gethash "decision" record) (gethash "decided_by" record)
+          (gethash "rule" record))))
+
+(ert-deftest agent-q-rules-one-written-for-exactly-that-lets-a-call-run ()
+  (agent-q-rules-test--with-tool
+    (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+    (should (equal (agent-q-test-content "t_erase" '(:text "disk")) "erased"))
+    (should (equal agent-q-rules-test--ran '("disk")))
+    (let ((id (gethash "id" (aref (gethash "rules" (agent-q-rules-all)) 0))))
+      (should (equal (agent-q-rules-test--last) (list "by_rule" "rule" id))))
+    (should (string-match-p "approval" (agent-q-test-error "t_erase" '(:text "tape"))))))
+
+(ert-deftest agent-q-rules-deny-wins-and-the-model-reads-which ()
+  (agent-q-rules-test--with-tool
+    (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+    (agent-q-rules-add '(:effect "deny" :tool "t_*" :scope (:for "always")))
+    (should (string-match-p "Deny t_\\*, always\\."
+                            (agent-q-test-error "t_erase" '(:text "disk"))))
+    (should-not agent-q-rules-test--ran)
+    (should (equal (cadr (agent-q-rules-test--last)) "rule"))))
+
+(ert-deftest agent-q-rules-the-floor-needs-the-users-own-words ()
+  (agent-q-rules-test--with-tool
+    (agent-q-rules-add '(:effect "allow" :tool "*" :scope (:for "always")))
+    (should (string-match-p "approval" (agent-q-test-error "t_erase" '(:text "disk"))))
+    (should-error (agent-q-rules-add '(:effect "allow" :tool "*" :dangerous t
+                                       :scope (:for "always")))
+                  :type 'agent-q-error)
+    (should (= 1 (length (gethash "rules" (agent-q-rules-all)))))))
+
+(ert-deftest agent-q-rules-a-handlers-decision-is-logged-as-its-own ()
+  (agent-q-rules-test--with-tool
+    (let ((agent-q-approval-handler (lambda (_tool _arguments) :approved)))
+      (agent-q-test-content "t_erase" '(:text "disk")))
+    (should (equal (cadr (agent-q-rules-test--last)) "handler"))))
+
+(ert-deftest agent-q-rules-the-list-shows-and-revokes ()
+  (agent-q-rules-test--with-tool
+    (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+    (save-window-excursion
+      (agent-q-rules)
+      (should (agent-q-test-shows "Allow t_erase, text = \"disk\", always, even when dangerous."))
+      (goto-char (point-min))
+      (cl-letf (((symbol-function 'y-or-n-p) (lambda (_prompt) t)))
+        (agent-q-rules-revoke))
+      (should-not (agent-q-test-shows "t_erase"))
+      (should-error (agent-q-rules-describe) :type 'user-error))
+    (should (equal (gethash "rules" (agent-q-rules-all)) []))
+    (should (string-match-p "approval" (agent-q-test-error "t_erase" '(:text "disk"))))))
+
+(ert-deftest agent-q-rules-what-would-happen-can-be-asked-without-doing-it ()
+  (agent-q-rules-test--with-tool
+    (should (equal (gethash "outcome" (agent-q-rules-explain "t_erase" '(:text "disk"))) "ask"))
+    (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+    (let ((it (agent-q-rules-explain "t_erase" '(:text "disk"))))
+      (should (equal (gethash "outcome" it) "run"))
+      (should (string-match-p "\\`Rule [0-9]+: Allow" (gethash "reason" it))))
+    (should-not agent-q-rules-test--ran)
+    (should-error (agent-q-rules-explain "t_erase" '(:text 1)) :type 'agent-q-error)))
+
+(ert-deftest agent-q-rules-lasting-ones-are-private-and-readable ()
+  (agent-q-rules-test--with-tool
+    (agent-q-rules-add (agent-q-rules-test--exactly "λ"))
+    (let ((file (gethash "file" (agent-q-rules-all))))
+      (should (equal (file-name-directory file)
+                     (file-name-directory (agent-q-audit-file))))
+      (should (= #o600 (logand #o777 (file-modes file))))
+      (should (with-temp-buffer
+                (insert-file-contents file)
+                (search-forward "\"equals\": \"λ\"" nil t))))))
+
+(ert-deftest agent-q-rules-nothing-that-files-bring-along-grants ()
+  (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-review-edits agent-q-project-root
+                    agent-q-log-file agent-q-offered-tools))
+    (should (risky-local-variable-p option))
+    (should-not (safe-local-variable-p option nil))))
+
+;;;; The prompt
+
+(ert-deftest agent-q-rules-a-rule-is-shown-before-it-is-taken ()
+  (agent-q-rules-test--with-tool
+    (agent-q-test-with-chat
+      (agent-q-test-send "/t_erase disk")
+      (agent-q-test-answer "!")
+      ;; The first key shows what the rule would match; nothing is decided.
+      (should (string-match-p "Allow t_erase, text = \"disk\", with no other arguments, for this chat, even when dangerous\\."
+                              (agent-q-test-log)))
+      (should (equal (gethash "rules" (agent-q-rules-all)) []))
+      ;; What came up under the key is not taken by typing ahead.
+      (should-error (agent-q-test-press "!") :type 'user-error)
+      (agent-q-test-answer "!")
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal agent-q-rules-test--ran '("disk")))
+      ;; The same again asks no more, another one does.
+      (agent-q-test-ask "/t_erase disk")
+      (should (equal agent-q-rules-test--ran '("disk" "disk")))
+      (agent-q-test-send "/t_erase tape")
+      (agent-q-test-answer "n")
+      (agent-q-test-until (agent-q-test-idle-p)))
+    ;; The rule went with its chat.
+    (agent-q-test-with-chat
+      (agent-q-test-send "/t_erase disk")
+      (agent-q-test-answer "n")
+      (agent-q-test-until (agent-q-test-idle-p)))
+    (should (equal agent-q-rules-test--ran '("disk" "disk")))))
+
+(ert-deftest agent-q-rules-one-for-the-project-outlives-the-chat ()
+  (agent-q-rules-test--with-tool
+    (agent-q-test-with-chat
+      (agent-q-test-send "/t_erase disk")
+      (agent-q-test-answer "!")
+      ;; Another key shows another rule instead of taking the first.
+      (agent-q-test-answer "P")
+      (should (string-match-p "in the project /" (agent-q-test-log)))
+      (agent-q-test-answer "P")
+      (agent-q-test-until (agent-q-test-idle-p)))
+    (agent-q-test-with-chat
+      (agent-q-test-ask "/t_erase disk"))
+    (should (equal agent-q-rules-test--ran '("disk" "disk")))
+    (let ((default-directory "/"))
+      (agent-q-test-with-chat
+        (agent-q-test-send "/t_erase disk")
+        (agent-q-test-answer "n")
+        (agent-q-test-until (agent-q-test-idle-p))))
+    (should (= 1 (length (gethash "rules" (agent-q-rules-all)))))))
+
+(provide 'agent-q-rules-test)
+;;; agent-q-rules-test.el ends here

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Code for the image: what the image finds in it decides whether anybody is asked, and it is
+//! looked at again before it runs.
+
+#[path = "support/executor_bench.rs"]
+mod executor_bench;
+
+use executor_bench::*;
+
+/// The answer of an image that found HITS in the code, and ran it.
+fn looked_at(hits: &str) -> HostReply {
+    HostReply::Done(format!(
+        "(:outcome :returned :value (:hits ({hits}) :notes (\"It can't be undone.\") :assessed 1 :more nil))"
+    ))
+}
+
+fn evaluated() -> HostReply {
+    HostReply::Done(
+        "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\"))"
+            .to_owned(),
+    )
+}
+
+fn eval_bench(approval: Approval, policy: EvalPolicy, replies: Vec<HostReply>) -> Bench {
+    let mut bench = bench(approval);
+    bench.circumstances.eval_policy = policy;
+    for tool in agent_q_core::tools::execution::tools() {
+        bench.circumstances.tools.register(tool);
+    }
+    bench.host.replies.lock().unwrap().extend(replies);
+    bench
+}
+
+fn eval(form: &str) -> ToolCall {
+    call("1", "eval_form", json!({"form": form}))
+}
+
+#[tokio::test]
+async fn code_without_a_hit_runs_without_asking_and_is_logged() {
+    let replies = vec![looked_at(""), evaluated()];
+    let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+    let results = bench.run(&[eval("1")]).await;
+    assert_eq!(told(&results[0]), ("1", CallOutcome::Succeeded, "=> 1"));
+    assert_eq!(results[0].level, Some(SafetyLevel::Cautious));
+    assert_eq!(bench.audited().len(), 2);
+    let notices = bench.host.collect(|event| match event {
+        Event::Notice { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    assert_eq!(notices, ["It can't be undone."]);
+}
+
+#[tokio::test]
+async fn a_hit_asks_with_its_reason() {
+    let replies = vec![looked_at("\"runs programs: X\"")];
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let calls = [eval("(x)")];
+    let (results, reason) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.host.collect(|event| match event {
+            Event::ApprovalRequested { reason, level, .. } => Some((reason.clone(), *level)),
+            _ => None,
+        })
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+    assert_eq!(
+        reason,
+        [(
+            "runs programs: X; It can't be undone.".to_owned(),
+            SafetyLevel::Dangerous
+        )]
+    );
+}
+
+#[tokio::test]
+async fn code_that_the_image_can_not_look_at_is_dangerous() {
+    for reply in [
+        HostReply::Failed(HostError::NoConnection),
+        HostReply::Failed(HostError::Unresponsive(String::new())),
+        HostReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
+        HostReply::Done("nonsense".to_owned()),
+    ] {
+        let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, vec![reply]);
+        let results = bench.run(&[eval("1")]).await;
+        assert_eq!(results[0].level, Some(SafetyLevel::Dangerous));
+        assert!(results[0].content.contains("needs approval"));
+    }
+}
+
+#[tokio::test]
+async fn what_shows_only_after_the_approval_is_asked_about_again() {
+    let replies = vec![looked_at("\"one\""), looked_at("\"one\" \"two\"")];
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let calls = [eval("(x)")];
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Approved);
+        bench
+            .host
+            .wait_for(|event| match event {
+                Event::ApprovalRequested { reason, .. } if reason.starts_with("one; two") => {
+                    Some(())
+                }
+                _ => None,
+            })
+            .await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+    let replies = vec![looked_at("\"one\""), looked_at("\"one\""), evaluated()];
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Approved);
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn the_policy_decides_about_code() {
+    let bench = eval_bench(Approval::Ask, EvalPolicy::ReadOnly, vec![]);
+    let results = bench.run(&[eval("1")]).await;
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert!(results[0].content.contains("read-only"));
+    let bench = eval_bench(Approval::None, EvalPolicy::NeverAsk, vec![evaluated()]);
+    let results = bench.run(&[eval("1")]).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(bench.audited().len(), 2);
+    let bench = eval_bench(Approval::None, EvalPolicy::AskAlways, vec![looked_at("")]);
+    let results = bench.run(&[eval("1")]).await;
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert_eq!(results[0].level, Some(SafetyLevel::Dangerous));
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The user's rules in the pipeline: deny wins, danger needs a rule for exactly that, and text from
+//! outside stops what would run unasked.
+
+#[path = "support/executor_bench.rs"]
+mod executor_bench;
+
+use executor_bench::*;
+
+impl Bench {
+    fn rule(&self, effect: Effect, tool: &str) -> Rule {
+        Rule::new(effect, tool, Scope::Chat(self.circumstances.session.0))
+    }
+
+    fn add(&self, rule: Rule) -> u64 {
+        self.executor.rules.lock().unwrap().add(rule).unwrap()
+    }
+
+    /// A rule for exactly the dangerous call of TOOL with TEXT.
+    fn waive(&self, tool: &str, text: &str) -> Rule {
+        Rule {
+            arguments: vec![agent_q_core::rules::ArgumentPattern {
+                name: "text".into(),
+                pattern: agent_q_core::rules::Pattern::Equals(text.into()),
+            }],
+            other_arguments: OtherArguments::None,
+            dangerous: Floor::Waived,
+            ..self.rule(Effect::Allow, tool)
+        }
+    }
+
+    /// The last line of the audit log: its decision, who decided, and the rule.
+    fn last_decision(&self) -> (String, String, Value) {
+        let text = std::fs::read_to_string(&self.audit_file).unwrap();
+        let line: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let word = |key: &str| line[key].as_str().unwrap_or("-").to_owned();
+        (word("decision"), word("decided_by"), line["rule"].clone())
+    }
+}
+
+#[tokio::test]
+async fn a_rule_for_exactly_that_lets_a_dangerous_call_run_unasked() {
+    let bench = bench(Approval::None);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let rule = bench.add(bench.waive("erase", "disk"));
+    let calls = [call("a", "erase", json!({"text": "disk"}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(results[0].consent, Consent::ByRule);
+    assert_eq!(
+        bench.last_decision(),
+        ("by_rule".into(), "rule".into(), json!(rule))
+    );
+    let calls = [call("b", "erase", json!({"text": "tape"}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].consent, Consent::Unavailable);
+}
+
+#[tokio::test]
+async fn a_rule_without_the_users_word_for_danger_does_not_skip_the_question() {
+    let bench = bench(Approval::None);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    bench.add(bench.rule(Effect::Allow, "erase"));
+    let calls = [call("a", "erase", json!({"text": "disk"}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].consent, Consent::Unavailable);
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_wins_and_says_so() {
+    let bench = bench(Approval::None);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    bench.add(bench.waive("erase", "disk"));
+    let rule = bench.add(bench.rule(Effect::Deny, "erase"));
+    let calls = [call("a", "erase", json!({"text": "disk"}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+    assert!(
+        results[0]
+            .content
+            .contains(&format!("Rule {rule}: Deny erase"))
+    );
+    assert_eq!(bench.last_decision().1, "rule");
+}
+
+#[tokio::test]
+async fn a_rule_that_asks_raises_a_safe_call() {
+    let bench = bench(Approval::None);
+    bench.echo("echo", SafetyLevel::Safe);
+    bench.add(bench.rule(Effect::Ask, "echo"));
+    let calls = [call("a", "echo", json!({"text": "x"}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert_eq!(results[0].consent, Consent::Unavailable);
+}
+
+#[tokio::test]
+async fn in_a_turn_that_read_foreign_text_no_rule_lets_a_dangerous_call_run() {
+    let bench = bench(Approval::None);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let mut fetch = Tool::new(
+        "fetch",
+        "A tool.",
+        SafetyLevel::Safe,
+        &[],
+        vec![],
+        Runner::Worker(Arc::new(|_| Ok("a page".to_owned()))),
+    );
+    fetch.provenance = agent_q_core::rules::Provenance::Foreign;
+    bench.circumstances.tools.register(fetch);
+    bench.add(bench.waive("erase", "disk"));
+    // Both calls of one reply: the page is read before the second is decided about.
+    let calls = [
+        call("a", "fetch", json!({})),
+        call("b", "erase", json!({"text": "disk"})),
+    ];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(results[1].consent, Consent::Unavailable);
+}
+
+#[tokio::test]
+async fn no_tool_touches_the_file_of_rules() {
+    let bench = bench(Approval::None);
+    let file = bench.executor.rules.lock().unwrap().file().to_owned();
+    let parameters = vec![Parameter::required("path", ParameterType::String, "")];
+    let work = Runner::Worker(Arc::new(|_| Ok("written".to_owned())));
+    let mut tool = Tool::new("write", "", SafetyLevel::Safe, &[], parameters, work);
+    tool.origin = agent_q_core::tool::Origin::EmacsLisp;
+    bench.circumstances.tools.register(tool);
+    let calls = [call("a", "write", json!({"path": file}))];
+    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+}
