@@ -81,7 +81,7 @@ Answers can overtake each other, so there is one question at a time."
       (_ (process-put process 'agent-q-image-tools-known nil)))))
 
 (defun agent-q-image-tools--read (status payload)
-  "Return the reply in PAYLOAD when STATUS says that there is one, else nil."
+  "Return the reply in PAYLOAD when STATUS is that of one, else nil."
   (and (equal status "done")
        (ignore-errors (car (read-from-string payload)))))
 

@@ -50,8 +50,9 @@
 (defcustom agent-q-offered-tools nil
   "Which tools the model is offered.
 nil means the usual ones, about twenty built-in tools and all that you or
-a program defined; `all' means every tool.  Otherwise a list of tools by name, such as \"describe_symbol\", and of
-categories by keyword, such as `:introspection'.  An element
+a program defined; `all' means every tool.  Otherwise a list of tools by
+name, such as \"describe_symbol\", and of categories by keyword, such as
+`:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
 for one chat."

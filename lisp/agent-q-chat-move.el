@@ -1,0 +1,78 @@
+;;; agent-q-chat-move.el --- Ways around a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; From item to item and from turn to turn of a chat's log, and what TAB means
+;; where it is pressed.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-prompt)
+(require 'agent-q-render)
+
+(defun agent-q-chat--item-of-line ()
+  "Return the item whose text ends with the line of point, or nil."
+  (or (agent-q-render-item-at (point))
+      (and (eolp) (> (point) (point-min))
+           (agent-q-render-item-at (1- (point))))))
+
+(defun agent-q-chat-tab ()
+  "Complete at the prompt, unfold the item at point, or go to the next item."
+  (interactive)
+  (let ((item (agent-q-chat--item-of-line)))
+    (cond ((and (agent-q-prompt-p)
+                (not (string-empty-p (agent-q-prompt-text))))
+           (completion-at-point))
+          ((and item (not (eq item (agent-q-call-waiting))))
+           (goto-char (agent-q-render-item-start item))
+           (agent-q-render-toggle))
+          (t (agent-q-chat-next-item)))))
+
+(defun agent-q-chat--find (property forward)
+  "Return the next start of PROPERTY after point, or before unless FORWARD."
+  (let ((position (point)) (found nil))
+    (while (and position (not found))
+      (setq position
+            (if forward
+                (next-single-property-change position property)
+              (previous-single-property-change position property)))
+      (when (and position
+                 (< position (point-max))
+                 (get-text-property position property)
+                 (not (and (> position (point-min))
+                           (eq (get-text-property position property)
+                               (get-text-property (1- position) property)))))
+        (setq found position)))
+    (or found
+        ;; The property may begin where the buffer does.
+        (and (not forward) (> (point) (point-min))
+             (get-text-property (point-min) property)
+             (point-min)))))
+
+(defun agent-q-chat-next-item ()
+  "Go to the next tool call; after the last one, to the prompt."
+  (interactive)
+  (goto-char (or (agent-q-chat--find 'agent-q-item t) (point-max))))
+
+(defun agent-q-chat-previous-item ()
+  "Go to the tool call before point."
+  (interactive)
+  (goto-char (or (agent-q-chat--find 'agent-q-item nil)
+                 (user-error "There is no tool call before this place"))))
+
+(defun agent-q-chat-next-turn ()
+  "Go to the next message of yours; after the last one, to the prompt."
+  (interactive)
+  (goto-char (or (agent-q-chat--find 'agent-q-turn t) (point-max))))
+
+(defun agent-q-chat-previous-turn ()
+  "Go to the message of yours before point."
+  (interactive)
+  (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
+                 (user-error "There is no message of yours before this place"))))
+
+(provide 'agent-q-chat-move)
+;;; agent-q-chat-move.el ends here
