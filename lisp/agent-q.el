@@ -15,6 +15,7 @@
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function agent-q-call-goto-waiting "agent-q-call")
 (declare-function agent-q-debugger-explain "agent-q-debugger")
+(declare-function agent-q-image-changes-show "agent-q-image-changes")
 (declare-function agent-q-record-start "agent-q-record")
 (declare-function agent-q-record-stop "agent-q-record")
 
@@ -145,6 +146,13 @@ With prefix argument NEW, open another one."
   (require 'agent-q-chat)
   (agent-q-debugger-explain (current-buffer)))
 
+;;;###autoload
+(defun agent-q-image-changes ()
+  "List what the agent changed in the Lisp image, and restore what you like."
+  (interactive)
+  (require 'agent-q-image-changes)
+  (agent-q-image-changes-show))
+
 (autoload 'agent-q-undo-turn "agent-q-changes" nil t)
 (autoload 'agent-q-changes "agent-q-changes" nil t)
 
@@ -152,6 +160,7 @@ With prefix argument NEW, open another one."
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
     (define-key map "a" #'agent-q-goto-approval)
+    (define-key map "i" #'agent-q-image-changes)
     (define-key map "e" #'agent-q-explain-error)
     (define-key map "c" #'agent-q-changes)
     (define-key map "u" #'agent-q-undo-turn)

@@ -13,6 +13,7 @@ pub mod files;
 pub mod history;
 pub mod inspection;
 pub mod introspection;
+pub mod journal;
 pub mod moves;
 mod outcome;
 pub mod packages;
@@ -32,6 +33,7 @@ pub fn register(registry: &Registry) {
         inspection::tools(),
         execution::tools(),
         building::tools(),
+        journal::tools(),
         debugger::tools(),
         history::tools(),
         buffer::tools(),

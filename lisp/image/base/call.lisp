@@ -17,6 +17,9 @@ it began.")
 (defvar *assessed* nil
   "How many forms of the text that is about to run were assessed; NIL when that does not matter.")
 
+(defvar *around* (make-hash-table :test 'equal)
+  "From an operation to a function that is called with what it does and its arguments.")
+
 (defvar *progress* (constantly nil)
   "A function that tells what the operation has done so far, should it not come to its end.")
 
@@ -32,6 +35,13 @@ it began.")
          (progn (call-with-lock (lambda () (push entry *running*)))
                 (funcall function))
       (call-with-lock (lambda () (setf *running* (remove entry *running*)))))))
+
+(defun call-around (operation function arguments)
+  "Call FUNCTION with ARGUMENTS by what has put itself around OPERATION, if anything has."
+  (let ((around (gethash operation *around*)))
+    (if around
+        (funcall around (lambda () (apply function arguments)) arguments)
+        (apply function arguments))))
 
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is told, not debugged."
@@ -50,7 +60,8 @@ it began.")
                  (lambda ()
                    (let ((*assessed* (getf arguments :assessed)))
                      (return
-                       (list :outcome :returned :value (apply function arguments))))))))))
+                       (list :outcome :returned
+                             :value (call-around operation function arguments))))))))))
 
 (defun perform-stoppable (id operation arguments)
   (let ((reply (list :outcome :cancelled)))

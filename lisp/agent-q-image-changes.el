@@ -1,0 +1,151 @@
+;;; agent-q-image-changes.el --- What the agent changed in the image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The journal of an image as a list: each definition that the agent made or
+;; replaced, with the form that did it.  A key restores one or all.
+
+;;; Code:
+
+(require 'agent-q-image)
+(require 'tabulated-list)
+
+(defvar agent-q-header-connection)
+
+(defconst agent-q-image-changes--seconds 15
+  "How long the image may take to answer.")
+
+(defvar-local agent-q-image-changes--connection nil
+  "The connection to the image whose changes are listed.")
+
+(defvar-local agent-q-image-changes--entries nil
+  "The changes as the image told them, property lists.")
+
+(defvar agent-q-image-changes--last-request 0
+  "The number of the last call that was made from here.")
+
+(defvar agent-q-image-changes-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-image-changes-source)
+    (define-key map "u" #'agent-q-image-changes-restore)
+    (define-key map "U" #'agent-q-image-changes-restore-all)
+    map)
+  "Keymap of `agent-q-image-changes-mode'.")
+
+(define-derived-mode agent-q-image-changes-mode tabulated-list-mode "agent-q changes"
+  "Major mode of the list of what the agent changed in a Lisp image, latest first.
+
+\\<agent-q-image-changes-mode-map>\\[agent-q-image-changes-source] shows the form that changed it, \
+\\[agent-q-image-changes-restore] puts back what was there
+before, \\[agent-q-image-changes-restore-all] does that for all changes.
+
+\\{agent-q-image-changes-mode-map}"
+  (setq tabulated-list-format
+        [("Definition" 36 t) ("Kind" 17 t) ("Change" 10 t) ("When" 9 nil)
+         ("State" 14 t) ("Form" 0 nil)]
+        revert-buffer-function #'agent-q-image-changes--refresh)
+  (tabulated-list-init-header))
+
+(defun agent-q-image-changes-show ()
+  "Show what the agent changed in the image of this chat, or the current one."
+  (let ((connection (or (and (boundp 'agent-q-header-connection)
+                             (agent-q-image-live-p agent-q-header-connection)
+                             agent-q-header-connection)
+                        (agent-q-image-default-connection))))
+    (unless connection
+      (user-error "No Lisp is connected"))
+    (pop-to-buffer (get-buffer-create "*agent-q image changes*"))
+    (unless (derived-mode-p 'agent-q-image-changes-mode)
+      (agent-q-image-changes-mode))
+    (setq agent-q-image-changes--connection connection)
+    (agent-q-image-changes--refresh)))
+
+(defun agent-q-image-changes--call (operation arguments function)
+  "Call OPERATION with ARGUMENTS in the image that is listed here.
+FUNCTION gets its value, in this buffer."
+  (let ((buffer (current-buffer)))
+    (agent-q-image-call
+     agent-q-image-changes--connection
+     (list 'agent-q-image-changes (cl-incf agent-q-image-changes--last-request))
+     operation (prin1-to-string arguments) agent-q-image-changes--seconds
+     (lambda (status payload)
+       (when (buffer-live-p buffer)
+         (with-current-buffer buffer
+           (pcase (and (equal status "done")
+                       (ignore-errors (car (read-from-string payload))))
+             (`(:outcome :returned :value ,value) (funcall function value))
+             (`(:outcome ,_ . ,more)
+              (message "The image refused: %s" (plist-get more :message)))
+             (_ (message "The image did not answer (%s)" status)))))))))
+
+;;;; The list
+
+(defun agent-q-image-changes--refresh (&rest _)
+  "Ask the image for its journal and show it."
+  (agent-q-image-changes--call
+   "journal-list" nil
+   (lambda (value)
+     (setq agent-q-image-changes--entries (plist-get value :changes)
+           tabulated-list-entries
+           (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries))
+     (tabulated-list-print t)
+     (when (null agent-q-image-changes--entries)
+       (message "The agent has changed nothing in this image")))))
+
+(defun agent-q-image-changes--row (change)
+  "Return the row of CHANGE."
+  (list (plist-get change :id)
+        (vector (plist-get change :name)
+                (plist-get change :kind)
+                (plist-get change :what)
+                (format-seconds "%Dd %Hh %Mm%z%Ss" (plist-get change :seconds-ago))
+                (cond ((plist-get change :restored) "restored")
+                      ((plist-get change :irreversible) "can't be undone")
+                      (t ""))
+                (car (split-string (plist-get change :text) "\n")))))
+
+(defun agent-q-image-changes--at-point ()
+  "Return the change at point."
+  (or (cl-find (tabulated-list-get-id) agent-q-image-changes--entries
+               :key (lambda (change) (plist-get change :id)))
+      (user-error "There is no change here")))
+
+(defun agent-q-image-changes-source ()
+  "Show the form that made the change at point."
+  (interactive)
+  (let ((change (agent-q-image-changes--at-point)))
+    (with-help-window "*agent-q change*"
+      (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
+                     (plist-get change :what)))
+      (when (plist-get change :was)
+        (princ (format "It was %s\n" (plist-get change :was))))
+      (when (plist-get change :irreversible)
+        (princ (concat (plist-get change :irreversible) "\n")))
+      (princ (concat "\n" (plist-get change :text) "\n")))))
+
+;;;; Restoring
+
+(defun agent-q-image-changes-restore ()
+  "Put back what the change at point replaced, and later changes of the same."
+  (interactive)
+  (agent-q-image-changes--restore
+   (list :id (plist-get (agent-q-image-changes--at-point) :id))))
+
+(defun agent-q-image-changes-restore-all ()
+  "Put back all that the agent replaced in this image."
+  (interactive)
+  (when (yes-or-no-p "Take back all that the agent changed in this image? ")
+    (agent-q-image-changes--restore nil)))
+
+(defun agent-q-image-changes--restore (arguments)
+  "Restore what ARGUMENTS of the operation name, and show the list anew."
+  (agent-q-image-changes--call
+   "journal-restore" arguments
+   (lambda (value)
+     (message "%s" (string-join (plist-get value :results) "\n"))
+     (agent-q-image-changes--refresh))))
+
+(provide 'agent-q-image-changes)
+;;; agent-q-image-changes.el ends here

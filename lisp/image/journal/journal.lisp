@@ -1,0 +1,187 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The journal of what the agent changed in the image, and its way back. Each call that can define
+;;; anything is compared with what was there before. Variables and types are followed by the forms
+;;; that set them, so what functions and compiled files set is not seen; nor is what other threads do
+;;; once the call is over.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (change (:copier nil))
+  id kind name
+  ;; What was there and what came; of methods the removed and the added ones.
+  old new
+  text time restored)
+
+(defvar *journal* '()
+  "The changes, latest first.")
+
+(defvar *last-change* 0)
+
+(defparameter *journal-limit* 1000)
+
+(defparameter *unbound* (list :unbound)
+  "Stands for the value of a variable that had none.")
+
+;;; Variables and types
+
+(defvar *noted* nil
+  "While a call runs: a list of one element, what may be set by it with what it was before.")
+
+(defparameter *setters*
+  '(setq setf psetq psetf incf decf push pushnew pop defvar defparameter defconstant
+    define-symbol-macro multiple-value-setq rotatef shiftf))
+
+(defparameter *bound-by-calls*
+  '(*package* *readtable* *standard-output* *error-output* *trace-output* *standard-input*
+    *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval*
+    * ** *** + ++ +++ / // /// -)
+  "Variables that each call has values of its own for.")
+
+(defun variable-value (symbol)
+  (if (boundp symbol) (symbol-value symbol) *unbound*))
+
+(defun note-variable (symbol)
+  (unless (or (null symbol) (member symbol *bound-by-calls*)
+              (not (or (watched-symbol-p symbol)
+                       (eq (symbol-package symbol) (find-package "COMMON-LISP"))))
+              (find (cons :variable symbol) (first *noted*) :key #'first :test #'equal))
+    (push (list (cons :variable symbol) (variable-value symbol)) (first *noted*))))
+
+(defun watched-symbol-p (symbol)
+  (and (symbol-package symbol) (watched-package-p (symbol-package symbol))))
+
+(defun type-expander (name)
+  "What the type NAME expands by, where the implementation tells."
+  (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
+    (and info (fboundp info) (eval `(,info :type :expander ',name)))))
+
+(defun note-type (name)
+  (when (and name (symbolp name))
+    (push (list (cons :type name) (type-expander name)) (first *noted*))))
+
+(defun note-setting (form)
+  "Note what FORM may set, when it is one that sets something."
+  (when (and *noted* (consp form) (ignore-errors (list-length form)))
+    (let ((operator (first form)))
+      (cond ((member operator *setters*)
+             (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
+               (when (symbolp part) (note-variable part))))
+            ((eq operator 'deftype) (note-type (second form)))))))
+
+(defun note-text (text)
+  "Note what the forms of TEXT may set, as far as they can be read."
+  (let ((*findings* (make-findings)) (*symbols-before* '()) (*package* *package*) (start 0)
+        (forms '()))
+    (remember-symbols *package*)
+    (remember-prefixes text)
+    (catch 'assessed
+      (loop for next = (skip-to-form text start)
+            while next
+            do (multiple-value-bind (form end condition) (read-inert text next)
+                 (when condition (return))
+                 (push form forms)
+                 (note-conses form)
+                 (setf start end))))
+    (loop for cons being the hash-keys of (findings-conses *findings*)
+          do (note-setting cons))
+    (forget-new-symbols forms)))
+
+(defvar *outer-hook* 'funcall
+  "While a call runs: the hook that expands macros outside of it.")
+
+(defun note-and-expand (expander form environment)
+  "Note what FORM sets, then expand it as it would be otherwise."
+  (let ((hook *outer-hook*))
+    (let ((*macroexpand-hook* hook))
+      (note-setting form))
+    (let ((*outer-hook* 'funcall))
+      (funcall hook expander form environment))))
+
+(defun call-noting-settings (function)
+  "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
+  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p 'note-type)
+  (let ((hook #'note-and-expand))
+    ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
+    (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
+        (funcall function)
+        (let ((*outer-hook* *macroexpand-hook*) (*macroexpand-hook* hook))
+          (funcall function)))))
+
+(defun noted-differences ()
+  (loop for ((kind . name) old) in (first *noted*)
+        for new = (if (eq kind :variable) (variable-value name) (type-expander name))
+        unless (eq old new)
+          collect (list kind name old new)))
+
+;;; Writing the journal
+
+(defun mentions-name-p (word text start end)
+  "Whether TEXT has WORD between START and END, and not as a part of a longer name."
+  (flet ((ends-name-p (index)
+           (or (< index start) (>= index end)
+               (not (or (alphanumericp (char text index))
+                        (find (char text index) "-*+%!?=<>/&$_"))))))
+    (loop for found = (search word text :start2 start :end2 end :test #'char-equal)
+            then (search word text :start2 (1+ found) :end2 end :test #'char-equal)
+          while found
+            thereis (and (ends-name-p (1- found)) (ends-name-p (+ found (length word)))))))
+
+(defun defining-text (name text)
+  "The form in TEXT that has NAME in it, or all of TEXT."
+  (let* ((symbol (if (consp name) (second name) name))
+         (word (symbol-name symbol)) (start 0) (found nil))
+    (ignore-errors
+     (loop for next = (skip-to-form text start)
+           while next
+           do (let ((end (let ((*read-suppress* t) (*read-eval* nil))
+                           (nth-value 1 (read-from-string text t nil :start next
+                                                                     :preserve-whitespace t)))))
+                (when (mentions-name-p word text next end)
+                  (setf found (subseq text next end)))
+                (setf start end))))
+    (shortened (or found (trimmed text)) 4000)))
+
+(defun generated-p (kind name difference)
+  "Whether DIFFERENCE only shows that something was created which is of no use to list."
+  (declare (ignore difference))
+  (and (eq kind :function) (consp name) (null (symbol-package (second name)))))
+
+(defun enter-change (difference text)
+  (destructuring-bind (kind name old new) difference
+    (unless (generated-p kind name difference)
+      (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
+                         :text (defining-text name text) :time (get-universal-time))
+            *journal*))))
+
+(defun enter-changes (differences text)
+  (call-with-lock
+   (lambda ()
+     ;; A class after its functions: the list is read latest first.
+     (dolist (difference (sort (copy-list differences) #'string<
+                               :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
+       (enter-change difference text))
+     (when (> (length *journal*) *journal-limit*)
+       (setf *journal* (subseq *journal* 0 *journal-limit*))))))
+
+(defun call-journaled (function arguments)
+  "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
+  (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
+               'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
+               'generic-methods 'own-slots 'optional-function 'state-differences)
+  (let* ((text (or (getf arguments :form) (getf arguments :values)
+                   (format nil "load_system ~A" (getf arguments :system))))
+         (*noted* (list '()))
+         (before (take-snapshot)))
+    (ignore-errors
+     (let ((*package* (let ((named (getf arguments :package)))
+                        (or (and named (find-package-named named)) *package*))))
+       (note-text text)))
+    (unwind-protect (call-noting-settings function)
+      (ignore-errors
+       (enter-changes (append (snapshot-differences before (take-snapshot))
+                              (noted-differences))
+                      text)))))
+
+(dolist (operation '("eval-form" "compile-form" "load-system" "eval-in-frame" "invoke-restart"
+                     "run-tests"))
+  (setf (gethash operation *around*) 'call-journaled))

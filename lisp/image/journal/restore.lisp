@@ -1,0 +1,166 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The way back from what the agent changed: what a change was, whether it can be undone, and
+;;; undoing it. Operations: journal-list, journal-restore, journal-undo.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun change-name-text (change)
+  (let ((name (change-name change)))
+    (if (consp name)
+        (format nil "(SETF ~A)" (symbol-text (second name)))
+        (symbol-text name))))
+
+(defun kind-text (change)
+  (let ((thing (or (change-new change) (change-old change))))
+    (ecase (change-kind change)
+      (:function (cond ((consp thing) "macro")
+                       ((typep thing 'generic-function) "generic function")
+                       (t "function")))
+      (:methods "method")
+      (:compiler-macro "compiler macro")
+      (:class "class")
+      (:variable "variable")
+      (:type "type"))))
+
+(defun no-definition-p (change definition)
+  (if (eq (change-kind change) :variable)
+      (eq definition *unbound*)
+      (null definition)))
+
+(defun what-text (change)
+  (cond ((eq (change-kind change) :methods)
+         (cond ((null (change-old change)) "added")
+               ((null (change-new change)) "removed")
+               (t "redefined")))
+        ((no-definition-p change (change-old change)) "new")
+        ((no-definition-p change (change-new change)) "removed")
+        (t "redefined")))
+
+(defun irreversible-p (change)
+  "Why CHANGE can't be undone, or NIL."
+  (cond ((and (eq (change-kind change) :class) (change-old change))
+         "The slots of a class that has objects can't be put back; define the class again.")
+        ((and (eq (change-kind change) :type)
+              (not (find-package "SB-INT")))
+         (format nil "~A does not tell how a type was defined." (lisp-implementation-type)))))
+
+(defun current-definition (change)
+  (let ((name (change-name change)))
+    (ecase (change-kind change)
+      (:function (if (consp name) (setf-definition (second name)) (symbol-definition name)))
+      (:methods (change-new change))
+      (:compiler-macro (compiler-macro-function name))
+      (:class (find-class name nil))
+      (:variable (variable-value name))
+      (:type (type-expander name)))))
+
+;;; Undoing
+
+(defun put-function (name definition)
+  (cond ((null definition) (when (fboundp name) (fmakunbound name)))
+        ((consp definition) (setf (macro-function name) (second definition)))
+        (t (when (and (symbolp name) (macro-function name)) (fmakunbound name))
+           (setf (fdefinition name) definition))))
+
+(defun put-methods (name wanted unwanted)
+  (let ((function (and (fboundp name) (fdefinition name))))
+    (when (typep function 'generic-function)
+      (dolist (method unwanted)
+        (when (member method (generic-methods function))
+          (remove-method function method)))
+      (dolist (method wanted)
+        (unless (member method (generic-methods function))
+          (add-method function method))))))
+
+(defun put-type (name expander)
+  (let ((info (find-symbol "INFO" "SB-INT")) (forget (find-symbol "DROP-ALL-HASH-CACHES" "SB-KERNEL")))
+    (if expander
+        (eval `(setf (,info :type :expander ',name) ,expander))
+        (eval `(setf (,info :type :expander ',name) nil (,info :type :kind ',name) nil)))
+    (when (and forget (fboundp forget)) (funcall forget))))
+
+(defun undo-change (change)
+  (let ((name (change-name change)) (old (change-old change)))
+    (handler-bind ((warning #'muffle-warning))
+      (ecase (change-kind change)
+        (:function (put-function name old))
+        (:methods (put-methods name old (change-new change)))
+        (:compiler-macro (setf (compiler-macro-function name) old))
+        (:class (setf (find-class name) nil))
+        (:variable (if (eq old *unbound*) (makunbound name) (setf (symbol-value name) old)))
+        (:type (put-type name old))))
+    (setf (change-restored change) t)))
+
+(defun later-changes (change)
+  "The changes of the same thing that came after CHANGE and hold, latest first."
+  (loop for other in *journal*
+        until (eq other change)
+        when (and (eq (change-kind other) (change-kind change))
+                  (equal (change-name other) (change-name change))
+                  (not (change-restored other)))
+          collect other))
+
+(defun try-to-undo (change)
+  "Undo CHANGE and those of the same thing after it; a sentence on what came of it."
+  (let* ((all (append (later-changes change) (list change)))
+         (problem (irreversible-p change)))
+    (cond ((change-restored change)
+           (format nil "~A was restored already." (change-name-text change)))
+          (problem (format nil "~A was not restored: ~A" (change-name-text change) problem))
+          ((not (same-definition-p (current-definition (first all)) (change-new (first all))))
+           (format nil "~A was left alone: somebody else has changed it since."
+                   (change-name-text change)))
+          (t (mapc #'undo-change all)
+             (format nil "~A: ~:[the ~A that was there is back~;the new ~A is removed~]."
+                     (change-name-text change)
+                     (string= (what-text change) "new")
+                     (kind-text change))))))
+
+;;; Operations
+
+(defun change-entry (change)
+  (list :id (change-id change)
+        :name (change-name-text change)
+        :kind (kind-text change)
+        :what (what-text change)
+        :text (change-text change)
+        :seconds-ago (- (get-universal-time) (change-time change))
+        :restored (change-restored change)
+        :irreversible (irreversible-p change)
+        :was (and (member (change-kind change) '(:variable))
+                  (not (no-definition-p change (change-old change)))
+                  (printed (change-old change) :limit 200))))
+
+(define-operation "journal-list" (limit)
+    "What the agent changed in this image, latest first."
+  (let ((limit (or limit 200)))
+    (list :total (length *journal*)
+          :changes (loop for change in *journal* repeat limit collect (change-entry change)))))
+
+(define-operation "journal-restore" (id)
+    "Restore what the change ID replaced; without an id all that can be."
+  (let ((changes (if id
+                     (list (or (find id *journal* :key #'change-id)
+                               (missed "There is no change ~A in the journal." id)))
+                     (remove-if #'change-restored *journal*))))
+    (list :results (loop for change in changes
+                         unless (change-restored change) collect (try-to-undo change)))))
+
+(define-operation "journal-undo" (name package)
+    "Undo the last change of the definition called NAME, in all that it means."
+  (let* ((found (name-of-text name package))
+         (symbol (name-symbol found))
+         (changes (loop for change in *journal*
+                        for changed = (change-name change)
+                        when (and (not (change-restored change))
+                                  (eq symbol (if (consp changed) (second changed) changed))
+                                  (or (not (eq (name-kind found) :setf)) (consp changed))
+                                  (or (eq (name-kind found) :any) (not (eq (change-kind change) :variable))))
+                          collect change))
+         (last (first changes)))
+    (unless last
+      (missed "The agent has not changed ~A in this image, or it was restored already."
+              (name-text found)))
+    (list :results (loop for change in changes
+                         when (string= (change-text change) (change-text last))
+                           collect (try-to-undo change)))))

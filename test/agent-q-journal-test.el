@@ -1,0 +1,176 @@
+;;; agent-q-journal-test.el --- What the agent changed can be taken back  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A real image is changed through eval-form, compile-form, macros and files;
+;; the journal has each change, and what was there before comes back.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-image)
+(require 'agent-q-image-changes)
+
+(defconst agent-q-journal-test--before "
+(defpackage :aq-journal (:use :cl))
+(in-package :aq-journal)
+(defun f (x) (list :old x))
+(defmacro m (x) `(list :old ,x))
+(defparameter *v* :old)
+(defgeneric g (x) (:method ((x integer)) :old-integer) (:method ((x string)) :old-string))
+(defun (setf place) (new) (list :old new))
+(define-compiler-macro f (&whole form x) (declare (ignore x)) form)
+(deftype small () '(integer 0 9))
+(defclass c () (a))
+(defmacro define-f (name) `(defun ,name (x) (list :by-macro x)))
+(defmacro set-v (x) `(defparameter *v* ,x))"
+  "What is there before the agent comes.")
+
+(defun agent-q-journal-test--start (connection)
+  "Have the definitions and an empty journal behind CONNECTION."
+  (agent-q-test-image-values connection agent-q-journal-test--before)
+  (agent-q-test-image-values connection "(setf agent-q-image::*journal* '())"))
+
+(defun agent-q-journal-test--in (connection form)
+  "Return the first value of FORM, evaluated in the package of the tests.
+This goes over CONNECTION, and past the journal."
+  (let ((value nil) (done nil))
+    (agent-q-image--ask connection :rex
+                        `(cl:let ((cl:*package* (cl:find-package "AQ-JOURNAL")))
+                                 (cl:prin1-to-string
+                                  (cl:eval (cl:read-from-string ,form))))
+                        t (lambda (result) (setq value result done t)))
+    (agent-q-test-image-await (lambda () done))
+    (cadr value)))
+
+(defun agent-q-journal-test--changes (connection)
+  "Return name, kind and what of the journal's changes over CONNECTION."
+  (mapcar (lambda (change)
+            (format "%s %s %s" (plist-get change :name) (plist-get change :kind)
+                    (plist-get change :what)))
+          (plist-get (agent-q-test-image-value connection "journal-list") :changes)))
+
+(defconst agent-q-journal-test--state
+  "(list (f 1) (eval '(m 1)) *v* (g 1) (g \"\") (setf (place) 1)
+         (null (compiler-macro-function 'f)) (typep 100 'small) (and (fboundp 'fresh) t) (boundp '*fresh*))"
+  "A form that tells all the definitions.")
+
+(defconst agent-q-journal-test--old
+  "((:OLD 1) (:OLD 1) :OLD :OLD-INTEGER :OLD-STRING (:OLD 1) NIL NIL NIL NIL)"
+  "What it gives before.")
+
+(agent-q-test-image-on-each all-kinds-of-definitions-come-back ()
+  "Functions, macros, variables, methods, setf functions, types and new ones."
+  (agent-q-journal-test--start connection)
+  (should (equal agent-q-journal-test--old
+                 (agent-q-journal-test--in connection agent-q-journal-test--state)))
+  (agent-q-test-image-values
+   connection
+   "(defun f (x) (list :new x))
+    (defmacro m (x) `(list :new ,x))
+    (setf *v* :new)
+    (defmethod g ((x integer)) :new-integer)
+    (defmethod g ((x symbol)) :new-symbol)
+    (defun (setf place) (new) (list :new new))
+    (setf (compiler-macro-function 'f) nil)
+    (deftype small () '(integer 0 1000))
+    (defun fresh () 1)
+    (defvar *fresh* 1)"
+   :package "AQ-JOURNAL")
+  (should (equal "((:NEW 1) (:NEW 1) :NEW :NEW-INTEGER :OLD-STRING (:NEW 1) T T T T)"
+                 (agent-q-journal-test--in connection agent-q-journal-test--state)))
+  (let ((changes (agent-q-journal-test--changes connection)))
+    (dolist (change '("AQ-JOURNAL::F function redefined" "AQ-JOURNAL::M macro redefined"
+                      "AQ-JOURNAL::*V* variable redefined" "AQ-JOURNAL::G method redefined"
+                      "(SETF AQ-JOURNAL::PLACE) function redefined"
+                      "AQ-JOURNAL::F compiler macro removed" "AQ-JOURNAL::SMALL type redefined"
+                      "AQ-JOURNAL::FRESH function new" "AQ-JOURNAL::*FRESH* variable new"))
+      (should (member change changes))))
+  (agent-q-test-image-value connection "journal-restore")
+  (should (equal agent-q-journal-test--old
+                 (agent-q-journal-test--in connection agent-q-journal-test--state)))
+  (should (equal "NIL" (agent-q-journal-test--in
+                        connection "(find-method #'g '() (list (find-class 'symbol)) nil)"))))
+
+(agent-q-test-image-on-each changes-through-macros-and-files-are-there ()
+  "The journal has what macros and LOAD define, and what the compiler does."
+  (agent-q-journal-test--start connection)
+  (let ((file (expand-file-name "journal.lisp" agent-q-test-directory)))
+    (with-temp-file file
+      (insert "(in-package :aq-journal) (defun f (x) (list :by-file x)) (defparameter *v* :by-file)"))
+    (agent-q-test-image-values connection "(define-f h) (set-v :by-macro)" :package "AQ-JOURNAL")
+    (should (equal "(:BY-MACRO (:BY-MACRO 1))" (agent-q-journal-test--in connection "(list *v* (h 1))")))
+    (agent-q-test-image-values connection (format "(load %S)" file) :package "AQ-JOURNAL")
+    (should (equal "(:BY-FILE (:BY-FILE 1))" (agent-q-journal-test--in connection "(list *v* (f 1))")))
+    (agent-q-test-image-value connection "compile-form"
+                              :form "(defun f (x) (list :compiled x))" :package "AQ-JOURNAL")
+    (should (equal "(:COMPILED 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (let ((value (agent-q-test-image-value connection "journal-undo" :name "f" :package "aq-journal")))
+      (should (string-match-p "is back" (car (plist-get value :results)))))
+    (should (equal "(:BY-FILE 1)" (agent-q-journal-test--in connection "(f 1)")))
+    (agent-q-test-image-value connection "journal-restore")
+    (should (equal "(:OLD (:OLD 1) NIL)"
+                   (agent-q-journal-test--in connection "(list *v* (f 1) (fboundp 'h))")))))
+
+(agent-q-test-image-on-each what-others-changed-since-is-left-alone ()
+  "A definition that the user made after the agent's stays."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-values connection "(defun f (x) (list :agent x))" :package "AQ-JOURNAL")
+  (agent-q-journal-test--in connection "(defun f (x) (list :user x))")
+  (should (string-match-p "left alone"
+                          (car (plist-get (agent-q-test-image-value connection "journal-restore")
+                                          :results))))
+  (should (equal "(:USER 1)" (agent-q-journal-test--in connection "(f 1)"))))
+
+(agent-q-test-image-on-each failing-and-cancelled-calls-are-journaled ()
+  "What was defined before an error is in the journal."
+  (agent-q-journal-test--start connection)
+  (should (eq :error (plist-get (agent-q-test-image-eval
+                                 connection "(defun f (x) (list :half x)) (error \"x\")"
+                                 :package "AQ-JOURNAL")
+                                :outcome)))
+  (should (equal '("AQ-JOURNAL::F function redefined") (agent-q-journal-test--changes connection)))
+  (should (eq :missed (plist-get (agent-q-test-image-reply connection "journal-undo" :name "car")
+                                 :outcome))))
+
+(agent-q-test-image-on-each class-layouts-are-told-and-not-restored ()
+  "That slots can't be put back is said before and after."
+  (agent-q-journal-test--start connection)
+  (should (string-match-p "can't be undone"
+                          (car (plist-get (agent-q-test-image-value
+                                           connection "assess-form" :package "AQ-JOURNAL"
+                                           :form "(defclass c () (a b))")
+                                          :notes))))
+  (agent-q-test-image-values connection "(defclass c () (a b))" :package "AQ-JOURNAL")
+  (should (member "AQ-JOURNAL::C class redefined" (agent-q-journal-test--changes connection)))
+  (should (string-match-p "was not restored"
+                          (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
+                                                  :results)
+                                       "\n"))))
+
+(agent-q-test-image-on-each the-list-shows-and-restores ()
+  "The command lists the changes with their source; a key restores one."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-values connection "(defun f (x) (list :listed x)) (setf *v* :listed)"
+                             :package "AQ-JOURNAL")
+  (let ((agent-q-header-connection connection)
+        (inhibit-message t))
+    (save-window-excursion
+      (agent-q-image-changes-show)
+      (with-current-buffer "*agent-q image changes*"
+        (agent-q-test-until (and tabulated-list-entries (agent-q-test-shows "AQ-JOURNAL::F")))
+        (agent-q-test-find "AQ-JOURNAL::F")
+        (save-window-excursion
+          (agent-q-image-changes-source)
+          (with-current-buffer "*agent-q change*"
+            (should (agent-q-test-shows "(defun f (x) (list :listed x))"))))
+        (agent-q-image-changes-restore)
+        (agent-q-test-until (agent-q-test-shows "restored"))
+        (should (equal "((:OLD 1) :LISTED)"
+                       (agent-q-journal-test--in connection "(list (f 1) *v*)"))))
+      (kill-buffer "*agent-q image changes*"))))
+
+(provide 'agent-q-journal-test)
+;;; agent-q-journal-test.el ends here
