@@ -128,7 +128,8 @@ FUNCTION gets its value, in this buffer."
 ;;;; Restoring
 
 (defun agent-q-image-changes-restore ()
-  "Put back what the change at point replaced, and later changes of the same."
+  "Put back what the change at point replaced.
+Later changes of the same thing are undone too."
   (interactive)
   (agent-q-image-changes--restore
    (list :id (plist-get (agent-q-image-changes--at-point) :id))))
