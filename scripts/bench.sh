@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools}"
 
 command -v tmux >/dev/null || {
   echo 'bench: tmux is missing, in which the terminal Emacsen run' >&2
@@ -147,6 +147,10 @@ if wanted image; then
       echo "bench: $ide was not found, so nothing is measured through it" >&2
     fi
   done
+fi
+if wanted tools; then
+  in_batch tools-bench tools
+  cargo run --release --quiet --example bench_tools >> "$scratch/samples" || note_failure bench_tools
 fi
 if wanted idle && [ -d /proc/self/task ]; then
   for way in bare chat bare chat bare chat; do idle_wakes "$way"; done

@@ -63,6 +63,14 @@
     ("the same, RSS" "memory.started.rss" nil MB 15)
     ("chat code and a first turn, besides" "memory.turn.pss" nil MB nil)
     ("a chat of 10 MB of text" "text.chat.pss" "text.filter.pss" MB 40)
+    "a trivial tool through the whole pipeline | the same work on a worker thread"
+    ("in Rust" "tools.pipeline" "tools.worker" us 20)
+    "from Emacs Lisp, with a handler in Emacs Lisp | a timer that is due at once"
+    ("until the callback has the results" "tools.lisp" "tools.timer" us 150)
+    "tools and gram"
+    ("schemas of 200 tools" "tools.schemas" nil ms 1)
+    ("10,000 signatures parsed" "gram.signatures" nil ms 200)
+    ("1 MB of nested brackets rejected" "gram.nested" nil ms 50)
     "calls into the image through SLY | bare sly-rex"
     ("trivial call, the form as it goes over the wire" "sly.call" "sly.wire" ms (ratio 1.25))
     ("trivial call, the user's form alone" "sly.call" "sly.bare" ms (ratio 1.25))
@@ -101,7 +109,7 @@
 
 (defun report-bench--in-unit (value unit)
   "Return VALUE, in seconds or bytes or a count, in UNIT."
-  (* value (pcase unit ('ms 1e3) ('MB 1e-6) (_ 1))))
+  (* value (pcase unit ('ms 1e3) ('us 1e6) ('MB 1e-6) (_ 1))))
 
 (defun report-bench--text (value unit)
   "Return VALUE in UNIT as a short text."

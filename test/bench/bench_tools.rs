@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Samples of what the tool system costs by itself, a line each: a name and seconds. A trivial call
+//! through the whole pipeline, beside the same work handed to a worker thread and nothing else; the
+//! schemas of 200 tools; gram. `cargo run --release --example bench_tools`, or `make bench`.
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agent_q_core::gram::{parse, parse_type_signature};
+use agent_q_core::host::{Approvals, Host};
+use agent_q_core::protocol::{Event, HostReply, HostRequest, SessionId};
+use agent_q_core::provider::{CallArguments, ToolCall};
+use agent_q_core::rules::{Place, RuleBook};
+use agent_q_core::session::settings::{Approval, EvalPolicy};
+use agent_q_core::tool::executor::{Circumstances, Executor};
+use agent_q_core::tool::registry::Registry;
+use agent_q_core::tool::{Parameter, ParameterType, Runner, SafetyLevel, Tool};
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+const RUNS: usize = 2000;
+
+/// A program around the core that looks at nothing.
+struct Silence;
+
+impl Host for Silence {
+    fn emit(&self, event: Event) {
+        black_box(event);
+    }
+
+    fn request(&self, _: SessionId, _: HostRequest) -> BoxFuture<'static, HostReply> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn tool(name: &str) -> Tool {
+    let parameters = vec![
+        Parameter::required("text", ParameterType::String, "Any text"),
+        Parameter::optional("limit", ParameterType::Integer, "How many"),
+    ];
+    let runner = Runner::Worker(Arc::new(|arguments| {
+        Ok(arguments.required_text("text").to_owned())
+    }));
+    Tool::new(name, "A tool.", SafetyLevel::Safe, &[], parameters, runner)
+}
+
+fn sample(name: &str, time: Duration) {
+    println!("{name} {:.9}", time.as_secs_f64());
+}
+
+async fn calls() {
+    let registry = Registry::default();
+    registry.register(tool("echo"));
+    let rules = std::env::temp_dir().join(format!("agent-q-bench-{}.rules", std::process::id()));
+    let executor = Executor {
+        approvals: Arc::new(Approvals::default()),
+        host: Arc::new(Silence),
+        audit: Arc::default(),
+        metrics: Arc::default(),
+        rules: Arc::new(Mutex::new(RuleBook::open(&rules))),
+    };
+    let circumstances = Circumstances {
+        session: SessionId(1),
+        tools: Arc::new(registry),
+        approval: Approval::None,
+        eval_deadline: Duration::from_secs(30),
+        workspace: Arc::default(),
+        eval_policy: EvalPolicy::default(),
+        cancel: CancellationToken::new(),
+        place: Place::new(1, 1, None, None),
+    };
+    let Value::Object(arguments) = json!({"text": "x"}) else {
+        return;
+    };
+    let call = [ToolCall {
+        id: "1".to_owned(),
+        name: "echo".to_owned(),
+        raw_arguments: "{\"text\":\"x\"}".to_owned(),
+        arguments: CallArguments::Object(arguments),
+    }];
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        black_box(executor.run(&call, &circumstances).await);
+        sample("tools.pipeline", start.elapsed());
+        let start = Instant::now();
+        let work = tokio::task::spawn_blocking(|| black_box("x".to_owned()));
+        black_box(work.await.is_ok());
+        sample("tools.worker", start.elapsed());
+    }
+}
+
+fn schemas() {
+    let registry = Registry::default();
+    for index in 0..200 {
+        registry.register(tool(&format!("tool_{index}")));
+    }
+    for _ in 0..50 {
+        let start = Instant::now();
+        let schemas: Vec<Value> = registry.all().iter().map(|tool| tool.schema()).collect();
+        sample("tools.schemas", start.elapsed());
+        black_box(schemas);
+    }
+}
+
+fn gram() {
+    let signature = "(::Text {paramName:\"name\"})==>(::Int {paramName:\"age\"})==>(::String)";
+    let bomb = "[".repeat(1 << 20);
+    for _ in 0..5 {
+        let start = Instant::now();
+        for _ in 0..10_000 {
+            black_box(parse_type_signature(black_box(signature)).is_ok());
+        }
+        sample("gram.signatures", start.elapsed());
+        let start = Instant::now();
+        black_box(parse(&bomb).is_err());
+        sample("gram.nested", start.elapsed());
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("threads to measure on");
+    // As sessions do, on a thread of the runtime and not beside it.
+    runtime
+        .block_on(runtime.spawn(calls()))
+        .expect("the calls to come to their end");
+    schemas();
+    gram();
+}

@@ -1,0 +1,56 @@
+;;; tools-bench.el --- What a tool call from Emacs Lisp takes  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Calls a trivial tool written in Emacs Lisp through the whole pipeline and
+;; back, beside the call of its function alone and a timer that is due at once.
+
+;;; Code:
+
+(require 'agent-q-bench)
+(require 'agent-q-module)
+
+(declare-function agent-q-define-tool "agent-q-tools")
+(declare-function agent-q-register-tool "agent-q-registry")
+(declare-function agent-q-execute-tool-calls "agent-q-execute")
+(declare-function agent-q-events-ensure "agent-q-events")
+(defvar agent-q-registry)
+(defvar agent-q-log-file)
+
+(defun tools-bench--timer ()
+  "Return the seconds until a timer that is due at once has run."
+  (let ((start (float-time)) (end nil))
+    (run-at-time 0 nil (lambda () (setq end (float-time))))
+    (agent-q-bench-await (lambda () end))
+    (- end start)))
+
+(defun tools-bench--call ()
+  "Return the seconds that a call of the tool takes until its results are there."
+  (let ((start (float-time)) (end nil))
+    (agent-q-execute-tool-calls
+     '((:id "1" :name "bench_echo" :arguments (:text "x")))
+     (lambda (_results) (setq end (float-time))))
+    (agent-q-bench-await (lambda () end))
+    (- end start)))
+
+(defun tools-bench-main ()
+  "Measure and end Emacs."
+  (agent-q-bench-guard
+    (setq agent-q-log-file (expand-file-name "core.log" agent-q-bench-scratch))
+    (require 'agent-q-execute)
+    (agent-q-register-tool
+     agent-q-registry
+     (agent-q-define-tool "bench_echo" "Return the text."
+                          '((:name "text" :type :string :description "Any text"))
+                          :required '("text")
+                          :handler (lambda (arguments) (gethash "text" arguments))))
+    (dotimes (_ 20) (tools-bench--call))
+    (dotimes (_ 300)
+      (agent-q-bench-sample "tools.lisp" (tools-bench--call))
+      (agent-q-bench-sample "tools.timer" (tools-bench--timer)))
+    (agent-q-bench-end)))
+
+(provide 'tools-bench)
+;;; tools-bench.el ends here
