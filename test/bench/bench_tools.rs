@@ -35,15 +35,36 @@ impl Host for Silence {
     }
 }
 
-fn tool(name: &str) -> Tool {
+/// A tool that needs no other thread, as those that ask Emacs on their way.
+fn at_once() -> Runner {
+    Runner::Task(|arguments, _| {
+        Box::pin(async move { Ok(arguments.required_text("text").to_owned()) })
+    })
+}
+
+/// A tool that works on a thread of its own, as those that read files.
+fn on_a_worker() -> Runner {
+    Runner::Worker(Arc::new(|arguments| {
+        Ok(arguments.required_text("text").to_owned())
+    }))
+}
+
+fn tool(name: &str, runner: Runner) -> Tool {
     let parameters = vec![
         Parameter::required("text", ParameterType::String, "Any text"),
         Parameter::optional("limit", ParameterType::Integer, "How many"),
     ];
-    let runner = Runner::Worker(Arc::new(|arguments| {
-        Ok(arguments.required_text("text").to_owned())
-    }));
     Tool::new(name, "A tool.", SafetyLevel::Safe, &[], parameters, runner)
+}
+
+fn call(name: &str) -> [ToolCall; 1] {
+    let arguments = serde_json::Map::from_iter([("text".to_owned(), json!("x"))]);
+    [ToolCall {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        raw_arguments: "{\"text\":\"x\"}".to_owned(),
+        arguments: CallArguments::Object(arguments),
+    }]
 }
 
 fn sample(name: &str, time: Duration) {
@@ -52,7 +73,8 @@ fn sample(name: &str, time: Duration) {
 
 async fn calls() {
     let registry = Registry::default();
-    registry.register(tool("echo"));
+    registry.register(tool("at_once", at_once()));
+    registry.register(tool("on_a_worker", on_a_worker()));
     let rules = std::env::temp_dir().join(format!("agent-q-bench-{}.rules", std::process::id()));
     let executor = Executor {
         approvals: Arc::new(Approvals::default()),
@@ -71,19 +93,14 @@ async fn calls() {
         cancel: CancellationToken::new(),
         place: Place::new(1, 1, None, None),
     };
-    let Value::Object(arguments) = json!({"text": "x"}) else {
-        return;
-    };
-    let call = [ToolCall {
-        id: "1".to_owned(),
-        name: "echo".to_owned(),
-        raw_arguments: "{\"text\":\"x\"}".to_owned(),
-        arguments: CallArguments::Object(arguments),
-    }];
+    let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));
     for _ in 0..RUNS {
         let start = Instant::now();
-        black_box(executor.run(&call, &circumstances).await);
+        black_box(executor.run(&at_once, &circumstances).await);
         sample("tools.pipeline", start.elapsed());
+        let start = Instant::now();
+        black_box(executor.run(&on_a_worker, &circumstances).await);
+        sample("tools.pipeline.worker", start.elapsed());
         let start = Instant::now();
         let work = tokio::task::spawn_blocking(|| black_box("x".to_owned()));
         black_box(work.await.is_ok());
@@ -94,7 +111,7 @@ async fn calls() {
 fn schemas() {
     let registry = Registry::default();
     for index in 0..200 {
-        registry.register(tool(&format!("tool_{index}")));
+        registry.register(tool(&format!("tool_{index}"), at_once()));
     }
     for _ in 0..50 {
         let start = Instant::now();

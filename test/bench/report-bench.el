@@ -63,8 +63,9 @@
     ("the same, RSS" "memory.started.rss" nil MB 15)
     ("chat code and a first turn, besides" "memory.turn.pss" nil MB nil)
     ("a chat of 10 MB of text" "text.chat.pss" "text.filter.pss" MB 40)
-    "a trivial tool through the whole pipeline | the same work on a worker thread"
+    "a trivial tool through the whole pipeline | a hand-over to a worker thread and back"
     ("in Rust" "tools.pipeline" "tools.worker" us 20)
+    ("in Rust, on a worker thread" "tools.pipeline.worker" "tools.worker" us nil)
     "from Emacs Lisp, with a handler in Emacs Lisp | a timer that is due at once"
     ("until the callback has the results" "tools.lisp" "tools.timer" us 150)
     "tools and gram"
