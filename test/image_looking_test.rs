@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look into the Lisp image, as a model reads their answers.
 
-use agent_q_core::image::{parse_reply, print_arguments};
-use agent_q_core::tool::{Arguments, ImageTool, Runner, SafetyLevel, Tool};
+#[path = "support/image_tools.rs"]
+mod image_tools;
+
+use agent_q_core::image::parse_reply;
+use agent_q_core::tool::{SafetyLevel, Tool};
 use agent_q_core::tools::{clos, inspection, packages, xref};
+use image_tools::{arguments, image, sent, tool};
 use serde_json::{Value, json};
 
 fn tools() -> Vec<Tool> {
@@ -14,29 +18,6 @@ fn tools() -> Vec<Tool> {
         inspection::tools(),
     ]
     .concat()
-}
-
-fn tool(name: &str) -> Tool {
-    tools()
-        .into_iter()
-        .find(|tool| tool.name == name)
-        .unwrap_or_else(|| panic!("no tool {name}"))
-}
-
-fn image(tool: &Tool) -> ImageTool {
-    match &tool.runner {
-        Runner::Image(image) => *image,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn arguments(tool: &Tool, given: Value) -> Arguments {
-    Arguments::new(tool.compiled_schema().unwrap().check(given).unwrap())
-}
-
-fn sent(name: &str, given: Value) -> String {
-    let tool = tool(name);
-    print_arguments(&(image(&tool).arguments)(&arguments(&tool, given)))
 }
 
 /// What the tool NAME makes of DATA, the operation's value.

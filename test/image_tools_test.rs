@@ -2,36 +2,16 @@
 //! The tools of the Lisp image as a model meets them: what its arguments become on the way out,
 //! and what it gets to read.
 
+#[path = "support/image_tools.rs"]
+mod image_tools;
+
 use std::time::Duration;
 
-use agent_q_core::image::{parse_reply, print_arguments};
-use agent_q_core::tool::{Arguments, ImageTool, Runner, SafetyLevel, Tool, Treatment};
-use agent_q_core::tools::{execution, introspection};
+use agent_q_core::image::parse_reply;
+use agent_q_core::tool::{SafetyLevel, Treatment};
+use agent_q_core::tools::introspection;
+use image_tools::{arguments, image, sent, tool};
 use serde_json::{Value, json};
-
-fn tool(name: &str) -> Tool {
-    introspection::tools()
-        .into_iter()
-        .chain(execution::tools())
-        .find(|tool| tool.name == name)
-        .unwrap_or_else(|| panic!("no tool {name}"))
-}
-
-fn image(tool: &Tool) -> ImageTool {
-    match &tool.runner {
-        Runner::Image(image) => *image,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn arguments(tool: &Tool, given: Value) -> Arguments {
-    Arguments::new(tool.compiled_schema().unwrap().check(given).unwrap())
-}
-
-fn sent(name: &str, given: Value) -> String {
-    let tool = tool(name);
-    print_arguments(&(image(&tool).arguments)(&arguments(&tool, given)))
-}
 
 fn rendered(name: &str, given: Value, reply: &str) -> Result<String, String> {
     let tool = tool(name);
