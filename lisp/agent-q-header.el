@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-registry)
 
 (declare-function agent-q-image-live-p "agent-q-image")
 (declare-function agent-q-image-name "agent-q-image")
@@ -73,6 +74,18 @@
    "mouse-1: choose the Lisp image of this chat"
    'agent-q-chat-set-connection))
 
+(defun agent-q-header--unguarded ()
+  "Return a warning when dangerous tools run unasked, else nil."
+  (when-let ((names (and agent-q-tool-levels (agent-q-registry-unguarded))))
+    (agent-q-header--segment
+     (if (cdr names)
+         (format "%d dangerous tools run unasked" (length names))
+       (format "%s runs unasked" (car names)))
+     (format "By agent-q-tool-levels: %s\nmouse-1: list the tools"
+             (mapconcat #'identity names ", "))
+     'agent-q-list-tools
+     'agent-q-attention)))
+
 (defun agent-q-header-tokens (count)
   "Return COUNT tokens as a short text."
   (cond ((< count 10000) (number-to-string count))
@@ -94,6 +107,7 @@
                    'agent-q-set-model)
                   (agent-q-header--image)
                   (agent-q-header--state)
+                  (agent-q-header--unguarded)
                   (and (> agent-q-header-queued 0)
                        (format "%d queued" agent-q-header-queued))
                   (and (> (+ agent-q-header-input agent-q-header-output) 0)

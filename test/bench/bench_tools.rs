@@ -84,6 +84,7 @@ async fn calls() {
         rules: Arc::new(Mutex::new(RuleBook::open(&rules))),
     };
     let circumstances = Circumstances {
+        offer: Arc::default(),
         session: SessionId(1),
         tools: Arc::new(registry),
         approval: Approval::None,
