@@ -10,6 +10,7 @@ use super::{Engine, RequestError};
 use crate::protocol::{CallKey, Decider, Decision, SessionId};
 use crate::rules::{Explanation, Facts, Outcome, Place, Provenance, Rule};
 use crate::runtime::held;
+use crate::tool::{ToolFailure, exact};
 
 /// A call that the user wonders about.
 #[derive(Deserialize)]
@@ -42,10 +43,8 @@ impl Engine {
         let decision = match decision {
             "approved" => Decision::Approved,
             "denied" => Decision::Denied(payload),
-            "modified" => Decision::Modified(
-                serde_json::from_str::<Map<String, Value>>(payload.as_deref().unwrap_or_default())
-                    .map_err(RequestError::Arguments)?,
-            ),
+            "unanswered" => Decision::Unanswered(payload.unwrap_or_default()),
+            "modified" => Decision::Modified(exact_object(payload.as_deref().unwrap_or_default())?),
             other => return Err(RequestError::Decision(other.to_owned())),
         };
         let approvals = &self.shared.executor.approvals;
@@ -138,6 +137,15 @@ impl Engine {
             settings.ground.root.as_deref().map(Path::new),
             connection,
         )
+    }
+}
+
+/// The object in the JSON TEXT, none of whose numbers changes.
+fn exact_object(text: &str) -> Result<Map<String, Value>, RequestError> {
+    let object = serde_json::from_str(text).map_err(RequestError::Arguments)?;
+    match exact::problems(text) {
+        Some(problems) => Err(ToolFailure(problems.to_string()).into()),
+        None => Ok(object),
     }
 }
 

@@ -8,7 +8,7 @@ mod consent;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use tokio_util::sync::CancellationToken;
+use batch::RunningBatch;
 
 use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
@@ -54,7 +54,7 @@ pub enum RequestError {
 pub struct Engine {
     shared: Shared,
     sessions: Mutex<HashMap<SessionId, Session>>,
-    batches: Arc<Mutex<HashMap<BatchId, CancellationToken>>>,
+    batches: Arc<Mutex<HashMap<BatchId, RunningBatch>>>,
 }
 
 impl Engine {

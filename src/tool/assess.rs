@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lexpr::Value;
 
-use super::executor::{Call, Circumstances, Executor, within};
+use super::call::{Call, Circumstances};
+use super::executor::{Executor, within};
 use super::work;
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
@@ -124,7 +125,7 @@ impl Executor {
         let reply = self.host.request(circumstances.session, request);
         let text = tokio::select! {
             () = circumstances.cancel.cancelled() => {
-                return Err(ToolFailure::new("the turn was cancelled."));
+                return Err(ToolFailure::new("the call was cancelled."));
             }
             text = within(DEADLINE + GRACE, reply) => text?,
         };

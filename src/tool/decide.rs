@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
-//! when something new shows just before, the user is asked again.
+//! Who says that a call may run: nobody has to, the user's rules do, or the user does.
+//! What was approved is what runs; when something new shows just before, the user is asked again.
 
 use serde_json::{Map, Value};
 
-use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
+use super::call::{Call, Circumstances, Ending, Freshness};
+use super::executor::Executor;
 use super::work::precheck;
 use super::{SafetyLevel, Tool};
 use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
@@ -64,6 +65,7 @@ impl Executor {
             session: circumstances.session,
             call: call.key,
             tool: call.tool.name.clone(),
+            handler: call.tool.handler(),
             level: call.verdict.assessment.level,
             reason: reason(call),
             arguments: call.arguments.to_json(),
@@ -101,7 +103,7 @@ impl Executor {
         loop {
             if circumstances.cancel.is_cancelled() {
                 self.approvals.close(call.key);
-                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
+                return Err(cancelled(call, circumstances));
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
@@ -131,9 +133,17 @@ impl Executor {
                     call.consent = Consent::Denied;
                     return Err(Ending::new(CallOutcome::Denied, denial(reason)));
                 }
+                Decision::Unanswered(problem) => {
+                    call.consent = Consent::Unanswered;
+                    call.decider = Decider::Nobody;
+                    return Err(Ending::new(CallOutcome::Denied, problem));
+                }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    self.modify(call, given, circumstances).await?;
+                    if let Err(ending) = self.modify(call, given, circumstances).await {
+                        call.consent = Consent::Unfit;
+                        return Err(ending);
+                    }
                     if call.answer.is_none() {
                         return Ok(());
                     }
@@ -151,10 +161,10 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
-        call.arguments = call
-            .tool
-            .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+        call.arguments = call.tool.check(given.clone()).map_err(|failure| {
+            call.unfit = Some(Value::Object(given));
+            Ending::new(CallOutcome::Failed, failure.0)
+        })?;
         self.assess_anew(call, circumstances).await?;
         let context = self.context(circumstances);
         precheck(&call.tool, &call.arguments, &context)
@@ -226,6 +236,17 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
             Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)))
         }
     }
+}
+
+/// How a call ends that is cancelled before it was settled whether it may run.
+fn cancelled(call: &mut Call, circumstances: &Circumstances) -> Ending {
+    if call.explanation.outcome == Outcome::Ask
+        || call.verdict.assessment.level >= SafetyLevel::Dangerous
+    {
+        call.consent = Consent::Unanswered;
+        call.decider = Decider::Nobody;
+    }
+    Ending::new(CallOutcome::Cancelled, circumstances.cancelled())
 }
 
 fn denied_by_rule(call: &mut Call) -> Ending {

@@ -9,35 +9,28 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
-use super::assess::Verdict;
+pub use super::call::Circumstances;
+use super::call::{Call, Ending, Freshness};
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
-use super::offer::Offer;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
 use super::{
-    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
+    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Runner, SafetyLevel, Tool,
     ToolFailure,
 };
-use crate::host::{Answer, Approvals, Host};
+use crate::host::{Approvals, Host};
 use crate::image;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
     ImageRequest, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
-use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
+use crate::rules::{Facts, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
-use crate::workspace::Workspace;
 
-/// What the model reads when the user stopped the turn.
-pub(super) const CANCELLED: &str =
-    "The user cancelled the turn; this call was stopped or did not run.";
 /// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
 const HOST_DEADLINE: Duration = Duration::from_secs(120);
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -53,68 +46,10 @@ pub struct Executor {
     pub rules: Arc<Mutex<RuleBook>>,
 }
 
-/// The circumstances of a batch of calls.
-#[derive(Debug, Clone)]
-pub struct Circumstances {
-    pub session: SessionId,
-    /// The tools that can be called here.
-    pub tools: Arc<Registry>,
-    /// What could be called besides, when the model asks for it.
-    pub offer: Arc<Offer>,
-    pub approval: Approval,
-    /// How long code may run in the image when the call does not say.
-    pub eval_deadline: Duration,
-    /// The files that the calls are about.
-    pub workspace: Arc<Workspace>,
-    /// When code may run in the image without asking.
-    pub eval_policy: EvalPolicy,
-    pub cancel: CancellationToken,
-    /// What rules look at besides the call.
-    pub place: Place,
-}
-
 /// A call that has passed validation, or the failure that it ended in.
 enum Prepared {
     Runnable(Box<Call>),
     Failed(ToolFailure),
-}
-
-pub(super) struct Call {
-    pub(super) key: CallKey,
-    pub(super) tool: Arc<Tool>,
-    pub(super) arguments: Arguments,
-    pub(super) verdict: Verdict,
-    pub(super) freshness: Freshness,
-    pub(super) facts: Facts,
-    pub(super) explanation: Explanation,
-    pub(super) consent: Consent,
-    pub(super) decider: Decider,
-    /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<oneshot::Receiver<Answer>>,
-    /// What the user says about the call, for its result.
-    pub(super) review: Option<String>,
-}
-
-/// Whether anything can have changed since a call was assessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Freshness {
-    Fresh,
-    Stale,
-}
-
-/// How a call ended.
-pub(super) struct Ending {
-    outcome: CallOutcome,
-    content: String,
-}
-
-impl Ending {
-    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
-        Self {
-            outcome,
-            content: content.into(),
-        }
-    }
 }
 
 impl Executor {
@@ -199,6 +134,7 @@ impl Executor {
                 decider: Decider::Level,
                 answer: None,
                 review: None,
+                unfit: None,
             })
         };
         match prepared.await {
@@ -254,20 +190,26 @@ impl Executor {
         mut call: Call,
         circumstances: &Circumstances,
     ) -> CallResult {
-        let mut started = Instant::now();
-        let ending = match self.decide(&mut call, circumstances).await {
+        let waiting = Instant::now();
+        let (ending, run) = match self.decide(&mut call, circumstances).await {
             Ok(()) => {
-                started = Instant::now();
+                let started = Instant::now();
                 let ending = self.run_one(&call, circumstances).await;
                 if call.facts.yields() == Provenance::Foreign {
                     circumstances.place.note_foreign();
                 }
-                ending
+                (ending, Some(started.elapsed()))
             }
-            Err(ending) => ending,
+            Err(ending) => (ending, None),
         };
-        let elapsed = started.elapsed();
-        self.record(&call, &ending, elapsed, circumstances);
+        let elapsed = run.unwrap_or_else(|| waiting.elapsed());
+        self.metrics.record(
+            MetricsKey::of(&call.tool),
+            ending.outcome,
+            run,
+            ending.content.len(),
+        );
+        self.audit_end(&call, &ending, elapsed, circumstances.session);
         CallResult {
             id: id.to_owned(),
             outcome: ending.outcome,
@@ -290,6 +232,7 @@ impl Executor {
             session,
             call: call.key,
             tool: call.tool.name.clone(),
+            handler: call.tool.handler(),
             arguments,
         });
         for note in &call.verdict.notes {
@@ -301,7 +244,7 @@ impl Executor {
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {
             () = circumstances.cancel.cancelled() => {
-                return Ending::new(CallOutcome::Cancelled, CANCELLED);
+                return Ending::new(CallOutcome::Cancelled, circumstances.cancelled());
             }
             finished = work => finished,
         };
@@ -328,29 +271,16 @@ impl Executor {
         }
     }
 
-    fn record(
-        &self,
-        call: &Call,
-        ending: &Ending,
-        elapsed: Duration,
-        circumstances: &Circumstances,
-    ) {
-        let library = match &call.tool.origin {
-            Origin::Library(name) => Some(name.clone()),
-            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
-        };
-        let key = MetricsKey {
-            tool: call.tool.name.clone(),
-            library,
-        };
-        self.metrics
-            .record(key, ending.outcome, elapsed, ending.content.len());
+    fn audit_end(&self, call: &Call, ending: &Ending, elapsed: Duration, session: SessionId) {
         let step = Step::Finished {
             outcome: ending.outcome,
             elapsed,
         };
-        let arguments = call.arguments.to_json();
-        self.audit(call, &arguments, step, circumstances.session);
+        let arguments = match &call.unfit {
+            Some(unfit) => unfit.clone(),
+            None => call.arguments.to_json(),
+        };
+        self.audit(call, &arguments, step, session);
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
@@ -476,6 +406,7 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
                 "The arguments are not a valid JSON object: {problem}. Send the call again."
             )));
         }
+        CallArguments::Inexact(problems) => return Err(ToolFailure(problems.clone())),
         CallArguments::Truncated => {
             return Err(ToolFailure::new(
                 "The call was cut off before it was complete, so it was not run.",

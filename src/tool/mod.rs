@@ -5,9 +5,12 @@
 
 pub mod arguments;
 mod assess;
+mod call;
 pub mod console;
 mod decide;
+mod default;
 pub mod definition;
+pub mod exact;
 pub mod executor;
 pub mod format;
 pub mod libraries;
@@ -15,6 +18,7 @@ pub mod metrics;
 pub mod offer;
 pub mod registry;
 pub mod schema;
+pub mod sendable;
 pub mod work;
 
 use std::fmt;
@@ -311,6 +315,8 @@ pub(crate) struct LazySchema {
     json: Value,
     strangers: Strangers,
     compiled: OnceCell<Arc<ArgumentSchema>>,
+    /// As providers take it.
+    sendable: OnceCell<Value>,
 }
 
 impl Tool {
@@ -330,6 +336,15 @@ impl Tool {
             categories: categories.iter().map(|&it| it.to_owned()).collect(),
             ..Self::with_schema(name, description, level, schema, Strangers::Refused, runner)
         }
+    }
+
+    /// The same tool, with CATEGORIES before those that it has.
+    #[must_use]
+    pub fn filed_under(mut self, categories: &[&str]) -> Self {
+        let own = std::mem::take(&mut self.categories);
+        self.categories = categories.iter().map(|&it| it.to_owned()).collect();
+        self.categories.extend(own);
+        self
     }
 
     /// What the tool does, in a few words.
@@ -370,6 +385,7 @@ impl Tool {
                 json: schema,
                 strangers,
                 compiled: OnceCell::new(),
+                sendable: OnceCell::new(),
             },
         }
     }
@@ -412,6 +428,15 @@ impl Tool {
             .map_err(|problems| ToolFailure(problems.to_string()))
     }
 
+    /// The number of its function in Emacs Lisp, if that is what runs it.
+    #[must_use]
+    pub fn handler(&self) -> Option<HandlerId> {
+        match self.runner {
+            Runner::Handler(handler) => Some(handler),
+            _ => None,
+        }
+    }
+
     fn takes_null_as_absent(&self, name: &str) -> bool {
         let schema = &self.schema.json;
         let required = schema
@@ -432,7 +457,7 @@ impl Tool {
             "function": {
                 "name": self.name,
                 "description": self.description,
-                "parameters": self.schema.json,
+                "parameters": self.schema.sendable.get_or_init(|| sendable::schema(&self.schema.json)),
             }
         })
     }

@@ -71,7 +71,7 @@ impl WorkContext {
         }
     }
 
-    /// Makes sure that the turn was not cancelled, just before the first change.
+    /// Makes sure that the call was not cancelled, just before the first change.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl WorkContext {
     pub fn go_on(&self) -> Result<(), ToolFailure> {
         if self.cancel.is_cancelled() {
             return Err(ToolFailure::new(
-                "The turn was cancelled; nothing was changed.",
+                "The call was cancelled; nothing was changed.",
             ));
         }
         Ok(())
