@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::tool::{HandlerId, SafetyLevel};
+use crate::tool::fence::fence;
+use crate::tool::{HandlerId, SafetyLevel, Source};
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
@@ -120,11 +121,45 @@ pub struct CallResult {
     pub outcome: CallOutcome,
     /// The answer, or what went wrong.
     pub content: String,
+    /// Where the content comes from, if it is more than agent-q's or the user's own words.
+    pub source: Option<Source>,
+    /// What the user says about it.
+    pub remark: Option<String>,
     pub elapsed: Duration,
     /// The level that the call had with its arguments; none when it got no further than look-up
     /// and validation.
     pub level: Option<SafetyLevel>,
     pub consent: Consent,
+}
+
+impl CallResult {
+    /// All that there is to read, for people and programs.
+    #[must_use]
+    pub fn whole(&self) -> String {
+        self.with_remark(self.content.clone())
+    }
+
+    /// The copy for a model, in which what nobody said to it is fenced. DRAWN is the fence's number.
+    #[must_use]
+    pub fn for_model(&self, drawn: u64) -> String {
+        let content = match &self.source {
+            Some(source) => fence(&self.content, source, drawn),
+            None => self.content.clone(),
+        };
+        let told = match (self.outcome, &self.source) {
+            (CallOutcome::Failed, None) => format!("Error: {content}"),
+            (CallOutcome::Failed, Some(_)) => format!("Error:\n{content}"),
+            (CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled, _) => content,
+        };
+        self.with_remark(told)
+    }
+
+    fn with_remark(&self, told: String) -> String {
+        match &self.remark {
+            Some(remark) => format!("{told}\n\n{remark}"),
+            None => told,
+        }
+    }
 }
 
 /// How it came about that a call could run, or could not.

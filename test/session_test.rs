@@ -2,6 +2,8 @@
 //! Whole turns against the scripted server: what is sent, what is shown, what is kept, and that
 //! every way out of a turn leaves a session that can go on.
 
+#[path = "support/fence.rs"]
+mod fence;
 #[path = "support/recording_host.rs"]
 mod recording_host;
 #[path = "support/scripted_server.rs"]
@@ -157,10 +159,12 @@ impl Chat {
         bodies.last().unwrap()["messages"].as_array().unwrap()[1..]
             .iter()
             .map(|message| {
-                (
-                    message["role"].as_str().unwrap().to_owned(),
-                    message["content"].as_str().unwrap_or_default().to_owned(),
-                )
+                let content = message["content"].as_str().unwrap_or_default();
+                let content = match fence::read(content) {
+                    Some(fenced) => format!("{}: {}", fenced.from, fenced.text),
+                    None => content.to_owned(),
+                };
+                (message["role"].as_str().unwrap().to_owned(), content)
             })
             .collect()
     }
@@ -185,7 +189,7 @@ async fn a_tools_result_reaches_the_model_and_the_answer_the_user() {
         [
             message("user", "say hi"),
             message("assistant", ""),
-            message("tool", "HI"),
+            message("tool", "the tool echo: HI"),
         ]
     );
     let bodies = chat.server.bodies();
@@ -212,7 +216,7 @@ async fn unknown_tools_and_broken_arguments_are_told_to_the_model() {
         "Error: Unknown tool: ecco. Did you mean echo?"
     );
     assert!(messages[3].1.contains("not a valid JSON object"));
-    assert_eq!(messages[4].1, "OK");
+    assert_eq!(messages[4].1, "the tool echo: OK");
 }
 
 #[tokio::test]
@@ -372,7 +376,12 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         .unwrap()
         .push_back(HostReply::Failed(HostError::Signalled("Gone.".to_owned())));
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
-    assert_eq!(chat.last_messages()[2], message("tool", "Error: Gone."));
+    let (_, told) = chat.last_messages().swap_remove(2);
+    let fenced = fence::read(told.strip_prefix("Error:\n").unwrap()).unwrap();
+    assert_eq!(
+        (fenced.from.as_str(), fenced.text.as_str()),
+        ("the user's buffer", "Gone.")
+    );
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ impl<'e> Plist<'e> {
         let milliseconds = result.elapsed.as_secs_f64() * 1000.0;
         self.put("id", &result.id)?
             .keyword("outcome", result.outcome.name())?
-            .put("content", &result.content)?
+            .put("content", result.whole())?
             .put("milliseconds", milliseconds)?
             .put("level", result.level.map(SafetyLevel::name))?
             .keyword("consent", consent_name(result.consent))

@@ -292,7 +292,7 @@ async fn run_work(
                     TurnOutcome::Finished
                 }
             }
-            Err(failure) => TurnOutcome::Failed(failure.0),
+            Err(failure) => TurnOutcome::Failed(failure.message),
         },
         Work::Undo => {
             let context = shared.executor.context(circumstances);

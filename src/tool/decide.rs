@@ -154,12 +154,12 @@ impl Executor {
         call.arguments = call
             .tool
             .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
         self.assess_anew(call, circumstances).await?;
         let context = self.context(circumstances);
         precheck(&call.tool, &call.arguments, &context)
             .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
+            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its
@@ -184,7 +184,7 @@ impl Executor {
         let verdict = self
             .assess(&call.tool, &call.arguments, circumstances)
             .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, circumstances);

@@ -34,12 +34,6 @@ pub struct WorkContext {
     pub cancel: CancellationToken,
 }
 
-impl From<FileError> for ToolFailure {
-    fn from(error: FileError) -> Self {
-        Self(error.message)
-    }
-}
-
 impl WorkContext {
     /// What agent-q's Emacs Lisp answers to OPERATION.
     ///
@@ -58,8 +52,8 @@ impl WorkContext {
         let reply = self.host.request(self.session, body);
         match tokio::time::timeout(EMACS_DEADLINE, reply).await {
             Ok(HostReply::Done(text)) => Ok(text),
-            Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
-            Err(_) => Err(ToolFailure(format!(
+            Ok(HostReply::Failed(error)) => Err(error.into()),
+            Err(_) => Err(ToolFailure::new(format!(
                 "Emacs did not answer within {} seconds.",
                 EMACS_DEADLINE.as_secs()
             ))),
@@ -93,8 +87,9 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: Ground = serde_json::from_str(&reply)
-            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        let ground: Ground = serde_json::from_str(&reply).map_err(|error| {
+            ToolFailure::new(format!("Emacs's answer is not understood: {error}"))
+        })?;
         Ok(self.workspace.settle(&ground)?)
     }
 

@@ -188,7 +188,8 @@ fn replaced(
     let (old, new) = (adapted(old, current), adapted(new, current));
     match replace_unique(&current.text, &old, &new) {
         Ok(edited) => Ok(edited.text),
-        Err(error) => Err(ToolFailure(format!("{}: {error}", target.shown()))),
+        // It shows what stands near.
+        Err(error) => Err(ToolFailure::quoting(format!("{}: {error}", target.shown()))),
     }
 }
 
@@ -216,7 +217,7 @@ async fn plan_insert(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let line = arguments.integer("line").unwrap_or(-1);
     let content = adapted(arguments.required_text("content"), &current);
     let edited = insert_at_line(&current.text, &content, line)
-        .map_err(|error| ToolFailure(format!("{}: {error}", target.shown())))?;
+        .map_err(|error| ToolFailure::new(format!("{}: {error}", target.shown())))?;
     Ok(Plan::new(target, current, edited.text))
 }
 
@@ -261,7 +262,7 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let (target, current) = target(arguments, context).await?;
     let taken = !matches!(current.home, Home::Nowhere);
     if taken && !arguments.flag("allow_overwrite") {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             target.shown()
         )));
@@ -415,7 +416,7 @@ fn check_parens() -> Tool {
             }
             let shown = target.shown();
             if !is_lisp(&target) {
-                return Err(ToolFailure(format!("'{shown}' is no Lisp file.")));
+                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
             }
             Ok(match lisp_problem(&context, &current.text, &shown).await? {
                 Some(problem) => format!("'{shown}' is unbalanced: {problem}"),

@@ -17,7 +17,8 @@ use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
-    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 use crate::workspace::journal::{Entry, Place, State};
 
@@ -83,7 +84,7 @@ async fn buffer_of(
 /// Makes sure that no unsaved changes at TARGET would be lost.
 async fn nothing_unsaved(context: &WorkContext, target: &Resolved) -> Result<(), ToolFailure> {
     match buffer_of(context, target).await? {
-        Some(live) if live.modified => Err(ToolFailure(format!(
+        Some(live) if live.modified => Err(ToolFailure::new(format!(
             "The buffer {} has unsaved changes of '{}'; nothing was done. Ask the user to save it first.",
             live.buffer,
             target.shown()
@@ -107,6 +108,7 @@ fn changes(target: &Resolved, before: State, after: State) -> Entry {
 fn delete_file() -> Tool {
     Tool {
         paths: &["path"],
+        answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move { deletable(&arguments, &context).await.map(drop) })
         } as Precheck),
@@ -138,7 +140,7 @@ async fn deletable(
 ) -> Result<(Resolved, State), ToolFailure> {
     let target = context.resolve(arguments.required_text("path")).await?;
     if target.kind == Kind::Directory {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' is a directory; only files can be deleted.",
             target.shown()
         )));
@@ -175,6 +177,7 @@ async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, To
 fn move_file() -> Tool {
     Tool {
         paths: &["source", "destination"],
+        answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move { movable(&arguments, &context).await.map(drop) })
         } as Precheck),
@@ -218,26 +221,26 @@ async fn movable(
         Kind::File => {}
         Kind::Missing => return Err(crate::files::missing::missing(&source).into()),
         Kind::Directory => {
-            return Err(ToolFailure(format!(
+            return Err(ToolFailure::new(format!(
                 "'{}' is a directory; only files can be moved.",
                 source.shown()
             )));
         }
     }
     if destination.kind == Kind::Directory {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' is a directory; name the file that it should become.",
             destination.shown()
         )));
     }
     if destination.kind == Kind::File && !arguments.flag("allow_overwrite") {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             destination.shown()
         )));
     }
     if let Some(live) = buffer_of(context, &destination).await? {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "The buffer {} visits '{}'; nothing was moved. Ask the user to close it.",
             live.buffer,
             destination.shown()

@@ -46,7 +46,7 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
         Entry::Moved { from, to } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);
             if now.kind != Kind::File || then.kind != Kind::Missing {
-                return Err(ToolFailure(format!(
+                return Err(ToolFailure::new(format!(
                     "'{}' can't be moved back to '{}': one of them was changed since.",
                     now.shown(),
                     then.shown()
@@ -76,7 +76,7 @@ async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure>
 }
 
 fn changed_since(shown: &str) -> ToolFailure {
-    ToolFailure(format!(
+    ToolFailure::new(format!(
         "'{shown}' was changed since the turn, so it was left as it is."
     ))
 }
