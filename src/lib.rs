@@ -34,7 +34,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 6;
+pub const CORE_INTERFACE: i64 = 7;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -191,6 +191,15 @@ fn offered_rule(env: &Env, call: i64, scope: String) -> Result<String> {
     engine
         .offered_rule(CallKey(call as u64), &scope)
         .or_else(|error| signal(env, error))
+}
+
+/// Return what the waiting CALL would make of a file, or nil when it changes none: the list
+/// (SHOWN FILE ORIGINAL MODIFIED DIVISIBLE NOTE).
+/// ORIGINAL is nil for a new file, DIVISIBLE whether a part of the change makes sense.
+#[defun]
+fn preview(env: &Env, call: i64) -> Result<Value<'_>> {
+    let preview = core(env)?.engine.preview(CallKey(call as u64));
+    bridge::diff::preview(env, preview.as_ref())
 }
 
 /// Return what would happen to CALL as JSON text: outcome, reason, rule, matching, level,

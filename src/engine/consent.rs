@@ -10,6 +10,7 @@ use super::{Engine, RequestError};
 use crate::protocol::{CallKey, Decider, Decision, SessionId};
 use crate::rules::{Explanation, Facts, Outcome, Place, Provenance, Rule};
 use crate::runtime::held;
+use crate::tool::preview::Preview;
 
 /// A call that the user wonders about.
 #[derive(Deserialize)]
@@ -102,6 +103,12 @@ impl Engine {
             .offer(scope)
             .ok_or_else(|| RequestError::Scope(scope.to_owned()))?;
         Ok(json!({"rule": rule, "description": rule.describe()}).to_string())
+    }
+
+    /// What the waiting CALL would make of a file; none when it does not wait or changes none.
+    #[must_use]
+    pub fn preview(&self, call: CallKey) -> Option<Preview> {
+        self.shared.executor.approvals.preview(call)
     }
 
     /// What would happen to a call, JSON text, as a JSON object.

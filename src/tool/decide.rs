@@ -2,11 +2,14 @@
 //! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
 //! when something new shows just before, the user is asked again.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
-use super::work::precheck;
-use super::{SafetyLevel, Tool};
+use super::preview::Reviewed;
+use super::work::{WorkContext, precheck};
+use super::{SafetyLevel, Tool, ToolFailure};
 use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
 use crate::runtime::held;
@@ -59,7 +62,10 @@ impl Executor {
         {
             return;
         }
-        call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+        let answer = self
+            .approvals
+            .open(call.key, call.facts.clone(), call.preview.clone());
+        call.answer = Some(answer);
         self.host.emit(Event::ApprovalRequested {
             session: circumstances.session,
             call: call.key,
@@ -151,15 +157,21 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
+        call.reviewed = take_reviewed(&mut given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
         call.arguments = call
             .tool
             .check(given)
             .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
         self.assess_anew(call, circumstances).await?;
-        let context = self.context(circumstances);
-        precheck(&call.tool, &call.arguments, &context)
+        let context = WorkContext {
+            reviewed: call.reviewed.clone(),
+            ..self.context(circumstances)
+        };
+        call.preview = precheck(&call.tool, &call.arguments, &context)
             .await
-            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))
+            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
+        Ok(())
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its
@@ -206,6 +218,17 @@ fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
         Some(Value::String(review)) => Some(review),
         _ => None,
     }
+}
+
+/// The texts that the user's review came to, if the call was reviewed as a change of a file. They
+/// come with the answer and never from a model, whose arguments have to fit the tool's schema.
+fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>, ToolFailure> {
+    let Some(reviewed) = given.remove("reviewed") else {
+        return Ok(None);
+    };
+    let reviewed = serde_json::from_value(reviewed)
+        .map_err(|error| ToolFailure::new(format!("The review is not understood: {error}")))?;
+    Ok(Some(Arc::new(reviewed)))
 }
 
 /// What becomes of a call that nobody is asked about.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::executor::{Call, Circumstances, Executor};
+use super::work::WorkContext;
 use super::{HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostReply, HostRequest, ImageRequest, SessionId};
@@ -34,7 +35,13 @@ impl Executor {
                     Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
                 }
             }
-            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
+            Runner::Task(task) => {
+                let context = WorkContext {
+                    reviewed: call.reviewed.clone(),
+                    ..self.context(circumstances)
+                };
+                task(call.arguments.clone(), context).await
+            }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
+use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
 use super::{Answers, Arguments, Origin, Quotes, SafetyLevel, Source, Tool, ToolFailure};
@@ -79,6 +80,10 @@ pub(super) struct Call {
     pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
     pub(super) answer: Option<oneshot::Receiver<Answer>>,
+    /// What it would make of a file, for the user to review.
+    pub(super) preview: Option<Preview>,
+    /// What the review left of that.
+    pub(super) reviewed: Option<Arc<Reviewed>>,
     /// What the user says about the call, for its result.
     pub(super) review: Option<String>,
 }
@@ -221,12 +226,13 @@ impl Executor {
         };
         let looked_at = async {
             let verdict = self.assess(&tool, &arguments, circumstances).await?;
-            precheck(&tool, &arguments, &self.context(circumstances)).await?;
-            Ok(verdict)
+            let context = self.context(circumstances);
+            let preview = precheck(&tool, &arguments, &context).await?;
+            Ok((verdict, preview))
         };
         let place = &circumstances.place;
-        let verdict = match looked_at.await {
-            Ok(verdict) => verdict,
+        let (verdict, preview) = match looked_at.await {
+            Ok(seen) => seen,
             Err(failure) => {
                 let source = || Source::of(&tool, &arguments, place, tool.provenance);
                 return Prepared::Failed(Ending::failed(failure, source));
@@ -244,6 +250,8 @@ impl Executor {
             consent: Consent::NotNeeded,
             decider: Decider::Level,
             answer: None,
+            preview,
+            reviewed: None,
             review: None,
         }))
     }
@@ -256,6 +264,7 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            reviewed: None,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod fence;
 pub mod format;
 pub mod libraries;
 pub mod metrics;
+pub mod preview;
 pub mod registry;
 pub mod schema;
 pub mod source;

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::preview::{Preview, Reviewed};
 use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
@@ -22,8 +23,9 @@ const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
 
-/// Finds out whether a call can succeed at all, before anyone is asked about it. Changes nothing.
-pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<(), ToolFailure>>;
+/// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
+/// make of a file. Changes nothing.
+pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 /// The surroundings of a call.
 #[derive(Clone)]
@@ -32,6 +34,8 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// What the user's review left of the change that the call planned.
+    pub reviewed: Option<Arc<Reviewed>>,
 }
 
 impl WorkContext {
@@ -164,7 +168,8 @@ pub async fn assess(
     Ok(assessment)
 }
 
-/// Makes sure that a call can succeed, which saves the user a question about one that must fail.
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail,
+/// and tells what it would make of a file.
 /// What is checked here is checked again when the call runs.
 ///
 /// # Errors
@@ -174,20 +179,20 @@ pub async fn precheck(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<(), ToolFailure> {
+) -> Result<Option<Preview>, ToolFailure> {
     let Some(check) = tool.precheck else {
-        return Ok(());
+        return Ok(None);
     };
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so a file of concern is not looked into before the user has said yes.
     let checked = async {
-        if concerns(tool, arguments, context).await?.is_empty() {
-            check(arguments.clone(), context.clone()).await?;
+        if !concerns(tool, arguments, context).await?.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        check(arguments.clone(), context.clone()).await.map(Some)
     };
     tokio::select! {
-        () = context.cancel.cancelled() => Ok(()),
+        () = context.cancel.cancelled() => Ok(None),
         checked = checked => checked,
     }
 }

@@ -14,6 +14,7 @@ use crate::files::path::{Kind, Resolved};
 use crate::files::read::{WholeText, read_text};
 use crate::files::verified::{self, Parents};
 use crate::tool::ToolFailure;
+use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::WorkContext;
 use crate::workspace::journal::{Entry, Place, State};
 use crate::workspace::{Now, text_hash};
@@ -295,6 +296,20 @@ impl Plan {
                     .await?;
                 Ok(Made::OnDisk)
             }
+        }
+    }
+
+    /// The change for the user to review.
+    #[must_use]
+    pub fn preview(&self) -> Preview {
+        let exists = !matches!(self.current.home, Home::Nowhere);
+        Preview {
+            shown: self.target.shown(),
+            file: self.target.path.clone(),
+            original: exists.then(|| Arc::from(self.current.text.as_str())),
+            modified: Arc::from(self.after.as_str()),
+            divisible: Divisible::Yes,
+            note: String::new(),
         }
     }
 

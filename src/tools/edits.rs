@@ -13,13 +13,14 @@ use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
 use crate::files::verified::Parents;
+use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
 };
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -67,7 +68,10 @@ macro_rules! by_plan {
         (
             (|arguments, context| -> Answer {
                 Box::pin(to_the_end(async move {
-                    let plan = $plan(&arguments, &context).await?;
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
                     plan.check(&context).await?;
                     context.go_on()?;
                     let made = plan.commit(&context).await?;
@@ -76,14 +80,36 @@ macro_rules! by_plan {
             }) as Task,
             (|arguments, context| -> Checked {
                 Box::pin(async move {
-                    let plan = $plan(&arguments, &context).await?;
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
                     plan.check(&context).await?;
                     plan.propose(&context);
-                    Ok(())
+                    Ok(plan.preview())
                 })
             }) as Precheck,
         )
     };
+}
+
+/// What the user made of the change in a review, which was of the whole file.
+async fn plan_reviewed(
+    arguments: &Arguments,
+    reviewed: &Reviewed,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    if current.text != reviewed.original {
+        return Err(ToolFailure::new(format!(
+            "'{}' was changed while the user reviewed the edit; nothing was changed. Read it again.",
+            target.shown()
+        )));
+    }
+    Ok(Plan {
+        parents: parents(arguments),
+        ..Plan::new(target, current, reviewed.modified.clone())
+    })
 }
 
 fn report(verb: &str, plan: &Plan, note: &str) -> String {
@@ -114,6 +140,14 @@ pub(super) fn parents_parameter() -> Parameter {
         "Whether missing directories are made",
         json!(true),
     )
+}
+
+/// What becomes of missing directories; only a tool with that parameter may be told to make none.
+pub(super) fn parents(arguments: &Arguments) -> Parents {
+    match arguments.to_json()["create_parents"] {
+        serde_json::Value::Bool(false) => Parents::MustExist,
+        _ => Parents::Make,
+    }
 }
 
 pub(super) fn description_parameter() -> Parameter {
@@ -268,13 +302,8 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
         )));
     }
     let after = adapted(arguments.required_text("content"), &current);
-    let parents = if arguments.flag("create_parents") {
-        Parents::Make
-    } else {
-        Parents::MustExist
-    };
     Ok(Plan {
-        parents,
+        parents: parents(arguments),
         ..Plan::new(target, current, after)
     })
 }

@@ -8,13 +8,14 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
-use super::edits::{description_parameter, overwrite_parameter, parents_parameter};
+use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
 use super::files::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::path::{Kind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
+use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
@@ -23,7 +24,7 @@ use crate::tool::{
 use crate::workspace::journal::{Entry, Place, State};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -110,7 +111,10 @@ fn delete_file() -> Tool {
         paths: &["path"],
         answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
-            Box::pin(async move { deletable(&arguments, &context).await.map(drop) })
+            Box::pin(async move {
+                let (target, state) = deletable(&arguments, &context).await?;
+                Ok(whole(&target, &state, "It is deleted.".into()))
+            })
         } as Precheck),
         assess: |level, arguments| Assessment {
             level,
@@ -131,6 +135,22 @@ fn delete_file() -> Tool {
                 }) as Task,
             ),
         )
+    }
+}
+
+/// What becomes of the file at TARGET, whose text in STATE goes; the user can only take all of it.
+fn whole(target: &Resolved, state: &State, note: String) -> Preview {
+    let original = match state {
+        State::Text { text, .. } => Arc::clone(text),
+        State::Bytes(_) | State::Absent => Arc::from(""),
+    };
+    Preview {
+        shown: target.shown(),
+        file: target.path.clone(),
+        original: Some(original),
+        modified: Arc::from(""),
+        divisible: Divisible::No,
+        note,
     }
 }
 
@@ -179,7 +199,20 @@ fn move_file() -> Tool {
         paths: &["source", "destination"],
         answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
-            Box::pin(async move { movable(&arguments, &context).await.map(drop) })
+            Box::pin(async move {
+                let (source, destination, replaced) = movable(&arguments, &context).await?;
+                let shown = source.shown();
+                Ok(match replaced {
+                    State::Absent => {
+                        let note = format!("It becomes '{}'.", destination.shown());
+                        whole(&source, &State::Absent, note)
+                    }
+                    replaced => {
+                        let note = format!("It is replaced by '{shown}', which goes.");
+                        whole(&destination, &replaced, note)
+                    }
+                })
+            })
         } as Precheck),
         assess: |level, arguments| Assessment {
             level,
@@ -263,12 +296,7 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
         to: destination.path.clone(),
     });
     let was = was.unwrap_or(moved);
-    let parents = if arguments.flag("create_parents") {
-        Parents::Make
-    } else {
-        Parents::MustExist
-    };
-    if let Err(failure) = rename(&context, &source, &destination, parents).await {
+    if let Err(failure) = rename(&context, &source, &destination, parents(&arguments)).await {
         journal.take_back(was);
         return Err(failure);
     }
