@@ -202,14 +202,15 @@ fn preview(env: &Env, call: i64) -> Result<Value<'_>> {
     bridge::diff::preview(env, preview.as_ref())
 }
 
-/// Return what would happen to CALL as JSON text: outcome, reason, rule, matching, level,
-/// assessment. CALL is a JSON object of tool, arguments, session and foreign.
+/// Find out what would happen to CALL, and return the number of the question.
+/// CALL is a JSON object of tool, arguments, session and foreign. An `:explained' event brings the
+/// answer, JSON text: outcome, reason, rule, matching, level, assessment.
 #[defun]
-fn explain_call(env: &Env, call: String) -> Result<String> {
-    let engine = &core(env)?.engine;
-    engine
-        .explain_call(&call)
-        .or_else(|error| signal(env, error))
+fn explain_call(env: &Env, call: String) -> Result<i64> {
+    match core(env)?.engine.explain_call(&call) {
+        Ok(question) => Ok(question.0 as i64),
+        Err(error) => signal(env, error),
+    }
 }
 
 /// Return the hunks from ORIGINAL to MODIFIED with CONTEXT lines around each.

@@ -46,6 +46,10 @@ identifier! {
     BatchId
 }
 identifier! {
+    /// A call that the user wonders about.
+    QuestionId
+}
+identifier! {
     /// One request of the core to Emacs that waits for a reply.
     RequestId
 }
@@ -262,6 +266,8 @@ pub enum Event {
         batch: BatchId,
         results: Vec<CallResult>,
     },
+    /// What would happen to a call that the user wondered about: a JSON object.
+    Explained { question: QuestionId, answer: Value },
     /// Tokens of one request, as the provider counted them.
     Usage {
         session: SessionId,

@@ -128,6 +128,9 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .number("batch", batch.0)?
                 .put("results", env.list(&results)?)
         }
+        Event::Explained { question, answer } => kind("explained")?
+            .number("question", question.0)?
+            .put("answer", answer.to_string()),
         Event::Usage {
             session,
             input_tokens,

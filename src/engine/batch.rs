@@ -40,16 +40,7 @@ impl Engine {
         let batch = BatchId::next();
         let cancel = CancellationToken::new();
         held(&self.batches).insert(batch, cancel.clone());
-        let circumstances = Circumstances {
-            session: NO_SESSION,
-            tools: Arc::clone(&self.shared.registry),
-            approval,
-            eval_deadline: Settings::default().eval_deadline,
-            workspace: Arc::default(),
-            eval_policy: Settings::default().eval_policy,
-            cancel,
-            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
-        };
+        let circumstances = self.outside_chats(approval, cancel);
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
         self.spawn(async move {
@@ -58,6 +49,24 @@ impl Engine {
             executor.host.emit(Event::BatchFinished { batch, results });
         });
         Ok(batch)
+    }
+
+    /// The circumstances of calls that no chat makes.
+    pub(super) fn outside_chats(
+        &self,
+        approval: Approval,
+        cancel: CancellationToken,
+    ) -> Circumstances {
+        Circumstances {
+            session: NO_SESSION,
+            tools: Arc::clone(&self.shared.registry),
+            approval,
+            eval_deadline: Settings::default().eval_deadline,
+            workspace: Arc::default(),
+            eval_policy: Settings::default().eval_policy,
+            cancel,
+            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
+        }
     }
 
     /// Cancels a batch; its calls still get their results. One that is over is let be.

@@ -12,6 +12,7 @@ mod dispatch;
 pub mod executor;
 mod failure;
 pub mod fence;
+pub mod foretell;
 pub mod format;
 pub mod libraries;
 pub mod metrics;
