@@ -112,10 +112,20 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
-/// A `:notice' event says what came of it.
+/// A `:notice' event says what came of it, an `:image-changed' event what it changed in the image.
 #[defun]
 fn undo_turn(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::UndoTurn)
+}
+
+/// Have SESSION's model told that the user took back changes in the image.
+/// RESULTS is the image's word on it.
+#[defun]
+fn image_undone(env: &Env, session: i64, results: String) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine
+        .image_undone(session_id(session), &results)
+        .or_else(|error| signal(env, error))
 }
 
 /// Return what SESSION's latest turn changed in files and buffers, as one diff.

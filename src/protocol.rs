@@ -227,7 +227,11 @@ pub enum Event {
     /// A session changed its state.
     State { session: SessionId, state: State },
     /// A turn begins with this message of the user's.
-    TurnStarted { session: SessionId, text: String },
+    TurnStarted {
+        session: SessionId,
+        turn: TurnId,
+        text: String,
+    },
     /// More of the model's answer. Adjacent ones may be merged.
     Text { session: SessionId, text: String },
     /// More of the model's reasoning. Adjacent ones may be merged.
@@ -284,6 +288,12 @@ pub enum Event {
     },
     /// Something the user should read; the turn goes on.
     Notice { session: SessionId, text: String },
+    /// A turn that was undone has changed definitions in the image, too; the user is asked about them.
+    ImageChanged {
+        session: SessionId,
+        turn: TurnId,
+        definitions: Vec<String>,
+    },
     /// A turn is over.
     TurnEnded {
         session: SessionId,

@@ -78,7 +78,26 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::State { session, state } => {
             of("state", session)?.keyword("state", state_name(*state))
         }
-        Event::TurnStarted { session, text } => of("turn-started", session)?.put("text", text),
+        Event::TurnStarted {
+            session,
+            turn,
+            text,
+        } => of("turn-started", session)?
+            .number("turn", turn.0)?
+            .put("text", text),
+        Event::ImageChanged {
+            session,
+            turn,
+            definitions,
+        } => {
+            let definitions: Vec<Value<'e>> = definitions
+                .iter()
+                .map(|it| it.as_str().into_lisp(env))
+                .collect::<Result<_>>()?;
+            of("image-changed", session)?
+                .number("turn", turn.0)?
+                .put("definitions", env.list(&definitions)?)
+        }
         Event::Text { session, text } => of("text", session)?.text(text),
         Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
         Event::CallProposed {

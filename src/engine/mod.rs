@@ -204,6 +204,19 @@ impl Engine {
         Ok(journal::as_diff(&turn, root))
     }
 
+    /// Has the session's model told that the user took back changes in the image; RESULTS is the
+    /// image's word on it.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn image_undone(&self, id: SessionId, results: &str) -> Result<(), RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        tools::undo::image_undone(&session.workspace, results);
+        Ok(())
+    }
+
     /// Looks for model servers on this machine; the answer is an event.
     pub fn discover(&self) {
         let shared = self.shared.clone();

@@ -10,12 +10,17 @@
   id kind name
   ;; What was there and what came; of methods the removed and the added ones.
   old new
-  text time restored)
+  text time restored
+  ;; Which turn of which chat did it, as Emacs names it.
+  turn)
 
 (defvar *journal* '()
   "The changes, latest first.")
 
 (defvar *last-change* 0)
+
+(defvar *turn* nil
+  "The name of the turn whose call runs.")
 
 (defparameter *journal-limit* 1000)
 
@@ -150,7 +155,8 @@
   (destructuring-bind (kind name old new) difference
     (unless (generated-p kind name difference)
       (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
-                         :text (defining-text name text) :time (get-universal-time))
+                         :text (defining-text name text) :time (get-universal-time)
+                         :turn *turn*)
             *journal*))))
 
 (defun enter-changes (differences text)
@@ -170,6 +176,7 @@
                'generic-methods 'own-slots 'optional-function 'state-differences)
   (let* ((text (or (getf arguments :form) (getf arguments :values)
                    (format nil "load_system ~A" (getf arguments :system))))
+         (*turn* (getf arguments :turn))
          (*noted* (list '()))
          (before (take-snapshot)))
     (ignore-errors

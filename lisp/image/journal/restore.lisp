@@ -126,6 +126,7 @@
         :text (change-text change)
         :seconds-ago (- (get-universal-time) (change-time change))
         :restored (change-restored change)
+        :turn (change-turn change)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
                   (not (no-definition-p change (change-old change)))
@@ -137,14 +138,23 @@
     (list :total (length *journal*)
           :changes (loop for change in *journal* repeat limit collect (change-entry change)))))
 
-(define-operation "journal-restore" (id)
-    "Restore what the change ID replaced; without an id all that can be."
-  (let ((changes (if id
-                     (list (or (find id *journal* :key #'change-id)
-                               (missed "There is no change ~A in the journal." id)))
-                     (remove-if #'change-restored *journal*))))
+(defun try-to-undo-for-turn (change turn)
+  "Undo CHANGE unless something that came after TURN would go with it."
+  (if (find turn (later-changes change) :key #'change-turn :test-not #'equal)
+      (format nil "~A was left alone: it was changed again after that turn." (change-name-text change))
+      (try-to-undo change)))
+
+(define-operation "journal-restore" (id turn)
+    "Restore what the change ID replaced, or what all of TURN did; without either all that can be."
+  (let ((changes (cond (id (list (or (find id *journal* :key #'change-id)
+                                     (missed "There is no change ~A in the journal." id))))
+                       (turn (remove turn *journal* :key #'change-turn :test-not #'equal))
+                       (t *journal*))))
     (list :results (loop for change in changes
-                         unless (change-restored change) collect (try-to-undo change)))))
+                         unless (change-restored change)
+                           collect (if turn
+                                       (try-to-undo-for-turn change turn)
+                                       (try-to-undo change))))))
 
 (define-operation "journal-undo" (name package)
     "Undo the last change of the definition called NAME, in all that it means."
