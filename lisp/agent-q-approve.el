@@ -22,7 +22,7 @@
 
 (declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-diff-show "agent-q-diff" ())
 
 (defconst agent-q-approve-pause 0.3
@@ -257,7 +257,7 @@ The first time, only the rule is shown that would be added."
   (let ((call (agent-q-approve--call)))
     (pcase (agent-q-call-offer call)
       (`(,(pred (equal scope)) ,rule ,_)
-       (agent-q-core-add-rule rule)
+       (agent-q-core-add-rule rule (agent-q-call-key call))
        (agent-q-approve--answer "approved" nil "approved, with a rule"))
       (_ (agent-q-approve--offer call scope)))))
 

@@ -236,6 +236,15 @@ Control and formatting characters could make a form look like another."
           (agent-q-call-answered call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
 
+(defun agent-q-call-settled-elsewhere (event)
+  "Show that the call of EVENT waits no more, because of a rule."
+  (let ((call (agent-q-call--get event)))
+    (when (eq (agent-q-call-state call) 'waiting)
+      (setf (agent-q-call-answered call) (plist-get event :outcome)
+            (agent-q-call-armed call) nil)
+      (agent-q-render-update-item call)
+      (run-hook-with-args 'agent-q-call-settled-functions call))))
+
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))

@@ -367,6 +367,7 @@ While a turn runs, the text waits until it is over."
                                            (plist-get event :message)))
     (:call-proposed (agent-q-call-proposed event))
     (:approval (agent-q-chat--approval event))
+    (:approval-settled (agent-q-call-settled-elsewhere event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))

@@ -18,7 +18,7 @@
 (declare-function agent-q-events-ensure "agent-q-events" ())
 
 (declare-function agent-q-core-rules "ext:agent-q-core" ())
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
 (declare-function agent-q-core-explain-call "ext:agent-q-core" (call))
 
@@ -163,7 +163,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 (defun agent-q-rules-add (rule)
   "Add RULE, a property list as in the file of rules; asks for its parts."
   (interactive (list (agent-q-rules--read)))
-  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule))))
+  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule) nil)))
     (when (derived-mode-p 'agent-q-rules-mode)
       (agent-q-rules--refresh))
     (message "Rule %d is added" id)))

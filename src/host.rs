@@ -92,6 +92,15 @@ impl Approvals {
             .map(|waiting| waiting.facts.clone())
     }
 
+    /// What is known of all calls that wait.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(CallKey, Facts)> {
+        held(&self.waiting)
+            .iter()
+            .map(|(call, waiting)| (*call, waiting.facts.clone()))
+            .collect()
+    }
+
     /// What a call that waits would make of a file.
     #[must_use]
     pub fn preview(&self, call: CallKey) -> Option<Preview> {

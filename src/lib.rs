@@ -176,9 +176,12 @@ fn rules(env: &Env) -> Result<String> {
 }
 
 /// Take RULE, JSON text, and return its number.
+/// Calls that wait and need no answer any more are settled, each with an `:approval-settled' event,
+/// but not CALL, which may be nil: the user answers that one along with the rule.
 #[defun]
-fn add_rule(env: &Env, rule: String) -> Result<i64> {
-    match core(env)?.engine.add_rule(&rule) {
+fn add_rule(env: &Env, rule: String, call: Option<i64>) -> Result<i64> {
+    let answered = call.map(|call| CallKey(call as u64));
+    match core(env)?.engine.add_rule(&rule, answered) {
         Ok(id) => Ok(id as i64),
         Err(error) => signal(env, error),
     }

@@ -252,6 +252,12 @@ pub enum Event {
         reason: String,
         arguments: Value,
     },
+    /// A tool call that waited for the user was settled by a rule that came meanwhile.
+    ApprovalSettled {
+        session: SessionId,
+        call: CallKey,
+        outcome: &'static str,
+    },
     /// A tool call runs now, with these validated arguments.
     CallStarted {
         session: SessionId,

@@ -122,6 +122,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("level", level.name())?
             .put("reason", reason)?
             .put("arguments", pretty(arguments)),
+        Event::ApprovalSettled {
+            session,
+            call,
+            outcome,
+        } => of("approval-settled", session)?
+            .number("call", call.0)?
+            .put("outcome", *outcome),
         Event::CallStarted {
             session,
             call,

@@ -78,14 +78,17 @@ impl Engine {
         .to_string()
     }
 
-    /// Takes a rule, JSON text, and returns its number.
+    /// Takes a rule, JSON text, and returns its number. What waits for an answer and needs none any
+    /// more is settled, except the call ANSWERED, which the user answers along with it.
     ///
     /// # Errors
     ///
     /// When it is no rule, can't be used, or can't be written.
-    pub fn add_rule(&self, rule: &str) -> Result<u64, RequestError> {
+    pub fn add_rule(&self, rule: &str, answered: Option<CallKey>) -> Result<u64, RequestError> {
         let rule: Rule = serde_json::from_str(rule).map_err(RequestError::Settings)?;
-        Ok(held(&self.shared.executor.rules).add(rule)?)
+        let number = held(&self.shared.executor.rules).add(rule)?;
+        self.shared.executor.settle_by_rules(answered);
+        Ok(number)
     }
 
     /// Takes rule ID back; false when there is none.

@@ -209,7 +209,10 @@ impl Actor {
         match (work, &settings.agent) {
             // The user may call any tool.
             (Work::Console(_) | Work::Undo, _) => Ok(Arc::clone(registry)),
-            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry))),
+            (Work::Message(_), None) => {
+                let rules = &self.shared.executor.rules;
+                Ok(Arc::new(settings.offered(registry, rules, self.id)))
+            }
             (Work::Message(_), Some(agent)) => {
                 let turn = self.turns;
                 self.turns += 1;

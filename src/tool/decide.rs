@@ -10,7 +10,7 @@ use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshnes
 use super::preview::Reviewed;
 use super::work::{WorkContext, precheck};
 use super::{SafetyLevel, Tool, ToolFailure};
-use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
+use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
 use crate::runtime::held;
 use crate::session::settings::Approval;
@@ -76,6 +76,30 @@ impl Executor {
         });
     }
 
+    /// Settles the calls that wait for the user and need not any more, because a rule has come that
+    /// says what becomes of them. The call EXCEPT is answered by the user.
+    pub fn settle_by_rules(&self, except: Option<CallKey>) {
+        for (key, facts) in self.approvals.waiting() {
+            let explanation = self.explain(&facts.as_now());
+            let (decision, outcome) = match explanation.outcome {
+                Outcome::Run => (Decision::Approved, "allowed by a rule"),
+                Outcome::Deny => (
+                    Decision::Denied(Some(explanation.reason)),
+                    "denied by a rule",
+                ),
+                Outcome::Ask => continue,
+            };
+            let decider = Decider::Rule(explanation.rule.unwrap_or_default());
+            if Some(key) != except && self.approvals.answer_by(key, decision, decider) {
+                self.host.emit(Event::ApprovalSettled {
+                    session: SessionId(facts.chat()),
+                    call: key,
+                    outcome,
+                });
+            }
+        }
+    }
+
     /// Waits until CALL may run, perhaps with other arguments.
     pub(super) async fn decide(
         &self,
@@ -130,12 +154,19 @@ impl Executor {
             call.decider = answer.decider;
             match answer.decision {
                 Decision::Approved => {
-                    call.consent = Consent::Approved;
+                    call.consent = match answer.decider {
+                        Decider::Rule(_) => Consent::ByRule,
+                        Decider::User | Decider::Handler | Decider::Level => Consent::Approved,
+                    };
                     return Ok(());
                 }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
-                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
+                    let told = match answer.decider {
+                        Decider::Rule(_) => ruled_out(&reason.unwrap_or_default()),
+                        Decider::User | Decider::Handler | Decider::Level => denial(reason),
+                    };
+                    return Err(Ending::new(CallOutcome::Denied, told));
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
@@ -254,11 +285,11 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
 fn denied_by_rule(call: &mut Call) -> Ending {
     call.consent = Consent::Denied;
     call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
-    let why = &call.explanation.reason;
-    Ending::new(
-        CallOutcome::Denied,
-        format!("A rule of the user's denies this call. {why}"),
-    )
+    Ending::new(CallOutcome::Denied, ruled_out(&call.explanation.reason))
+}
+
+fn ruled_out(why: &str) -> String {
+    format!("A rule of the user's denies this call. {why}")
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
