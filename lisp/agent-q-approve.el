@@ -88,7 +88,7 @@
                            (concat "\n" target)
                          ""))
                       'face 'agent-q-dim 'line-prefix "    ")
-          "\n" (agent-q-call-arguments-body call) "\n"
+          "\n" (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call))) "\n"
           (agent-q-approve--offer-text call)
           (propertize " " 'line-prefix "  ")
           (agent-q-approve--buttons

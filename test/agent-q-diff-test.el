@@ -158,6 +158,27 @@ ORIGINAL nil means that there is no file yet."
     (should-not (buffer-live-p review))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2)))))
 
+(ert-deftest agent-q-diff-the-chat-shows-the-head-of-what-the-review-shows ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (with-current-buffer chat
+      (should (agent-q-test-shows "modified:\n(line 1)\n(new 2)\n(line 3)\n[41 lines, "))
+      (should-not (agent-q-test-shows "(line 4)"))
+      (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+      (save-window-excursion
+        (agent-q-test-press "v")
+        (with-current-buffer "*agent-q call*"
+          (should (string-match-p "(line 40)\n" (buffer-string)))))
+      (agent-q-test-answer "n"))))
+
+(ert-deftest agent-q-diff-without-a-review-the-chat-shows-all ()
+  (agent-q-test-with-tools ((agent-q-test-tool "t_write" #'ignore :safety-level :dangerous))
+    (agent-q-test-with-chat
+      (agent-q-test-send (concat "/t_write " (string-replace "\n" " \\n" (agent-q-diff-test--lines))))
+      (agent-q-test-arm)
+      (should (agent-q-test-shows "(line 40)"))
+      (agent-q-test-answer "n")
+      (agent-q-test-until (agent-q-test-idle-p)))))
+
 ;;;; Byte for byte
 
 (ert-deftest agent-q-diff-what-is-applied-is-exact ()
