@@ -100,7 +100,7 @@ The current buffer is its chat.  Other calls are let be."
                 (agent-q-diff--open call (current-buffer) edit))
           (agent-q-render-update-item call)
           (when (get-buffer-window (current-buffer))
-            (agent-q-diff--display (agent-q-call-review call))))))))
+            (agent-q-diff-display (agent-q-call-review call))))))))
 
 (defun agent-q-diff--open (call chat edit)
   "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
@@ -116,14 +116,24 @@ The current buffer is its chat.  Other calls are let be."
                                                    (agent-q-diff-edit-proposed edit) 3)))
     buffer))
 
-(defun agent-q-diff--display (buffer)
-  "Show BUFFER in a window of the selected frame, without selecting it."
+(defun agent-q-diff-display (buffer)
+  "Show BUFFER in a window of the selected frame, without selecting it.
+Return the window, or nil when that frame has none that can show it."
   (let ((pop-up-frames nil))
     (display-buffer buffer '((display-buffer-reuse-window
                               display-buffer-pop-up-window
-                              display-buffer-use-some-window)
+                              agent-q-diff--use-window
+                              display-buffer-no-window)
+                             (allow-no-window . t)
                              (reusable-frames . nil)
                              (inhibit-switch-frame . t)))))
+
+(defun agent-q-diff--use-window (buffer alist)
+  "Show BUFFER by ALIST in a window that the selected frame has.
+`display-buffer-use-some-window' would go to another frame for one."
+  (when-let ((window (get-lru-window (selected-frame))))
+    (with-selected-window window
+      (display-buffer-same-window buffer alist))))
 
 (defun agent-q-diff--fill (hunks)
   "Show HUNKS, as the core gives them, all of them chosen."
