@@ -110,12 +110,12 @@ FUNCTION gets its value, or nil when there is none."
             call "done" (agent-q-changes--latest prefix (plist-get value :changes))))))
       nil)))
 
-(defun agent-q-changes--latest (prefix changes)
-  "Return the latest turn of CHANGES whose name starts with PREFIX, as JSON."
+(defun agent-q-changes--latest (prefix entries)
+  "Return the latest turn among ENTRIES that starts with PREFIX, as JSON."
   (let* ((own (seq-filter (lambda (change)
                             (and (not (plist-get change :restored))
                                  (string-prefix-p prefix (or (plist-get change :turn) ""))))
-                          changes))
+                          entries))
          ;; The latest change comes first.
          (turn (plist-get (car own) :turn)))
     (if (null turn) "null"

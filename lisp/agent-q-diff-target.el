@@ -33,7 +33,7 @@ STAMP is what the target looked like, and TROUBLE why it can't be done."
   path file base proposed field arguments whole new one note stamp trouble)
 
 (defun agent-q-diff-target-planned (preview arguments)
-  "Return the edit that the core tells PREVIEW of; ARGUMENTS are the call's."
+  "Return the edit in PREVIEW, the core's; ARGUMENTS are those of the call."
   (pcase-let ((`(,path ,file ,original ,modified ,divisible ,note) preview))
     (agent-q-diff-target--make
      :path (agent-q--clean path) :file file :arguments arguments

@@ -269,7 +269,7 @@ For `post-command-hook', too."
        (1- index)))))
 
 (defun agent-q-diff--check-divisible ()
-  "Signal an error if the edit makes sense only as a whole."
+  "Signal an error if the edit can only be taken as a whole."
   (when (agent-q-diff-edit-one agent-q-diff--edit)
     (user-error "This can only be done or rejected as a whole")))
 
@@ -359,7 +359,7 @@ Signal an error when it is no body for it."
 
 (defun agent-q-diff--note (whole)
   "Return what the model is told about the review.
-WHOLE is said of an edit that makes sense only as a whole."
+WHOLE is said of an edit that can only be taken as a whole."
   (string-join
    (cons (if (agent-q-diff-edit-one agent-q-diff--edit)
              whole

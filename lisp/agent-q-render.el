@@ -251,7 +251,7 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--append (concat text "\n") 'face (or face 'agent-q-dim))))
 
 (defun agent-q-render-button (label function)
-  "Add the button LABEL, which calls FUNCTION, on a line of its own."
+  "Add the button LABEL for FUNCTION, on a line of its own."
   (agent-q-render--with-log
     (agent-q-render--close)
     (agent-q-render--append

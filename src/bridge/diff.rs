@@ -22,7 +22,7 @@ pub fn preview<'e>(env: &'e Env, preview: Option<&Preview>) -> Result<Value<'e>>
     let Some(preview) = preview else {
         return ().into_lisp(env);
     };
-    env.list(&[
+    env.list([
         (&*preview.shown).into_lisp(env)?,
         preview.file.to_string_lossy().into_lisp(env)?,
         preview.original.as_deref().into_lisp(env)?,

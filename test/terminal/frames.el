@@ -1,4 +1,4 @@
-;;; frames-test.el --- Reviews stay in their frame  -*- lexical-binding: t; -*-
+;;; frames.el --- Reviews stay in their frame  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -65,5 +65,5 @@ Return the window."
     (write-region outcome nil (getenv "AGENT_Q_OUTCOME") nil 'silent)
     (kill-emacs)))
 
-(provide 'frames-test)
-;;; frames-test.el ends here
+(provide 'frames)
+;;; frames.el ends here
