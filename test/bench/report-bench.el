@@ -82,16 +82,18 @@
     "how late a timer of 5 ms is meanwhile | in an Emacs that does nothing"
     ("grep_project, the latest" "files.grep.longest" "files.rest.longest" ms 5)
     ("grep_project, p99" (p99 "files.grep.late") (p99 "files.rest.late") ms nil)
+    ("the same, most processor time between two ticks" "files.grep.busiest" "files.rest.busiest" ms 5)
     ("search_files, the latest" "files.search.longest" "files.rest.longest" ms 5)
     ("search_files, p99" (p99 "files.search.late") (p99 "files.rest.late") ms nil)
+    ("the same, most processor time between two ticks" "files.search.busiest" "files.rest.busiest" ms 5)
     "100 lines of a file of 100 MB | sed -n"
     ("read_file at the start" "files.read.start" "files.read.start.sed" ms 20)
     ("read_file in the middle" "files.read.middle" "files.read.middle.sed" ms 20)
     ("read_file at the end" "files.read.end" "files.read.end.sed" ms 20)
     "a review of two files of 20,000 lines, terminal | Diff mode with diff -u"
     ("500 hunks shown" "review.changes" "diff-mode.changes" ms 300)
-    ("all lines different" "review.other" "diff-mode.other" ms 300)
-    ("a hunk of 500 toggled | Diff mode's next hunk" "review.toggle" "diff-mode.next" ms 10)
+    ("all lines different" "review.other" nil ms 300)
+    ("a hunk of 500 toggled, beside its next hunk" "review.toggle" "diff-mode.next" ms 10)
     ("the same, p99" (p99 "review.toggle") (p99 "diff-mode.next") ms 10)
     "diffing and applying in Rust"
     ("20,000 lines, 500 changes" "files.diff.changes" nil ms nil)
