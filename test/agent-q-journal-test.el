@@ -36,14 +36,7 @@
 (defun agent-q-journal-test--in (connection form)
   "Return the first value of FORM, evaluated in the package of the tests.
 This goes over CONNECTION, and past the journal."
-  (let ((value nil) (done nil))
-    (agent-q-image--ask connection :rex
-                        `(cl:let ((cl:*package* (cl:find-package "AQ-JOURNAL")))
-                                 (cl:prin1-to-string
-                                  (cl:eval (cl:read-from-string ,form))))
-                        t (lambda (result) (setq value result done t)))
-    (agent-q-test-image-await (lambda () done))
-    (cadr value)))
+  (agent-q-test-image-directly connection form "AQ-JOURNAL"))
 
 (defun agent-q-journal-test--changes (connection)
   "Return name, kind and what of the journal's changes over CONNECTION."

@@ -200,6 +200,20 @@ It is described over CONNECTION."
   "Make `agent-q-test-image-definitions' part of the image behind CONNECTION."
   (agent-q-test-image-eval connection agent-q-test-image-definitions))
 
+(defun agent-q-test-image-directly (connection form &optional package)
+  "Return what the text FORM gives in PACKAGE behind CONNECTION, printed.
+This is the bare client: nothing of agent-q's is in it."
+  (let ((ends nil))
+    (agent-q-image--ask connection :rex
+                        `(cl:let ((cl:*package* (cl:find-package ,(or package "COMMON-LISP-USER"))))
+                                 (cl:prin1-to-string
+                                  (cl:eval (cl:read-from-string ,form))))
+                        t (lambda (result) (push result ends)))
+    (agent-q-test-image-await (lambda () ends))
+    (pcase ends
+      (`((:ok ,value)) value)
+      (_ (ert-fail (list "The image did not answer" form ends))))))
+
 ;;;; Calls that are awaited later
 
 (defun agent-q-test-image-start (connection form &optional seconds)
