@@ -68,7 +68,7 @@ status and a payload:
 \"timed-out\"      the same, when it stopped as asked; nil otherwise
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
-\"disconnected\"   nil
+\"disconnected\"   the tail of the Lisp's own output, or nil
 \"no-connection\"  nil
 \"signalled\"      what went wrong here, in Emacs
 
@@ -171,7 +171,14 @@ Objects other than strings, integers, keywords and lists are errors."
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
-                                (format "%s" (car rest)))))))
+                                (agent-q-image--abort-reason (car rest)))))))
+
+(defun agent-q-image--abort-reason (condition)
+  "Return why the client aborted a call, given what it calls the CONDITION."
+  ;; The clients print no condition as NIL.
+  (if (member condition '(nil "NIL"))
+      "its thread was ended, by the code itself or from elsewhere."
+    (format "%s" condition)))
 
 (defun agent-q-image--pending-p (call)
   "Return non-nil when CALL has not ended."
@@ -285,6 +292,15 @@ A clean-up form that hangs takes a second request to stop."
                 (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
       "")))
 
+(defun agent-q-image--last-words (connection)
+  "Return the last that the Lisp behind CONNECTION printed before it went."
+  (let* ((buffer (agent-q-image--ask connection :buffer))
+         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
+    ;; What it wrote as it died can still be on its way, behind the end of the connection.
+    (when lisp
+      (ignore-errors (accept-process-output lisp 0.05 nil t)))
+    (agent-q-image--output-tail connection)))
+
 ;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
@@ -302,8 +318,11 @@ Each is (PROCESS . THREAD).")
   (setq agent-q-image--swallowed
         (cl-delete process agent-q-image--swallowed :key #'car))
   (agent-q-image-park--abandon process)
-  (dolist (call (agent-q-image--calls-over process))
-    (agent-q-image--finish call "disconnected" nil))
+  (let* ((calls (agent-q-image--calls-over process))
+         (tail (and calls (agent-q-image--last-words
+                           (agent-q-image--call-connection (car calls))))))
+    (dolist (call calls)
+      (agent-q-image--finish call "disconnected" tail)))
   (run-hook-with-args 'agent-q-image-close-functions process))
 
 (defun agent-q-image--calls-over (process)
