@@ -73,7 +73,8 @@ status and a payload:
 \"signalled\"      what went wrong here, in Emacs
 
 The call runs in THREAD, a number of the client's; without it in one
-of its own.  An error that is parked belongs to OWNER."
+of its own.  It is on behalf of OWNER, the buffer of a chat, to which
+errors that are parked and changes in the image belong."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
@@ -88,9 +89,27 @@ of its own.  An error that is parked belongs to OWNER."
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
               (agent-q-image-park-name
-               (agent-q-image--clean (car (read-from-string arguments)))))
+               (append (agent-q-image--clean (car (read-from-string arguments)))
+                       (agent-q-image--chat-argument owner))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
+
+(defvar-local agent-q-image--chat-name nil
+  "What images know this chat by, once it has called one.")
+
+(defun agent-q-image-chat-name (buffer)
+  "Return what images know the chat in BUFFER by, or nil for no chat.
+Several Emacsen can be connected to one image, so a part is random."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (or agent-q-image--chat-name
+          (setq agent-q-image--chat-name
+                (format "%s %x" (buffer-name) (agent-q-image--new-id)))))))
+
+(defun agent-q-image--chat-argument (owner)
+  "Return the argument that tells an image of the chat OWNER."
+  (let ((name (agent-q-image-chat-name owner)))
+    (and name (list :chat (agent-q-image--clean-text name)))))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.
