@@ -15,6 +15,7 @@
 (require 'agent-q-console)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
+(require 'agent-q-echo)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
@@ -115,6 +116,7 @@ NEW non-nil means a new one."
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
   (agent-q-record-start)
+  (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call)
   (let ((buffer (generate-new-buffer "*agent-q chat*"))
         (made nil))
     (unwind-protect

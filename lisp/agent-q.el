@@ -86,6 +86,13 @@ no sandbox: code that means to get around it can.
                  (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-echo-evaluations nil
+  "Whether your REPL shows what the agent evaluates and compiles.
+Each form and its values then stand there as comments, above the prompt
+and marked as agent-q's; what you type stays as it is."
+  :type 'boolean
+  :package-version '(agent-q-module . "0.1.0"))
+
 ;;;; What you are asked
 
 (defcustom agent-q-review-edits nil
