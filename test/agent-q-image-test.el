@@ -132,7 +132,7 @@
     (agent-q-image--ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
     (agent-q-test-image-await (lambda () answer))
     (should (equal '(:ok 42) answer)))
-  (should (string-match-p "\\`SBCL [0-9.]+.* through SL.*, package COMMON-LISP-USER\\'"
+  (should (string-match-p "\\`SBCL [0-9.]+.* through SL.*, package COMMON-LISP-USER\\(;.*\\)?\\'"
                           (agent-q-image-facts connection)))
   (should (member connection (agent-q-image-connections)))
   (should (stringp (agent-q-image-name connection))))

@@ -53,6 +53,17 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
     }
 }
 
+/// The name of the image that the reply TEXT comes from, which Emacs puts at its head where there
+/// is more than one image.
+#[must_use]
+pub fn image_name(text: &str) -> Option<String> {
+    if !text.starts_with("(:image ") {
+        return None;
+    }
+    let value = parse(text).ok()?;
+    Plist::new(&value).text("image").map(str::to_owned)
+}
+
 fn data(plist: Plist<'_>) -> Value {
     plist.get("value").cloned().unwrap_or(Value::Null)
 }

@@ -18,6 +18,9 @@
 (defvar *journal* '()
   "The changes, latest first.")
 
+;; The chats that they are of do not outlive the process, and a saved image is a new beginning.
+(lasts-for-the-process '*journal*)
+
 (defvar *last-change* 0)
 
 (defvar *chat* nil
