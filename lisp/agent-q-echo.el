@@ -180,7 +180,7 @@ SIGN stands between the agent's name and the form."
     (if (bolp) text (concat "\n" text))))
 
 (defmacro agent-q-echo--keeping-undo (mark &rest body)
-  "Evaluate BODY, which inserts at MARK, and have undo know nothing of it."
+  "Evaluate BODY, an insertion at MARK, and have undo know nothing of it."
   (declare (indent 1) (debug t))
   (let ((undo (make-symbol "undo")) (start (make-symbol "start")) (size (make-symbol "size")))
     `(let ((,undo buffer-undo-list)

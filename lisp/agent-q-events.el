@@ -162,7 +162,8 @@ OWNER is the buffer of the chat that asks, if any."
                           owner))))
 
 (defun agent-q-events--named (connection payload)
-  "Return PAYLOAD with the name of CONNECTION, if it is a reply and there are others."
+  "Return PAYLOAD, with the name of CONNECTION if it is a reply.
+That is done only while there are other connections."
   (if (and payload
            (string-prefix-p "(:outcome " payload)
            (cdr (agent-q-image-connections)))

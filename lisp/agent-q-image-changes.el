@@ -63,8 +63,8 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
   (tabulated-list-init-header))
 
 (defun agent-q-image-changes-show ()
-  "Show what the agent changed in the image of this chat, or the current one.
-From a chat, it is what was changed in this chat."
+  "Show what the agent has done to the image of this chat, or the current one.
+From a chat, it is what this chat did."
   (let ((chat (and (bound-and-true-p agent-q-chat--session) (current-buffer)))
         (connection (or (and (boundp 'agent-q-header-connection)
                              (agent-q-image-live-p agent-q-header-connection)
@@ -81,19 +81,19 @@ From a chat, it is what was changed in this chat."
     (agent-q-image-changes--refresh)))
 
 (defun agent-q-image-changes--one-chat-p ()
-  "Return non-nil when the changes of one chat are listed."
+  "Return non-nil when the list is about one chat."
   (and agent-q-image-changes--chat
        (not agent-q-image-changes--all)))
 
 (defun agent-q-image-changes--of-chat ()
-  "Return the arguments of operations that say whose changes are listed."
+  "Return the arguments of operations that say which chat the list is about."
   (and (agent-q-image-changes--one-chat-p)
        ;; Of a chat that was closed, the name is not known any more.
        (list :chat (or (agent-q-image-chat-name agent-q-image-changes--chat)
                        "closed"))))
 
 (defun agent-q-image-changes-toggle-all ()
-  "List the changes of all chats, or again of the one that you came from."
+  "List what all chats did, or again only the one that you came from."
   (interactive)
   (unless agent-q-image-changes--chat
     (user-error "All are listed: you did not come from a chat"))
@@ -135,7 +135,7 @@ FUNCTION gets its value, in this buffer."
                 (agent-q-image-changes--nothing (plist-get value :total)))))))
 
 (defun agent-q-image-changes--nothing (total)
-  "Say that nothing is listed, of TOTAL changes in the image."
+  "Say that nothing is listed, of TOTAL entries in the image."
   (cond ((eql 0 total) "The agent has changed nothing in this image")
         ((agent-q-image-changes--one-chat-p)
          (substitute-command-keys

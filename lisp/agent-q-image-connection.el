@@ -58,8 +58,8 @@ Its first argument is the connection's process."
   (agent-q-image--ask connection :connection-name))
 
 (defun agent-q-image-label (connection)
-  "Return what tells CONNECTION from the other ones.
-That is its name; and the client, where another one's has that name too."
+  "Return the name of CONNECTION, which no other one has.
+It has the client in it where another client's has that name too."
   (let* ((name (agent-q-image-name connection))
          (same (cl-remove-if-not (lambda (other) (equal name (agent-q-image-name other)))
                                  (agent-q-image-connections))))

@@ -107,7 +107,7 @@ Several Emacsen can be connected to one image, so a part is random."
                 (format "%s %x" (buffer-name) (agent-q-image--new-id)))))))
 
 (defun agent-q-image--chat-argument (owner)
-  "Return the argument that tells an image of the chat OWNER."
+  "Return the argument by which an image knows the chat OWNER."
   (let ((name (agent-q-image-chat-name owner)))
     (and name (list :chat (agent-q-image--clean-text name)))))
 
@@ -193,7 +193,7 @@ Objects other than strings, integers, keywords and lists are errors."
                                 (agent-q-image--abort-reason (car rest)))))))
 
 (defun agent-q-image--abort-reason (condition)
-  "Return why the client aborted a call, given what it calls the CONDITION."
+  "Return why the client aborted a call, given its word for the CONDITION."
   ;; The clients print no condition as NIL.
   (if (member condition '(nil "NIL"))
       "its thread was ended, by the code itself or from elsewhere."

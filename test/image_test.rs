@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ErrorReport, Plist, Reply, image_name, parse_reply, print_arguments, property_list,
+    ErrorReport, Plist, Reply, parse_reply, print_arguments, property_list, with_name,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -117,7 +117,10 @@ fn a_returned_property_list_is_read_by_name() {
 #[test]
 fn a_reply_may_begin_with_the_name_of_its_image() {
     let text = "(:image \"sbcl \\\"2\\\"\" :outcome :missed :message \"No.\")";
-    assert_eq!(image_name(text).as_deref(), Some("sbcl \"2\""));
+    assert_eq!(
+        with_name("=> 3".to_owned(), text),
+        "=> 3\n(In image sbcl \"2\".)"
+    );
     assert_eq!(parse_reply(text), Ok(Reply::Missed("No.".to_owned())));
     for text in [
         "(:outcome :missed :message \"(:image \\\"x\\\")\")",
@@ -125,7 +128,7 @@ fn a_reply_may_begin_with_the_name_of_its_image() {
         "(:image \"x",
         "",
     ] {
-        assert_eq!(image_name(text), None, "{text}");
+        assert_eq!(with_name("=> 3".to_owned(), text), "=> 3", "{text}");
     }
 }
 

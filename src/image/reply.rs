@@ -53,10 +53,17 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
     }
 }
 
-/// The name of the image that the reply TEXT comes from, which Emacs puts at its head where there
-/// is more than one image.
+/// CONTENT, made of the reply TEXT, with the image's name. Emacs puts that at the head of replies
+/// where there is more than one image.
 #[must_use]
-pub fn image_name(text: &str) -> Option<String> {
+pub fn with_name(content: String, text: &str) -> String {
+    match image_name(text) {
+        Some(name) => format!("{content}\n(In image {name}.)"),
+        None => content,
+    }
+}
+
+fn image_name(text: &str) -> Option<String> {
     if !text.starts_with("(:image ") {
         return None;
     }

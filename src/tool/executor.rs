@@ -445,13 +445,9 @@ impl Executor {
         let reply = self.host.request(circumstances.session, body);
         let text = within(deadline + IMAGE_GRACE, reply).await?;
         let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
-        let named = |content: String| match image::image_name(&text) {
-            Some(name) => format!("{content}\n(In image {name}.)"),
-            None => content,
-        };
         (tool.render)(&call.arguments, &reply)
-            .map(named)
-            .map_err(|failure| ToolFailure(named(failure.0)))
+            .map(|content| image::with_name(content, &text))
+            .map_err(|failure| ToolFailure(image::with_name(failure.0, &text)))
     }
 }
 
