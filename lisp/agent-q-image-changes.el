@@ -53,14 +53,10 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 \\[agent-q-image-changes-toggle-all] lists all chats.
 
 \\{agent-q-image-changes-mode-map}"
-  (setq tabulated-list-format
-        [("Definition" 36 t) ("Kind" 17 t) ("Change" 10 t) ("When" 9 nil)
-         ("State" 14 t) ("Chat" 18 t) ("Form" 0 nil)]
-        mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
+  (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
                                       " of this chat"
                                     " of all chats"))
-        revert-buffer-function #'agent-q-image-changes--refresh)
-  (tabulated-list-init-header))
+        revert-buffer-function #'agent-q-image-changes--refresh))
 
 (defun agent-q-image-changes-show ()
   "Show what the agent has done to the image of this chat, or the current one.
@@ -126,8 +122,10 @@ FUNCTION gets its value, in this buffer."
    "journal-list" (agent-q-image-changes--of-chat)
    (lambda (value)
      (setq agent-q-image-changes--entries (plist-get value :changes)
+           tabulated-list-format (agent-q-image-changes--columns)
            tabulated-list-entries
            (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries))
+     (tabulated-list-init-header)
      (tabulated-list-print t)
      (force-mode-line-update)
      (when (null agent-q-image-changes--entries)
@@ -153,18 +151,27 @@ FUNCTION gets its value, in this buffer."
           (name (replace-regexp-in-string " [0-9a-f]+\\'" "" name))
           (t ""))))
 
+(defun agent-q-image-changes--columns ()
+  "Return the columns of the list: only that of all chats tells the chat."
+  (vconcat '[("Definition" 30 t) ("Kind" 16 t) ("Change" 10 t) ("When" 8 nil)
+             ("State" 14 t)]
+           (unless (agent-q-image-changes--one-chat-p) '[("Chat" 18 t)])
+           '[("Form" 0 nil)]))
+
 (defun agent-q-image-changes--row (change)
   "Return the row of CHANGE."
   (list (plist-get change :id)
-        (vector (plist-get change :name)
-                (plist-get change :kind)
-                (plist-get change :what)
-                (format-seconds "%Dd %Hh %Mm%z%Ss" (plist-get change :seconds-ago))
-                (cond ((plist-get change :restored) "restored")
-                      ((plist-get change :irreversible) "can't be undone")
-                      (t ""))
-                (agent-q-image-changes--chat-text (plist-get change :chat))
-                (car (split-string (plist-get change :text) "\n")))))
+        (vconcat
+         (list (plist-get change :name)
+               (plist-get change :kind)
+               (plist-get change :what)
+               (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
+               (cond ((plist-get change :restored) "restored")
+                     ((plist-get change :irreversible) "can't be undone")
+                     (t "")))
+         (unless (agent-q-image-changes--one-chat-p)
+           (list (agent-q-image-changes--chat-text (plist-get change :chat))))
+         (list (car (split-string (plist-get change :text) "\n"))))))
 
 (defun agent-q-image-changes--at-point ()
   "Return the change at point."

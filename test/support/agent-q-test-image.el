@@ -50,6 +50,17 @@ The value is nil when it isn't installed."
 (defconst agent-q-test-image-program '("sbcl" "--no-userinit" "--no-sysinit")
   "The Lisp that is started, with its arguments.")
 
+;; The histories of the REPLs are the user's, not the tests'.
+(defvar slime-repl-history-file)
+(defvar sly-mrepl-history-file-name)
+(let ((directory (make-temp-file "agent-q-histories" t)))
+  (setq slime-repl-history-file (expand-file-name "slime" directory)
+        sly-mrepl-history-file-name (expand-file-name "sly" directory))
+  ;; The clients write them on the same hook.
+  (add-hook 'kill-emacs-hook
+            (lambda () (ignore-errors (delete-directory directory t)))
+            90))
+
 (defun agent-q-test-image--start (client program)
   "Start PROGRAM, a list of it and its arguments, through CLIENT."
   (let ((inhibit-message t))
@@ -87,10 +98,24 @@ The value is nil when it isn't installed."
       (add-hook hook note)
       (agent-q-test-image--start client (or program agent-q-test-image-program))
       (unless (agent-q-test-image-await (lambda () connected) 120)
-        (error "SBCL did not start through %s" client))
+        (error "SBCL did not start through %s: %s" client
+               (agent-q-test-image--outputs)))
       (remove-hook hook note))
     (cl-find-if-not (lambda (connection) (member connection before))
                     (agent-q-image-connections))))
+
+(defun agent-q-test-image--outputs ()
+  "Return the ends of what the Lisps that were started said, and of the messages."
+  (mapconcat (lambda (buffer)
+               (with-current-buffer buffer
+                 (format "%s: %s" (buffer-name)
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 800)) (point-max)))))
+             (cl-remove-if-not (lambda (buffer)
+                                 (string-match-p "\\*inferior-lisp\\|\\*Messages\\|-events"
+                                                 (buffer-name buffer)))
+                               (buffer-list))
+             "\n"))
 
 (defun agent-q-test-image-another (client &optional program)
   "Return a connection to one more SBCL, or PROGRAM, through CLIENT.

@@ -79,10 +79,9 @@ What needs approval is approved."
 (defun agent-q-test-tools-answer ()
   "Return the content of the latest call of the current chat, without its image's name.
 That depends on whether another test has started an image, too."
-  (let ((answer (agent-q-test-tools-whole-answer)))
-    (if (and answer (string-match "\n(In image .*\\.)\\'" answer))
-        (substring answer 0 (match-beginning 0))
-      answer)))
+  (let* ((answer (agent-q-test-tools-whole-answer))
+         (end (and answer (string-match-p "\n(In image .*\\.)\\'" answer))))
+    (if end (substring answer 0 end) answer)))
 
 (defun agent-q-test-tools-whole-answer ()
   "Return the content of the latest call of the current chat."
