@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
+use super::offer::Offer;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
 use super::{
@@ -58,6 +59,8 @@ pub struct Circumstances {
     pub session: SessionId,
     /// The tools that can be called here.
     pub tools: Arc<Registry>,
+    /// What could be called besides, when the model asks for it.
+    pub offer: Arc<Offer>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
@@ -212,6 +215,8 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            tools: Arc::clone(&circumstances.tools),
+            offer: Arc::clone(&circumstances.offer),
         }
     }
 
@@ -425,7 +430,8 @@ impl Executor {
             handler,
             arguments: call.arguments.to_json(),
         };
-        within(HOST_DEADLINE, self.host.request(session, body)).await
+        // Emacs watches over it: how long it may take is an option there.
+        answered(self.host.request(session, body).await)
     }
 
     async fn run_in_image(
@@ -482,13 +488,19 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     Ok((tool, arguments))
 }
 
+fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
+    }
+}
+
 pub(super) async fn within(
     deadline: Duration,
     reply: impl Future<Output = HostReply>,
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
-        Ok(HostReply::Done(text)) => Ok(text),
-        Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
+        Ok(reply) => answered(reply),
         Err(_) => Err(ToolFailure(format!(
             "Emacs did not answer within {} seconds.",
             deadline.as_secs()

@@ -9,6 +9,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::offer::Offer;
+use super::registry::Registry;
 use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
@@ -32,6 +34,9 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// The tools that can be called in this turn.
+    pub tools: Arc<Registry>,
+    pub offer: Arc<Offer>,
 }
 
 impl From<FileError> for ToolFailure {
