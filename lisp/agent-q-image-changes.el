@@ -152,7 +152,7 @@ FUNCTION gets its value, in this buffer."
           (t ""))))
 
 (defun agent-q-image-changes--columns ()
-  "Return the columns of the list: only that of all chats tells the chat."
+  "Return the columns of the list; a list of one chat need not name it."
   (vconcat '[("Definition" 30 t) ("Kind" 16 t) ("Change" 10 t) ("When" 8 nil)
              ("State" 14 t)]
            (unless (agent-q-image-changes--one-chat-p) '[("Chat" 18 t)])

@@ -36,7 +36,7 @@
                     slime-net-processes)))))
 
 (defun agent-q-slime--ready-p (process)
-  "Return non-nil when the connection PROCESS is open, and the Lisp has said who it is."
+  "Return non-nil when PROCESS is open, and the Lisp has said who it is."
   (and (process-live-p process)
        (slime-connection-name process)))
 

@@ -17,7 +17,7 @@ use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::offer::Offer;
 use super::registry::Registry;
-use super::work::{WorkContext, precheck};
+use super::work::{WorkContext, answered, precheck, within};
 use super::{
     Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
     ToolFailure,
@@ -25,8 +25,8 @@ use super::{
 use crate::host::{Answer, Approvals, Host};
 use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
-    ImageRequest, SessionId, State,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostRequest, ImageRequest,
+    SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
@@ -486,24 +486,4 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     };
     let arguments = tool.check(given)?;
     Ok((tool, arguments))
-}
-
-fn answered(reply: HostReply) -> Result<String, ToolFailure> {
-    match reply {
-        HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
-    }
-}
-
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
-    }
 }

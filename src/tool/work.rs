@@ -45,6 +45,28 @@ impl From<FileError> for ToolFailure {
     }
 }
 
+/// What Emacs answered, or why it could not.
+pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
+    }
+}
+
+/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+pub(super) async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(reply) => answered(reply),
+        Err(_) => Err(ToolFailure(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
+    }
+}
+
 impl WorkContext {
     /// What agent-q's Emacs Lisp answers to OPERATION.
     ///
@@ -60,15 +82,7 @@ impl WorkContext {
             operation,
             arguments,
         };
-        let reply = self.host.request(self.session, body);
-        match tokio::time::timeout(EMACS_DEADLINE, reply).await {
-            Ok(HostReply::Done(text)) => Ok(text),
-            Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
-            Err(_) => Err(ToolFailure(format!(
-                "Emacs did not answer within {} seconds.",
-                EMACS_DEADLINE.as_secs()
-            ))),
-        }
+        within(EMACS_DEADLINE, self.host.request(self.session, body)).await
     }
 
     /// Makes sure that the turn was not cancelled, just before the first change.
