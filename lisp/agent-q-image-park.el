@@ -164,7 +164,7 @@ call ends anew, with what comes of it."
        (unless (equal status "aborted")
          (when (agent-q-image--pending-p call)
            (agent-q-image--finish call status payload))))
-     nil (agent-q-image-parked-thread parked))))
+     (agent-q-image--call-owner call) (agent-q-image-parked-thread parked))))
 
 (defun agent-q-image-release (parked)
   "Unwind the stack of PARKED."
@@ -177,11 +177,14 @@ call ends anew, with what comes of it."
                            ,(agent-q-image--call-id call)))
        t #'ignore))))
 
+(defun agent-q-image-park-owned (owner)
+  "Return what is parked for OWNER."
+  (cl-remove-if-not (lambda (parked) (eq owner (agent-q-image-park-owner parked)))
+                    (agent-q-image-park-list)))
+
 (defun agent-q-image-release-owned (owner)
   "Unwind the stacks of all that is parked for OWNER."
-  (dolist (parked (agent-q-image-park-list))
-    (when (eq owner (agent-q-image-park-owner parked))
-      (agent-q-image-release parked))))
+  (mapc #'agent-q-image-release (agent-q-image-park-owned owner)))
 
 (defun agent-q-image-hand-over (parked)
   "Show PARKED in the debugger of the user's client; it is the user's now."

@@ -50,7 +50,8 @@
 (defcustom agent-q-offered-tools nil
   "Which tools the model is offered.
 nil means the usual ones, about twenty built-in tools and all that you or
-a program defined; `all' means every tool.  Otherwise a list of tools by
+a program defined; by one of them, more_tools, the model adds further groups
+when it needs them.  `all' means every tool.  Otherwise a list of tools by
 name, such as \"describe_symbol\", and of categories by keyword, such as
 `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
@@ -71,6 +72,13 @@ for one chat."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-handler-timeout 120
+  "How many seconds the handler of a tool may take, or nil for any time.
+This is for tools written in Emacs Lisp.  Their call has failed then; what
+the handler gives later is not used.  A handler that keeps Emacs busy is
+let finish: \\`C-g' stops it."
+  :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
+
 (defcustom agent-q-eval-policy 'ask-on-hit
   "When code that the model wants to run in the Lisp image runs without asking.
 `ask-on-hit' has the image look at the code first, and asks when it
@@ -84,6 +92,13 @@ no sandbox: code that means to get around it can.
                  (const :tag "Ask always" ask-always)
                  (const :tag "Never ask" never-ask)
                  (const :tag "Run no code" read-only))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-echo-evaluations nil
+  "Whether your REPL shows what the agent evaluates and compiles.
+Each form and its values then stand there as comments, above the prompt
+and marked as agent-q's; what you type stays as it is."
+  :type 'boolean
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; What you are asked

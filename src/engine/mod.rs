@@ -6,6 +6,7 @@ pub mod batch;
 mod consent;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
-use crate::rules::{RuleBook, Scope, StoreError};
+use crate::rules::{Place, RuleBook, Scope, StoreError};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
 use crate::store::audit::AuditLog;
@@ -185,8 +186,11 @@ impl Engine {
                 .libraries()
                 .bind(agent, 0, self.registry())
                 .unwrap_or_default(),
-            None => settings.offered(self.registry(), &self.shared.executor.rules, id),
+            None => settings.offered(self.registry(), &session.offer),
         };
+        let root = settings.ground.root.as_deref().map(Path::new);
+        let place = Place::new(0, id.0, root, settings.connection.clone());
+        let tools = self.shared.executor.without_denied(&tools, &place);
         Ok(settings.system_prompt(&tools))
     }
 

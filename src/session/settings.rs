@@ -3,8 +3,6 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
@@ -12,12 +10,11 @@ use serde_json::{Map, Value};
 
 use super::prompt;
 use crate::gram::ToolSpecification;
-use crate::protocol::SessionId;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
-use crate::rules::{Place, RuleBook};
-use crate::runtime::held;
 use crate::tool::libraries::Agent;
+use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
+use crate::tools::more;
 use crate::workspace::Ground;
 
 /// Changes to a session's settings.
@@ -262,25 +259,20 @@ impl Settings {
         }
     }
 
-    /// The tools of REGISTRY that the session CHAT offers to the model: those chosen that RULES don't
-    /// deny altogether.
+    /// The tools of REGISTRY that this session offers to the model: those that the user chose, and
+    /// the groups that the model asked for.
     #[must_use]
-    pub fn offered(
-        &self,
-        registry: &Registry,
-        rules: &Mutex<RuleBook>,
-        chat: SessionId,
-    ) -> Registry {
+    pub fn offered(&self, registry: &Registry, offer: &Offer) -> Registry {
         let mut tools = registry.all();
         if let Some(names) = &self.tools {
             tools.retain(|tool| names.contains(&tool.name));
         }
-        let root = self.ground.root.as_deref().map(Path::new);
-        let place = Place::new(0, chat.0, root, self.connection.clone());
-        let mut rules = held(rules);
-        rules.reload();
-        tools.retain(|tool| !rules.denies_all(&tool.name, &place));
-        Registry::of(tools)
+        let offered = Registry::of(tools);
+        offer.complete(&offered);
+        if offer.groups_beyond(&offered).is_empty() {
+            offered.unregister(more::NAME);
+        }
+        offered
     }
 
     /// The system prompt of a request that offers TOOLS.

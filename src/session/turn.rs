@@ -118,9 +118,10 @@ impl Turn<'_> {
     }
 
     fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
-        let tools = &self.circumstances.tools;
+        let Circumstances { tools, place, .. } = self.circumstances;
+        let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(Message::System(self.settings.system_prompt(tools)));
+        messages.push(Message::System(self.settings.system_prompt(&tools)));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,

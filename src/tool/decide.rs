@@ -8,10 +8,11 @@ use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
 use super::preview::Reviewed;
+use super::registry::Registry;
 use super::work::{WorkContext, precheck};
 use super::{SafetyLevel, Tool, ToolFailure};
 use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
-use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome, Place};
 use crate::runtime::held;
 use crate::session::settings::Approval;
 
@@ -40,6 +41,16 @@ impl Executor {
             };
         }
         book.explain(&facts.call())
+    }
+
+    /// TOOLS without those that the rules deny altogether at PLACE: a model need not be told of them.
+    #[must_use]
+    pub fn without_denied(&self, tools: &Registry, place: &Place) -> Registry {
+        let mut book = held(&self.rules);
+        book.reload();
+        let mut tools = tools.all();
+        tools.retain(|tool| !book.denies_all(&tool.name, place));
+        Registry::of(tools)
     }
 
     /// Has CALL judged by the rules as it is now.

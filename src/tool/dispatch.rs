@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::executor::{Call, Circumstances, Executor};
-use super::work::WorkContext;
+use super::work::{WorkContext, answered, within};
 use super::{HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
-use crate::protocol::{HostReply, HostRequest, ImageRequest, SessionId};
+use crate::protocol::{HostRequest, ImageRequest, SessionId};
 
 /// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
 const HOST_DEADLINE: Duration = Duration::from_secs(120);
@@ -86,7 +86,8 @@ impl Executor {
             handler,
             arguments: call.arguments.to_json(),
         };
-        within(HOST_DEADLINE, self.host.request(session, body)).await
+        // Emacs watches over it: how long it may take is an option there.
+        answered(self.host.request(session, body).await)
     }
 
     async fn run_in_image(
@@ -108,20 +109,10 @@ impl Executor {
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         (tool.render)(&call.arguments, &reply)
-    }
-}
-
-/// What REPLY brings before DEADLINE.
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(HostReply::Done(text)) => Ok(text),
-        Ok(HostReply::Failed(error)) => Err(error.into()),
-        Err(_) => Err(ToolFailure::new(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
+            .map(|content| image::with_name(content, &text))
+            .map_err(|failure| ToolFailure {
+                message: image::with_name(failure.message, &text),
+                ..failure
+            })
     }
 }

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
+use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
@@ -50,6 +51,8 @@ pub struct Circumstances {
     pub session: SessionId,
     /// The tools that can be called here.
     pub tools: Arc<Registry>,
+    /// What could be called besides, when the model asks for it.
+    pub offer: Arc<Offer>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
@@ -265,6 +268,8 @@ impl Executor {
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
             reviewed: None,
+            tools: Arc::clone(&circumstances.tools),
+            offer: Arc::clone(&circumstances.offer),
         }
     }
 

@@ -51,13 +51,13 @@ impl From<HostError> for ToolFailure {
     fn from(error: HostError) -> Self {
         let message = error.to_string();
         match error {
-            HostError::NoConnection
-            | HostError::Disconnected
-            | HostError::TimedOut
-            | HostError::Cancelled => Self::new(message),
-            HostError::Unresponsive(_) | HostError::Aborted(_) | HostError::Signalled(_) => {
-                Self::quoting(message)
+            HostError::NoConnection | HostError::TimedOut | HostError::Cancelled => {
+                Self::new(message)
             }
+            HostError::Disconnected(_)
+            | HostError::Unresponsive(_)
+            | HostError::Aborted(_)
+            | HostError::Signalled(_) => Self::quoting(message),
         }
     }
 }

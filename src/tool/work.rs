@@ -9,7 +9,9 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
+use super::registry::Registry;
 use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
@@ -36,6 +38,31 @@ pub struct WorkContext {
     pub cancel: CancellationToken,
     /// What the user's review left of the change that the call planned.
     pub reviewed: Option<Arc<Reviewed>>,
+    /// The tools that can be called in this turn.
+    pub tools: Arc<Registry>,
+    pub offer: Arc<Offer>,
+}
+
+/// What Emacs answered, or why it could not.
+pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(error.into()),
+    }
+}
+
+/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+pub(super) async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(reply) => answered(reply),
+        Err(_) => Err(ToolFailure::new(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
+    }
 }
 
 impl WorkContext {
@@ -53,15 +80,7 @@ impl WorkContext {
             operation,
             arguments,
         };
-        let reply = self.host.request(self.session, body);
-        match tokio::time::timeout(EMACS_DEADLINE, reply).await {
-            Ok(HostReply::Done(text)) => Ok(text),
-            Ok(HostReply::Failed(error)) => Err(error.into()),
-            Err(_) => Err(ToolFailure::new(format!(
-                "Emacs did not answer within {} seconds.",
-                EMACS_DEADLINE.as_secs()
-            ))),
-        }
+        within(EMACS_DEADLINE, self.host.request(self.session, body)).await
     }
 
     /// Makes sure that the turn was not cancelled, just before the first change.
