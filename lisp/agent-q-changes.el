@@ -111,7 +111,7 @@ FUNCTION gets its value, or nil when there is none."
       nil)))
 
 (defun agent-q-changes--latest (prefix entries)
-  "Return the latest turn among ENTRIES that starts with PREFIX, as JSON."
+  "Return as JSON what the latest turn with PREFIX among ENTRIES changed."
   (let* ((own (seq-filter (lambda (change)
                             (and (not (plist-get change :restored))
                                  (string-prefix-p prefix (or (plist-get change :turn) ""))))

@@ -160,10 +160,8 @@ impl Chat {
             .iter()
             .map(|message| {
                 let content = message["content"].as_str().unwrap_or_default();
-                let content = match fence::read(content) {
-                    Some(fenced) => format!("{}: {}", fenced.from, fenced.text),
-                    None => content.to_owned(),
-                };
+                let content =
+                    fence::read(content).map_or(content.to_owned(), |it| it.from + ": " + &it.text);
                 (message["role"].as_str().unwrap().to_owned(), content)
             })
             .collect()
@@ -376,11 +374,11 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         .unwrap()
         .push_back(HostReply::Failed(HostError::Signalled("Gone.".to_owned())));
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
-    let (_, told) = chat.last_messages().swap_remove(2);
-    let fenced = fence::read(told.strip_prefix("Error:\n").unwrap()).unwrap();
+    let told = chat.last_messages().swap_remove(2).1;
+    let fenced = fence::read(&told["Error:\n".len()..]).unwrap();
     assert_eq!(
-        (fenced.from.as_str(), fenced.text.as_str()),
-        ("the user's buffer", "Gone.")
+        fenced.from + ": " + &fenced.text,
+        "the user's buffer: Gone."
     );
 }
 
