@@ -63,16 +63,8 @@ impl Engine {
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
         let circumstances = Circumstances {
-            session: NO_SESSION,
-            tools: Arc::clone(&self.shared.registry),
-            offer: Arc::default(),
-            approval,
-            eval_deadline: Settings::default().eval_deadline,
-            workspace: Arc::default(),
-            eval_policy: Settings::default().eval_policy,
-            cancel: running.cancel,
             why_cancelled: running.why_cancelled,
-            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
+            ..self.outside_chats(approval, running.cancel)
         };
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
@@ -82,6 +74,26 @@ impl Engine {
             executor.host.emit(Event::BatchFinished { batch, results });
         });
         Ok(batch)
+    }
+
+    /// The circumstances of calls that no chat makes.
+    pub(super) fn outside_chats(
+        &self,
+        approval: Approval,
+        cancel: CancellationToken,
+    ) -> Circumstances {
+        Circumstances {
+            session: NO_SESSION,
+            tools: Arc::clone(&self.shared.registry),
+            offer: Arc::default(),
+            approval,
+            eval_deadline: Settings::default().eval_deadline,
+            workspace: Arc::default(),
+            eval_policy: Settings::default().eval_policy,
+            cancel,
+            why_cancelled: Arc::default(),
+            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
+        }
     }
 
     /// Cancels a batch; its calls still get their results, which say WHY. One that is over is let

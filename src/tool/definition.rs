@@ -8,6 +8,10 @@ use serde_json::{Map, Value};
 use super::schema::Strangers;
 use super::sendable;
 use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
+use crate::rules::Provenance;
+
+/// The category of tools that bring text from elsewhere, such as web pages.
+const NETWORK: &str = "network";
 
 /// A definition as Emacs writes it.
 #[derive(Debug, Deserialize)]
@@ -139,6 +143,9 @@ impl ToolDefinition {
                 runner,
             ),
         };
+        if self.categories.iter().any(|it| it == NETWORK) {
+            tool.provenance = Provenance::Foreign;
+        }
         tool.categories = self.categories;
         tool.origin = self.image.map_or(Origin::EmacsLisp, Origin::Image);
         tool.compiled_schema()
@@ -316,6 +323,9 @@ mod tests {
         });
         let tool = parse(&foreign.to_string()).unwrap();
         assert_eq!(tool.level, SafetyLevel::Dangerous);
+        assert_eq!(tool.provenance, Provenance::Own);
+        let fetches = defined(json!({"categories": ["network"]})).unwrap();
+        assert_eq!(fetches.provenance, Provenance::Foreign);
     }
 
     #[test]

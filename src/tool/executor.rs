@@ -9,32 +9,31 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use once_cell::sync::OnceCell;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-pub use super::call::Circumstances;
-use super::call::{Call, Ending, Freshness};
+use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
+use super::offer::Offer;
+use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
-use super::{
-    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Runner, SafetyLevel, Tool,
-    ToolFailure,
-};
-use crate::host::{Approvals, Host};
-use crate::image;
+use super::{Answers, Arguments, Quotes, SafetyLevel, Source, Tool, ToolFailure};
+use crate::host::{Answer, Approvals, Host};
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
-    ImageRequest, SessionId, State,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
-use crate::rules::{Facts, Provenance, RuleBook};
+use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
+use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
+use crate::workspace::Workspace;
 
-/// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
-const HOST_DEADLINE: Duration = Duration::from_secs(120);
-/// Emacs watches over a call in the image; this is for an Emacs that forgot it.
-const IMAGE_GRACE: Duration = Duration::from_secs(30);
+/// What the model reads when the user stopped the turn.
+const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
 
 /// What all calls share.
 #[derive(Clone)]
@@ -46,10 +45,136 @@ pub struct Executor {
     pub rules: Arc<Mutex<RuleBook>>,
 }
 
+/// The circumstances of a batch of calls.
+#[derive(Debug, Clone)]
+pub struct Circumstances {
+    pub session: SessionId,
+    /// The tools that can be called here.
+    pub tools: Arc<Registry>,
+    /// What could be called besides, when the model asks for it.
+    pub offer: Arc<Offer>,
+    pub approval: Approval,
+    /// How long code may run in the image when the call does not say.
+    pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
+    /// When code may run in the image without asking.
+    pub eval_policy: EvalPolicy,
+    pub cancel: CancellationToken,
+    /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
+    pub why_cancelled: Arc<OnceCell<String>>,
+    /// What rules look at besides the call.
+    pub place: Place,
+}
+
+impl Circumstances {
+    /// What is told of a call that was cancelled here.
+    #[must_use]
+    pub fn cancelled(&self) -> String {
+        match self.why_cancelled.get() {
+            Some(why) => format!("The call was stopped or did not run: {why}."),
+            None => CANCELLED.to_owned(),
+        }
+    }
+}
+
 /// A call that has passed validation, or the failure that it ended in.
 enum Prepared {
     Runnable(Box<Call>),
-    Failed(ToolFailure),
+    Failed(Ending),
+}
+
+pub(super) struct Call {
+    pub(super) key: CallKey,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arguments,
+    pub(super) verdict: Verdict,
+    pub(super) freshness: Freshness,
+    pub(super) facts: Facts,
+    pub(super) explanation: Explanation,
+    pub(super) consent: Consent,
+    pub(super) decider: Decider,
+    /// The user's answer, for calls that were asked about.
+    pub(super) answer: Option<oneshot::Receiver<Answer>>,
+    /// What it would make of a file, for the user to review.
+    pub(super) preview: Option<Preview>,
+    /// What the review left of that.
+    pub(super) reviewed: Option<Arc<Reviewed>>,
+    /// What the user says about the call, for its result.
+    pub(super) review: Option<String>,
+    /// The arguments that were given instead of the model's, when they can't be used.
+    pub(super) unfit: Option<serde_json::Value>,
+}
+
+/// Whether anything can have changed since a call was assessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Fresh,
+    Stale,
+}
+
+/// How a call ended.
+pub(super) struct Ending {
+    outcome: CallOutcome,
+    content: String,
+    /// Where the content comes from, if it is more than our own words.
+    source: Option<Source>,
+    /// What the user says about it.
+    remark: Option<String>,
+}
+
+impl Ending {
+    /// An ending told in our own words, or the user's.
+    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
+        Self {
+            outcome,
+            content: content.into(),
+            source: None,
+            remark: None,
+        }
+    }
+
+    /// The FAILURE of a call about SOURCE.
+    pub(super) fn failed(failure: ToolFailure, source: impl FnOnce() -> Source) -> Self {
+        Self {
+            source: match failure.quotes {
+                Quotes::Nothing => None,
+                Quotes::Something => Some(source()),
+            },
+            ..Self::new(CallOutcome::Failed, failure.message)
+        }
+    }
+
+    /// The result of the call ID.
+    fn result(
+        self,
+        id: &str,
+        elapsed: Duration,
+        level: Option<SafetyLevel>,
+        consent: Consent,
+    ) -> CallResult {
+        CallResult {
+            id: id.to_owned(),
+            outcome: self.outcome,
+            content: self.content,
+            source: self.source,
+            remark: self.remark,
+            elapsed,
+            level,
+            consent,
+        }
+    }
+}
+
+fn remark(review: &str) -> String {
+    format!("The user's review: {review}.")
+}
+
+impl Call {
+    /// Where what the call returns comes from.
+    pub(super) fn source(&self, place: &Place) -> Source {
+        Source::of(&self.tool, &self.arguments, place, self.facts.yields())
+    }
 }
 
 impl Executor {
@@ -111,36 +236,43 @@ impl Executor {
         key: CallKey,
         circumstances: &Circumstances,
     ) -> Prepared {
-        let prepared = async {
-            let (tool, arguments) = validate(call, &circumstances.tools)?;
-            let verdict = self.assess(&tool, &arguments, circumstances).await?;
-            precheck(&tool, &arguments, &self.context(circumstances)).await?;
-            let facts = Facts::gather(
-                key.0,
-                &tool,
-                &arguments,
-                &verdict.assessment,
-                &circumstances.place,
-            );
-            Ok(Call {
-                key,
-                tool,
-                arguments,
-                verdict,
-                freshness: Freshness::Fresh,
-                explanation: self.explain(&facts),
-                facts,
-                consent: Consent::NotNeeded,
-                decider: Decider::Level,
-                answer: None,
-                review: None,
-                unfit: None,
-            })
+        let (tool, arguments) = match validate(call, &circumstances.tools) {
+            Ok(valid) => valid,
+            Err(failure) => {
+                return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
+            }
         };
-        match prepared.await {
-            Ok(call) => Prepared::Runnable(Box::new(call)),
-            Err(failure) => Prepared::Failed(failure),
-        }
+        let looked_at = async {
+            let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            let context = self.context(circumstances);
+            let preview = precheck(&tool, &arguments, &context).await?;
+            Ok((verdict, preview))
+        };
+        let place = &circumstances.place;
+        let (verdict, preview) = match looked_at.await {
+            Ok(seen) => seen,
+            Err(failure) => {
+                let source = || Source::of(&tool, &arguments, place, tool.provenance);
+                return Prepared::Failed(Ending::failed(failure, source));
+            }
+        };
+        let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
+        Prepared::Runnable(Box::new(Call {
+            key,
+            tool,
+            arguments,
+            verdict,
+            freshness: Freshness::Fresh,
+            explanation: self.explain(&facts),
+            facts,
+            consent: Consent::NotNeeded,
+            decider: Decider::Level,
+            answer: None,
+            preview,
+            reviewed: None,
+            review: None,
+            unfit: None,
+        }))
     }
 
     /// What the work of a call here may reach.
@@ -151,6 +283,7 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            reviewed: None,
             tools: Arc::clone(&circumstances.tools),
             offer: Arc::clone(&circumstances.offer),
         }
@@ -165,14 +298,7 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> CallResult {
         let mut result = match prepared {
-            Prepared::Failed(failure) => CallResult {
-                id: id.to_owned(),
-                outcome: CallOutcome::Failed,
-                content: failure.0,
-                elapsed: Duration::ZERO,
-                level: None,
-                consent: Consent::NotNeeded,
-            },
+            Prepared::Failed(ending) => ending.result(id, Duration::ZERO, None, Consent::NotNeeded),
             Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
         };
         self.host.emit(Event::CallFinished {
@@ -203,21 +329,12 @@ impl Executor {
             Err(ending) => (ending, None),
         };
         let elapsed = run.unwrap_or_else(|| waiting.elapsed());
-        self.metrics.record(
-            MetricsKey::of(&call.tool),
-            ending.outcome,
-            run,
-            ending.content.len(),
-        );
+        let key = MetricsKey::of(&call.tool);
+        self.metrics
+            .record(key, ending.outcome, run, ending.content.len());
         self.audit_end(&call, &ending, elapsed, circumstances.session);
-        CallResult {
-            id: id.to_owned(),
-            outcome: ending.outcome,
-            content: ending.content,
-            elapsed,
-            level: Some(call.verdict.assessment.level),
-            consent: call.consent,
-        }
+        let level = Some(call.verdict.assessment.level);
+        ending.result(id, elapsed, level, call.consent)
     }
 
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
@@ -249,14 +366,15 @@ impl Executor {
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => {
-                let content = match &call.review {
-                    Some(review) => format!("{content}\n\nThe user's review: {review}."),
-                    None => content,
-                };
-                Ending::new(CallOutcome::Succeeded, content)
-            }
-            Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
+            Ok(Ok(content)) => Ending {
+                source: match call.tool.answers {
+                    Answers::Text => Some(call.source(&circumstances.place)),
+                    Answers::Words => None,
+                },
+                remark: call.review.as_deref().map(remark),
+                ..Ending::new(CallOutcome::Succeeded, content)
+            },
+            Ok(Err(failure)) => Ending::failed(failure, || call.source(&circumstances.place)),
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
@@ -297,92 +415,6 @@ impl Executor {
             });
         }
     }
-
-    async fn dispatch(
-        &self,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let session = circumstances.session;
-        match &call.tool.runner {
-            Runner::Worker(work) => {
-                let (work, arguments) = (Arc::clone(work), call.arguments.clone());
-                match tokio::task::spawn_blocking(move || work(arguments)).await {
-                    Ok(result) => result,
-                    Err(failure) if failure.is_panic() => {
-                        std::panic::resume_unwind(failure.into_panic())
-                    }
-                    Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
-                }
-            }
-            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
-            Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
-            Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
-            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
-        }
-    }
-
-    async fn run_on_emacs(
-        &self,
-        tool: &HostTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let body = (tool.request)(&call.arguments)?;
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(HOST_DEADLINE, reply).await?;
-        (tool.render)(&call.arguments, text)
-    }
-
-    async fn run_operation(
-        &self,
-        tool: &OperationTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let body = HostRequest::Operation {
-            operation: tool.operation,
-            arguments: call.json_with_assessed(),
-        };
-        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let reply = self.host.request(circumstances.session, body);
-        (tool.render)(&call.arguments, within(deadline, reply).await?)
-    }
-
-    async fn run_handler(
-        &self,
-        handler: HandlerId,
-        call: &Call,
-        session: SessionId,
-    ) -> Result<String, ToolFailure> {
-        let body = HostRequest::Handler {
-            handler,
-            arguments: call.arguments.to_json(),
-        };
-        // Emacs watches over it: how long it may take is an option there.
-        answered(self.host.request(session, body).await)
-    }
-
-    async fn run_in_image(
-        &self,
-        tool: &ImageTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
-        let body = HostRequest::Image(ImageRequest {
-            operation: tool.operation.to_owned(),
-            arguments: image::print_arguments(
-                &call.with_assessed((tool.arguments)(&call.arguments)),
-            ),
-            deadline,
-        });
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline + IMAGE_GRACE, reply).await?;
-        let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
-        (tool.render)(&call.arguments, &reply)
-    }
 }
 
 impl Prepared {
@@ -402,11 +434,11 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     let given = match &call.arguments {
         CallArguments::Object(given) => given.clone(),
         CallArguments::Malformed(problem) => {
-            return Err(ToolFailure(format!(
+            return Err(ToolFailure::new(format!(
                 "The arguments are not a valid JSON object: {problem}. Send the call again."
             )));
         }
-        CallArguments::Inexact(problems) => return Err(ToolFailure(problems.clone())),
+        CallArguments::Inexact(problems) => return Err(ToolFailure::new(problems.clone())),
         CallArguments::Truncated => {
             return Err(ToolFailure::new(
                 "The call was cut off before it was complete, so it was not run.",
@@ -415,24 +447,4 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     };
     let arguments = tool.check(given)?;
     Ok((tool, arguments))
-}
-
-fn answered(reply: HostReply) -> Result<String, ToolFailure> {
-    match reply {
-        HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
-    }
-}
-
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
-    }
 }

@@ -150,7 +150,7 @@ impl Registry {
             })
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
             .max_by(|a, b| a.0.total_cmp(&b.0));
-        Err(ToolFailure(match near {
+        Err(ToolFailure::new(match near {
             Some((_, known)) => format!("Unknown tool: {name}. Did you mean {known}?"),
             None => format!("Unknown tool: {name}"),
         }))
@@ -245,20 +245,23 @@ mod tests {
         assert!(registry.resolve("describe-symbol").is_ok());
         let failure = registry.resolve("describe_symbl").unwrap_err();
         assert_eq!(
-            failure.0,
+            failure.message,
             "Unknown tool: describe_symbl. Did you mean describe_symbol?"
         );
         for other_case in ["DESCRIBE-SYMBOL", "Describe_Symbol", "DESCRIBE_SYMBL"] {
             let failure = registry.resolve(other_case).unwrap_err();
             assert_eq!(
-                failure.0,
+                failure.message,
                 format!("Unknown tool: {other_case}. Did you mean describe_symbol?")
             );
         }
         registry.register(tool("sayHello", SafetyLevel::Safe, &[]));
         let failure = registry.resolve("say-hello").unwrap_err();
-        assert_eq!(failure.0, "Unknown tool: say-hello. Did you mean sayHello?");
+        assert_eq!(
+            failure.message,
+            "Unknown tool: say-hello. Did you mean sayHello?"
+        );
         let failure = registry.resolve("nonexistent").unwrap_err();
-        assert_eq!(failure.0, "Unknown tool: nonexistent");
+        assert_eq!(failure.message, "Unknown tool: nonexistent");
     }
 }
