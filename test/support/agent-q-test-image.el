@@ -4,8 +4,9 @@
 
 ;;; Commentary:
 
-;; Starts SBCL through SLIME and, where it is installed or SLY_DIR names a
-;; checkout, through SLY.  What can't be started is said in one line.
+;; Starts Lisps, SBCL unless another is asked for, through SLIME and, where it
+;; is installed or SLY_DIR names a checkout, through SLY.  What can't be started
+;; is said in one line.
 
 ;;; Code:
 
@@ -50,46 +51,71 @@ The value is nil when it isn't installed."
       (ignore-errors (package-activate client)))
     (require client nil t)))
 
-(defun agent-q-test-image--start-slime ()
-  "Start SBCL through SLIME."
-  (slime-setup)
-  (slime-start :program "sbcl" :program-args '("--no-userinit" "--no-sysinit")
-               :name 'sbcl :buffer "*inferior-lisp*"))
+;;;; Starting
 
-(defun agent-q-test-image--start-sly ()
-  "Start SBCL through SLY."
-  (let ((inferior-lisp-program "sbcl --no-userinit --no-sysinit"))
+(defconst agent-q-test-image-programs
+  '((sbcl "sbcl" "--no-userinit" "--no-sysinit")
+    (ecl "ecl" "--norc")
+    (abcl "abcl" "--noinit" "--nosystem")
+    (clisp "clisp" "-norc" "-q" "-E" "utf-8"))
+  "The implementations that tests can run in, each with its command line.")
+
+(defun agent-q-test-image--start-slime (name program arguments)
+  "Start PROGRAM, called NAME, with ARGUMENTS through SLIME."
+  (slime-setup)
+  (slime-start :program program :program-args arguments
+               :name name :buffer "*inferior-lisp*"))
+
+(defun agent-q-test-image--start-sly (_name program arguments)
+  "Start PROGRAM with ARGUMENTS through SLY."
+  (let ((inferior-lisp-program (string-join (cons program arguments) " ")))
     (save-window-excursion (sly))))
 
 (defvar agent-q-test-image--started nil
-  "Connections by client; `missing' for a client that isn't here.")
+  "Connections by client and implementation; `missing' for what isn't here.")
 
-(defun agent-q-test-image-connection (client)
-  "Return a connection to a running SBCL through CLIENT, or nil without it."
-  (let ((known (alist-get client agent-q-test-image--started)))
+(defun agent-q-test-image-connection (client &optional implementation)
+  "Return a connection through CLIENT to a running Lisp, or nil without it.
+It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
+  (let* ((implementation (or implementation 'sbcl))
+         (key (cons client implementation))
+         (known (alist-get key agent-q-test-image--started nil nil #'equal)))
     (cond ((eq known 'missing) nil)
           ((agent-q-image-live-p known) known)
           (t
-           (let ((found (and (executable-find "sbcl")
+           (let ((found (and (executable-find
+                              (cadr (assq implementation agent-q-test-image-programs)))
                              (agent-q-test-image--find client))))
              (unless found
-               (message "Not found, tests through it are skipped: SBCL with %s." client))
-             (setf (alist-get client agent-q-test-image--started)
-                   (if found (agent-q-test-image--connect client) 'missing))
-             (and found (alist-get client agent-q-test-image--started)))))))
+               (message "Not found, tests through it are skipped: %s with %s."
+                        (upcase (symbol-name implementation)) client))
+             (setf (alist-get key agent-q-test-image--started nil nil #'equal)
+                   (if found
+                       (agent-q-test-image--connect client implementation)
+                     'missing))
+             (and found
+                  (alist-get key agent-q-test-image--started nil nil #'equal)))))))
 
-(defun agent-q-test-image--connect (client)
-  "Return a new connection to a new SBCL through CLIENT."
+(defun agent-q-test-image--connect (client implementation)
+  "Return a new connection through CLIENT to a new Lisp, IMPLEMENTATION."
   (let ((hook (intern (format "%s-connected-hook" client)))
+        (before (agent-q-image-connections))
         (connected nil))
     (set (intern (format "%s-kill-without-query-p" client)) t)
     (let ((note (lambda (&rest _) (setq connected t))))
       (add-hook hook note)
-      (funcall (intern (format "agent-q-test-image--start-%s" client)))
-      (unless (agent-q-test-image-await (lambda () connected) 120)
-        (error "SBCL did not start through %s" client))
+      (pcase-let ((`(,program . ,arguments)
+                   (alist-get implementation agent-q-test-image-programs)))
+        (funcall (intern (format "agent-q-test-image--start-%s" client))
+                 implementation program arguments))
+      ;; Some compile the client's half for half a minute when they first meet it.
+      (unless (agent-q-test-image-await (lambda () connected) 180)
+        (error "%s did not start through %s" implementation client))
       (remove-hook hook note))
-    (cl-find client (agent-q-image-connections) :key #'agent-q-image-connection-client)))
+    (cl-find-if (lambda (connection)
+                  (and (eq client (agent-q-image-connection-client connection))
+                       (not (member connection before))))
+                (agent-q-image-connections))))
 
 (defun agent-q-test-image-process (connection)
   "Return the Lisp process behind CONNECTION."
