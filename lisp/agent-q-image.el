@@ -168,6 +168,9 @@ Objects other than strings, integers, keywords and lists are errors."
                               reply)))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
+    ((and `(:abort . ,_) (guard (agent-q-image--call-stopping call)))
+     ;; It was interrupted, as we asked for, and its stack unwound by the client.
+     (agent-q-image--finish call (agent-q-image--call-stopping call) "(:outcome :cancelled)"))
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
@@ -257,18 +260,28 @@ A clean-up form that hangs takes a second request to stop."
    ((zerop (agent-q-image--call-patience call))
     (agent-q-image--finish
      call "unresponsive"
-     (agent-q-image--output-tail (agent-q-image--call-connection call))))
+     (agent-q-image--silence (agent-q-image--call-connection call))))
    (t
     (cl-decf (agent-q-image--call-patience call))
     (agent-q-image--start-timer call (/ agent-q-image--grace 3)
                                 #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
-      (agent-q-image--ask
-       (agent-q-image--call-connection call) :rex
-       `(cl:if (cl:find-package "AGENT-Q-IMAGE")
-               (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                           ,(agent-q-image--call-id call)))
-       t #'ignore)))))
+      (if (agent-q-image--ask (agent-q-image--call-connection call) :threads-p)
+          (agent-q-image--ask
+           (agent-q-image--call-connection call) :rex
+           `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                   (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                               ,(agent-q-image--call-id call)))
+           t #'ignore)
+        ;; Without threads, it hears nothing before the call is over.
+        (agent-q-image--ask (agent-q-image--call-connection call) :interrupt))))))
+
+(defun agent-q-image--silence (connection)
+  "Return what can be said on the image behind CONNECTION, which doesn't answer."
+  (concat (if (agent-q-image--ask connection :threads-p)
+              ""
+            "This Lisp has no threads here, so that it hears nothing while a call runs.\n")
+          (agent-q-image--output-tail connection)))
 
 (defun agent-q-image--output-tail (connection)
   "Return the last lines that the Lisp behind CONNECTION printed by itself."

@@ -22,6 +22,8 @@
 (declare-function sly-lisp-implementation-type "ext:sly" t t)
 (declare-function sly-lisp-implementation-version "ext:sly" t t)
 (declare-function sly-inferior-process "ext:sly" t t)
+(declare-function sly-communication-style "ext:sly" t t)
+(declare-function sly-pid "ext:sly" t t)
 (declare-function sly-rex-continuations "ext:sly" t t)
 (declare-function sly-from-lisp-filename "ext:sly")
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
@@ -93,6 +95,18 @@ Kept so that installing one twice leaves one.")
         (push (cons on-event listener) agent-q-sly--listeners)
         listener)))
 
+(defun agent-q-sly-threads-p (process)
+  "Return non-nil when calls over PROCESS run in threads of their own."
+  (eq :spawn (sly-communication-style process)))
+
+(defun agent-q-sly-interrupt (process)
+  "Interrupt what the Lisp behind PROCESS does, as C-c in its terminal would.
+Return nil when it was not started here."
+  (let ((lisp (sly-inferior-process process))
+        (pid (sly-pid process)))
+    (and lisp pid (process-live-p lisp)
+         (eql 0 (signal-process pid 'SIGINT)))))
+
 (defconst agent-q-sly-client
   (list :name "SLY"
         :wire :slynk
@@ -106,6 +120,8 @@ Kept so that installing one twice leaves one.")
         :from-lisp #'agent-q-sly-from-lisp
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
+        :threads-p #'agent-q-sly-threads-p
+        :interrupt #'agent-q-sly-interrupt
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")
 

@@ -16,7 +16,7 @@ use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::registry::Registry;
-use super::work::{WorkContext, precheck};
+use super::work::{WorkContext, image_answer, precheck};
 use super::{
     Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
     ToolFailure,
@@ -445,7 +445,8 @@ impl Executor {
         let reply = self.host.request(circumstances.session, body);
         let text = within(deadline + IMAGE_GRACE, reply).await?;
         let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
-        (tool.render)(&call.arguments, &reply)
+        let context = self.context(circumstances);
+        image_answer((&call.tool, tool), &call.arguments, &reply, &context).await
     }
 }
 

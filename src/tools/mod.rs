@@ -17,6 +17,7 @@ pub mod journal;
 pub mod moves;
 mod outcome;
 pub mod packages;
+mod sources;
 pub mod undo;
 pub mod xref;
 

@@ -22,16 +22,29 @@
                  (lambda (problem) (declare (ignore problem)) message))
         message)))
 
+(defun restart-texts (restart)
+  (list (symbol-name (restart-name restart))
+        (printed restart :limit 200 :writer #'princ)))
+
 (defun restart-list (condition)
-  (loop for restart in (compute-restarts condition)
-        unless (or (member restart *outer-restarts*) (null (restart-name restart)))
-          collect (list (symbol-name (restart-name restart))
-                        (printed restart :limit 200 :writer #'princ))))
+  (let* ((named (remove nil (compute-restarts condition) :key #'restart-name))
+         (inner (set-difference named *outer-restarts*))
+         ;; ECL makes restarts anew whenever it is asked for them.
+         (outer (and (implementation-p "ECL")
+                     (mapcar #'restart-texts (remove nil *outer-restarts* :key #'restart-name)))))
+    (loop for restart in named
+          for texts = (and (member restart inner) (restart-texts restart))
+          when (and texts (not (member texts outer :test #'equal)))
+            collect texts)))
 
 ;;; Frames
 
 (defun frame-operator (text)
   "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
+  (dolist (caller '("(FUNCALL " "(APPLY "))
+    (when (and (eql 0 (search caller text)) (< (length caller) (length text)))
+      (return-from frame-operator
+        (frame-operator (concatenate 'string "(" (subseq text (length caller)))))))
   (if (eql 0 (search "((" text))
       (loop with depth = 0
             for character across text
@@ -54,42 +67,41 @@
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
 (defun machinery-frame-p (operator)
-  "Whether OPERATOR only serves to signal, to debug or to evaluate."
+  "Whether OPERATOR only serves to signal, to debug or to evaluate, or nobody can tell what it is."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
+      (eql 0 (search "(#<" operator))
       (loop for prefix in '("SWANK" "SLYNK" "SB-INT:SIMPLE-EVAL" "SB-IMPL::SIMPLE-EVAL"
                             "SB-DEBUG" "SB-KERNEL:INTERNAL-ERROR"
-                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:")
+                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:"
+                            "SYSTEM:" "SI:" "JVM:" "org.armedbear")
               thereis (mentions-package-p prefix operator))
-      (member operator '("(EVAL" "((LAMBDA ())" "(INVOKE-DEBUGGER" "(SIGNAL") :test #'string=)))
+      (member operator '("(EVAL" "((LAMBDA ())" "(LAMBDA" "(INVOKE-DEBUGGER" "(SIGNAL" "(ERROR"
+                         "(CERROR" "(BREAK" "(FUNCALL" "(APPLY")
+              :test #'string=)))
 
 (defun internal-frame-p (operator)
   "Whether OPERATOR is of the implementation, not of the program."
   (or (machinery-frame-p operator)
-      (loop for prefix in '("SB-" "SYSTEM::" "SI:" "SI::" "org.armedbear")
-              thereis (mentions-package-p prefix operator))))
-
-(defun frame-text (frame)
-  (let* ((text (string-trim '(#\Space #\Newline)
-                            (printed frame :limit 300 :length 6 :level 3
-                                           :writer (lambda (frame stream)
-                                                     (backend "PRINT-FRAME" frame stream)))))
-         (remark (search " [external]" text)))
-    (subseq text 0 remark)))
+      (mentions-package-p "SB-" operator)))
 
 (defun program-frames ()
   "The frames of the program, innermost first, down to the frame of ours that called it. What the
 program called last is told even when it is the implementation's: its arguments are the reason."
-  (let ((frames '()) (below-debugger nil))
-    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 120) (nreverse frames))
+  (let ((frames '()) (below-report nil))
+    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
+                   (nreverse frames))
       (let* ((text (frame-text frame))
-             (operator (frame-operator text)))
+             (operator (and text (frame-operator text))))
         (when (or (= (length frames) *frame-limit*)
-                  (and below-debugger (own-frame-p operator)))
+                  (equal operator "(AGENT-Q-IMAGE::PERFORM")
+                  (and below-report operator (own-frame-p operator)))
           (return (nreverse frames)))
-        (unless (own-frame-p operator)
-          (setf below-debugger t))
-        (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+        ;; Some show what makes this report, too: frames of ours with others among them.
+        (when (and operator (not (own-frame-p operator)))
+          (setf below-report (or frames (implementation-p "SBCL"))))
+        (unless (or (null text)
+                    (if frames (internal-frame-p operator) (machinery-frame-p operator)))
           (push text frames))))))
 
 (defun condition-frames ()

@@ -29,14 +29,29 @@
     (loop for frame in (backend "COMPUTE-BACKTRACE" 0 *deepest-frame*)
           for number from 0
           for text = (frame-text frame)
-          for operator = (frame-operator text)
-          do (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+          for operator = (and text (frame-operator text))
+          until (and frames (equal operator "(AGENT-Q-IMAGE::PERFORM"))
+          do (unless (or (null text)
+                         (if frames (internal-frame-p operator) (machinery-frame-p operator)))
                (push (cons number text) frames)))
     (or (nreverse frames)
         (missed "There is no frame of the program on that stack."))))
 
+(defun inner-frame (number)
+  "The number of the frame with the variables of frame NUMBER. CLISP has them in the frames of the
+forms that the call evaluates."
+  (if (implementation-p "CLISP")
+      (loop with frames = (backend "COMPUTE-BACKTRACE" 0 number)
+            for inner downfrom (1- number) to 0
+            for frame = (nth inner frames)
+            do (cond ((frame-text frame) (return number))
+                     ((search "EVAL frame for form" (printed-frame frame)) (return inner)))
+            finally (return number))
+      number))
+
 (defun local-entries (number)
-  (let ((locals (guarded (lambda () (backend "FRAME-LOCALS" number)) (constantly '()))))
+  (let ((locals (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
+                         (constantly '()))))
     (loop for local in locals
           for count from 0
           when (= count 20)
@@ -85,7 +100,10 @@
       (missed "There is no frame ~D; debugger_frames tells their numbers." number))
     (when (null (skip-to-form form 0))
       (missed "There is no form in the text."))
-    (append (evaluate-text form (lambda (form) (backend "EVAL-IN-FRAME" form number)))
+    (unless (implemented-p "EVAL-IN-FRAME")
+      (unavailable "eval_in_frame" "it does not keep the variables of frames where code can see them"))
+    (append (evaluate-text form (let ((inner (inner-frame number)))
+                                    (lambda (form) (backend "EVAL-IN-FRAME" form inner))))
             (list :output (captured-text)))))
 
 ;;; Leaving
