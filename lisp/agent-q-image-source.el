@@ -187,7 +187,11 @@ Some implementations have rough positions, or none."
   (and (save-excursion
          (beginning-of-line)
          (looking-at-p definition))
-       (let ((end (min (point-max) (+ (point) 400))))
+       (let ((end (save-excursion
+                    (forward-line)
+                    (if (re-search-forward "^(" (min (point-max) (+ (point) 400)) 'move)
+                        (match-beginning 0)
+                      (point)))))
          (cl-every (lambda (mention)
                      (save-excursion
                        (re-search-forward

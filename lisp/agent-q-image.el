@@ -128,7 +128,39 @@ Objects other than strings, integers, keywords and lists are errors."
   (agent-q-image--guard call
     (agent-q-image--prepare call)))
 
+(defvar agent-q-image--queue nil
+  "Calls for images without threads that wait for another call, oldest first.")
+
+(defun agent-q-image--threads-p (call)
+  "Return non-nil when CALL runs beside others in its image."
+  (agent-q-image--ask (agent-q-image--call-connection call) :threads-p))
+
+(defun agent-q-image--must-wait-p (call)
+  "Return non-nil when the image of CALL does another call of ours.
+Without threads it would hear nothing of CALL, nor of its end."
+  (and (not (agent-q-image--threads-p call))
+       (cl-some (lambda (other)
+                  (and (agent-q-image--call-continuation other)
+                       (not (eq other call))
+                       (not (agent-q-image-park--of other))))
+                (agent-q-image--calls-over
+                 (agent-q-image-connection-process (agent-q-image--call-connection call))))))
+
 (defun agent-q-image--send (call)
+  "Send CALL to its image, once it can be heard there."
+  (if (agent-q-image--must-wait-p call)
+      (setq agent-q-image--queue (append agent-q-image--queue (list call)))
+    (agent-q-image--send-now call)))
+
+(defun agent-q-image--send-next ()
+  "Send those calls that need not wait any more."
+  (let ((waiting agent-q-image--queue))
+    (setq agent-q-image--queue nil)
+    (dolist (call waiting)
+      (when (agent-q-image--pending-p call)
+        (agent-q-image--send call)))))
+
+(defun agent-q-image--send-now (call)
   "Send CALL to its image, and start its deadline."
   (agent-q-image--guard call
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
@@ -203,7 +235,9 @@ arguments, the status and the payload.")
           (funcall (agent-q-image--call-callback call) status
                    (and payload (substring-no-properties payload))))
       (error (message "agent-q: the end of a call was not taken: %s"
-                      (error-message-string err))))))
+                      (error-message-string err))))
+    (when agent-q-image--queue
+      (agent-q-image--send-next))))
 
 ;;;; Deadlines and cancelling
 
@@ -266,21 +300,45 @@ A clean-up form that hangs takes a second request to stop."
     (agent-q-image--start-timer call (/ agent-q-image--grace 3)
                                 #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
-      (if (agent-q-image--ask (agent-q-image--call-connection call) :threads-p)
-          (agent-q-image--ask
-           (agent-q-image--call-connection call) :rex
-           `(cl:if (cl:find-package "AGENT-Q-IMAGE")
-                   (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                               ,(agent-q-image--call-id call)))
-           t #'ignore)
-        ;; Without threads, it hears nothing before the call is over.
-        (agent-q-image--ask (agent-q-image--call-connection call) :interrupt))))))
+      (cond ((agent-q-image--threads-p call)
+             (agent-q-image--ask
+              (agent-q-image--call-connection call) :rex
+              `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                      (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                                  ,(agent-q-image--call-id call)))
+              t #'ignore))
+            ;; It hears nothing before the call is over, but for a signal.
+            ((agent-q-image--runs-p call)
+             (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
+
+(defun agent-q-image--within-p (call)
+  "Return non-nil when CALL runs in a debugger, for want of threads."
+  (and (not (agent-q-image--threads-p call))
+       (remq call (agent-q-image-park--calls
+                   (agent-q-image-connection-process
+                    (agent-q-image--call-connection call))))))
+
+(defun agent-q-image--runs-p (call)
+  "Return non-nil when CALL is what its image, which has no threads, does now.
+An interrupt must not hit what the user evaluates there."
+  (let* ((connection (agent-q-image--call-connection call))
+         (parked (mapcar (lambda (other)
+                           (agent-q-image--ask connection :rex-id
+                                               (agent-q-image--call-continuation other)))
+                         (agent-q-image-park--calls
+                          (agent-q-image-connection-process connection))))
+         (id (agent-q-image--ask connection :rex-id
+                                 (agent-q-image--call-continuation call))))
+    (and id
+         (or (memql id parked)
+             (eql id (apply #'min (cl-set-difference
+                                   (agent-q-image--ask connection :requests) parked)))))))
 
 (defun agent-q-image--silence (connection)
   "Return what can be said on the image behind CONNECTION, which doesn't answer."
   (concat (if (agent-q-image--ask connection :threads-p)
               ""
-            "This Lisp has no threads here, so that it hears nothing while a call runs.\n")
+            "This Lisp has no threads here: it hears nothing while it does something else.\n")
           (agent-q-image--output-tail connection)))
 
 (defun agent-q-image--output-tail (connection)
@@ -342,7 +400,8 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (when ours
-         (if (agent-q-image-park-asked-p ours)
+         (if (and (agent-q-image-park-asked-p ours)
+                  (null (agent-q-image--call-stopping ours)))
              (agent-q-image-park ours event)
            (agent-q-image--swallow process thread condition ours))
          t)))
@@ -404,7 +463,8 @@ not for the user: calls report their conditions themselves."
                          connection
                          ;; In a thread that is debugged, only our own level goes.
                          (if (and (agent-q-image--call-p work)
-                                  (not (eq t (agent-q-image--call-thread work))))
+                                  (or (not (eq t (agent-q-image--call-thread work)))
+                                      (agent-q-image--within-p work)))
                              :abort-level
                            :throw-to-toplevel))
                         thread #'ignore)))

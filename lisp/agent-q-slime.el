@@ -99,6 +99,10 @@ Kept so that installing one twice leaves one.")
   "Return non-nil when calls over PROCESS run in threads of their own."
   (eq :spawn (slime-communication-style process)))
 
+(defun agent-q-slime-requests (process)
+  "Return the ids of all that PROCESS has not answered yet."
+  (mapcar #'car (slime-rex-continuations process)))
+
 (defun agent-q-slime-interrupt (process)
   "Interrupt what the Lisp behind PROCESS does, as C-c in its terminal would.
 Return nil when it was not started here."
@@ -121,6 +125,7 @@ Return nil when it was not started here."
         :rex #'agent-q-slime-rex
         :rex-id #'agent-q-slime-rex-id
         :threads-p #'agent-q-slime-threads-p
+        :requests #'agent-q-slime-requests
         :interrupt #'agent-q-slime-interrupt
         :install #'agent-q-slime-install)
   "What agent-q-image.el needs of SLIME.")

@@ -99,6 +99,10 @@ Kept so that installing one twice leaves one.")
   "Return non-nil when calls over PROCESS run in threads of their own."
   (eq :spawn (sly-communication-style process)))
 
+(defun agent-q-sly-requests (process)
+  "Return the ids of all that PROCESS has not answered yet."
+  (mapcar #'car (sly-rex-continuations process)))
+
 (defun agent-q-sly-interrupt (process)
   "Interrupt what the Lisp behind PROCESS does, as C-c in its terminal would.
 Return nil when it was not started here."
@@ -121,6 +125,7 @@ Return nil when it was not started here."
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
         :threads-p #'agent-q-sly-threads-p
+        :requests #'agent-q-sly-requests
         :interrupt #'agent-q-sly-interrupt
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")

@@ -48,6 +48,11 @@ pub fn definitions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
     let name = data.text("search")?.to_owned();
     let shown = data.text("name").unwrap_or(&name).to_owned();
     let kinds = data.texts("kinds").join(" and a ");
+    let what = if kinds.is_empty() {
+        "is defined".to_owned()
+    } else {
+        format!("is a {kinds}")
+    };
     let context = context.clone();
     Some(Box::pin(async move {
         let pattern = format!(
@@ -56,7 +61,7 @@ pub fn definitions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
         );
         search(
             &format!(
-                "{shown} is a {kinds}, but the image does not know where it was defined. This is a text search for definitions of {name} in the project's Lisp files."
+                "{shown} {what}, but the image does not know where it was defined. This is a text search for definitions of {name} in the project's Lisp files."
             ),
             pattern,
             &context,
@@ -74,7 +79,11 @@ fn data(reply: &Reply) -> Option<Plist<'_>> {
 
 /// NAME for a regular expression, its words with any blanks between them.
 fn words(name: &str) -> String {
-    let words: Vec<String> = name.split(' ').map(regex::escape).collect();
+    let words: Vec<String> = name
+        .trim_end_matches(')')
+        .split(' ')
+        .map(regex::escape)
+        .collect();
     words.join(r"\s+")
 }
 
@@ -93,7 +102,7 @@ async fn search(head: &str, pattern: String, context: &WorkContext) -> Result<St
     };
     match found.await {
         Ok(found) if found.matches == 0 => Ok(format!("{head}\nIt found nothing.")),
-        Ok(found) => Ok(format!("{head}\n{}", found.lines())),
+        Ok(found) => Ok(format!("{head}\n{}", found.lines().trim_end())),
         Err(failure) => Err(ToolFailure(format!("{head} It failed: {failure}"))),
     }
 }

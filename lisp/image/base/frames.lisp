@@ -23,6 +23,14 @@
                    "LAMBDA")
                   (t (symbol-text name))))))
 
+(defun without-quotes (call)
+  "CALL, a text, without the quotes that CLISP puts before its arguments."
+  (with-output-to-string (stream)
+    (loop for last = #\( then character
+          for character across call
+          unless (and (char= character #\') (char= last #\Space))
+            do (write-char character stream))))
+
 (defun clisp-frame-text (frame)
   "CLISP has frames for blocks, tags and each form that is interpreted. Calls are told, with
 arguments where the function is interpreted."
@@ -38,7 +46,7 @@ arguments where the function is interpreted."
                     (not (eql start (search "NIL>" line :start2 start)))
                     (format nil "(~A)" (subseq line start end))))))
       (cond ((search "APPLY frame for call (:LAMBDA" text) nil)
-            (call (substitute #\Space #\Newline (subseq text (+ call 21))))
+            (call (without-quotes (substitute #\Space #\Newline (subseq text (+ call 21)))))
             (t (or (name-after "#<COMPILED-FUNCTION ") (name-after "#<SYSTEM-FUNCTION ")))))))
 
 (defun frame-text (frame)

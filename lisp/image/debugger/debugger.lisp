@@ -49,9 +49,32 @@ forms that the call evaluates."
             finally (return number))
       number))
 
+(defun frame-variables (number)
+  "The local variables of frame NUMBER, as the client's debugger tells them."
+  (loop for local in (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
+                              (constantly '()))
+        for name = (getf local :name)
+        ;; ECL has the names of what was compiled as texts.
+        for symbol = (and (stringp name) (implementation-p "ECL")
+                          (ignore-errors (let ((*read-eval* nil)) (read-from-string name))))
+        collect (list :name (or symbol name) :value (getf local :value))))
+
+(defun evaluate-in-frame (form number)
+  (if (implementation-p "ECL")
+      ;; Its own way mixes variables up. So they can be read, but not set.
+      (let ((variables (remove-duplicates
+                        (loop for variable in (frame-variables number)
+                              for name = (getf variable :name)
+                              when (and (symbolp name) (not (constantp name)))
+                                collect (list name `',(getf variable :value)))
+                        :key #'first :from-end t)))
+        (eval `(let ,variables
+                 (declare (ignorable ,@(mapcar #'first variables)))
+                 ,form)))
+      (backend "EVAL-IN-FRAME" form (inner-frame number))))
+
 (defun local-entries (number)
-  (let ((locals (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
-                         (constantly '()))))
+  (let ((locals (frame-variables number)))
     (loop for local in locals
           for count from 0
           when (= count 20)
@@ -102,8 +125,7 @@ forms that the call evaluates."
       (missed "There is no form in the text."))
     (unless (implemented-p "EVAL-IN-FRAME")
       (unavailable "eval_in_frame" "it does not keep the variables of frames where code can see them"))
-    (append (evaluate-text form (let ((inner (inner-frame number)))
-                                    (lambda (form) (backend "EVAL-IN-FRAME" form inner))))
+    (append (evaluate-text form (lambda (form) (evaluate-in-frame form number)))
             (list :output (captured-text)))))
 
 ;;; Leaving

@@ -114,10 +114,12 @@ this implementation does not record them."
 (defun source-text (name)
   "How sources write NAME, but for its package and case."
   (let ((text (string-downcase (symbol-name (name-symbol name)))))
-    (if (eq (name-kind name) :setf) (format nil "(setf ~A" text) text)))
+    (if (eq (name-kind name) :setf) (format nil "(setf ~A)" text) text)))
 
 (defun with-way (way sites)
-  (loop for (what location) in sites collect (list what location way)))
+  (if (listp sites)
+      (loop for (what location) in sites collect (list what location way))
+      sites))
 
 (defun function-name-of (name)
   (if (eq (name-kind name) :setf)
