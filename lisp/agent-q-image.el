@@ -132,7 +132,7 @@ Objects other than strings, integers, keywords and lists are errors."
   "Calls for images without threads that wait for another call, oldest first.")
 
 (defun agent-q-image--threads-p (call)
-  "Return non-nil when CALL runs beside others in its image."
+  "Return non-nil when the image of CALL has a thread for each call."
   (agent-q-image--ask (agent-q-image--call-connection call) :threads-p))
 
 (defun agent-q-image--must-wait-p (call)
@@ -312,14 +312,14 @@ A clean-up form that hangs takes a second request to stop."
              (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
 
 (defun agent-q-image--within-p (call)
-  "Return non-nil when CALL runs in a debugger, for want of threads."
+  "Return non-nil when CALL is in a debugger of ours, for want of threads."
   (and (not (agent-q-image--threads-p call))
        (remq call (agent-q-image-park--calls
                    (agent-q-image-connection-process
                     (agent-q-image--call-connection call))))))
 
 (defun agent-q-image--runs-p (call)
-  "Return non-nil when CALL is what its image, which has no threads, does now.
+  "Return non-nil when the image of CALL, which has no threads, does it now.
 An interrupt must not hit what the user evaluates there."
   (let* ((connection (agent-q-image--call-connection call))
          (parked (mapcar (lambda (other)

@@ -96,7 +96,7 @@ Kept so that installing one twice leaves one.")
         listener)))
 
 (defun agent-q-slime-threads-p (process)
-  "Return non-nil when calls over PROCESS run in threads of their own."
+  "Return non-nil when each call over PROCESS has a thread of its own."
   (eq :spawn (slime-communication-style process)))
 
 (defun agent-q-slime-requests (process)
@@ -104,7 +104,7 @@ Kept so that installing one twice leaves one.")
   (mapcar #'car (slime-rex-continuations process)))
 
 (defun agent-q-slime-interrupt (process)
-  "Interrupt what the Lisp behind PROCESS does, as C-c in its terminal would.
+  "Interrupt what the Lisp behind PROCESS does, as its terminal could.
 Return nil when it was not started here."
   (let ((lisp (slime-inferior-process process))
         (pid (slime-pid process)))

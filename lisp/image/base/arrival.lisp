@@ -72,9 +72,11 @@
                             (remove module *versions* :key #'car :test #'string=)))
     (when (call-with-lock (lambda ()
                             (and (not *compiling*)
+                                 ;; ABCL's threads take each other's interrupts while they are busy.
+                                 (not (implementation-p "ABCL"))
                                  (interpreted-names)
                                  (setf *compiling* t))))
-      (if (or (member :sb-thread *features*) (implementation-p "ABCL"))
+      (if (member :sb-thread *features*)
           (backend "SPAWN" (lambda ()
                              ;; The call that brought the module goes first, and others with it.
                              (sleep 0.3)

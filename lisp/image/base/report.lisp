@@ -77,7 +77,7 @@
                             "SYSTEM:" "SI:" "JVM:" "org.armedbear")
               thereis (mentions-package-p prefix operator))
       (member operator '("(EVAL" "((LAMBDA ())" "(LAMBDA" "(INVOKE-DEBUGGER" "(SIGNAL" "(ERROR"
-                         "(CERROR" "(BREAK" "(FUNCALL" "(APPLY")
+                         "(CERROR" "(BREAK" "(FUNCALL" "(APPLY" "(JRUN-EXCEPTION-PROTECTED")
               :test #'string=)))
 
 (defun internal-frame-p (operator)

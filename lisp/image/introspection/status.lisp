@@ -83,7 +83,7 @@
                         when (symbolp feature) collect (string-downcase (symbol-name feature)))
         :running (running-texts)
         :modules (mapcar #'car *versions*)
-        :handles (length *handles*)
+        :handles (if (boundp '*handles*) (length (symbol-value '*handles*)) 0)
         :compiling (and *compiling* t)))
 
 ;;; Machine code
