@@ -26,6 +26,9 @@ it began.")
 (defvar *on-condition* (constantly nil)
   "Called with a condition that nobody handled, before it is told: it may leave by a restart.")
 
+(defvar *outer-restarts* '()
+  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 

@@ -7,8 +7,12 @@
 (defparameter *frame-limit* 20
   "How many frames of the program are told.")
 
-(defvar *outer-restarts* '()
-  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+(defun condition-type-name (condition)
+  "The type of CONDITION; of CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like the standard one."
+  (let* ((text (type-name condition))
+         (name (and (prefixed-p "SYSTEM::SIMPLE-" text) (subseq text 15)))
+         (standard (and name (find-symbol name "COMMON-LISP"))))
+    (if (and standard (find-class standard nil) (typep condition standard)) name text)))
 
 (defun condition-message (condition)
   (let ((message (printed condition :limit 2000 :writer #'princ)))
@@ -22,20 +26,11 @@
                  (lambda (problem) (declare (ignore problem)) message))
         message)))
 
-(defun restart-texts (restart)
-  (list (symbol-name (restart-name restart))
-        (printed restart :limit 200 :writer #'princ)))
-
 (defun restart-list (condition)
-  (let* ((named (remove nil (compute-restarts condition) :key #'restart-name))
-         (inner (set-difference named *outer-restarts*))
-         ;; ECL makes restarts anew whenever it is asked for them.
-         (outer (and (implementation-p "ECL")
-                     (mapcar #'restart-texts (remove nil *outer-restarts* :key #'restart-name)))))
-    (loop for restart in named
-          for texts = (and (member restart inner) (restart-texts restart))
-          when (and texts (not (member texts outer :test #'equal)))
-            collect texts)))
+  (loop for restart in (compute-restarts condition)
+        unless (or (member restart *outer-restarts*) (null (restart-name restart)))
+          collect (list (symbol-name (restart-name restart))
+                        (printed restart :limit 200 :writer #'princ))))
 
 ;;; Frames
 
@@ -114,7 +109,7 @@ program called last is told even when it is the implementation's: its arguments 
 
 (defun condition-report (condition)
   (list :outcome :error
-        :type (type-name condition)
+        :type (condition-type-name condition)
         :message (condition-message condition)
         :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
         :frames (condition-frames)))

@@ -98,7 +98,7 @@ forms that the call evaluates."
   (let* ((condition (debugged-condition))
          (frames (program-frame-list))
          (limit (max 1 (min 50 (or limit 10)))))
-    (list :type (type-name condition)
+    (list :type (condition-type-name condition)
           :message (condition-message condition)
           :restarts (loop for restart in (debugger-restarts)
                           collect (list (symbol-name (restart-name restart))
