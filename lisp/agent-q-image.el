@@ -307,8 +307,11 @@ A clean-up form that hangs takes a second request to stop."
                       (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
                                   ,(agent-q-image--call-id call)))
               t #'ignore))
-            ;; It hears nothing before the call is over, but for a signal.
-            ((agent-q-image--runs-p call)
+            ;; It hears nothing before the call is over, but for a signal.  One more must not
+            ;; come while it answers the first.
+            ((and (agent-q-image--runs-p call)
+                  (null (agent-q-image--call-condition call))
+                  (cl-evenp (agent-q-image--call-patience call)))
              (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
 
 (defun agent-q-image--within-p (call)

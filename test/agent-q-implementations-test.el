@@ -198,7 +198,7 @@ The value is a cons of the batch and the result, nil until it is there."
        ("\n  (AQ-INNER)\\'" . "frames come without arguments"))
       ("eval_form, an arithmetic error" ("eval_form" :form "(/ 5 (- 3 3))")
        "DIVISION-BY-ZERO: \\(/ of (5 0)\\|.*\nOperation was (/ 5 0)\\)"
-       ("SIMPLE-DIVISION-BY-ZERO: /: division by zero" . "without the operands"))
+       ("DIVISION-BY-ZERO: /: division by zero" . "without the operands"))
       ("eval_form, restart" ("eval_form" :form "(aq-inner 3)" :restart "use-value 7")
        "=> (:USED 7)\nRestarts invoked:")
       ("eval_form, timeout" ("eval_form" :form "(loop)" :timeout 0.5)
