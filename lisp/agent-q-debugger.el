@@ -17,6 +17,7 @@
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function agent-q-chat-send "agent-q-chat")
 (declare-function agent-q-chat-set-connection "agent-q-chat")
+(declare-function agent-q-header-update "agent-q-header")
 
 (defconst agent-q-debugger--user-modes
   '((sly sly-db-mode sly-buffer-connection sly-current-thread
@@ -168,9 +169,8 @@ They are read in PACKAGE."
 (defun agent-q-chat-hand-over ()
   "Open your own debugger on an error that this chat has parked."
   (interactive)
-  (let* ((mine (cl-remove-if-not (lambda (parked)
-                                   (eq (current-buffer) (agent-q-image-park-owner parked)))
-                                 (agent-q-image-park-list)))
+  (let* ((chat (current-buffer))
+         (mine (agent-q-image-park-owned chat))
          (names (mapcar (lambda (parked)
                           (cons (format "%s: %s" (agent-q-image-parked-name parked)
                                         (agent-q-debugger--condition-text
@@ -180,7 +180,10 @@ They are read in PACKAGE."
     (agent-q-image-hand-over
      (cond ((null mine) (user-error "This buffer is not a chat with a parked error"))
            ((null (cdr mine)) (car mine))
-           (t (cdr (assoc (completing-read "Error: " names nil t) names)))))))
+           (t (cdr (assoc (completing-read "Error: " names nil t) names)))))
+    ;; The debugger's buffer may be current now.
+    (with-current-buffer chat
+      (agent-q-header-update))))
 
 (defun agent-q-debugger-explain (buffer)
   "Ask about the error in the debugger BUFFER in a new chat, and go there."

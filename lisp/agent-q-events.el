@@ -58,6 +58,11 @@ A filter runs with quitting inhibited, so it has to be short.")
     (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
     (agent-q-registry-core-started)))
 
+(defun agent-q-events-running-p ()
+  "Whether the core can wake Emacs.
+This is quicker than `agent-q-events-ensure', which looks at the core's file."
+  (process-live-p agent-q-events--process))
+
 (defun agent-q-events--make-pipe ()
   "Return a new pipe process whose filter pumps events."
   ;; Captured when the process is made; adaptive reading would delay each

@@ -14,6 +14,7 @@
 
 (declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
+(declare-function agent-q-events-running-p "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
 (declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
@@ -73,7 +74,8 @@ Return the batch, for `agent-q-cancel-tool-calls'."
 FUNCTION gets the results, in the filter of the wake pipe."
   (agent-q-registry-ensure)
   ;; The pipe may be gone although the core is there.
-  (agent-q-events-ensure)
+  (unless (agent-q-events-running-p)
+    (agent-q-events-ensure))
   (let ((batch (agent-q-core-execute (agent-q-execute--json wanted)
                                      (and agent-q-approval-handler t))))
     (puthash batch function agent-q-execute--batches)

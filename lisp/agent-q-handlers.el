@@ -82,8 +82,9 @@
 (cl-defstruct (agent-q-handlers--call (:constructor agent-q-handlers--make-call)
                                       (:copier nil))
   "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
-CANCEL is a function to call when nobody waits for the value any more."
-  request tool arguments cancel)
+CANCEL is a function to call when nobody waits for the value any more;
+TIMER ends the call when it takes too long."
+  request tool arguments cancel timer)
 
 (defvar agent-q-handlers--calls (make-hash-table)
   "The calls that the core waits for, by request.")
@@ -96,6 +97,10 @@ CANCEL is a function to call when nobody waits for the value any more."
                 :request request :tool tool
                 :arguments (plist-get event :arguments))))
     (puthash request call agent-q-handlers--calls)
+    (when agent-q-handler-timeout
+      (setf (agent-q-handlers--call-timer call)
+            (run-at-time agent-q-handler-timeout nil #'agent-q-handlers--late
+                         call agent-q-handler-timeout)))
     (if tool
         (agent-q-handlers-later #'agent-q-handlers--run call)
       (agent-q-handlers--finish
@@ -106,10 +111,23 @@ CANCEL is a function to call when nobody waits for the value any more."
 Return non-nil if there was one."
   (let ((call (gethash request agent-q-handlers--calls)))
     (when call
-      (remhash request agent-q-handlers--calls)
+      (agent-q-handlers--forget call)
       (when (agent-q-handlers--call-cancel call)
         (agent-q-handlers-later (agent-q-handlers--call-cancel call)))
       t)))
+
+(defun agent-q-handlers--forget (call)
+  "Wait for the value of CALL no more."
+  (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
+  (when (agent-q-handlers--call-timer call)
+    (cancel-timer (agent-q-handlers--call-timer call))))
+
+(defun agent-q-handlers--late (call seconds)
+  "End CALL, which has taken SECONDS, and tell its handler."
+  (when (and (agent-q-handlers--fail
+              call (format "no value within %s seconds (agent-q-handler-timeout)" seconds))
+             (agent-q-handlers--call-cancel call))
+    (agent-q-handlers-later (agent-q-handlers--call-cancel call))))
 
 (defun agent-q-handlers--open-p (call)
   "Whether the core waits for the value of CALL."
@@ -156,7 +174,7 @@ Return non-nil if somebody waited for it; the first value is the one."
   (when (agent-q-handlers--open-p call)
     (let ((failed (agent-q-tools-failure-p value))
           (text (agent-q-handlers--text value)))
-      (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
+      (agent-q-handlers--forget call)
       (agent-q-core-resolve (agent-q-handlers--call-request call)
                             (if failed "signalled" "done") text)
       t)))

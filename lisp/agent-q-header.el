@@ -10,9 +10,12 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-registry)
 
 (declare-function agent-q-image-live-p "agent-q-image")
 (declare-function agent-q-image-name "agent-q-image")
+
+(declare-function agent-q-image-park-owned "agent-q-image-park" (owner))
 
 (defvar-local agent-q-header--line ""
   "The header line as it is shown.")
@@ -73,6 +76,29 @@
    "mouse-1: choose the Lisp image of this chat"
    'agent-q-chat-set-connection))
 
+(defun agent-q-header--parked ()
+  "Return a button to take over errors that this chat has parked, else nil."
+  (let ((count (if (featurep 'agent-q-image-park)
+                   (length (agent-q-image-park-owned (current-buffer)))
+                 0)))
+    (and (> count 0)
+         (agent-q-header--segment
+          (if (= count 1) "Error parked" (format "%d errors parked" count))
+          "mouse-1, C-c C-d: open it in your own debugger"
+          'agent-q-chat-hand-over 'agent-q-attention))))
+
+(defun agent-q-header--unguarded ()
+  "Return a warning when dangerous tools run unasked, else nil."
+  (when-let ((names (and agent-q-tool-levels (agent-q-registry-unguarded))))
+    (agent-q-header--segment
+     (if (cdr names)
+         (format "%d dangerous tools run unasked" (length names))
+       (format "%s runs unasked" (car names)))
+     (format "By agent-q-tool-levels: %s\nmouse-1: list the tools"
+             (mapconcat #'identity names ", "))
+     'agent-q-list-tools
+     'agent-q-attention)))
+
 (defun agent-q-header-tokens (count)
   "Return COUNT tokens as a short text."
   (cond ((< count 10000) (number-to-string count))
@@ -94,6 +120,8 @@
                    'agent-q-set-model)
                   (agent-q-header--image)
                   (agent-q-header--state)
+                  (agent-q-header--parked)
+                  (agent-q-header--unguarded)
                   (and (> agent-q-header-queued 0)
                        (format "%d queued" agent-q-header-queued))
                   (and (> (+ agent-q-header-input agent-q-header-output) 0)

@@ -24,9 +24,9 @@
 
 (cl-defstruct (agent-q-image--module (:constructor agent-q-image--make-module) (:copier nil))
   "A part of the Common Lisp half.
-SOURCE is its text without comments, NEEDS the names of the modules
-to send before it, VERSION what an image knows it by."
-  name source operations needs version)
+SOURCE is its text without comments, DIGEST the hash of that, NEEDS the
+names of the modules to send before it, VERSION what an image knows it by."
+  name source digest operations needs version)
 
 (defvar agent-q-image--modules nil
   "The modules of the Common Lisp half, once they were read.")
@@ -41,7 +41,7 @@ to send before it, VERSION what an image knows it by."
         (setq agent-q-image--modules modules)
         (dolist (module modules modules)
           (setf (agent-q-image--module-version module)
-                (secure-hash 'sha1 (mapconcat #'agent-q-image--module-source
+                (secure-hash 'sha1 (mapconcat #'agent-q-image--module-digest
                                               (agent-q-image--with-needs module) "\n")))))))
 
 (defun agent-q-image--module (name)
@@ -65,6 +65,7 @@ to send before it, VERSION what an image knows it by."
         (agent-q-image--make-module
          :name name
          :source (buffer-string)
+         :digest (buffer-hash)
          :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
          :needs (delete-dups (if (equal name "base") nil (cons "base" needs))))))))
 
@@ -109,7 +110,8 @@ For an operation of no module, that is the base."
 
 ;; A connection's process has the property `agent-q-image-modules': by name of
 ;; the module an `agent-q-image--shipping' while it is on its way, or t once the
-;; image has this version of it.
+;; image has this version of it; and `agent-q-image-greeting', a list whose first
+;; element has the versions that the image had of each module when it was asked.
 
 (defconst agent-q-image--shipping-seconds 25
   "How long an image may take to receive a module.
@@ -143,6 +145,7 @@ Implementations that compile through C need some of it.")
 (defun agent-q-image--forget (process)
   "Assume no longer that the image behind PROCESS has any module.
 What is on its way already is left alone."
+  (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules
                (cl-remove t (process-get process 'agent-q-image-modules) :key #'cdr)))
 
@@ -151,6 +154,7 @@ What is on its way already is left alone."
 Nothing that waits for a module is called."
   (dolist (shipping (agent-q-image--shippings process))
     (agent-q-image--set-there process (agent-q-image--shipping-module shipping) nil))
+  (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules nil))
 
 (defun agent-q-image--provide (connection operation receiver)
@@ -188,22 +192,34 @@ Its arguments are a status and a payload, nil when all is there."
       (error (agent-q-image--shipped shipping "signalled" (error-message-string err))))))
 
 (defun agent-q-image--greet (shipping)
-  "Ask the image of SHIPPING for its version of the module; send ours over another."
+  "Ask the image of SHIPPING what it has; then send what it lacks.
+It is asked once for all modules."
+  (let* ((process (agent-q-image-connection-process
+                   (agent-q-image--shipping-connection shipping)))
+         (greeting (process-get process 'agent-q-image-greeting)))
+    (if greeting
+        (agent-q-image--ship-unless-there shipping (car greeting))
+      (agent-q-image--ship-form
+       shipping
+       '(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
+                                    (cl:find-symbol "*VERSIONS*" "AGENT-Q-IMAGE"))))
+                (cl:if (cl:and cl:symbol (cl:boundp cl:symbol))
+                       (cl:symbol-value cl:symbol)))
+       (lambda (versions)
+         (process-put process 'agent-q-image-greeting (list versions))
+         (agent-q-image--ship-unless-there shipping versions))))))
+
+(defun agent-q-image--ship-unless-there (shipping versions)
+  "Send the module of SHIPPING, unless VERSIONS, what the image has, has the same."
   (let ((module (agent-q-image--shipping-module shipping)))
-    (agent-q-image--ship-form
-     shipping
-     `(cl:let ((cl:symbol (cl:and (cl:find-package "AGENT-Q-IMAGE")
-                                  (cl:find-symbol "VERSION" "AGENT-Q-IMAGE"))))
-              (cl:if (cl:and cl:symbol (cl:fboundp cl:symbol))
-                     (cl:funcall cl:symbol ,(agent-q-image--module-name module))))
-     (lambda (there)
-       (if (equal there (agent-q-image--module-version module))
-           (agent-q-image--shipped shipping nil nil)
-         (agent-q-image--ship-form
-          shipping
-          (agent-q-image--shipping-form
-           module (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
-          (lambda (_) (agent-q-image--shipped shipping nil nil))))))))
+    (if (equal (cdr (assoc (agent-q-image--module-name module) versions))
+               (agent-q-image--module-version module))
+        (agent-q-image--shipped shipping nil nil)
+      (agent-q-image--ship-form
+       shipping
+       (agent-q-image--shipping-form
+        module (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
+       (lambda (_) (agent-q-image--shipped shipping nil nil))))))
 
 (defun agent-q-image--ship-form (shipping form receiver)
   "Have FORM evaluated for SHIPPING, then call RECEIVER with its value."

@@ -190,11 +190,14 @@ call ends anew, with what comes of it."
                :throw-to-toplevel))
             (agent-q-image-parked-thread parked) #'ignore)))))
 
+(defun agent-q-image-park-owned (owner)
+  "Return what is parked for OWNER."
+  (cl-remove-if-not (lambda (parked) (eq owner (agent-q-image-park-owner parked)))
+                    (agent-q-image-park-list)))
+
 (defun agent-q-image-release-owned (owner)
   "Unwind the stacks of all that is parked for OWNER."
-  (dolist (parked (agent-q-image-park-list))
-    (when (eq owner (agent-q-image-park-owner parked))
-      (agent-q-image-release parked))))
+  (mapc #'agent-q-image-release (agent-q-image-park-owned owner)))
 
 (defun agent-q-image-hand-over (parked)
   "Show PARKED in the debugger of the user's client; it is the user's now."

@@ -71,11 +71,20 @@ nil is the empty object.  Signal `agent-q-invalid-arguments' for the rest."
 
 (defun agent-q-json-text (text)
   "Return TEXT without properties and without what UTF-8 can't hold."
-  (agent-q--clean (agent-q-json--decoded (substring-no-properties text))))
+  (let ((text (substring-no-properties text)))
+    (if (agent-q-json--ascii-p text)
+        text
+      (agent-q--clean (agent-q-json--decoded text)))))
+
+(defun agent-q-json--ascii-p (text)
+  "Whether TEXT has nothing but ASCII characters, which need no care."
+  (not (string-match-p "[^[:ascii:]]" text)))
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."
-  (if (multibyte-string-p text) text (decode-coding-string text 'utf-8-unix)))
+  (if (or (multibyte-string-p text) (agent-q-json--ascii-p text))
+      text
+    (decode-coding-string text 'utf-8-unix)))
 
 (defun agent-q-json-plist-p (value)
   "Whether VALUE is a property list with keywords, and not empty."

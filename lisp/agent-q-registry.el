@@ -80,6 +80,33 @@
       (agent-q-core-set-levels (agent-q-json-encode levels))
       (setq agent-q-registry--levels (copy-tree agent-q-tool-levels)))))
 
+(defvar agent-q-registry--unguarded nil
+  "The value of `agent-q-tool-levels' that was looked at last, and what was found.")
+
+(defun agent-q-registry-unguarded ()
+  "Return the names of the dangerous tools that run unasked.
+These are those with a lower level in `agent-q-tool-levels'."
+  (unless (equal (car agent-q-registry--unguarded) agent-q-tool-levels)
+    (setq agent-q-registry--unguarded
+          (cons (copy-tree agent-q-tool-levels)
+                ;; What is no level is not in force, and was warned of.
+                (condition-case nil
+                    (agent-q-registry--find-unguarded)
+                  (agent-q-error nil)))))
+  (cdr agent-q-registry--unguarded))
+
+(defun agent-q-registry--find-unguarded ()
+  "Return what `agent-q-registry-unguarded' does, found anew."
+  (let ((names nil))
+    (pcase-dolist (`(,name . ,_) (seq-uniq agent-q-tool-levels
+                                           (lambda (a b) (equal (car a) (car b)))))
+      (let ((tool (agent-q-get-tool name)))
+        (and tool
+             (eq :dangerous (or (agent-q-tool-own-level tool) :dangerous))
+             (not (eq :dangerous (agent-q-tool-safety-level tool)))
+             (push name names))))
+    (nreverse names)))
+
 (defun agent-q-registry-number (tool)
   "Return the number that the core knows the handler of TOOL by."
   (or (agent-q-tool-number tool)
@@ -273,7 +300,7 @@ a list of keywords, only those that have one of them."
     "eval_in_package" "compile_form" "get_last_error" "get_repl_history"
     "get_compilation_notes" "read_buffer" "search_in_buffer"
     "write_to_buffer" "read_file" "write_file" "edit_file"
-    "propose_file_edit")
+    "propose_file_edit" "more_tools")
   "The built-in tools that every chat offers.
 More would cost tokens in each request and make choosing harder.")
 

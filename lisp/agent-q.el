@@ -50,7 +50,8 @@
 (defcustom agent-q-offered-tools nil
   "Which tools the model is offered.
 nil means the usual ones, about twenty built-in tools and all that you or
-a program defined; `all' means every tool.  Otherwise a list of tools by
+a program defined; by one of them, more_tools, the model adds further groups
+when it needs them.  `all' means every tool.  Otherwise a list of tools by
 name, such as \"describe_symbol\", and of categories by keyword, such as
 `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
@@ -70,6 +71,13 @@ for one chat."
   "How many seconds a form may run in the Lisp image before it is stopped."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-handler-timeout 120
+  "How many seconds the handler of a tool may take, or nil for any time.
+This is for tools written in Emacs Lisp.  Their call has failed then; what
+the handler gives later is not used.  A handler that keeps Emacs busy is
+let finish: C-g stops it."
+  :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
 (defcustom agent-q-eval-policy 'ask-on-hit
   "When code that the model wants to run in the Lisp image runs without asking.

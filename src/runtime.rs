@@ -13,8 +13,9 @@ use futures_util::FutureExt;
 use once_cell::sync::OnceCell;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Network and tools rarely need more, and the cores belong to the user's image.
-const WORKER_THREADS: usize = 2;
+/// The core's tasks mostly wait; what computes or reads files runs on threads of its own. A second
+/// worker would be woken for each call only to find nothing to do, which made a call a third slower.
+const WORKER_THREADS: usize = 1;
 
 /// An editor must go on after a bug, so a lock that a panic left poisoned is simply taken.
 pub fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -309,6 +309,19 @@
     (should (string-match-p "Ready.*1200.*34\\'" agent-q-header--line))
     (should-not agent-q-chat--timer)))
 
+(ert-deftest agent-q-chat-header-line-warns-of-dangerous-tools-that-run-unasked ()
+  (agent-q-test-with-chat
+    (should-not (string-match-p "unasked" agent-q-header--line))
+    (let ((agent-q-tool-levels '(("write_file" . :cautious) ("eval_form" . :safe)
+                                 ("describe_symbol" . :dangerous))))
+      (agent-q-header-update)
+      (should (string-match-p "write_file runs unasked" agent-q-header--line))
+      (setq agent-q-tool-levels '(("write_file" . :cautious) ("delete_file" . safe)))
+      (agent-q-header-update)
+      (should (string-match-p "2 dangerous tools run unasked" agent-q-header--line)))
+    (agent-q-header-update)
+    (should-not (string-match-p "unasked" agent-q-header--line))))
+
 ;;;; Events
 
 (ert-deftest agent-q-events-an-error-in-one-event-does-not-stop-the-next ()

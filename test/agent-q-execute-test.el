@@ -193,6 +193,30 @@
       (should (equal (agent-q-test-error "t_failing" nil) "Tool error: At once"))
       (should (equal (agent-q-test-error "t_failure" nil) "Later")))))
 
+(ert-deftest agent-q-execute-handlers-that-take-too-long-have-failed ()
+  (let ((agent-q-handler-timeout 0.05)
+        (answer nil) (told nil))
+    (agent-q-test-with-tools
+        ((agent-q-test-tool "t_never"
+                            (lambda (_ callback)
+                              (setq answer callback)
+                              (lambda () (setq told t)))
+                            :async t)
+         (agent-q-test-tool "t_waits"
+                            (lambda (_)
+                              (let ((agent-q-handler-timeout nil))
+                                (agent-q-test-content "t_slow" nil))))
+         (agent-q-test-tool "t_slow"
+                            (lambda (_ callback) (run-at-time 0.2 nil callback "in the end"))
+                            :async t))
+      (should (equal (agent-q-test-error "t_never" nil)
+                     "Tool error: no value within 0.05 seconds (agent-q-handler-timeout)"))
+      (agent-q-test-until told)
+      (should-not (funcall answer "too late"))
+      (should (string-match-p "no value within" (agent-q-test-error "t_waits" nil)))
+      (setq agent-q-handler-timeout nil)
+      (should (equal (agent-q-test-content "t_slow" nil) "in the end")))))
+
 (ert-deftest agent-q-execute-cancelled-calls-are-told-and-answer-no-more ()
   (let ((callback nil) (cancelled nil) (results nil))
     (agent-q-test-with-tools

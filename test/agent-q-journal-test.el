@@ -124,6 +124,27 @@ This goes over CONNECTION, and past the journal."
                                           :results))))
   (should (equal "(:USER 1)" (agent-q-journal-test--in connection "(f 1)"))))
 
+(agent-q-test-image-on-each what-looks-plain-and-defines-is-journaled ()
+  "Only forms that certainly define nothing are spared the comparison."
+  (dolist (form '("(+ 1 2) (setf (symbol-function 'f) (lambda (x) (list :new x)))"
+                  "defining-place"
+                  "(list 1 (defining-function))"
+                  "(let ((x (defining-function))) x)"
+                  "(mapcar 'defining-function (list 1))"
+                  "(+ 1 (m-defining))"))
+    (agent-q-journal-test--start connection)
+    (agent-q-journal-test--in
+     connection
+     "(progn (defun defining-function (&rest rest) (declare (ignore rest))
+               (setf (symbol-function 'f) (lambda (x) (list :new x))))
+             (defmacro m-defining () '(progn (defining-function) 1))
+             (define-symbol-macro defining-place (defining-function)))")
+    (agent-q-test-image-values connection form :package "AQ-JOURNAL")
+    (should (equal '("AQ-JOURNAL::F function redefined")
+                   (agent-q-journal-test--changes connection)))
+    (agent-q-test-image-value connection "journal-restore")
+    (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)")))))
+
 (agent-q-test-image-on-each failing-and-cancelled-calls-are-journaled ()
   "What was defined before an error is in the journal."
   (agent-q-journal-test--start connection)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How the time of reading grows with the text: with its length, never with the square of it.
-//! Only ratios are asserted; the figures themselves are `bench_gram`'s.
+//! Only ratios are asserted; the figures themselves are `bench_tools`'s.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -90,5 +90,8 @@ async fn what_the_image_records_is_not_searched_for() {
     )
     .await;
     assert_eq!(outcome, CallOutcome::Succeeded);
-    assert_eq!(content, "CALLEE is called by (1):\nwithout a file\n  CALLER");
+    assert_eq!(
+        content,
+        "CALLEE is called by (1):\nwithout a file\n  CALLER"
+    );
 }

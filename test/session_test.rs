@@ -390,6 +390,38 @@ async fn only_the_chosen_tools_are_offered_and_choice_is_passed_on() {
     assert!(system.ends_with("Be kind."));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_adds_a_group_of_tools_for_the_rest_of_the_chat() {
+    let more = |group| json!({"name": "more_tools", "arguments": {"group": group}});
+    let chat = chat(
+        &turns(json!([
+            calls(json!([more("nonsense"), more(":Debugger")])),
+            [{"text": "Thanks."}],
+            [{"text": "Still there."}]
+        ])),
+        json!({"tools": ["echo", "more_tools"]}),
+    );
+    assert_eq!(chat.say("Look").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("Again".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let results = chat.results();
+    assert_eq!(results[0].0, CallOutcome::Failed);
+    assert!(results[0].1.contains("debugger (4)"));
+    assert!(results[1].1.contains("- invoke_restart (cautious): "));
+    let offered = |body: &Value| -> Vec<Value> {
+        let tools = body["tools"].as_array().unwrap();
+        tools
+            .iter()
+            .map(|it| it["function"]["name"].clone())
+            .collect()
+    };
+    let bodies = chat.server.bodies();
+    assert_eq!(offered(&bodies[0]), ["more_tools", "echo"]);
+    assert_eq!(offered(&bodies[1]).len(), 6);
+    assert!(offered(&bodies[1]).contains(&json!("list_debuggers")));
+    assert_eq!(offered(&bodies[2]), offered(&bodies[1]));
+}
+
 #[tokio::test]
 async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
     let answer = json!([{"text": "ok"}]);

@@ -43,6 +43,7 @@ impl Engine {
         let circumstances = Circumstances {
             session: NO_SESSION,
             tools: Arc::clone(&self.shared.registry),
+            offer: Arc::default(),
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),

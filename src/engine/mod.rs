@@ -185,7 +185,7 @@ impl Engine {
                 .libraries()
                 .bind(agent, 0, self.registry())
                 .unwrap_or_default(),
-            None => settings.offered(self.registry()),
+            None => settings.offered(self.registry(), &session.offer),
         };
         Ok(settings.system_prompt(&tools))
     }

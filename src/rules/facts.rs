@@ -133,6 +133,10 @@ impl Facts {
     /// Whether the call is about FILE.
     #[must_use]
     pub fn concerns(&self, file: &Path) -> bool {
+        // Most calls name no file, and following FILE's links costs a system call for each folder.
+        if self.paths.is_empty() {
+            return false;
+        }
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         self.paths.iter().any(|path| *path == real || *path == file)
     }

@@ -25,6 +25,7 @@ use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::executor::{Circumstances, Executor};
 use crate::tool::libraries::{Libraries, LibrariesError};
+use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::tools::undo;
 use crate::workspace::Workspace;
@@ -49,6 +50,8 @@ pub struct Session {
     pub settings: Arc<Mutex<Settings>>,
     /// What the chat knows of the user's files and changed in them.
     pub workspace: Arc<Workspace>,
+    /// What its model asked for besides the tools that the user chose.
+    pub offer: Arc<Offer>,
 }
 
 /// Something for a session to do, in the order in which it was asked.
@@ -63,6 +66,7 @@ struct Actor {
     shared: Shared,
     settings: Arc<Mutex<Settings>>,
     workspace: Arc<Workspace>,
+    offer: Arc<Offer>,
     history: Vec<Message>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
@@ -94,16 +98,19 @@ pub fn open(
     own.apply(settings);
     let settings = Arc::new(Mutex::new(own));
     let workspace = Arc::new(Workspace::default());
+    let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
     let session = Session {
         ops,
         settings: Arc::clone(&settings),
         workspace: Arc::clone(&workspace),
+        offer: Arc::clone(&offer),
     };
     let actor = Actor {
         id,
         shared,
         settings,
         workspace,
+        offer,
         history: Vec::new(),
         waiting: VecDeque::new(),
         turns: 0,
@@ -161,6 +168,7 @@ impl Actor {
         let circumstances = Circumstances {
             session: self.id,
             tools,
+            offer: Arc::clone(&self.offer),
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
@@ -209,7 +217,7 @@ impl Actor {
         match (work, &settings.agent) {
             // The user may call any tool.
             (Work::Console(_) | Work::Undo, _) => Ok(Arc::clone(registry)),
-            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry))),
+            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry, &self.offer))),
             (Work::Message(_), Some(agent)) => {
                 let turn = self.turns;
                 self.turns += 1;

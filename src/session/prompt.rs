@@ -30,7 +30,7 @@ pub fn compose<'t>(
             "- {} ({}): {}",
             tool.name,
             tool.level,
-            first_sentence(&tool.description)
+            tool.first_sentence()
         );
     }
     if !any {
@@ -44,10 +44,6 @@ pub fn compose<'t>(
         );
     }
     prompt.trim_end().to_owned()
-}
-
-fn first_sentence(text: &str) -> &str {
-    text.find(". ").map_or(text, |end| &text[..=end])
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use super::prompt;
 use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
+use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
+use crate::tools::more;
 use crate::workspace::Ground;
 
 /// Changes to a session's settings.
@@ -257,14 +259,20 @@ impl Settings {
         }
     }
 
-    /// The tools of REGISTRY that this session offers to the model.
+    /// The tools of REGISTRY that this session offers to the model: those that the user chose, and
+    /// the groups that the model asked for.
     #[must_use]
-    pub fn offered(&self, registry: &Registry) -> Registry {
+    pub fn offered(&self, registry: &Registry, offer: &Offer) -> Registry {
         let mut tools = registry.all();
         if let Some(names) = &self.tools {
             tools.retain(|tool| names.contains(&tool.name));
         }
-        Registry::of(tools)
+        let offered = Registry::of(tools);
+        offer.complete(&offered);
+        if offer.groups_beyond(&offered).is_empty() {
+            offered.unregister(more::NAME);
+        }
+        offered
     }
 
     /// The system prompt of a request that offers TOOLS.

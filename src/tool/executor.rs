@@ -15,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
+use super::offer::Offer;
 use super::registry::Registry;
-use super::work::{WorkContext, image_answer, precheck};
+use super::work::{WorkContext, answered, image_answer, precheck, within};
 use super::{
     Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
     ToolFailure,
@@ -24,8 +25,8 @@ use super::{
 use crate::host::{Answer, Approvals, Host};
 use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
-    ImageRequest, SessionId, State,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostRequest, ImageRequest,
+    SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
@@ -58,6 +59,8 @@ pub struct Circumstances {
     pub session: SessionId,
     /// The tools that can be called here.
     pub tools: Arc<Registry>,
+    /// What could be called besides, when the model asks for it.
+    pub offer: Arc<Offer>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,
@@ -212,6 +215,8 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            tools: Arc::clone(&circumstances.tools),
+            offer: Arc::clone(&circumstances.offer),
         }
     }
 
@@ -425,7 +430,8 @@ impl Executor {
             handler,
             arguments: call.arguments.to_json(),
         };
-        within(HOST_DEADLINE, self.host.request(session, body)).await
+        // Emacs watches over it: how long it may take is an option there.
+        answered(self.host.request(session, body).await)
     }
 
     async fn run_in_image(
@@ -479,18 +485,4 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     };
     let arguments = tool.check(given)?;
     Ok((tool, arguments))
-}
-
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(HostReply::Done(text)) => Ok(text),
-        Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
-        Err(_) => Err(ToolFailure(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
-    }
 }

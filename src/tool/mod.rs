@@ -12,6 +12,7 @@ pub mod executor;
 pub mod format;
 pub mod libraries;
 pub mod metrics;
+pub mod offer;
 pub mod registry;
 pub mod schema;
 pub mod work;
@@ -331,6 +332,13 @@ impl Tool {
             categories: categories.iter().map(|&it| it.to_owned()).collect(),
             ..Self::with_schema(name, description, level, schema, Strangers::Refused, runner)
         }
+    }
+
+    /// What the tool does, in a few words.
+    #[must_use]
+    pub fn first_sentence(&self) -> &str {
+        let text = &self.description;
+        text.find(". ").map_or(text, |end| &text[..=end])
     }
 
     /// A tool defined by a JSON Schema of its arguments.

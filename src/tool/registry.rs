@@ -62,6 +62,11 @@ impl Registry {
         tool
     }
 
+    /// Adds TOOL, which is registered elsewhere, as it is there.
+    pub fn add(&self, tool: Arc<Tool>) {
+        self.write().tools.insert(tool.name.clone(), tool);
+    }
+
     /// Removes the tool of this name; the others keep their order.
     pub fn unregister(&self, name: &str) -> Option<Arc<Tool>> {
         self.write().tools.shift_remove(name)

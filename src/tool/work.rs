@@ -9,6 +9,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::offer::Offer;
+use super::registry::Registry;
 use super::{Arguments, Assessment, ImageTool, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
@@ -38,6 +40,9 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// The tools that can be called in this turn.
+    pub tools: Arc<Registry>,
+    pub offer: Arc<Offer>,
 }
 
 impl From<FileError> for ToolFailure {
@@ -131,6 +136,28 @@ impl WorkContext {
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
         }
+    }
+}
+
+/// The text of a REPLY of Emacs, or why there is none.
+pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
+    }
+}
+
+/// REPLY of Emacs, if it comes before DEADLINE.
+pub(super) async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(reply) => answered(reply),
+        Err(_) => Err(ToolFailure(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
     }
 }
 

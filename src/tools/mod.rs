@@ -14,6 +14,7 @@ pub mod history;
 pub mod inspection;
 pub mod introspection;
 pub mod journal;
+pub mod more;
 pub mod moves;
 mod outcome;
 pub mod packages;
@@ -41,6 +42,7 @@ pub fn register(registry: &Registry) {
         files::tools(),
         edits::tools(),
         moves::tools(),
+        more::tools(),
     ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-bench)
+(require 'agent-q-execute)
 (require 'agent-q-image)
 (require 'lisp-ide)
 
@@ -137,8 +138,17 @@ Call ENDED with its reply."
     (insert line)
     (agent-q-chat-send)))
 
+(defun image-bench--tool (name &rest arguments)
+  "Call the tool NAME with ARGUMENTS as a program would, through the whole pipeline."
+  (agent-q-execute-tool-calls
+   (list (list :id "1" :name name :arguments arguments))
+   (lambda (results)
+     (unless (agent-q-tool-result-success (car results))
+       (error "%s: %s" name (agent-q-tool-result-error (car results))))
+     (image-bench--end))))
+
 (defun image-bench--pipeline ()
-  "Measure a description through the whole pipeline, from the prompt to the chat."
+  "Measure a description: by the image layer, by the whole pipeline, and in a chat."
   (agent-q-bench-serve '(((text . "Yes"))))
   (let ((chat (agent-q-bench-chat))
         (describe `(,(image-bench--backend "describe-symbol") "mapcar")))
@@ -147,8 +157,9 @@ Call ENDED with its reply."
      (cons "describe.bare" (lambda () (image-bench--bare describe)))
      (cons "describe.call" (lambda () (image-bench--ours "describe-symbol"
                                                          '(:symbol "mapcar"))))
-     (cons "describe" (lambda ()
-                        (image-bench--console chat "/describe_symbol mapcar"))))
+     (cons "describe.tool" (lambda () (image-bench--tool "describe_symbol" :symbol "mapcar")))
+     (cons "describe.chat" (lambda ()
+                             (image-bench--console chat "/describe_symbol mapcar"))))
     (kill-buffer chat)))
 
 (defun image-bench--side-by-side ()

@@ -61,6 +61,7 @@ pub fn bench(approval: Approval) -> Bench {
         executor,
         audit_file,
         circumstances: Circumstances {
+            offer: Arc::default(),
             session: SessionId(7),
             tools: Arc::new(Registry::default()),
             approval,

@@ -83,23 +83,32 @@ A printer that fails gives a remark in the place of the object."
 
 ;;; The wire
 
+(defun needs-care-p (character)
+  "Whether CHARACTER can't be written as it is."
+  (let ((code (char-code character)))
+    (not (or (and (<= 32 code 126) (/= code 34) (/= code 92))
+             (= code 10) (= code 9)
+             (and (< 159 code) (not (<= #xD800 code #xDFFF)))))))
+
+(defun write-with-care (character stream)
+  (let ((code (char-code character)))
+    (cond ((or (= code 34) (= code 92))
+           (write-char #\\ stream)
+           (write-char character stream))
+          ((< code 32)
+           (write-char #\^ stream)
+           (write-char (code-char (+ code 64)) stream))
+          (t (write-char #\? stream)))))
+
 (defun write-clean (string stream)
   "Write STRING between quotes. Emacs must be able to read every character of it: control
 characters are written as ^X, lone surrogates (not characters of any encoding) as question marks."
   (write-char #\" stream)
-  (loop for character across string
-        for code = (char-code character)
-        do (cond ((or (char= character #\") (char= character #\\))
-                  (write-char #\\ stream)
-                  (write-char character stream))
-                 ((or (= code 10) (= code 9) (<= 32 code 126))
-                  (write-char character stream))
-                 ((< code 32)
-                  (write-char #\^ stream)
-                  (write-char (code-char (+ code 64)) stream))
-                 ((or (<= 127 code 159) (<= #xD800 code #xDFFF))
-                  (write-char #\? stream))
-                 (t (write-char character stream))))
+  (loop for start = 0 then (1+ care)
+        for care = (position-if #'needs-care-p string :start start)
+        do (write-string string stream :start start :end care)
+        while care
+        do (write-with-care (char string care) stream))
   (write-char #\" stream))
 
 (defun write-datum (datum stream limit)

@@ -69,22 +69,24 @@
             ((eq operator 'deftype) (note-type (second form)))))))
 
 (defun note-text (text)
-  "Note what the forms of TEXT may set, as far as they can be read."
+  "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
   (let ((*findings* (make-findings)) (*symbols-before* '()) (*package* *package*) (start 0)
-        (forms '()))
+        (forms '()) (all-read nil))
     (remember-symbols *package*)
     (remember-prefixes text)
     (catch 'assessed
       (loop for next = (skip-to-form text start)
             while next
             do (multiple-value-bind (form end condition) (read-inert text next)
-                 (when condition (return))
+                 (when condition (throw 'assessed nil))
                  (push form forms)
                  (note-conses form)
-                 (setf start end))))
+                 (setf start end)))
+      (setf all-read t))
     (loop for cons being the hash-keys of (findings-conses *findings*)
           do (note-setting cons))
-    (forget-new-symbols forms)))
+    (prog1 (and all-read (every #'plain-form-p forms))
+      (forget-new-symbols forms))))
 
 (defvar *outer-hook* 'funcall
   "While a call runs: the hook that expands macros outside of it.")
@@ -163,24 +165,36 @@
      (when (> (length *journal*) *journal-limit*)
        (setf *journal* (subseq *journal* 0 *journal-limit*))))))
 
-(defun call-journaled (function arguments)
-  "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
+(defun defines-nothing-p (arguments)
+  "Note what a call with ARGUMENTS may set. Whether it certainly defines nothing."
+  (and (ignore-errors
+        (let ((*package* (let ((named (getf arguments :package)))
+                           (or (and named (find-package-named named)) *package*))))
+          (note-text (or (getf arguments :form) (getf arguments :values)))))
+       (getf arguments :form)
+       ;; A restart may bring forms of its own.
+       (null (getf arguments :restart))))
+
+(defun call-compared (function text)
+  "Call FUNCTION and enter what is defined otherwise afterwards, with TEXT as the reason."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
                'generic-methods 'own-slots 'optional-function 'state-differences)
-  (let* ((text (or (getf arguments :form) (getf arguments :values)
-                   (format nil "load_system ~A" (getf arguments :system))))
-         (*noted* (list '()))
-         (before (take-snapshot)))
-    (ignore-errors
-     (let ((*package* (let ((named (getf arguments :package)))
-                        (or (and named (find-package-named named)) *package*))))
-       (note-text text)))
+  (let ((before (take-snapshot)))
     (unwind-protect (call-noting-settings function)
       (ignore-errors
        (enter-changes (append (snapshot-differences before (take-snapshot))
                               (noted-differences))
                       text)))))
+
+(defun call-journaled (function arguments)
+  "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
+  (let ((*noted* (list '())))
+    (if (defines-nothing-p arguments)
+        (funcall function)
+        (call-compared function
+                       (or (getf arguments :form) (getf arguments :values)
+                           (format nil "load_system ~A" (getf arguments :system)))))))
 
 (dolist (operation '("eval-form" "compile-form" "load-system" "eval-in-frame" "invoke-restart"
                      "run-tests"))

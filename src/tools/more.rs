@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tool by which the model has its chat offer it further tools. A chat offers few at first,
+//! because each costs tokens in every request and makes choosing harder.
+
+use crate::tool::work::WorkContext;
+use crate::tool::{Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure};
+
+/// The tool's name.
+pub const NAME: &str = "more_tools";
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![more_tools()]
+}
+
+fn more_tools() -> Tool {
+    Tool::new(
+        NAME,
+        "Add a group of tools to those you can call, for the rest of the chat. Groups: navigation (list, find and grep the project's files), editing (whole Lisp definitions, new lines, creating, moving and deleting files), execution (load systems, run tests, trace functions, take a definition back), debugger (look into parked errors and invoke restarts), introspection (other kinds of xref, disassembly, inspecting values, state of the image), history (the user's form at point, staging a form at the REPL), buffer (list and outline buffers). The user's own tools have groups of their own.",
+        SafetyLevel::Safe,
+        &["tools"],
+        vec![Parameter::required(
+            "group",
+            ParameterType::String,
+            "Name of the group",
+        )],
+        Runner::Task(|arguments, context| Box::pin(async move { add(&arguments, &context) })),
+    )
+}
+
+fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
+    let group = arguments.text("group").unwrap_or_default().trim();
+    let group = group.trim_start_matches(':').to_lowercase();
+    let added = context.offer.add(&group, &context.tools);
+    if !added.is_empty() {
+        let lines: Vec<String> = added
+            .iter()
+            .map(|tool| {
+                format!(
+                    "- {} ({}): {}",
+                    tool.name,
+                    tool.level,
+                    tool.first_sentence()
+                )
+            })
+            .collect();
+        return Ok(format!("You can call these now:\n{}", lines.join("\n")));
+    }
+    let others: Vec<String> = context
+        .offer
+        .groups_beyond(&context.tools)
+        .into_iter()
+        .map(|(name, count)| format!("{name} ({count})"))
+        .collect();
+    if others.is_empty() {
+        return Ok("You can call all tools already.".to_owned());
+    }
+    Err(ToolFailure(format!(
+        "The group {group} has no tools besides those you can call. Groups with more: {}.",
+        others.join(", ")
+    )))
+}
