@@ -153,7 +153,7 @@ Without threads it would hear nothing of CALL, nor of its end."
     (agent-q-image--send-now call)))
 
 (defun agent-q-image--send-next ()
-  "Send those calls that need not wait any more."
+  "Send what need not wait any more."
   (let ((waiting agent-q-image--queue))
     (setq agent-q-image--queue nil)
     (dolist (call waiting)

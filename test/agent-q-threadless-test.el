@@ -12,7 +12,7 @@
 (require 'agent-q-test-tools)
 (require 'agent-q-image-park)
 
-(defmacro agent-q-threadless-test-on-each (name docstring &rest body)
+(defmacro agent-q-test-threadless-on-each (name docstring &rest body)
   "Define a test NAME for each client, with CONNECTION to CLISP in BODY.
 DOCSTRING says what is shown."
   (declare (indent defun) (doc-string 2) (debug t))
@@ -29,7 +29,7 @@ DOCSTRING says what is shown."
                (should-not (agent-q-test-image-debuggers)))))
         '(slime sly))))
 
-(agent-q-threadless-test-on-each takes-turns
+(agent-q-test-threadless-on-each takes-turns
   "Each of several calls ends with its own values, and has its own time."
   (let ((first (agent-q-test-image-start connection "(progn (sleep 1) :first)"))
         (second (agent-q-test-image-start connection "(progn (sleep 0.5) :second)" 0.9))
@@ -42,7 +42,7 @@ DOCSTRING says what is shown."
                         (plist-get (car (plist-get told :forms)) :values))))
         (other (ert-fail other))))))
 
-(agent-q-threadless-test-on-each stops-what-takes-too-long
+(agent-q-test-threadless-on-each stops-what-takes-too-long
   "A form is stopped when its time is over, and its clean-up forms run."
   (let ((end (agent-q-test-image-end
               (agent-q-test-image-start
@@ -50,7 +50,7 @@ DOCSTRING says what is shown."
     (should (equal '("timed-out" :outcome :cancelled) end)))
   (should (equal '("T") (agent-q-test-image-values connection "(get 'aq-cleaned 'up)"))))
 
-(agent-q-threadless-test-on-each cancels-what-waits
+(agent-q-test-threadless-on-each cancels-what-waits
   "A call that is cancelled while it waits for another one never runs."
   (let ((first (agent-q-test-image-start connection "(progn (sleep 0.5) :first)"))
         (second (agent-q-test-image-start connection "(setf (get 'aq-cancelled 'ran) t)")))
@@ -59,7 +59,7 @@ DOCSTRING says what is shown."
     (should (equal "done" (car (agent-q-test-image-end first)))))
   (should (equal '("NIL") (agent-q-test-image-values connection "(get 'aq-cancelled 'ran)"))))
 
-(agent-q-threadless-test-on-each leaves-the-user-alone
+(agent-q-test-threadless-on-each leaves-the-user-alone
   "What the user evaluates is not interrupted for a call that waits behind it."
   (let* ((client (agent-q-image-connection-client connection))
          (rex (if (eq client 'sly) '(slynk:interactive-eval) '(swank:interactive-eval)))
@@ -75,7 +75,7 @@ DOCSTRING says what is shown."
     (should (eq :ok (car answer)))
     (should (string-match-p "9" (cadr answer)))))
 
-(agent-q-threadless-test-on-each keeps-what-is-parked
+(agent-q-test-threadless-on-each keeps-what-is-parked
   "Stopping a call leaves an error parked whose stack is below it."
   (agent-q-test-image-eval connection "(error \"parked\")" :on-error "park")
   (let* ((process (agent-q-image-connection-process connection))
