@@ -16,6 +16,7 @@
 (require 'agent-q-image-module)
 (require 'agent-q-image-source)
 (require 'agent-q-image-park)
+(require 'agent-q-image-threads)
 
 ;;;; Calls
 
@@ -68,12 +69,13 @@ status and a payload:
 \"timed-out\"      the same, when it stopped as asked; nil otherwise
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
-\"disconnected\"   nil
+\"disconnected\"   the tail of the Lisp's own output, or nil
 \"no-connection\"  nil
 \"signalled\"      what went wrong here, in Emacs
 
 The call runs in THREAD, a number of the client's; without it in one
-of its own.  An error that is parked belongs to OWNER."
+of its own.  It is on behalf of OWNER, the buffer of a chat, to which
+errors that are parked and changes in the image belong."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
@@ -88,9 +90,27 @@ of its own.  An error that is parked belongs to OWNER."
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
               (agent-q-image-park-name
-               (agent-q-image--clean (car (read-from-string arguments)))))
+               (append (agent-q-image--clean (car (read-from-string arguments)))
+                       (agent-q-image--chat-argument owner))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
+
+(defvar-local agent-q-image--chat-name nil
+  "What images know this chat by, once it has called one.")
+
+(defun agent-q-image-chat-name (buffer)
+  "Return what images know the chat in BUFFER by, or nil for no chat.
+Several Emacsen can be connected to one image, so a part is random."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (or agent-q-image--chat-name
+          (setq agent-q-image--chat-name
+                (format "%s %x" (buffer-name) (agent-q-image--new-id)))))))
+
+(defun agent-q-image--chat-argument (owner)
+  "Return the argument by which an image knows the chat OWNER."
+  (let ((name (agent-q-image-chat-name owner)))
+    (and name (list :chat (agent-q-image--clean-text name)))))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.
@@ -131,24 +151,9 @@ Objects other than strings, integers, keywords and lists are errors."
 (defvar agent-q-image--queue nil
   "Calls for images without threads that wait for another call, oldest first.")
 
-(defun agent-q-image--threads-p (call)
-  "Return non-nil when the image of CALL has a thread for each call."
-  (agent-q-image--ask (agent-q-image--call-connection call) :threads-p))
-
-(defun agent-q-image--must-wait-p (call)
-  "Return non-nil when the image of CALL does another call of ours.
-Without threads it would hear nothing of CALL, nor of its end."
-  (and (not (agent-q-image--threads-p call))
-       (cl-some (lambda (other)
-                  (and (agent-q-image--call-continuation other)
-                       (not (eq other call))
-                       (not (agent-q-image-park--of other))))
-                (agent-q-image--calls-over
-                 (agent-q-image-connection-process (agent-q-image--call-connection call))))))
-
 (defun agent-q-image--send (call)
   "Send CALL to its image, once it can be heard there."
-  (if (agent-q-image--must-wait-p call)
+  (if (agent-q-image-threads-must-wait-p call)
       (setq agent-q-image--queue (append agent-q-image--queue (list call)))
     (agent-q-image--send-now call)))
 
@@ -206,7 +211,14 @@ Without threads it would hear nothing of CALL, nor of its end."
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
-                                (format "%s" (car rest)))))))
+                                (agent-q-image--abort-reason (car rest)))))))
+
+(defun agent-q-image--abort-reason (condition)
+  "Return why the client aborted a call, given its word for the CONDITION."
+  ;; The clients print no condition as NIL.
+  (if (member condition '(nil "NIL"))
+      "its thread was ended, by the code itself or from elsewhere."
+    (format "%s" condition)))
 
 (defun agent-q-image--pending-p (call)
   "Return non-nil when CALL has not ended."
@@ -300,7 +312,7 @@ A clean-up form that hangs takes a second request to stop."
     (agent-q-image--start-timer call (/ agent-q-image--grace 3)
                                 #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
-      (cond ((agent-q-image--threads-p call)
+      (cond ((agent-q-image-threads-p call)
              (agent-q-image--ask
               (agent-q-image--call-connection call) :rex
               `(cl:if (cl:find-package "AGENT-Q-IMAGE")
@@ -309,33 +321,10 @@ A clean-up form that hangs takes a second request to stop."
               t #'ignore))
             ;; It hears nothing before the call is over, but for a signal.  One more must not
             ;; come while it answers the first.
-            ((and (agent-q-image--runs-p call)
+            ((and (agent-q-image-threads-runs-p call)
                   (null (agent-q-image--call-condition call))
                   (cl-evenp (agent-q-image--call-patience call)))
              (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
-
-(defun agent-q-image--within-p (call)
-  "Return non-nil when CALL is in a debugger of ours, for want of threads."
-  (and (not (agent-q-image--threads-p call))
-       (remq call (agent-q-image-park--calls
-                   (agent-q-image-connection-process
-                    (agent-q-image--call-connection call))))))
-
-(defun agent-q-image--runs-p (call)
-  "Return non-nil when the image of CALL, which has no threads, does it now.
-An interrupt must not hit what the user evaluates there."
-  (let* ((connection (agent-q-image--call-connection call))
-         (parked (mapcar (lambda (other)
-                           (agent-q-image--ask connection :rex-id
-                                               (agent-q-image--call-continuation other)))
-                         (agent-q-image-park--calls
-                          (agent-q-image-connection-process connection))))
-         (id (agent-q-image--ask connection :rex-id
-                                 (agent-q-image--call-continuation call))))
-    (and id
-         (or (memql id parked)
-             (eql id (apply #'min (cl-set-difference
-                                   (agent-q-image--ask connection :requests) parked)))))))
 
 (defun agent-q-image--silence (connection)
   "Return what can be said on the image behind CONNECTION, which doesn't answer."
@@ -359,6 +348,15 @@ An interrupt must not hit what the user evaluates there."
                 (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
       "")))
 
+(defun agent-q-image--last-words (connection)
+  "Return the last that the Lisp behind CONNECTION printed before it went."
+  (let* ((buffer (agent-q-image--ask connection :buffer))
+         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
+    ;; What it wrote as it died can still be on its way, behind the end of the connection.
+    (when lisp
+      (ignore-errors (accept-process-output lisp 0.05 nil t)))
+    (agent-q-image--output-tail connection)))
+
 ;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
@@ -376,8 +374,11 @@ Each is (PROCESS . THREAD).")
   (setq agent-q-image--swallowed
         (cl-delete process agent-q-image--swallowed :key #'car))
   (agent-q-image-park--abandon process)
-  (dolist (call (agent-q-image--calls-over process))
-    (agent-q-image--finish call "disconnected" nil))
+  (let* ((calls (agent-q-image--calls-over process))
+         (tail (and calls (agent-q-image--last-words
+                           (agent-q-image--call-connection (car calls))))))
+    (dolist (call calls)
+      (agent-q-image--finish call "disconnected" tail)))
   (run-hook-with-args 'agent-q-image-close-functions process))
 
 (defun agent-q-image--calls-over (process)
@@ -467,7 +468,7 @@ not for the user: calls report their conditions themselves."
                          ;; In a thread that is debugged, only our own level goes.
                          (if (and (agent-q-image--call-p work)
                                   (or (not (eq t (agent-q-image--call-thread work)))
-                                      (agent-q-image--within-p work)))
+                                      (agent-q-image-threads-within-p work)))
                              :abort-level
                            :throw-to-toplevel))
                         thread #'ignore)))

@@ -321,17 +321,27 @@ pub enum HostReply {
     Failed(HostError),
 }
 
+/// TEXT as what follows a sentence.
+fn after(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" {text}")
+    }
+}
+
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again.")]
     NoConnection,
-    #[error("The connection to the Lisp image was lost during the call.")]
-    Disconnected,
+    #[error("The connection to the Lisp image was lost during the call.{}", after(.0))]
+    Disconnected(String),
     #[error("The call ran out of time and was stopped.")]
     TimedOut,
     #[error(
-        "The Lisp image does not answer, even to a request to stop; the call may still be running in it. {0}"
+        "The Lisp image does not answer, even to a request to stop; the call may still be running in it.{}",
+        after(.0)
     )]
     Unresponsive(String),
     #[error("The Lisp side aborted the call: {0}")]

@@ -306,8 +306,7 @@ The rest are pairs of what it is otherwise, and how that differs.")
             (pcase-dolist (`(,key . ,outcome) outcomes)
               (ert-info ((format "%S; `make implementations' writes the table anew" key))
                 (should (equal outcome (cdr (assoc key told))))))))
-      (ignore-errors (delete-process (agent-q-test-image-process connection)))
-      (agent-q-test-until (not (agent-q-image-live-p connection))))))
+      (agent-q-test-image-kill connection))))
 
 (defmacro agent-q-implementations-test--define ()
   "Define a test for each implementation with each client."

@@ -259,7 +259,7 @@ pub fn reply(status: &str, payload: Option<String>) -> HostReply {
     HostReply::Failed(match status {
         "done" => return HostReply::Done(text),
         "no-connection" => HostError::NoConnection,
-        "disconnected" => HostError::Disconnected,
+        "disconnected" => HostError::Disconnected(text),
         // The image's own report says what was printed and done until then.
         "timed-out" if !text.is_empty() => return HostReply::Done(text),
         "timed-out" => HostError::TimedOut,

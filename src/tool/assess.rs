@@ -7,7 +7,8 @@ use std::time::Duration;
 use lexpr::Value;
 
 use super::executor::{Call, Circumstances, Executor};
-use super::work::{self, within};
+use super::work;
+use super::work::within;
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostRequest, ImageRequest};

@@ -452,7 +452,10 @@ impl Executor {
         let text = within(deadline + IMAGE_GRACE, reply).await?;
         let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
         let context = self.context(circumstances);
-        image_answer((&call.tool, tool), &call.arguments, &reply, &context).await
+        image_answer((&call.tool, tool), &call.arguments, &reply, &context)
+            .await
+            .map(|content| image::with_name(content, &text))
+            .map_err(|failure| ToolFailure(image::with_name(failure.0, &text)))
     }
 }
 

@@ -51,6 +51,28 @@ impl From<FileError> for ToolFailure {
     }
 }
 
+/// What Emacs answered, or why it could not.
+pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
+    }
+}
+
+/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+pub(super) async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(reply) => answered(reply),
+        Err(_) => Err(ToolFailure(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
+    }
+}
+
 impl WorkContext {
     /// What agent-q's Emacs Lisp answers to OPERATION.
     ///
@@ -66,15 +88,7 @@ impl WorkContext {
             operation,
             arguments,
         };
-        let reply = self.host.request(self.session, body);
-        match tokio::time::timeout(EMACS_DEADLINE, reply).await {
-            Ok(HostReply::Done(text)) => Ok(text),
-            Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
-            Err(_) => Err(ToolFailure(format!(
-                "Emacs did not answer within {} seconds.",
-                EMACS_DEADLINE.as_secs()
-            ))),
-        }
+        within(EMACS_DEADLINE, self.host.request(self.session, body)).await
     }
 
     /// Makes sure that the turn was not cancelled, just before the first change.
@@ -136,28 +150,6 @@ impl WorkContext {
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
         }
-    }
-}
-
-/// The text of a REPLY of Emacs, or why there is none.
-pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
-    match reply {
-        HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
-    }
-}
-
-/// REPLY of Emacs, if it comes before DEADLINE.
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
     }
 }
 

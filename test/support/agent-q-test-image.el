@@ -4,9 +4,9 @@
 
 ;;; Commentary:
 
-;; Starts Lisps, SBCL unless another is asked for, through SLIME and, where it
-;; is installed or SLY_DIR names a checkout, through SLY.  What can't be started
-;; is said in one line.
+;; Starts Lisps, SBCL unless told otherwise, through SLIME and, where it is
+;; installed or SLY_DIR names a
+;; checkout, through SLY.  What can't be started is said in one line.
 
 ;;; Code:
 
@@ -15,7 +15,6 @@
 (require 'package)
 (require 'agent-q-image)
 
-(defvar inferior-lisp-program)
 (defvar slime-connected-hook)
 (defvar slime-kill-without-query-p)
 (defvar slime-net-processes)
@@ -23,9 +22,7 @@
 (defvar sly-connected-hook)
 (defvar sly-kill-without-query-p)
 (declare-function slime-setup "ext:slime")
-(declare-function slime-start "ext:slime")
 (declare-function slime-inferior-process "ext:slime")
-(declare-function sly "ext:sly")
 (declare-function package-load-all-descriptors "package")
 (declare-function sly-inferior-process "ext:sly")
 
@@ -51,8 +48,6 @@ The value is nil when it isn't installed."
       (ignore-errors (package-activate client)))
     (require client nil t)))
 
-;;;; Starting
-
 (defconst agent-q-test-image-programs
   '((sbcl "sbcl" "--no-userinit" "--no-sysinit")
     (ecl "ecl" "--norc")
@@ -60,16 +55,29 @@ The value is nil when it isn't installed."
     (clisp "clisp" "-norc" "-q" "-E" "utf-8"))
   "The implementations that tests can run in, each with its command line.")
 
-(defun agent-q-test-image--start-slime (name program arguments)
-  "Start PROGRAM, called NAME, with ARGUMENTS through SLIME."
-  (slime-setup)
-  (slime-start :program program :program-args arguments
-               :name name :buffer "*inferior-lisp*"))
+(defconst agent-q-test-image-program (alist-get 'sbcl agent-q-test-image-programs)
+  "The Lisp that is started, with its arguments.")
 
-(defun agent-q-test-image--start-sly (_name program arguments)
-  "Start PROGRAM with ARGUMENTS through SLY."
-  (let ((inferior-lisp-program (string-join (cons program arguments) " ")))
-    (save-window-excursion (sly))))
+;; The histories of the REPLs are the user's, not the tests'.
+(defvar slime-repl-history-file)
+(defvar sly-mrepl-history-file-name)
+(let ((directory (make-temp-file "agent-q-histories" t)))
+  (setq slime-repl-history-file (expand-file-name "slime" directory)
+        sly-mrepl-history-file-name (expand-file-name "sly" directory))
+  ;; The clients write them on the same hook.
+  (add-hook 'kill-emacs-hook
+            (lambda () (ignore-errors (delete-directory directory t)))
+            90))
+
+(defun agent-q-test-image--start (client program)
+  "Start PROGRAM, a list of it and its arguments, through CLIENT."
+  (let ((inhibit-message t))
+    (when (eq client 'slime)
+      (slime-setup))
+    (save-window-excursion
+      (funcall (intern (format "%s-start" client))
+               :program (car program) :program-args (cdr program)
+               :name (intern (car program)) :buffer (generate-new-buffer-name "*inferior-lisp*")))))
 
 (defvar agent-q-test-image--started nil
   "Connections by client and implementation; `missing' for what isn't here.")
@@ -77,45 +85,62 @@ The value is nil when it isn't installed."
 (defun agent-q-test-image-connection (client &optional implementation)
   "Return a connection through CLIENT to a running Lisp, or nil without it.
 It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
-  (let* ((implementation (or implementation 'sbcl))
-         (key (cons client implementation))
-         (known (alist-get key agent-q-test-image--started nil nil #'equal)))
+  (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
+         (key (list client (car program)))
+         (known (cdr (assoc key agent-q-test-image--started))))
     (cond ((eq known 'missing) nil)
           ((agent-q-image-live-p known) known)
           (t
-           (let ((found (and (executable-find
-                              (cadr (assq implementation agent-q-test-image-programs)))
+           (let ((found (and (executable-find (car program))
                              (agent-q-test-image--find client))))
              (unless found
                (message "Not found, tests through it are skipped: %s with %s."
-                        (upcase (symbol-name implementation)) client))
+                        (upcase (car program)) client))
              (setf (alist-get key agent-q-test-image--started nil nil #'equal)
-                   (if found
-                       (agent-q-test-image--connect client implementation)
-                     'missing))
-             (and found
-                  (alist-get key agent-q-test-image--started nil nil #'equal)))))))
+                   (if found (agent-q-test-image--connect client program) 'missing))
+             (and found (cdr (assoc key agent-q-test-image--started))))))))
 
-(defun agent-q-test-image--connect (client implementation)
-  "Return a new connection through CLIENT to a new Lisp, IMPLEMENTATION."
+(defun agent-q-test-image--connect (client &optional program)
+  "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
   (let ((hook (intern (format "%s-connected-hook" client)))
         (before (agent-q-image-connections))
         (connected nil))
     (set (intern (format "%s-kill-without-query-p" client)) t)
     (let ((note (lambda (&rest _) (setq connected t))))
       (add-hook hook note)
-      (pcase-let ((`(,program . ,arguments)
-                   (alist-get implementation agent-q-test-image-programs)))
-        (funcall (intern (format "agent-q-test-image--start-%s" client))
-                 implementation program arguments))
-      ;; Some compile the client's half for half a minute when they first meet it.
+      (agent-q-test-image--start client (or program agent-q-test-image-program))
       (unless (agent-q-test-image-await (lambda () connected) 180)
-        (error "%s did not start through %s" implementation client))
+        (error "%s did not start through %s: %s"
+               (car (or program agent-q-test-image-program)) client
+               (agent-q-test-image--outputs)))
       (remove-hook hook note))
-    (cl-find-if (lambda (connection)
-                  (and (eq client (agent-q-image-connection-client connection))
-                       (not (member connection before))))
-                (agent-q-image-connections))))
+    (cl-find-if-not (lambda (connection) (member connection before))
+                    (agent-q-image-connections))))
+
+(defun agent-q-test-image--outputs ()
+  "Return the ends of what the Lisps that were started said, and of the messages."
+  (mapconcat (lambda (buffer)
+               (with-current-buffer buffer
+                 (format "%s: %s" (buffer-name)
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 800)) (point-max)))))
+             (cl-remove-if-not (lambda (buffer)
+                                 (string-match-p "\\*inferior-lisp\\|\\*Messages\\|-events"
+                                                 (buffer-name buffer)))
+                               (buffer-list))
+             "\n"))
+
+(defun agent-q-test-image-another (client &optional program)
+  "Return a connection to one more SBCL, or PROGRAM, through CLIENT.
+The test has to kill it; CLIENT has one already."
+  (agent-q-test-image--connect client program))
+
+(defun agent-q-test-image-kill (connection)
+  "Kill the Lisp behind CONNECTION, and wait until that is known."
+  (when (agent-q-image-live-p connection)
+    (signal-process (agent-q-test-image-process connection) 'SIGKILL)
+    (agent-q-test-image-await
+     (lambda () (not (member connection (agent-q-image-connections)))))))
 
 (defun agent-q-test-image-process (connection)
   "Return the Lisp process behind CONNECTION."
@@ -225,6 +250,20 @@ It is described over CONNECTION."
 (defun agent-q-test-image-define (connection)
   "Make `agent-q-test-image-definitions' part of the image behind CONNECTION."
   (agent-q-test-image-eval connection agent-q-test-image-definitions))
+
+(defun agent-q-test-image-directly (connection form &optional package)
+  "Return what the text FORM gives in PACKAGE behind CONNECTION, printed.
+This is the bare client: nothing of agent-q's is in it."
+  (let ((ends nil))
+    (agent-q-image--ask connection :rex
+                        `(cl:let ((cl:*package* (cl:find-package ,(or package "COMMON-LISP-USER"))))
+                                 (cl:prin1-to-string
+                                  (cl:eval (cl:read-from-string ,form))))
+                        t (lambda (result) (push result ends)))
+    (agent-q-test-image-await (lambda () ends))
+    (pcase ends
+      (`((:ok ,value)) value)
+      (_ (ert-fail (list "The image did not answer" form ends))))))
 
 ;;;; Calls that are awaited later
 
