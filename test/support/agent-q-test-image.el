@@ -180,7 +180,9 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
              (let ((connection (agent-q-test-image-connection ',client)))
                (unless connection (ert-skip (format "No SBCL through %s" ',client)))
                ,@body
-               (should (zerop (agent-q-image-pending)))
+               ;; Emacs may still ask which tools the program offers.
+               (should (agent-q-test-image-await
+                        (lambda () (zerop (agent-q-image-pending))) 20))
                (should-not (agent-q-test-image-debuggers)))))
         '(slime sly))))
 
