@@ -5,8 +5,8 @@
 ;;; Commentary:
 
 ;; Starts Lisps, SBCL unless told otherwise, through SLIME and, where it is
-;; installed or SLY_DIR names a
-;; checkout, through SLY.  What can't be started is said in one line.
+;; installed or SLY_DIR names a checkout, through SLY.  What can't be started
+;; is said in one line.
 
 ;;; Code:
 

@@ -97,11 +97,21 @@ CANCEL with the same ID stops it."
 (defun cancel (id)
   "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run."
   (let* ((entry (find id *running* :key #'first))
-         (*client* (third entry)))
-    (cond (entry
-           (backend "INTERRUPT-THREAD" (second entry)
-                    (lambda ()
-                      (when (eql *call* id)
-                        (throw 'stopped nil))))
-           "stopping")
-          (t "not running"))))
+         (*client* (third entry))
+         (heard nil))
+    (flet ((interrupt ()
+             (backend "INTERRUPT-THREAD" (second entry)
+                      (lambda ()
+                        (when (and (not heard) (eql *call* id))
+                          (setf heard t)
+                          (throw 'stopped nil))))))
+      (cond (entry
+             (interrupt)
+             ;; On ABCL any other thread may take the interrupt away.
+             (when (implementation-p "ABCL")
+               (loop repeat 20
+                     do (sleep 0.02)
+                     until (or heard (not (find id *running* :key #'first)))
+                     do (interrupt)))
+             "stopping")
+            (t "not running")))))
