@@ -14,6 +14,7 @@
 (require 'agent-q-module)
 (require 'seq)
 
+(declare-function agent-q-rules-explained "agent-q-rules" (event))
 (declare-function agent-q-core-start "agent-q-core")
 (declare-function agent-q-core-drain "agent-q-core")
 (declare-function agent-q-core-ready "agent-q-core")
@@ -120,6 +121,7 @@ This is quicker than `agent-q-events-ensure', which looks at the core's file."
     (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
                                      (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))
+    (:explained (agent-q-rules-explained event))
     (:tool-handler (agent-q-handlers-call event))
     (:host-cancelled
      (or (agent-q-handlers-cancel (plist-get event :request))

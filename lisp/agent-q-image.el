@@ -90,8 +90,10 @@ errors that are parked and changes in the image belong."
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
               (agent-q-image-park-name
-               (append (agent-q-image--clean (car (read-from-string arguments)))
-                       (agent-q-image--chat-argument owner))))
+               (agent-q-image--tagged
+                operation owner
+                (append (agent-q-image--clean (car (read-from-string arguments)))
+                        (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
 
@@ -111,6 +113,26 @@ Several Emacsen can be connected to one image, so a part is random."
   "Return the argument by which an image knows the chat OWNER."
   (let ((name (agent-q-image-chat-name owner)))
     (and name (list :chat (agent-q-image--clean-text name)))))
+
+(defconst agent-q-image--journaled '("eval-form" "compile-form" "load-system" "eval-in-frame"
+                                     "invoke-restart" "run-tests")
+  "The operations that the image keeps a journal of.")
+
+(defvar-local agent-q-image-turn nil
+  "In a chat: the name of its turn for the journals of images.")
+
+(defvar-local agent-q-image-turn-used nil
+  "In a chat: whether a turn of it can have changed anything in an image.")
+
+(defun agent-q-image--tagged (operation owner arguments)
+  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER."
+  (if (and (member operation agent-q-image--journaled)
+           (buffer-live-p owner)
+           (buffer-local-value 'agent-q-image-turn owner))
+      (with-current-buffer owner
+        (setq agent-q-image-turn-used t)
+        (append arguments (list :turn agent-q-image-turn)))
+    arguments))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.

@@ -129,7 +129,7 @@ impl Executor {
             }
             text = within(DEADLINE + GRACE, reply) => text?,
         };
-        image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))
+        image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))
     }
 }
 
@@ -183,7 +183,7 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
 }
 
 fn read_only(tool: &Tool) -> ToolFailure {
-    ToolFailure(format!(
+    ToolFailure::new(format!(
         "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only). The tools that only look still work.",
         tool.name
     ))

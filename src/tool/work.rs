@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::offer::Offer;
+use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::{Arguments, Assessment, ImageTool, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
@@ -25,8 +26,9 @@ const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
 
-/// Finds out whether a call can succeed at all, before anyone is asked about it. Changes nothing.
-pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<(), ToolFailure>>;
+/// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
+/// make of a file. Changes nothing.
+pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 /// What a tool of the image does where the image can only say that it does not know: work outside of
 /// it, or nothing when the reply is an answer.
@@ -40,22 +42,18 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// What the user's review left of the change that the call planned.
+    pub reviewed: Option<Arc<Reviewed>>,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,
-}
-
-impl From<FileError> for ToolFailure {
-    fn from(error: FileError) -> Self {
-        Self(error.message)
-    }
 }
 
 /// What Emacs answered, or why it could not.
 pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
     match reply {
         HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
+        HostReply::Failed(error) => Err(error.into()),
     }
 }
 
@@ -66,7 +64,7 @@ pub(super) async fn within(
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
         Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure(format!(
+        Err(_) => Err(ToolFailure::new(format!(
             "Emacs did not answer within {} seconds.",
             deadline.as_secs()
         ))),
@@ -118,8 +116,9 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: Ground = serde_json::from_str(&reply)
-            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        let ground: Ground = serde_json::from_str(&reply).map_err(|error| {
+            ToolFailure::new(format!("Emacs's answer is not understood: {error}"))
+        })?;
         Ok(self.workspace.settle(&ground)?)
     }
 
@@ -211,7 +210,8 @@ pub async fn assess(
     Ok(assessment)
 }
 
-/// Makes sure that a call can succeed, which saves the user a question about one that must fail.
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail,
+/// and tells what it would make of a file.
 /// What is checked here is checked again when the call runs.
 ///
 /// # Errors
@@ -221,20 +221,20 @@ pub async fn precheck(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<(), ToolFailure> {
+) -> Result<Option<Preview>, ToolFailure> {
     let Some(check) = tool.precheck else {
-        return Ok(());
+        return Ok(None);
     };
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so a file of concern is not looked into before the user has said yes.
     let checked = async {
-        if concerns(tool, arguments, context).await?.is_empty() {
-            check(arguments.clone(), context.clone()).await?;
+        if !concerns(tool, arguments, context).await?.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        check(arguments.clone(), context.clone()).await.map(Some)
     };
     tokio::select! {
-        () = context.cancel.cancelled() => Ok(()),
+        () = context.cancel.cancelled() => Ok(None),
         checked = checked => checked,
     }
 }

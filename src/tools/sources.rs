@@ -23,7 +23,7 @@ pub fn mentions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
     let context = context.clone();
     let Some(name) = data.text("search").map(str::to_owned) else {
         return Some(Box::pin(async move {
-            Err(ToolFailure(format!(
+            Err(ToolFailure::new(format!(
                 "{why} find_definition shows the source."
             )))
         }));
@@ -103,6 +103,6 @@ async fn search(head: &str, pattern: String, context: &WorkContext) -> Result<St
     match found.await {
         Ok(found) if found.matches == 0 => Ok(format!("{head}\nIt found nothing.")),
         Ok(found) => Ok(format!("{head}\n{}", found.lines().trim_end())),
-        Err(failure) => Err(ToolFailure(format!("{head} It failed: {failure}"))),
+        Err(failure) => Err(ToolFailure::new(format!("{head} It failed: {failure}"))),
     }
 }

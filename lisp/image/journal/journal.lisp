@@ -12,8 +12,8 @@
   ;; What was there and what came; of methods the removed and the added ones.
   old new
   text time restored
-  ;; On whose behalf.
-  chat)
+  ;; On whose behalf, and in which turn of theirs, as Emacs names it.
+  chat turn)
 
 (defvar *journal* '()
   "The changes, latest first.")
@@ -25,6 +25,9 @@
 
 (defvar *chat* nil
   "What Emacs knows the chat by on whose behalf this call runs, if any.")
+
+(defvar *turn* nil
+  "What Emacs knows the turn by.")
 
 (defparameter *journal-limit* 1000)
 
@@ -162,7 +165,7 @@
     (unless (generated-p kind name difference)
       (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
                          :text (defining-text name text) :time (get-universal-time)
-                         :chat *chat*)
+                         :chat *chat* :turn *turn*)
             *journal*))))
 
 (defun enter-changes (differences text)
@@ -199,7 +202,8 @@
 
 (defun call-journaled (function arguments)
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
-  (let ((*noted* (list '())) (*chat* (getf arguments :chat)))
+  (let ((*noted* (list '())) (*chat* (getf arguments :chat))
+        (*turn* (getf arguments :turn)))
     (if (defines-nothing-p arguments)
         (funcall function)
         (call-compared function

@@ -132,6 +132,7 @@
         :chat (change-chat change)
         :seconds-ago (- (get-universal-time) (change-time change))
         :restored (change-restored change)
+        :turn (change-turn change)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
                   (not (no-definition-p change (change-old change)))
@@ -144,18 +145,27 @@
           :changes (loop for change in changes repeat (or limit 200)
                          collect (change-entry change)))))
 
-(define-operation "journal-restore" (id chat)
-    "Restore what the change ID replaced; without an id all that can be, or all of CHAT."
+(defun try-to-undo-for-turn (change turn)
+  "Undo CHANGE unless something that came after TURN would go with it."
+  (if (find turn (later-changes change nil) :key #'change-turn :test-not #'equal)
+      (format nil "~A was left alone: it was changed again after that turn." (change-name-text change))
+      (try-to-undo change nil)))
+
+(define-operation "journal-restore" (id chat turn)
+    "Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN."
   (let ((changes (if id
                      (list (or (find id *journal* :key #'change-id)
                                (missed "There is no change ~A in the journal." id)))
                      (remove-if-not (lambda (change)
                                       (and (in-chat-p change chat)
+                                           (or (null turn) (equal turn (change-turn change)))
                                            (not (change-restored change))))
                                     *journal*))))
     (list :results (loop for change in changes
                          unless (change-restored change)
-                           collect (try-to-undo change (if id nil chat))))))
+                           collect (if turn
+                                       (try-to-undo-for-turn change turn)
+                                       (try-to-undo change (if id nil chat)))))))
 
 (defun changes-of-name (name)
   "What can be undone of the definition called NAME, a name structure, latest first."
