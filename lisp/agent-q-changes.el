@@ -61,6 +61,8 @@ back.  While a turn runs, this waits until it is over."
         (erase-buffer)
         (insert diff))
       (diff-mode)
+      ;; Refining runs diff in the foreground, for minutes where a large text was written anew.
+      (setq-local diff-refine nil)
       (setq default-directory directory)
       (setq buffer-read-only t)
       (set-buffer-modified-p nil)

@@ -294,6 +294,12 @@
     (save-window-excursion
       (agent-q-changes)
       (should (derived-mode-p 'diff-mode))
+      ;; Colouring it starts no program, which may take minutes for a large text.
+      (let ((started nil))
+        (cl-letf (((symbol-function 'call-process)
+                   (lambda (program &rest _) (push program started) 0)))
+          (font-lock-ensure))
+        (should-not started))
       (should (equal (buffer-substring-no-properties (point-min) (point-max))
                      "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")))
     (agent-q-edit-test-undo)

@@ -37,7 +37,7 @@ pub use arguments::Arguments;
 pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
 pub use source::{Answers, Source};
-use work::{Precheck, Task};
+use work::{Instead, Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -303,6 +303,8 @@ pub struct Tool {
     pub precheck: Option<Precheck>,
     /// The arguments that are code for the image, if any are.
     pub code: Option<Code>,
+    /// What is done when the image answers that it does not have what is asked for.
+    pub instead: Option<Instead>,
     pub runner: Runner,
     pub(crate) schema: LazySchema,
 }
@@ -379,6 +381,7 @@ impl Tool {
             paths: &[],
             precheck: None,
             code: None,
+            instead: None,
             runner,
             schema: LazySchema {
                 json: schema,
