@@ -76,7 +76,7 @@ for one chat."
   "How many seconds the handler of a tool may take, or nil for any time.
 This is for tools written in Emacs Lisp.  Their call has failed then; what
 the handler gives later is not used.  A handler that keeps Emacs busy is
-let finish: C-g stops it."
+let finish; quitting stops it."
   :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
 (defcustom agent-q-eval-policy 'ask-on-hit
