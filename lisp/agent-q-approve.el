@@ -22,8 +22,8 @@
 
 (declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
-(declare-function agent-q-diff-show "agent-q-diff" ())
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
+(declare-function agent-q-diff-display "agent-q-diff" (buffer))
 
 (defconst agent-q-approve-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -88,7 +88,7 @@
                            (concat "\n" target)
                          ""))
                       'face 'agent-q-dim 'line-prefix "    ")
-          "\n" (agent-q-call-arguments-body call) "\n"
+          "\n" (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call))) "\n"
           (agent-q-approve--offer-text call)
           (propertize " " 'line-prefix "  ")
           (agent-q-approve--buttons
@@ -257,7 +257,7 @@ The first time, only the rule is shown that would be added."
   (let ((call (agent-q-approve--call)))
     (pcase (agent-q-call-offer call)
       (`(,(pred (equal scope)) ,rule ,_)
-       (agent-q-core-add-rule rule)
+       (agent-q-core-add-rule rule (agent-q-call-key call))
        (agent-q-approve--answer "approved" nil "approved, with a rule"))
       (_ (agent-q-approve--offer call scope)))))
 
@@ -304,7 +304,9 @@ The first time, only the rule is shown that would be added."
     (unless (and (agent-q-approve-open-p call)
                  (buffer-live-p (agent-q-call-review call)))
       (user-error "There is no diff to review here"))
-    (pop-to-buffer (agent-q-call-review call))))
+    (let ((window (agent-q-diff-display (agent-q-call-review call))))
+      (if window (select-window window)
+        (user-error "No window of this frame can show the diff")))))
 
 (defun agent-q-approve-press ()
   "Press the button at point."

@@ -153,8 +153,24 @@ Control and formatting characters could make a form look like another."
                   (agent-q-call--result-body call))
         line))))
 
-(defun agent-q-call-arguments-body (call)
-  "Return all arguments of CALL as the body of an item."
+(defconst agent-q-call-head '(3 . 240)
+  "How many lines, and characters, are shown of a text that a review shows.")
+
+(defun agent-q-call--head (text)
+  "Return the head of TEXT, if it is long, with how much there is."
+  (pcase-let* ((`(,most-lines . ,most) agent-q-call-head)
+               (lines (split-string text "\n"))
+               (head (string-join (seq-take lines most-lines) "\n")))
+    (if (and (<= (length lines) (1+ most-lines)) (<= (length text) most))
+        text
+      (concat (substring head 0 (min most (length head)))
+              (propertize (format "\n[%d lines, %d characters; v shows all, d the diff]"
+                                  (length lines) (length text))
+                          'face 'agent-q-dim)))))
+
+(defun agent-q-call-arguments-body (call &optional briefly)
+  "Return all arguments of CALL as the body of an item.
+If BRIEFLY is non-nil, only the head of long texts."
   (let ((parsed (agent-q-call-parse (agent-q-call-arguments call))))
     (if (not parsed)
         (agent-q-render-body
@@ -169,7 +185,9 @@ Control and formatting characters could make a form look like another."
                                'line-prefix "    ")
                    (if (string-search "\n" text) "\n" " ")
                    (agent-q-render-body
-                    (if (eq name 'form) (agent-q-call--fontify text) text)))))
+                    (cond (briefly (agent-q-call--head text))
+                          ((eq name 'form) (agent-q-call--fontify text))
+                          (t text))))))
        parsed "\n"))))
 
 (defun agent-q-call--fontify (text)
@@ -235,6 +253,15 @@ Control and formatting characters could make a form look like another."
           (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-answered call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
+
+(defun agent-q-call-settled-elsewhere (event)
+  "Show that the call of EVENT waits no more, because of a rule."
+  (let ((call (agent-q-call--get event)))
+    (when (eq (agent-q-call-state call) 'waiting)
+      (setf (agent-q-call-answered call) (plist-get event :outcome)
+            (agent-q-call-armed call) nil)
+      (agent-q-render-update-item call)
+      (run-hook-with-args 'agent-q-call-settled-functions call))))
 
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."

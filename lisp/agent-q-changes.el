@@ -4,11 +4,17 @@
 
 ;;; Commentary:
 
-;; The core keeps what each turn of a chat changed in files and buffers.
+;; The core keeps what each turn of a chat changed in files and buffers, an
+;; image what it changed there.  Undoing a turn puts files and buffers back;
+;; what it changed in the image is taken back by a button in the chat.
 
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-edit)
+(require 'agent-q-image)
+(require 'agent-q-operations)
+(require 'agent-q-render)
 (require 'diff-mode)
 (require 'seq)
 (require 'subr-x)
@@ -16,8 +22,10 @@
 (declare-function agent-q-core-changes "agent-q-core")
 (declare-function agent-q-core-undo-turn "agent-q-core")
 
-(defvar agent-q-chat--session)
+(declare-function agent-q-core-image-undone "agent-q-core")
 
+(defvar agent-q-chat--session)
+(defvar agent-q-header-connection)
 
 (defun agent-q-changes--chat ()
   "Return the chat that is meant: this buffer, or the latest chat."
@@ -30,8 +38,9 @@
 ;;;###autoload
 (defun agent-q-undo-turn ()
   "Put back what the chat's latest turn changed in files and buffers.
-What you have changed since is left alone; the chat says so.  While a
-turn runs, this waits until it is over."
+What you have changed since is left alone; the chat says so.  What the
+turn changed in the image is listed there with a button that takes it
+back.  While a turn runs, this waits until it is over."
   (interactive)
   (require 'agent-q-chat)
   (with-current-buffer (agent-q-changes--chat)
@@ -52,11 +61,107 @@ turn runs, this waits until it is over."
         (erase-buffer)
         (insert diff))
       (diff-mode)
+      ;; Refining runs diff in the foreground, for minutes where a large text was written anew.
+      (setq-local diff-refine nil)
       (setq default-directory directory)
       (setq buffer-read-only t)
       (set-buffer-modified-p nil)
       (goto-char (point-min)))
     (pop-to-buffer "*agent-q changes*")))
+
+;;;; What a turn changed in the image
+
+(defconst agent-q-changes--seconds 15
+  "How long the image may take to answer.")
+
+(defconst agent-q-changes--emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
+  "What tells the turns of this Emacs from those of others.")
+
+(defvar agent-q-changes--last-request 0
+  "The number of the last call that was made from here.")
+
+(defun agent-q-changes-turn (number)
+  "Return the name that the turn NUMBER of this chat has in images' journals."
+  (format "%s/%d/%d" agent-q-changes--emacs agent-q-chat--session number))
+
+(defun agent-q-changes--call (connection operation arguments function)
+  "Call OPERATION with ARGUMENTS in the image behind CONNECTION.
+FUNCTION gets its value, or nil when there is none."
+  (agent-q-image-call
+   connection (list 'agent-q-changes (cl-incf agent-q-changes--last-request))
+   operation (prin1-to-string arguments) agent-q-changes--seconds
+   (lambda (status payload)
+     (pcase (and (equal status "done")
+                 (ignore-errors (car (read-from-string payload))))
+       (`(:outcome :returned :value ,value) (funcall function value))
+       (_ (funcall function nil))))))
+
+(agent-q-operations-define "image-turn" (call)
+  "Tell the latest turn of the chat whose changes in the image hold, or null."
+  (let ((owner (agent-q-operations-call-owner call))
+        (connection (agent-q-operations-call-connection call)))
+    (if (not (and connection (buffer-live-p owner)
+                  (buffer-local-value 'agent-q-image-turn-used owner)))
+        "null"
+      (let ((prefix (with-current-buffer owner
+                      (format "%s/%d/" agent-q-changes--emacs agent-q-chat--session))))
+        (agent-q-changes--call
+         connection "journal-list" '(:limit 1000)
+         (lambda (value)
+           (agent-q-operations-answer
+            call "done" (agent-q-changes--latest prefix (plist-get value :changes))))))
+      nil)))
+
+(defun agent-q-changes--latest (prefix entries)
+  "Return as JSON what the latest turn with PREFIX among ENTRIES changed."
+  (let* ((own (seq-filter (lambda (change)
+                            (and (not (plist-get change :restored))
+                                 (string-prefix-p prefix (or (plist-get change :turn) ""))))
+                          entries))
+         ;; The latest change comes first.
+         (turn (plist-get (car own) :turn)))
+    (if (null turn) "null"
+      (agent-q-edit-json
+       `((turn . ,(string-to-number (substring turn (length prefix))))
+         (definitions
+          . ,(vconcat
+              (mapcar (lambda (change)
+                        (agent-q--clean
+                         (format "%s (%s, %s)" (plist-get change :name)
+                                 (plist-get change :kind) (plist-get change :what))))
+                      (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
+                                  own)))))))))
+
+(defun agent-q-changes-offer (number definitions)
+  "Offer to take back the DEFINITIONS that the turn NUMBER changed in the image."
+  (agent-q-render-notice
+   (format "In the image the turn changed: %s." (string-join definitions ", ")))
+  (agent-q-render-button
+   "[take these back]"
+   (let ((turn (agent-q-changes-turn number))
+         (connection agent-q-header-connection))
+     (lambda () (agent-q-changes--take-back turn connection)))))
+
+(defun agent-q-changes--take-back (turn connection)
+  "Take back what TURN changed in the image behind CONNECTION, and say so here."
+  (let ((chat (current-buffer)))
+    (agent-q-changes--call
+     connection "journal-restore" (list :turn turn)
+     (lambda (value)
+       (when (buffer-live-p chat)
+         (with-current-buffer chat
+           (agent-q-changes--taken-back value)))))))
+
+(defun agent-q-changes--taken-back (value)
+  "Show VALUE, the image's word on what was taken back, and have the model told."
+  (let ((results (string-join (plist-get value :results) "\n")))
+    (cond ((null value)
+           (agent-q-render-notice "The image did not take anything back." 'agent-q-failure))
+          ((string-empty-p results)
+           (message "That was taken back before"))
+          (t
+           (agent-q-render-notice results)
+           (agent-q-core-image-undone agent-q-chat--session (agent-q--clean results))))))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

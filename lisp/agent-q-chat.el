@@ -15,9 +15,11 @@
 (require 'agent-q-console)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
+(require 'agent-q-echo)
 (require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-changes)
 (require 'agent-q-image-tools)
 (require 'agent-q-operations)
 (require 'agent-q-project)
@@ -115,6 +117,7 @@ NEW non-nil means a new one."
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
   (agent-q-record-start)
+  (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call)
   (let ((buffer (generate-new-buffer "*agent-q chat*"))
         (made nil))
     (unwind-protect
@@ -201,30 +204,44 @@ NEW non-nil means a new one."
   (and (agent-q-chat--connected-p)
        (agent-q-image-name agent-q-header-connection)))
 
+(defvar-local agent-q-chat--images nil
+  "The connections that there were when this chat last used its own.")
+
 (defun agent-q-chat--find-image ()
-  "Have this chat use the current connection if its own one is gone."
-  (unless (agent-q-chat--connected-p)
-    (let ((had agent-q-header-connection))
-      (when-let ((connection (agent-q-image-default-connection)))
-        (setq agent-q-header-connection connection)
+  "Have this chat use a connection that is new if its own one is gone.
+The images that were there already are other programs, which the user
+has to choose."
+  (if (agent-q-chat--connected-p)
+      (setq agent-q-chat--images (agent-q-image-connections))
+    (let* ((had agent-q-header-connection)
+           (connections (agent-q-image-connections))
+           (new (seq-find (lambda (connection)
+                            (not (member connection agent-q-chat--images)))
+                          connections)))
+      (when (or new connections)
+        (setq agent-q-header-connection new)
         (when had
           (agent-q-render-notice
-           (format "The connection of this chat was closed; it uses %s now."
-                   (agent-q-image-name connection))))
+           (if new
+               (format "The connection of this chat was closed; it uses %s now."
+                       (agent-q-image-label new))
+             "The connection of this chat was closed; M-x agent-q-chat-set-connection chooses \
+another image.")))
         (agent-q-header-update)))))
 
 (defun agent-q-chat-set-connection (connection)
   "Have the current chat look into the image behind CONNECTION."
   (interactive
    (let ((choices (mapcar (lambda (connection)
-                            (cons (agent-q-image-name connection) connection))
+                            (cons (agent-q-image-label connection) connection))
                           (agent-q-image-connections))))
      (unless choices
        (user-error "No Lisp is connected; M-x sly or M-x slime starts one"))
      (list (cdr (assoc (completing-read "Lisp image: " choices nil t)
                        choices)))))
   (agent-q-chat--check)
-  (setq agent-q-header-connection connection)
+  (setq agent-q-header-connection connection
+        agent-q-chat--images (agent-q-image-connections))
   (agent-q-image-tools-ensure connection)
   (agent-q-header-update))
 
@@ -358,11 +375,15 @@ While a turn runs, the text waits until it is over."
     (:text (agent-q-render-text (plist-get event :text)))
     (:reasoning (agent-q-render-reasoning (plist-get event :text)))
     (:state (setq agent-q-header-state (plist-get event :state)))
-    (:turn-started (agent-q-chat--turn-started (plist-get event :text)))
+    (:turn-started (setq agent-q-image-turn (agent-q-changes-turn (plist-get event :turn)))
+                   (agent-q-chat--turn-started (plist-get event :text)))
+    (:image-changed (agent-q-changes-offer (plist-get event :turn)
+                                           (plist-get event :definitions)))
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
                                            (plist-get event :message)))
     (:call-proposed (agent-q-call-proposed event))
     (:approval (agent-q-chat--approval event))
+    (:approval-settled (agent-q-call-settled-elsewhere event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
@@ -385,7 +406,8 @@ While a turn runs, the text waits until it is over."
              (agent-q-execute-approve event))
     (agent-q-call-approval
      event (agent-q-approve-target (plist-get event :arguments)
-                                   (agent-q-chat--image-name)))
+                                   (and (agent-q-chat--connected-p)
+                                        (agent-q-image-label agent-q-header-connection))))
     (agent-q-diff-review event)))
 
 (defun agent-q-chat--turn-started (text)

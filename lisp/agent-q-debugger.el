@@ -125,7 +125,7 @@ Its reply is the answer to CALL."
    operation (prin1-to-string arguments) seconds
    (lambda (status payload)
      (agent-q-operations-answer call status payload))
-   nil (agent-q-debugger--thread found))
+   (agent-q-operations-call-owner call) (agent-q-debugger--thread found))
   nil)
 
 (agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
@@ -159,7 +159,8 @@ They are read in PACKAGE."
         (agent-q-image-call (agent-q-operations-call-connection call)
                             (agent-q-operations-call-request call)
                             "invoke-restart" (prin1-to-string arguments)
-                            agent-q-eval-timeout answer nil thread)
+                            agent-q-eval-timeout answer
+                            (agent-q-operations-call-owner call) thread)
       (agent-q-image-resume found (agent-q-operations-call-request call)
                             arguments agent-q-eval-timeout answer))
     nil))

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-json)
 (require 'cl-lib)
 
@@ -25,9 +26,20 @@ the text that it replaces; nil means the whole file.")
 (cl-defstruct (agent-q-diff-edit (:constructor agent-q-diff-target--make) (:copier nil))
   "An edit of the file PATH, which is FILE as an absolute name.
 BASE is replaced by PROPOSED; the argument FIELD of ARGUMENTS holds it.
-WHOLE means that BASE is the whole text, NEW that there is none yet.
+FIELD nil means that the core has planned it and takes the whole texts.
+WHOLE means that BASE is the whole text, NEW that there is none yet, ONE
+that only all of it makes sense, which NOTE then explains.
 STAMP is what the target looked like, and TROUBLE why it can't be done."
-  path file base proposed field arguments whole new stamp trouble)
+  path file base proposed field arguments whole new one note stamp trouble)
+
+(defun agent-q-diff-target-planned (preview arguments)
+  "Return the edit in PREVIEW, the core's; ARGUMENTS are those of the call."
+  (pcase-let ((`(,path ,file ,original ,modified ,divisible ,note) preview))
+    (agent-q-diff-target--make
+     :path (agent-q--clean path) :file file :arguments arguments
+     :base (or original "") :proposed modified :whole t :new (null original)
+     :one (not divisible) :note (agent-q--clean note)
+     :stamp (agent-q-diff-target--stamp file))))
 
 (defun agent-q-diff-target-edit (tool arguments root)
   "Return the edit that a call of TOOL with ARGUMENTS would do, or nil.

@@ -21,9 +21,10 @@
 (declare-function agent-q-approve-open-p "agent-q-approve")
 (declare-function agent-q-core-diff-hunks "ext:agent-q-core" (original modified context))
 (declare-function agent-q-core-diff-apply "ext:agent-q-core" (original hunks))
-(declare-function agent-q-core-diff-apply-onto "ext:agent-q-core" (current hunks))
+(declare-function agent-q-core-preview "ext:agent-q-core" (call))
 (declare-function agent-q-core-diff-edit-hunk "ext:agent-q-core" (hunk body))
 (declare-function agent-q-diff-edit-open "agent-q-diff-edit" (hunk))
+(autoload 'agent-q-diff-refresh "agent-q-diff-refresh" nil t)
 
 (cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff--make-hunk) (:copier nil))
   "A hunk under review.
@@ -75,27 +76,31 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 
 ;;;; Opening
 
-(defun agent-q-diff-reviewed-p (tool)
-  "Whether a call of TOOL is reviewed as a diff."
+(defun agent-q-diff-reviewed-p (tool &optional preview)
+  "Whether a call of TOOL is reviewed as a diff.
+PREVIEW is what the core says that it would make of a file."
   (or (equal tool "propose_file_edit")
       (and agent-q-review-edits
-           (assoc tool agent-q-diff-target-tools)
+           (or preview (assoc tool agent-q-diff-target-tools))
            t)))
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
 The current buffer is its chat.  Other calls are let be."
-  (when (agent-q-diff-reviewed-p (plist-get event :tool))
-    (let* ((call (gethash (plist-get event :call) agent-q-call-table))
-           (edit (agent-q-diff-target-edit (plist-get event :tool)
-                                           (agent-q-json-parse (plist-get event :arguments))
-                                           (agent-q-project-directory))))
-      (when edit
-        (setf (agent-q-call-review call)
-              (agent-q-diff--open call (current-buffer) edit))
-        (agent-q-render-update-item call)
-        (when (get-buffer-window (current-buffer))
-          (agent-q-diff--display (agent-q-call-review call)))))))
+  (let ((tool (plist-get event :tool))
+        (preview (agent-q-core-preview (plist-get event :call))))
+    (when (agent-q-diff-reviewed-p tool preview)
+      (let* ((call (gethash (plist-get event :call) agent-q-call-table))
+             (arguments (agent-q-json-parse (plist-get event :arguments)))
+             (edit (if preview (agent-q-diff-target-planned preview arguments)
+                     (agent-q-diff-target-edit tool arguments
+                                               (agent-q-project-directory)))))
+        (when edit
+          (setf (agent-q-call-review call)
+                (agent-q-diff--open call (current-buffer) edit))
+          (agent-q-render-update-item call)
+          (when (get-buffer-window (current-buffer))
+            (agent-q-diff-display (agent-q-call-review call))))))))
 
 (defun agent-q-diff--open (call chat edit)
   "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
@@ -111,14 +116,24 @@ The current buffer is its chat.  Other calls are let be."
                                                    (agent-q-diff-edit-proposed edit) 3)))
     buffer))
 
-(defun agent-q-diff--display (buffer)
-  "Show BUFFER in a window of the selected frame, without selecting it."
+(defun agent-q-diff-display (buffer)
+  "Show BUFFER in a window of the selected frame, without selecting it.
+Return the window, or nil when that frame has none that can show it."
   (let ((pop-up-frames nil))
     (display-buffer buffer '((display-buffer-reuse-window
                               display-buffer-pop-up-window
-                              display-buffer-use-some-window)
+                              agent-q-diff--use-window
+                              display-buffer-no-window)
+                             (allow-no-window . t)
                              (reusable-frames . nil)
                              (inhibit-switch-frame . t)))))
+
+(defun agent-q-diff--use-window (buffer alist)
+  "Show BUFFER by ALIST in a window that the selected frame has.
+`display-buffer-use-some-window' would go to another frame for one."
+  (when-let ((window (get-lru-window (selected-frame))))
+    (with-selected-window window
+      (display-buffer-same-window buffer alist))))
 
 (defun agent-q-diff--fill (hunks)
   "Show HUNKS, as the core gives them, all of them chosen."
@@ -128,8 +143,10 @@ The current buffer is its chat.  Other calls are let be."
         (path (agent-q-diff-edit-path agent-q-diff--edit)))
     (remove-overlays)
     (erase-buffer)
+    (when (agent-q-diff-edit-one agent-q-diff--edit)
+      (insert (agent-q-diff-edit-note agent-q-diff--edit) "\n"))
     (insert "--- " (if (agent-q-diff-edit-new agent-q-diff--edit) "/dev/null" path)
-            "\n+++ " path "\n")
+            "\n+++ " (if (agent-q-diff-edit-one agent-q-diff--edit) "/dev/null" path) "\n")
     (setq agent-q-diff--hunks
           (vconcat
            (mapcar (pcase-lambda (`(,old ,new ,header ,body ,added ,removed))
@@ -139,8 +156,8 @@ The current buffer is its chat.  Other calls are let be."
                        :header header :body body :added added :removed removed)))
                    hunks)))
     (set-buffer-modified-p nil)
-    (goto-char (point-min))
-    (forward-line 2)
+    (goto-char (if hunks (agent-q-diff-hunk-start (aref agent-q-diff--hunks 0))
+                 (point-min)))
     (agent-q-diff--header)))
 
 (defun agent-q-diff--insert (hunk)
@@ -199,6 +216,8 @@ For `post-command-hook', too."
                       ((agent-q-diff-target-changed-p agent-q-diff--edit)
                        (propertize "CHANGED since: g reviews it anew"
                                    'face 'agent-q-failure))
+                      ((agent-q-diff-edit-one agent-q-diff--edit)
+                       "c comment  C-c C-c do it  C-c C-k reject")
                       (t "SPC toggle  e edit  c comment  C-c C-c apply  C-c C-k reject"))))
     (force-mode-line-update)))
 
@@ -249,9 +268,15 @@ For `post-command-hook', too."
          index
        (1- index)))))
 
+(defun agent-q-diff--check-divisible ()
+  "Signal an error if the edit can only be taken as a whole."
+  (when (agent-q-diff-edit-one agent-q-diff--edit)
+    (user-error "This can only be done or rejected as a whole")))
+
 (defun agent-q-diff-toggle ()
   "Take the hunk at point, or leave it if it was taken; go to the next one."
   (interactive)
+  (agent-q-diff--check-divisible)
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
     (agent-q-diff--mark hunk)
@@ -278,6 +303,7 @@ For `post-command-hook', too."
 (defun agent-q-diff-edit-hunk ()
   "Edit the hunk at point."
   (interactive)
+  (agent-q-diff--check-divisible)
   (require 'agent-q-diff-edit)
   (agent-q-diff-edit-open (agent-q-diff--hunk)))
 
@@ -331,11 +357,14 @@ Signal an error when it is no body for it."
   "Return HUNKS, a list, as JSON text."
   (agent-q-json-encode (vconcat (mapcar #'agent-q-diff--json hunks))))
 
-(defun agent-q-diff--note ()
-  "Return what the model is told about the review."
+(defun agent-q-diff--note (whole)
+  "Return what the model is told about the review.
+WHOLE is said of an edit that can only be taken as a whole."
   (string-join
-   (cons (format "applied %d of %d hunks" (length (agent-q-diff--chosen))
-                 (+ (length agent-q-diff--hunks) (length agent-q-diff--lost)))
+   (cons (if (agent-q-diff-edit-one agent-q-diff--edit)
+             whole
+           (format "applied %d of %d hunks" (length (agent-q-diff--chosen))
+                   (+ (length agent-q-diff--hunks) (length agent-q-diff--lost))))
          (append (delq nil (mapcar #'agent-q-diff--note-on
                                    (append agent-q-diff--hunks nil)))
                  (reverse agent-q-diff--lost)))
@@ -366,24 +395,31 @@ Signal an error when it is no body for it."
   (when (agent-q-diff-target-changed-p agent-q-diff--edit)
     (agent-q-diff-refresh)
     (user-error "The file was changed meanwhile; review the hunks as they fit now"))
-  (if (null (agent-q-diff--chosen))
-      (agent-q-diff-reject)
-    (agent-q-diff--answer "modified" (agent-q-diff--arguments)
-                          (format "approved, %d of %d hunks"
-                                  (length (agent-q-diff--chosen))
-                                  (length agent-q-diff--hunks)))))
+  (cond ((agent-q-diff-edit-one agent-q-diff--edit)
+         (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
+        ((null (agent-q-diff--chosen)) (agent-q-diff-reject))
+        (t
+         (agent-q-diff--answer "modified" (agent-q-diff--arguments)
+                               (format "approved, %d of %d hunks"
+                                       (length (agent-q-diff--chosen))
+                                       (length agent-q-diff--hunks))))))
 
 (defun agent-q-diff--arguments ()
   "Return the arguments of the call with the chosen hunks, as JSON text."
   (let* ((edit agent-q-diff--edit)
          (arguments (copy-hash-table (agent-q-diff-edit-arguments edit)))
-         (text (agent-q-core-diff-apply (agent-q-diff-edit-base edit)
-                                        (agent-q-diff--hunks-json (agent-q-diff--chosen)))))
-    (puthash (agent-q-diff-edit-field edit) text arguments)
-    (when (gethash "original" arguments)
-      (puthash "original" (agent-q-diff-edit-base edit) arguments))
+         (base (agent-q-diff-edit-base edit))
+         (text (agent-q-core-diff-apply base (agent-q-diff--hunks-json
+                                              (agent-q-diff--chosen)))))
+    (cond ((agent-q-diff-edit-one edit))
+          ((agent-q-diff-edit-field edit)
+           (puthash (agent-q-diff-edit-field edit) text arguments)
+           (when (gethash "original" arguments)
+             (puthash "original" base arguments)))
+          (t
+           (puthash "reviewed" (list :original base :modified text) arguments)))
     ;; The core tells the model, where the tool itself does not take it.
-    (puthash "review" (agent-q-diff--note) arguments)
+    (puthash "review" (agent-q-diff--note "done as a whole") arguments)
     (agent-q-json-encode arguments)))
 
 (defun agent-q-diff-reject ()
@@ -393,7 +429,7 @@ Signal an error when it is no body for it."
   (seq-doseq (hunk agent-q-diff--hunks)
     (setf (agent-q-diff-hunk-chosen hunk) nil))
   (agent-q-diff--answer "denied" (concat "the edit was reviewed and rejected; "
-                                         (agent-q-diff--note))
+                                         (agent-q-diff--note "nothing was done"))
                         "rejected"))
 
 (defun agent-q-diff--answer (decision payload label)
@@ -431,45 +467,6 @@ Signal an error when it is no body for it."
     (agent-q-diff--leave buffer)))
 
 (add-hook 'agent-q-call-settled-functions #'agent-q-diff--settled)
-
-;;;; A target that changed
-
-(defun agent-q-diff-refresh ()
-  "Review the edit anew on the text as it is now.
-Hunks that look as before keep their state, the others are not taken;
-those that don't fit any more are left out, and the model is told so."
-  (interactive)
-  (agent-q-diff--check)
-  (let* ((edit agent-q-diff--edit)
-         (before (append agent-q-diff--hunks nil))
-         (now (agent-q-diff-target-rebase edit)))
-    (pcase-let ((`(,text . ,outcomes)
-                 (agent-q-core-diff-apply-onto now (agent-q-diff--hunks-json before))))
-      (cl-mapc (lambda (hunk outcome)
-                 (when (stringp outcome)
-                   (push (format "the hunk %s does not fit: %s"
-                                 (agent-q-diff-hunk-header hunk) outcome)
-                         agent-q-diff--lost)))
-               before outcomes)
-      (setf (agent-q-diff-edit-base edit) now
-            (agent-q-diff-edit-proposed edit) text)
-      (agent-q-diff--fill (agent-q-core-diff-hunks now text 3))
-      (seq-doseq (hunk agent-q-diff--hunks)
-        (agent-q-diff--inherit hunk before))
-      (agent-q-diff--header)
-      (message "%s" (if agent-q-diff--lost
-                        (string-join agent-q-diff--lost "; ")
-                      "All hunks still fit")))))
-
-(defun agent-q-diff--inherit (hunk before)
-  "Give HUNK the state of the one in the list BEFORE with the same lines."
-  (let ((old (seq-find (lambda (it)
-                         (equal (agent-q-diff-hunk-body it) (agent-q-diff-hunk-body hunk)))
-                       before)))
-    (setf (agent-q-diff-hunk-chosen hunk) (and old (agent-q-diff-hunk-chosen old))
-          (agent-q-diff-hunk-edited hunk) (and old (agent-q-diff-hunk-edited old))
-          (agent-q-diff-hunk-comment hunk) (and old (agent-q-diff-hunk-comment old)))
-    (agent-q-diff--mark hunk)))
 
 (provide 'agent-q-diff)
 ;;; agent-q-diff.el ends here

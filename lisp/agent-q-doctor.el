@@ -16,7 +16,7 @@
 
 (declare-function agent-q-core-interface "ext:agent-q-core" ())
 (declare-function agent-q-image-connections "agent-q-image")
-(declare-function agent-q-image-name "agent-q-image")
+(declare-function agent-q-image-label "agent-q-image")
 
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
@@ -77,7 +77,7 @@
                           (require 'agent-q-image nil t)
                           (agent-q-image-connections))))
     (cond (connections
-           (list 'ok "Lisp image" (mapconcat #'agent-q-image-name connections ", ") nil))
+           (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))
           ((executable-find "sbcl")
            (list 'missing "Lisp image" "none is connected" "M-x sly or M-x slime starts SBCL"))
           (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"

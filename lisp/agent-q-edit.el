@@ -136,6 +136,8 @@ Save it if SAVE is non-nil."
             (agent-q-edit--save)))
       (error
        (restore-buffer-modified-p modified)
+       (when save
+         (agent-q-edit--mend failure))
        (error "The buffer %s could not be %s (%s); nothing was changed"
               (buffer-name) (if save "changed and saved" "changed")
               (error-message-string failure))))
@@ -168,9 +170,47 @@ Save it if SAVE is non-nil."
         (require-final-newline nil)
         (mode-require-final-newline nil)
         (coding-system-for-write buffer-file-coding-system))
+    (agent-q-edit--make-sure-of-space)
     (basic-save-buffer))
   (when (buffer-modified-p)
     (error "It was not saved")))
+
+(defun agent-q-edit--make-sure-of-space ()
+  "Signal an error unless there is space for the file of the current buffer.
+Emacs empties a file before it writes it, so a full disk would take it all."
+  (let ((directory (file-name-directory buffer-file-name)))
+    ;; What a handler writes, such as encrypted text, is not ours to write elsewhere.
+    (unless (or (find-file-name-handler buffer-file-name 'write-region)
+                (not (file-writable-p directory)))
+      (let ((probe (make-temp-file (expand-file-name ".agent-q-" directory)))
+            (write-region-inhibit-fsync t))
+        (unwind-protect
+            (write-region nil nil probe nil 'silent)
+          (delete-file probe))))))
+
+(defun agent-q-edit--mend (failure)
+  "Write the current buffer's file again if it lost its text by FAILURE."
+  (unless (agent-q-edit--as-on-disk-p)
+    (condition-case nil
+        (let ((coding-system-for-write buffer-file-coding-system)
+              (inhibit-message t))
+          (write-region nil nil buffer-file-name nil t buffer-file-truename))
+      (error
+       (set-buffer-modified-p t)
+       (error "The file of the buffer %s could not be written (%s), and lost its text; all of the text from before is in the buffer, unsaved"
+              (buffer-name) (error-message-string failure))))))
+
+(defun agent-q-edit--as-on-disk-p ()
+  "Whether the file of the current buffer has its text."
+  (let ((file buffer-file-name)
+        (text (save-restriction
+                (widen)
+                (buffer-substring-no-properties (point-min) (point-max))))
+        (coding-system-for-read buffer-file-coding-system))
+    (and (file-exists-p file)
+         (equal text (with-temp-buffer
+                       (insert-file-contents file)
+                       (buffer-string))))))
 
 (agent-q-operations-define "visit-moved-file" (call buffer path)
   "Have BUFFER, whose file was moved, visit PATH from now on."

@@ -14,12 +14,15 @@
 (require 'agent-q-module)
 (require 'seq)
 
+(declare-function agent-q-rules-explained "agent-q-rules" (event))
 (declare-function agent-q-core-start "agent-q-core")
 (declare-function agent-q-core-drain "agent-q-core")
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
+(declare-function agent-q-image-connections "agent-q-image-connection")
+(declare-function agent-q-image-label "agent-q-image-connection")
 (declare-function agent-q-operations-run "agent-q-operations")
 (declare-function agent-q-image-cancel "agent-q-image")
 (declare-function agent-q-image-default-connection "agent-q-image")
@@ -130,6 +133,7 @@ This is quicker than `agent-q-events-ensure', which looks at the core's file."
     (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
                                      (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))
+    (:explained (agent-q-rules-explained event))
     (:tool-handler (agent-q-handlers-call event))
     (:host-cancelled
      (or (agent-q-handlers-cancel (plist-get event :request))
@@ -172,8 +176,18 @@ OWNER is the buffer of the chat that asks, if any."
                           (plist-get event :arguments)
                           (plist-get event :seconds)
                           (lambda (status payload)
-                            (agent-q-core-resolve request status payload))
+                            (agent-q-core-resolve
+                             request status (agent-q-events--named connection payload)))
                           owner))))
+
+(defun agent-q-events--named (connection payload)
+  "Return PAYLOAD, with the name of CONNECTION if it is a reply.
+That is done only while there are other connections."
+  (if (and payload
+           (string-prefix-p "(:outcome " payload)
+           (cdr (agent-q-image-connections)))
+      (format "(:image %S %s" (agent-q-image-label connection) (substring payload 1))
+    payload))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."

@@ -13,7 +13,7 @@
 (require 'agent-q-registry)
 
 (declare-function agent-q-image-live-p "agent-q-image")
-(declare-function agent-q-image-name "agent-q-image")
+(declare-function agent-q-image-label "agent-q-image")
 
 (declare-function agent-q-image-park-owned "agent-q-image-park" (owner))
 
@@ -71,7 +71,7 @@
   (agent-q-header--segment
    (if (and agent-q-header-connection
             (agent-q-image-live-p agent-q-header-connection))
-       (agent-q-image-name agent-q-header-connection)
+       (agent-q-image-label agent-q-header-connection)
      "no Lisp")
    "mouse-1: choose the Lisp image of this chat"
    'agent-q-chat-set-connection))

@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; The journal of an image as a list: each definition that the agent made or
-;; replaced, with the form that did it.  A key restores one or all.
+;; replaced in this chat, or in any, with the form that did it.  A key restores
+;; one or all.
 
 ;;; Code:
 
@@ -13,12 +14,19 @@
 (require 'tabulated-list)
 
 (defvar agent-q-header-connection)
+(defvar agent-q-chat--session)
 
 (defconst agent-q-image-changes--seconds 15
   "How long the image may take to answer.")
 
 (defvar-local agent-q-image-changes--connection nil
   "The connection to the image whose changes are listed.")
+
+(defvar-local agent-q-image-changes--chat nil
+  "The buffer of the chat from which the list was asked for, or nil.")
+
+(defvar-local agent-q-image-changes--all nil
+  "Non-nil when the changes of all chats are listed.")
 
 (defvar-local agent-q-image-changes--entries nil
   "The changes as the image told them, property lists.")
@@ -31,26 +39,30 @@
     (define-key map (kbd "RET") #'agent-q-image-changes-source)
     (define-key map "u" #'agent-q-image-changes-restore)
     (define-key map "U" #'agent-q-image-changes-restore-all)
+    (define-key map "a" #'agent-q-image-changes-toggle-all)
     map)
   "Keymap of `agent-q-image-changes-mode'.")
 
 (define-derived-mode agent-q-image-changes-mode tabulated-list-mode "agent-q changes"
   "Major mode of the list of what the agent changed in a Lisp image, latest first.
+From a chat, it is what was changed in this chat.
 
 \\<agent-q-image-changes-mode-map>\\[agent-q-image-changes-source] shows the form that changed it, \
 \\[agent-q-image-changes-restore] puts back what was there
-before, \\[agent-q-image-changes-restore-all] does that for all changes.
+before, \\[agent-q-image-changes-restore-all] does that for all that is listed, and \
+\\[agent-q-image-changes-toggle-all] lists all chats.
 
 \\{agent-q-image-changes-mode-map}"
-  (setq tabulated-list-format
-        [("Definition" 36 t) ("Kind" 17 t) ("Change" 10 t) ("When" 9 nil)
-         ("State" 14 t) ("Form" 0 nil)]
-        revert-buffer-function #'agent-q-image-changes--refresh)
-  (tabulated-list-init-header))
+  (setq mode-line-process '(:eval (if (agent-q-image-changes--one-chat-p)
+                                      " of this chat"
+                                    " of all chats"))
+        revert-buffer-function #'agent-q-image-changes--refresh))
 
 (defun agent-q-image-changes-show ()
-  "Show what the agent changed in the image of this chat, or the current one."
-  (let ((connection (or (and (boundp 'agent-q-header-connection)
+  "Show what the agent has done to the image of this chat, or the current one.
+From a chat, it is what this chat did."
+  (let ((chat (and (bound-and-true-p agent-q-chat--session) (current-buffer)))
+        (connection (or (and (boundp 'agent-q-header-connection)
                              (agent-q-image-live-p agent-q-header-connection)
                              agent-q-header-connection)
                         (agent-q-image-default-connection))))
@@ -59,8 +71,30 @@ before, \\[agent-q-image-changes-restore-all] does that for all changes.
     (pop-to-buffer (get-buffer-create "*agent-q image changes*"))
     (unless (derived-mode-p 'agent-q-image-changes-mode)
       (agent-q-image-changes-mode))
-    (setq agent-q-image-changes--connection connection)
+    (setq agent-q-image-changes--connection connection
+          agent-q-image-changes--chat chat
+          agent-q-image-changes--all nil)
     (agent-q-image-changes--refresh)))
+
+(defun agent-q-image-changes--one-chat-p ()
+  "Return non-nil when the list is about one chat."
+  (and agent-q-image-changes--chat
+       (not agent-q-image-changes--all)))
+
+(defun agent-q-image-changes--of-chat ()
+  "Return the arguments of operations that say which chat the list is about."
+  (and (agent-q-image-changes--one-chat-p)
+       ;; Of a chat that was closed, the name is not known any more.
+       (list :chat (or (agent-q-image-chat-name agent-q-image-changes--chat)
+                       "closed"))))
+
+(defun agent-q-image-changes-toggle-all ()
+  "List what all chats did, or again only the one that you came from."
+  (interactive)
+  (unless agent-q-image-changes--chat
+    (user-error "All are listed: you did not come from a chat"))
+  (setq agent-q-image-changes--all (not agent-q-image-changes--all))
+  (agent-q-image-changes--refresh))
 
 (defun agent-q-image-changes--call (operation arguments function)
   "Call OPERATION with ARGUMENTS in the image that is listed here.
@@ -85,26 +119,59 @@ FUNCTION gets its value, in this buffer."
 (defun agent-q-image-changes--refresh (&rest _)
   "Ask the image for its journal and show it."
   (agent-q-image-changes--call
-   "journal-list" nil
+   "journal-list" (agent-q-image-changes--of-chat)
    (lambda (value)
      (setq agent-q-image-changes--entries (plist-get value :changes)
+           tabulated-list-format (agent-q-image-changes--columns)
            tabulated-list-entries
            (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries))
+     (tabulated-list-init-header)
      (tabulated-list-print t)
+     (force-mode-line-update)
      (when (null agent-q-image-changes--entries)
-       (message "The agent has changed nothing in this image")))))
+       (message "%s"
+                (agent-q-image-changes--nothing (plist-get value :total)))))))
+
+(defun agent-q-image-changes--nothing (total)
+  "Say that nothing is listed, of TOTAL entries in the image."
+  (cond ((eql 0 total) "The agent has changed nothing in this image")
+        ((agent-q-image-changes--one-chat-p)
+         (substitute-command-keys
+          (format "This chat has changed nothing here; \\`a' lists the %d changes of others"
+                  total)))
+        (t "There is nothing to list")))
+
+(defun agent-q-image-changes--chat-text (name)
+  "Return what the chat that images know by NAME is called."
+  (let ((buffer (and name
+                     (cl-find name (buffer-list) :test #'equal
+                              :key (lambda (buffer)
+                                     (buffer-local-value 'agent-q-image--chat-name buffer))))))
+    (cond (buffer (buffer-name buffer))
+          (name (replace-regexp-in-string " [0-9a-f]+\\'" "" name))
+          (t ""))))
+
+(defun agent-q-image-changes--columns ()
+  "Return the columns of the list; a list of one chat need not name it."
+  (vconcat '[("Definition" 30 t) ("Kind" 16 t) ("Change" 10 t) ("When" 8 nil)
+             ("State" 14 t)]
+           (unless (agent-q-image-changes--one-chat-p) '[("Chat" 18 t)])
+           '[("Form" 0 nil)]))
 
 (defun agent-q-image-changes--row (change)
   "Return the row of CHANGE."
   (list (plist-get change :id)
-        (vector (plist-get change :name)
-                (plist-get change :kind)
-                (plist-get change :what)
-                (format-seconds "%Dd %Hh %Mm%z%Ss" (plist-get change :seconds-ago))
-                (cond ((plist-get change :restored) "restored")
-                      ((plist-get change :irreversible) "can't be undone")
-                      (t ""))
-                (car (split-string (plist-get change :text) "\n")))))
+        (vconcat
+         (list (plist-get change :name)
+               (plist-get change :kind)
+               (plist-get change :what)
+               (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
+               (cond ((plist-get change :restored) "restored")
+                     ((plist-get change :irreversible) "can't be undone")
+                     (t "")))
+         (unless (agent-q-image-changes--one-chat-p)
+           (list (agent-q-image-changes--chat-text (plist-get change :chat))))
+         (list (car (split-string (plist-get change :text) "\n"))))))
 
 (defun agent-q-image-changes--at-point ()
   "Return the change at point."
@@ -135,10 +202,13 @@ Later changes of the same thing are undone too."
    (list :id (plist-get (agent-q-image-changes--at-point) :id))))
 
 (defun agent-q-image-changes-restore-all ()
-  "Put back all that the agent replaced in this image."
+  "Put back all that the agent replaced in this image, as far as it is listed.
+What another chat has changed since is left alone."
   (interactive)
-  (when (yes-or-no-p "Take back all that the agent changed in this image? ")
-    (agent-q-image-changes--restore nil)))
+  (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
+                         "Take back all that this chat changed in this image? "
+                       "Take back all that the agent changed in this image? "))
+    (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
 
 (defun agent-q-image-changes--restore (arguments)
   "Restore what ARGUMENTS of the operation name, and show the list anew."

@@ -57,11 +57,26 @@ Its first argument is the connection's process."
   "Return the name that CONNECTION has in its client."
   (agent-q-image--ask connection :connection-name))
 
+(defun agent-q-image-label (connection)
+  "Return the name of CONNECTION, which no other one has.
+It has the client in it where another client's has that name too."
+  (let* ((name (agent-q-image-name connection))
+         (same (cl-remove-if-not (lambda (other) (equal name (agent-q-image-name other)))
+                                 (agent-q-image-connections))))
+    (if (remove connection same)
+        (format "%s through %s" name (agent-q-image--client connection :name))
+      name)))
+
 (defun agent-q-image-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
-  (format "%s through %s, package COMMON-LISP-USER"
+  (format "%s through %s, package COMMON-LISP-USER%s"
           (agent-q-image--ask connection :implementation)
-          (agent-q-image--client connection :name)))
+          (agent-q-image--client connection :name)
+          (let ((count (length (agent-q-image-connections))))
+            (if (> count 1)
+                (format "; it is the image %s, one of the %d that the user has"
+                        (agent-q-image-label connection) count)
+              ""))))
 
 (provide 'agent-q-image-connection)
 ;;; agent-q-image-connection.el ends here

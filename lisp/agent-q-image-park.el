@@ -164,7 +164,7 @@ call ends anew, with what comes of it."
        (unless (equal status "aborted")
          (when (agent-q-image--pending-p call)
            (agent-q-image--finish call status payload))))
-     nil (agent-q-image-parked-thread parked))))
+     (agent-q-image--call-owner call) (agent-q-image-parked-thread parked))))
 
 (defun agent-q-image-release (parked)
   "Unwind the stack of PARKED."

@@ -68,12 +68,13 @@ status and a payload:
 \"timed-out\"      the same, when it stopped as asked; nil otherwise
 \"unresponsive\"   the tail of the Lisp's own output; it did not stop
 \"aborted\"        why the client gave the call up
-\"disconnected\"   nil
+\"disconnected\"   the tail of the Lisp's own output, or nil
 \"no-connection\"  nil
 \"signalled\"      what went wrong here, in Emacs
 
 The call runs in THREAD, a number of the client's; without it in one
-of its own.  An error that is parked belongs to OWNER."
+of its own.  It is on behalf of OWNER, the buffer of a chat, to which
+errors that are parked and changes in the image belong."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
@@ -88,9 +89,49 @@ of its own.  An error that is parked belongs to OWNER."
       (agent-q-image--guard call
         (setf (agent-q-image--call-arguments call)
               (agent-q-image-park-name
-               (agent-q-image--clean (car (read-from-string arguments)))))
+               (agent-q-image--tagged
+                operation owner
+                (append (agent-q-image--clean (car (read-from-string arguments)))
+                        (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
+
+(defvar-local agent-q-image--chat-name nil
+  "What images know this chat by, once it has called one.")
+
+(defun agent-q-image-chat-name (buffer)
+  "Return what images know the chat in BUFFER by, or nil for no chat.
+Several Emacsen can be connected to one image, so a part is random."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (or agent-q-image--chat-name
+          (setq agent-q-image--chat-name
+                (format "%s %x" (buffer-name) (agent-q-image--new-id)))))))
+
+(defun agent-q-image--chat-argument (owner)
+  "Return the argument by which an image knows the chat OWNER."
+  (let ((name (agent-q-image-chat-name owner)))
+    (and name (list :chat (agent-q-image--clean-text name)))))
+
+(defconst agent-q-image--journaled '("eval-form" "compile-form" "load-system" "eval-in-frame"
+                                     "invoke-restart" "run-tests")
+  "The operations that the image keeps a journal of.")
+
+(defvar-local agent-q-image-turn nil
+  "In a chat: the name of its turn for the journals of images.")
+
+(defvar-local agent-q-image-turn-used nil
+  "In a chat: whether a turn of it can have changed anything in an image.")
+
+(defun agent-q-image--tagged (operation owner arguments)
+  "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER."
+  (if (and (member operation agent-q-image--journaled)
+           (buffer-live-p owner)
+           (buffer-local-value 'agent-q-image-turn owner))
+      (with-current-buffer owner
+        (setq agent-q-image-turn-used t)
+        (append arguments (list :turn agent-q-image-turn)))
+    arguments))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.
@@ -171,7 +212,14 @@ Objects other than strings, integers, keywords and lists are errors."
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
-                                (format "%s" (car rest)))))))
+                                (agent-q-image--abort-reason (car rest)))))))
+
+(defun agent-q-image--abort-reason (condition)
+  "Return why the client aborted a call, given its word for the CONDITION."
+  ;; The clients print no condition as NIL.
+  (if (member condition '(nil "NIL"))
+      "its thread was ended, by the code itself or from elsewhere."
+    (format "%s" condition)))
 
 (defun agent-q-image--pending-p (call)
   "Return non-nil when CALL has not ended."
@@ -285,6 +333,15 @@ A clean-up form that hangs takes a second request to stop."
                 (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
       "")))
 
+(defun agent-q-image--last-words (connection)
+  "Return the last that the Lisp behind CONNECTION printed before it went."
+  (let* ((buffer (agent-q-image--ask connection :buffer))
+         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
+    ;; What it wrote as it died can still be on its way, behind the end of the connection.
+    (when lisp
+      (ignore-errors (accept-process-output lisp 0.05 nil t)))
+    (agent-q-image--output-tail connection)))
+
 ;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
@@ -302,8 +359,11 @@ Each is (PROCESS . THREAD).")
   (setq agent-q-image--swallowed
         (cl-delete process agent-q-image--swallowed :key #'car))
   (agent-q-image-park--abandon process)
-  (dolist (call (agent-q-image--calls-over process))
-    (agent-q-image--finish call "disconnected" nil))
+  (let* ((calls (agent-q-image--calls-over process))
+         (tail (and calls (agent-q-image--last-words
+                           (agent-q-image--call-connection (car calls))))))
+    (dolist (call calls)
+      (agent-q-image--finish call "disconnected" tail)))
   (run-hook-with-args 'agent-q-image-close-functions process))
 
 (defun agent-q-image--calls-over (process)

@@ -250,6 +250,15 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--close)
     (agent-q-render--append (concat text "\n") 'face (or face 'agent-q-dim))))
 
+(defun agent-q-render-button (label function)
+  "Add the button LABEL for FUNCTION, on a line of its own."
+  (agent-q-render--with-log
+    (agent-q-render--close)
+    (agent-q-render--append
+     (concat (make-text-button (copy-sequence label) nil 'follow-link t
+                               'action (lambda (_button) (funcall function)))
+             "\n"))))
+
 (defun agent-q-render-finish ()
   "Finish what is open at the end of the log."
   (unless (and (null agent-q-render--open) (agent-q-render--line-start-p))

@@ -18,7 +18,7 @@
 (declare-function agent-q-events-ensure "agent-q-events" ())
 
 (declare-function agent-q-core-rules "ext:agent-q-core" ())
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule))
+(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
 (declare-function agent-q-core-explain-call "ext:agent-q-core" (call))
 
@@ -163,36 +163,64 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 (defun agent-q-rules-add (rule)
   "Add RULE, a property list as in the file of rules; asks for its parts."
   (interactive (list (agent-q-rules--read)))
-  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule))))
+  (let ((id (agent-q-core-add-rule (agent-q-json-encode rule) nil)))
     (when (derived-mode-p 'agent-q-rules-mode)
       (agent-q-rules--refresh))
     (message "Rule %d is added" id)))
 
 ;;;; Testing
 
+(defvar agent-q-rules--questions (make-hash-table)
+  "What is to be called with the answers that the core is looking for.")
+
+(defun agent-q-rules-ask (tool arguments session function)
+  "Find out what would happen to a call of TOOL with ARGUMENTS, and call FUNCTION.
+ARGUMENTS is an object as `agent-q-execute-tool-calls' takes them, SESSION the
+number of the chat that would make the call, or nil.  FUNCTION gets a hash
+table.  The image looks at code for this, but nothing runs."
+  (puthash (agent-q-core-explain-call
+            (agent-q-json-encode `(:tool ,tool :arguments ,(agent-q-json-object arguments)
+                                   :session ,(or session :null))))
+           function agent-q-rules--questions))
+
+(defun agent-q-rules-explained (event)
+  "Hand the answer in EVENT to whom it is for."
+  (let* ((question (plist-get event :question))
+         (function (gethash question agent-q-rules--questions)))
+    (remhash question agent-q-rules--questions)
+    (when function
+      (funcall function (agent-q-json-parse (plist-get event :answer))))))
+
 (defun agent-q-rules-explain (tool arguments &optional session)
-  "Return what would happen to a call of TOOL with ARGUMENTS, a hash table.
-ARGUMENTS is an object as `agent-q-execute-tool-calls' takes them; SESSION
-the number of the chat that would make the call."
-  (agent-q-json-parse
-   (agent-q-core-explain-call
-    (agent-q-json-encode `(:tool ,tool :arguments ,(agent-q-json-object arguments)
-                           :session ,(or session :null))))))
+  "Wait for what would happen to a call of TOOL with ARGUMENTS, and return it.
+This is `agent-q-rules-ask' for programs; SESSION is as there."
+  (let ((answer nil))
+    (agent-q-rules-ask tool arguments session (lambda (it) (setq answer it)))
+    (while (not answer)
+      (accept-process-output nil 0.05))
+    answer))
 
 (defun agent-q-rules-test (tool arguments)
   "Say what would happen to a call of TOOL with ARGUMENTS, JSON text."
   (interactive
    (list (agent-q-rules--read-tool "Tool: ")
          (read-string "Arguments (JSON): " "{}")))
-  (let ((it (agent-q-rules-explain tool arguments agent-q-rules--session)))
-    (message "%s: %s (%s%s)"
-             (pcase (gethash "outcome" it)
+  (agent-q-rules-ask tool arguments agent-q-rules--session
+                     (lambda (it) (message "%s" (agent-q-rules--told it)))))
+
+(defun agent-q-rules--told (it)
+  "Return the answer IT as a text."
+  (pcase (gethash "outcome" it)
+    ("fail" (concat "It would fail: " (gethash "reason" it)))
+    (outcome
+     (format "%s: %s (%s%s)"
+             (pcase outcome
                ("run" "It would run") ("deny" "It would be denied")
                (_ "You would be asked"))
              (gethash "reason" it)
              (gethash "level" it)
              (let ((reason (gethash "assessment" it)))
-               (if (string-empty-p reason) "" (concat ": " reason))))))
+               (if (string-empty-p reason) "" (concat ": " reason)))))))
 
 (provide 'agent-q-rules)
 ;;; agent-q-rules.el ends here

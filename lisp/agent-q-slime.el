@@ -30,10 +30,15 @@
   "Return the open connections of SLIME, the user's current one first."
   (when (featurep 'slime)
     (let ((current (slime-current-connection)))
-      (seq-filter #'process-live-p
+      (seq-filter #'agent-q-slime--ready-p
                   (if (memq current slime-net-processes)
                       (cons current (remq current slime-net-processes))
                     slime-net-processes)))))
+
+(defun agent-q-slime--ready-p (process)
+  "Return non-nil when PROCESS is open, and the Lisp has said who it is."
+  (and (process-live-p process)
+       (slime-connection-name process)))
 
 (defun agent-q-slime-name (process)
   "Return the name of the connection PROCESS in SLIME."

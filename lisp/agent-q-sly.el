@@ -30,10 +30,15 @@
   "Return the open connections of SLY, the user's current one first."
   (when (featurep 'sly)
     (let ((current (sly-current-connection)))
-      (seq-filter #'process-live-p
+      (seq-filter #'agent-q-sly--ready-p
                   (if (memq current sly-net-processes)
                       (cons current (remq current sly-net-processes))
                     sly-net-processes)))))
+
+(defun agent-q-sly--ready-p (process)
+  "Return non-nil when PROCESS is open, and the Lisp has said who it is."
+  (and (process-live-p process)
+       (sly-connection-name process)))
 
 (defun agent-q-sly-name (process)
   "Return the name of the connection PROCESS in SLY."

@@ -87,7 +87,8 @@ REQUIRED is a list of the names of those that a call must give.
 SAFETY-LEVEL is `:safe', which is the default, `:cautious' (logged, then
 run) or `:dangerous' (run when approved); `:moderate' means cautious and
 TRUST-LEVEL is another name for the argument.  CATEGORIES is a list of
-keywords, CATEGORY a single one.
+keywords, CATEGORY a single one.  `:network' says that the tool brings text
+from elsewhere: after it no rule runs a dangerous call in the same turn.
 
 HANDLER is called with a hash table from names to values; JSON's false, null
 and arrays are `:false', `:null' and vectors.  What it returns is given to

@@ -76,7 +76,7 @@ for one chat."
   "How many seconds the handler of a tool may take, or nil for any time.
 This is for tools written in Emacs Lisp.  Their call has failed then; what
 the handler gives later is not used.  A handler that keeps Emacs busy is
-let finish; quitting stops it."
+let finish: \\`C-g' stops it."
   :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
 (defcustom agent-q-eval-policy 'ask-on-hit
@@ -92,6 +92,13 @@ no sandbox: code that means to get around it can.
                  (const :tag "Ask always" ask-always)
                  (const :tag "Never ask" never-ask)
                  (const :tag "Run no code" read-only))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-echo-evaluations nil
+  "Whether your REPL shows what the agent evaluates and compiles.
+Each form and its values then stand there as comments, above the prompt
+and marked as agent-q's; what you type stays as it is."
+  :type 'boolean
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; What you are asked

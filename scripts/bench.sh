@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools files}"
 
 command -v tmux >/dev/null || {
   echo 'bench: tmux is missing, in which the terminal Emacsen run' >&2
@@ -151,6 +151,16 @@ fi
 if wanted tools; then
   in_batch tools-bench tools
   cargo run --release --quiet --example bench_tools >> "$scratch/samples" || note_failure bench_tools
+fi
+if wanted files; then
+  AGENT_Q_BENCH_TREE=$scratch/tree
+  export AGENT_Q_BENCH_TREE
+  cargo run --release --quiet --example bench_files -- "$AGENT_Q_BENCH_TREE" >> "$scratch/samples" ||
+    note_failure bench_files
+  # In turns, so that what else the machine does meets all of them.
+  for what in rest grep search rest grep search rest grep search diff; do
+    in_terminal files-bench "$what"
+  done
 fi
 if wanted idle && [ -d /proc/self/task ]; then
   for way in bare chat bare chat bare chat; do idle_wakes "$way"; done

@@ -108,6 +108,11 @@ terminal_test() {
   else
     count 0 1 0 'terminal test of a review'
   fi
+  if sh test/terminal/frames-test.sh </dev/null; then
+    count 1 0 0 frames
+  else
+    count 0 1 0 'terminal test of two frames'
+  fi
 }
 
 [ "${LINTED:-}" = 1 ] || lint

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::protocol::{CallKey, Decider, Decision, Event, HostReply, HostRequest, SessionId};
 use crate::rules::Facts;
 use crate::runtime::held;
+use crate::tool::preview::Preview;
 
 /// The program around the core.
 pub trait Host: Send + Sync {
@@ -31,6 +32,7 @@ pub struct Approvals {
 struct Waiting {
     sender: oneshot::Sender<Answer>,
     facts: Facts,
+    preview: Option<Preview>,
 }
 
 /// An answer and who gave it.
@@ -51,11 +53,21 @@ impl Default for Answer {
 }
 
 impl Approvals {
-    /// Opens a request about a call with FACTS. Do this before the user is told, so that no
-    /// answer comes too early.
-    pub fn open(&self, call: CallKey, facts: Facts) -> oneshot::Receiver<Answer> {
+    /// Opens a request about a call with FACTS, which would do what PREVIEW shows to a file. Do this
+    /// before the user is told, so that no answer comes too early.
+    pub fn open(
+        &self,
+        call: CallKey,
+        facts: Facts,
+        preview: Option<Preview>,
+    ) -> oneshot::Receiver<Answer> {
         let (sender, receiver) = oneshot::channel();
-        held(&self.waiting).insert(call, Waiting { sender, facts });
+        let waiting = Waiting {
+            sender,
+            facts,
+            preview,
+        };
+        held(&self.waiting).insert(call, waiting);
         receiver
     }
 
@@ -78,6 +90,23 @@ impl Approvals {
         held(&self.waiting)
             .get(&call)
             .map(|waiting| waiting.facts.clone())
+    }
+
+    /// What is known of all calls that wait.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(CallKey, Facts)> {
+        held(&self.waiting)
+            .iter()
+            .map(|(call, waiting)| (*call, waiting.facts.clone()))
+            .collect()
+    }
+
+    /// What a call that waits would make of a file.
+    #[must_use]
+    pub fn preview(&self, call: CallKey) -> Option<Preview> {
+        held(&self.waiting)
+            .get(&call)
+            .and_then(|waiting| waiting.preview.clone())
     }
 
     /// Forgets a request that nobody waits for any more.

@@ -34,7 +34,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 6;
+pub const CORE_INTERFACE: i64 = 7;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -112,10 +112,20 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
-/// A `:notice' event says what came of it.
+/// A `:notice' event says what came of it, an `:image-changed' event what it changed in the image.
 #[defun]
 fn undo_turn(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::UndoTurn)
+}
+
+/// Have SESSION's model told that the user took back changes in the image.
+/// RESULTS is the image's word on it.
+#[defun]
+fn image_undone(env: &Env, session: i64, results: String) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine
+        .image_undone(session_id(session), &results)
+        .or_else(|error| signal(env, error))
 }
 
 /// Return what SESSION's latest turn changed in files and buffers, as one diff.
@@ -166,9 +176,12 @@ fn rules(env: &Env) -> Result<String> {
 }
 
 /// Take RULE, JSON text, and return its number.
+/// Calls that wait and need no answer any more are settled, each with an `:approval-settled' event,
+/// but not CALL, which may be nil: the user answers that one along with the rule.
 #[defun]
-fn add_rule(env: &Env, rule: String) -> Result<i64> {
-    match core(env)?.engine.add_rule(&rule) {
+fn add_rule(env: &Env, rule: String, call: Option<i64>) -> Result<i64> {
+    let answered = call.map(|call| CallKey(call as u64));
+    match core(env)?.engine.add_rule(&rule, answered) {
         Ok(id) => Ok(id as i64),
         Err(error) => signal(env, error),
     }
@@ -193,14 +206,24 @@ fn offered_rule(env: &Env, call: i64, scope: String) -> Result<String> {
         .or_else(|error| signal(env, error))
 }
 
-/// Return what would happen to CALL as JSON text: outcome, reason, rule, matching, level,
-/// assessment. CALL is a JSON object of tool, arguments, session and foreign.
+/// Return what the waiting CALL would make of a file, or nil when it changes none: the list
+/// (SHOWN FILE ORIGINAL MODIFIED DIVISIBLE NOTE).
+/// ORIGINAL is nil for a new file, DIVISIBLE whether a part of the change makes sense.
 #[defun]
-fn explain_call(env: &Env, call: String) -> Result<String> {
-    let engine = &core(env)?.engine;
-    engine
-        .explain_call(&call)
-        .or_else(|error| signal(env, error))
+fn preview(env: &Env, call: i64) -> Result<Value<'_>> {
+    let preview = core(env)?.engine.preview(CallKey(call as u64));
+    bridge::diff::preview(env, preview.as_ref())
+}
+
+/// Find out what would happen to CALL, and return the number of the question.
+/// CALL is a JSON object of tool, arguments, session and foreign. An `:explained' event brings the
+/// answer, JSON text: outcome, reason, rule, matching, level, assessment.
+#[defun]
+fn explain_call(env: &Env, call: String) -> Result<i64> {
+    match core(env)?.engine.explain_call(&call) {
+        Ok(question) => Ok(question.0 as i64),
+        Err(error) => signal(env, error),
+    }
 }
 
 /// Return the hunks from ORIGINAL to MODIFIED with CONTEXT lines around each.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::tool::{HandlerId, SafetyLevel};
+use crate::tool::fence::fence;
+use crate::tool::{HandlerId, SafetyLevel, Source};
 
 macro_rules! identifier {
     ($(#[$doc:meta])* $name:ident) => {
@@ -43,6 +44,10 @@ identifier! {
 identifier! {
     /// Tool calls that Emacs asked for together, outside a chat.
     BatchId
+}
+identifier! {
+    /// A call that the user wonders about.
+    QuestionId
 }
 identifier! {
     /// One request of the core to Emacs that waits for a reply.
@@ -120,11 +125,45 @@ pub struct CallResult {
     pub outcome: CallOutcome,
     /// The answer, or what went wrong.
     pub content: String,
+    /// Where the content comes from, if it is more than agent-q's or the user's own words.
+    pub source: Option<Source>,
+    /// What the user says about it.
+    pub remark: Option<String>,
     pub elapsed: Duration,
     /// The level that the call had with its arguments; none when it got no further than look-up
     /// and validation.
     pub level: Option<SafetyLevel>,
     pub consent: Consent,
+}
+
+impl CallResult {
+    /// All that there is to read, for people and programs.
+    #[must_use]
+    pub fn whole(&self) -> String {
+        self.with_remark(self.content.clone())
+    }
+
+    /// The copy for a model, in which what nobody said to it is fenced. DRAWN is the fence's number.
+    #[must_use]
+    pub fn for_model(&self, drawn: u64) -> String {
+        let content = match &self.source {
+            Some(source) => fence(&self.content, source, drawn),
+            None => self.content.clone(),
+        };
+        let told = match (self.outcome, &self.source) {
+            (CallOutcome::Failed, None) => format!("Error: {content}"),
+            (CallOutcome::Failed, Some(_)) => format!("Error:\n{content}"),
+            (CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled, _) => content,
+        };
+        self.with_remark(told)
+    }
+
+    fn with_remark(&self, told: String) -> String {
+        match &self.remark {
+            Some(remark) => format!("{told}\n\n{remark}"),
+            None => told,
+        }
+    }
 }
 
 /// How it came about that a call could run, or could not.
@@ -188,7 +227,11 @@ pub enum Event {
     /// A session changed its state.
     State { session: SessionId, state: State },
     /// A turn begins with this message of the user's.
-    TurnStarted { session: SessionId, text: String },
+    TurnStarted {
+        session: SessionId,
+        turn: TurnId,
+        text: String,
+    },
     /// More of the model's answer. Adjacent ones may be merged.
     Text { session: SessionId, text: String },
     /// More of the model's reasoning. Adjacent ones may be merged.
@@ -209,6 +252,12 @@ pub enum Event {
         reason: String,
         arguments: Value,
     },
+    /// A tool call that waited for the user was settled by a rule that came meanwhile.
+    ApprovalSettled {
+        session: SessionId,
+        call: CallKey,
+        outcome: &'static str,
+    },
     /// A tool call runs now, with these validated arguments.
     CallStarted {
         session: SessionId,
@@ -227,6 +276,8 @@ pub enum Event {
         batch: BatchId,
         results: Vec<CallResult>,
     },
+    /// What would happen to a call that the user wondered about: a JSON object.
+    Explained { question: QuestionId, answer: Value },
     /// Tokens of one request, as the provider counted them.
     Usage {
         session: SessionId,
@@ -243,6 +294,12 @@ pub enum Event {
     },
     /// Something the user should read; the turn goes on.
     Notice { session: SessionId, text: String },
+    /// A turn that was undone has changed definitions in the image, too; the user is asked about them.
+    ImageChanged {
+        session: SessionId,
+        turn: TurnId,
+        definitions: Vec<String>,
+    },
     /// A turn is over.
     TurnEnded {
         session: SessionId,
@@ -321,17 +378,27 @@ pub enum HostReply {
     Failed(HostError),
 }
 
+/// TEXT as what follows a sentence.
+fn after(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" {text}")
+    }
+}
+
 /// Why Emacs could not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again.")]
     NoConnection,
-    #[error("The connection to the Lisp image was lost during the call.")]
-    Disconnected,
+    #[error("The connection to the Lisp image was lost during the call.{}", after(.0))]
+    Disconnected(String),
     #[error("The call ran out of time and was stopped.")]
     TimedOut,
     #[error(
-        "The Lisp image does not answer, even to a request to stop; the call may still be running in it. {0}"
+        "The Lisp image does not answer, even to a request to stop; the call may still be running in it.{}",
+        after(.0)
     )]
     Unresponsive(String),
     #[error("The Lisp side aborted the call: {0}")]

@@ -18,7 +18,7 @@
     (insert "typed")
     (should (equal (agent-q-prompt-text) "typed"))
     (set-buffer-modified-p nil)
-    (agent-q-test-event :turn-started :text "hello")
+    (agent-q-test-event :turn-started :turn 1 :text "hello")
     (agent-q-test-event :text :text "An answer.")
     (agent-q-test-event :turn-ended :outcome :finished)
     (should (equal (agent-q-prompt-text) "typed"))
@@ -246,7 +246,7 @@
 (ert-deftest agent-q-chat-turns-can-be-visited ()
   (agent-q-test-with-chat
     (dolist (text '("first" "second"))
-      (agent-q-test-event :turn-started :text text)
+      (agent-q-test-event :turn-started :turn 1 :text text)
       (agent-q-test-event :text :text "answer")
       (agent-q-test-event :turn-ended :outcome :finished))
     (agent-q-chat-previous-turn)
@@ -287,7 +287,7 @@
 
 (ert-deftest agent-q-chat-a-failed-turn-keeps-what-was-received ()
   (agent-q-test-with-chat
-    (agent-q-test-event :turn-started :text "q")
+    (agent-q-test-event :turn-started :turn 1 :text "q")
     (agent-q-test-event :text :text "half an ans")
     (agent-q-test-event :call-proposed :call 1 :tool "tool" :arguments "{}")
     (agent-q-test-event :turn-ended :outcome :failed :message "The line was cut.")
@@ -300,7 +300,7 @@
 (ert-deftest agent-q-chat-header-line-follows-the-session ()
   (agent-q-test-with-chat
     (should (string-match-p "no model .* Ready" agent-q-header--line))
-    (agent-q-test-event :turn-started :text "q")
+    (agent-q-test-event :turn-started :turn 1 :text "q")
     (agent-q-test-event :state :state :streaming)
     (agent-q-test-event :usage :input-tokens 1200 :output-tokens 34)
     (should (string-match-p "Writing.*1200.*34.* 0 s" agent-q-header--line))

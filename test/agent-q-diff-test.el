@@ -158,6 +158,27 @@ ORIGINAL nil means that there is no file yet."
     (should-not (buffer-live-p review))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2)))))
 
+(ert-deftest agent-q-diff-the-chat-shows-the-head-of-what-the-review-shows ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
+    (with-current-buffer chat
+      (should (agent-q-test-shows "modified:\n(line 1)\n(new 2)\n(line 3)\n[41 lines, "))
+      (should-not (agent-q-test-shows "(line 4)"))
+      (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+      (save-window-excursion
+        (agent-q-test-press "v")
+        (with-current-buffer "*agent-q call*"
+          (should (string-match-p "(line 40)\n" (buffer-string)))))
+      (agent-q-test-answer "n"))))
+
+(ert-deftest agent-q-diff-without-a-review-the-chat-shows-all ()
+  (agent-q-test-with-tools ((agent-q-test-tool "t_write" #'ignore :safety-level :dangerous))
+    (agent-q-test-with-chat
+      (agent-q-test-send (concat "/t_write " (string-replace "\n" " \\n" (agent-q-diff-test--lines))))
+      (agent-q-test-arm)
+      (should (agent-q-test-shows "(line 40)"))
+      (agent-q-test-answer "n")
+      (agent-q-test-until (agent-q-test-idle-p)))))
+
 ;;;; Byte for byte
 
 (ert-deftest agent-q-diff-what-is-applied-is-exact ()
@@ -242,15 +263,18 @@ ORIGINAL nil means that there is no file yet."
 
 ;;;; The real tools
 
+(defvar agent-q-diff-test--name "a.txt" "What the file of a new project is called.")
+
 (defmacro agent-q-diff-test--with-real-tool (tool arguments text &rest body)
   "Run BODY in the review of a call of the built-in TOOL with ARGUMENTS.
-The file a.txt of a new project has TEXT, byte for byte."
+The one file of a new project has TEXT, byte for byte."
   (declare (indent 3) (debug t))
   `(let* ((directory (file-name-as-directory
                       (file-truename (make-temp-file
                                       (expand-file-name "project" agent-q-test-directory) t))))
           (default-directory directory)
-          (agent-q-diff-test--file (expand-file-name "a.txt" directory)))
+          (agent-q-offered-tools 'all)
+          (agent-q-diff-test--file (expand-file-name agent-q-diff-test--name directory)))
      (agent-q-diff-test--write ,text)
      ;; Another test may have put its own in the place.
      (agent-q-events-ensure)
@@ -318,6 +342,113 @@ three
 "))))
   (should-not (agent-q-diff-reviewed-p "edit_file"))
   (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form"))))
+
+(defconst agent-q-diff-test--source "(defun a (x)
+  (list x
+        #\\( \"(\"))
+
+(defun b ()
+  2)
+"
+  "A file of Lisp.")
+
+(ert-deftest agent-q-diff-every-change-of-a-text-is-reviewed-on-the-whole-file ()
+  (pcase-dolist
+      (`(,tool ,arguments ,head ,applied)
+       `(("edit_definition" (:name "a" :new_source "(defun a (y)\n  (list y\n        #\\( \"(\"))")
+          "@@ -1,5 +1,5 @@"
+          ,(string-replace "(list x" "(list y"
+                           (string-replace "(x)" "(y)" agent-q-diff-test--source)))
+         ("insert_definition" (:source "(defun c ()\n  3)" :after "a") "@@ -2,5 +2,8 @@"
+          ,(string-replace "(defun b" "(defun c ()\n  3)\n\n(defun b" agent-q-diff-test--source))
+         ("insert_at_line" (:line 3 :content "; three\n") "@@ -1,6 +1,7 @@"
+          ,(string-replace "\n\n(defun b" "\n; three\n\n(defun b" agent-q-diff-test--source))
+         ("edit_file" (:old_str "2)" :new_str "3)") "@@ -3,4 +3,4 @@"
+          ,(string-replace "2)" "3)" agent-q-diff-test--source))
+         ("write_file" (:content "(new)\n") "@@ -1,6 +1 @@" "(new)\n")))
+    (let ((agent-q-review-edits t)
+          (agent-q-diff-test--name "a.lisp"))
+      (dolist (answer '("C-c C-c" "C-c C-k"))
+        (agent-q-diff-test--with-real-tool
+            tool (append '(:path "a.lisp") arguments) agent-q-diff-test--source
+          (should (equal (list tool head)
+                         (list tool (buffer-substring (point) (line-end-position)))))
+          (agent-q-diff-comment "seen")
+          (agent-q-test-press answer)
+          (should (string-match-p "seen" (agent-q-call-content
+                                          (agent-q-diff-test--end chat))))
+          (should (equal (agent-q-diff-test--disk)
+                         (if (equal answer "C-c C-c") applied
+                           agent-q-diff-test--source))))))))
+
+(ert-deftest agent-q-diff-a-part-of-a-definition-can-be-taken ()
+  (let* ((agent-q-review-edits t)
+         (agent-q-diff-test--name "a.lisp")
+         (definition (lambda (&rest changed)
+                       (concat "(defun a ()\n" (apply #'agent-q-diff-test--lines changed)
+                               "  nil)\n"))))
+    (agent-q-diff-test--with-real-tool
+        "edit_definition" (list :path "a.lisp" :name "a"
+                                :new_source (funcall definition 5 35))
+        (concat "; head\n" (funcall definition))
+      (should (looking-at "@@ -4,7 \\+4,7 @@"))
+      (agent-q-test-press "SPC")
+      (agent-q-test-press "C-c C-c")
+      (should (string-match-p "applied 1 of 2 hunks"
+                              (agent-q-call-content (agent-q-diff-test--end chat))))
+      (should (equal (agent-q-diff-test--disk)
+                     (concat "; head\n" (funcall definition 35)))))
+    ;; What is left has to be Lisp all the same.
+    (agent-q-diff-test--with-real-tool
+        "edit_file" (list :path "a.lisp" :old_str (funcall definition)
+                          :new_str (string-replace
+                                    "(line 38)" "(line 38))" (string-replace
+                                                            "(line 2)" "((line 2)"
+                                                            (funcall definition))))
+        (funcall definition)
+      (agent-q-test-press "SPC")
+      (agent-q-test-press "C-c C-c")
+      (let ((call (agent-q-diff-test--end chat)))
+        (should (eq (agent-q-call-state call) 'failed))
+        (should (string-match-p "unbalanced" (agent-q-call-content call))))
+      (should (equal (agent-q-diff-test--disk) (funcall definition))))))
+
+(ert-deftest agent-q-diff-deleting-and-moving-are-reviewed-as-a-whole ()
+  (let ((agent-q-review-edits t))
+    (agent-q-diff-test--with-real-tool "delete_file" '(:path "a.txt") "one\ntwo\n"
+      (should (string-match-p "\\`It is deleted\\.\n--- a\\.txt\n\\+\\+\\+ /dev/null\n@@ -1,2 .*\n-one\n-two\n"
+                              (buffer-string)))
+      (should-error (agent-q-test-press "SPC") :type 'user-error)
+      (agent-q-test-press "C-c C-k")
+      (should (string-match-p "nothing was done"
+                              (agent-q-call-content (agent-q-diff-test--end chat))))
+      (should (equal (agent-q-diff-test--disk) "one\ntwo\n")))
+    (agent-q-diff-test--with-real-tool "delete_file" '(:path "a.txt") "one\ntwo\n"
+      (agent-q-diff-comment "at last")
+      (agent-q-test-press "C-c C-c")
+      (should (string-match-p "review: done as a whole; .*at last"
+                              (agent-q-call-content (agent-q-diff-test--end chat))))
+      (should-not (file-exists-p agent-q-diff-test--file)))
+    (agent-q-diff-test--with-real-tool
+        "move_file" '(:source "a.txt" :destination "b.txt") "one\n"
+      (should (string-match-p "It becomes 'b\\.txt'" (buffer-string)))
+      (agent-q-test-press "C-c C-c")
+      (agent-q-diff-test--end chat)
+      (should-not (file-exists-p agent-q-diff-test--file))
+      (should (file-exists-p (expand-file-name "b.txt" directory))))))
+
+(ert-deftest agent-q-diff-what-changed-under-a-planned-edit-is-reviewed-again ()
+  (let ((agent-q-review-edits t))
+    (agent-q-diff-test--with-real-tool
+        "insert_at_line" '(:path "a.txt" :line 1 :content "(new)\n")
+        (agent-q-diff-test--lines)
+      (agent-q-diff-test--write (concat (agent-q-diff-test--lines) "more\n"))
+      (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+      (agent-q-test-press "C-c C-c")
+      ;; The model never saw what is there now.
+      (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'failed))
+      (should (equal (agent-q-diff-test--disk)
+                     (concat (agent-q-diff-test--lines) "more\n"))))))
 
 ;;;; Size
 

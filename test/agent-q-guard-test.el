@@ -12,6 +12,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-image)
+(require 'agent-q-rules)
 
 (defconst agent-q-guard-test--fixtures
   (expand-file-name "test/fixtures/guard/" agent-q-test-root)
@@ -196,6 +197,59 @@
        connection "/eval_form (progn (eval (list 'setf 'shop::*harm* 2)) nil)")
       (should-not (agent-q-call-waiting))))
   (should (equal '("2") (agent-q-test-image-values connection "shop::*harm*"))))
+
+;;;; What would happen
+
+(defun agent-q-guard-test--foretold (tool arguments)
+  "Return what the current chat says would happen to a call of TOOL with ARGUMENTS."
+  (let ((it (agent-q-rules-explain tool arguments agent-q-chat--session)))
+    (cons (gethash "outcome" it) (gethash "assessment" it))))
+
+(defun agent-q-guard-test--happened ()
+  "Return what the chat did about its last call; deny one that waits."
+  (let ((call (agent-q-call-waiting)))
+    (if call
+        (prog1 (cons "ask" (agent-q-call-reason call))
+          (agent-q-test-answer "n")
+          (agent-q-test-until (agent-q-test-idle-p)))
+      (cons (pcase (agent-q-call-state
+                    (car (last (sort (hash-table-values agent-q-call-table)
+                                     (lambda (one other)
+                                       (< (agent-q-call-key one)
+                                          (agent-q-call-key other)))))))
+              ('succeeded "run")
+              ('denied "deny")
+              (_ "fail"))
+            nil))))
+
+(agent-q-test-image-on-each what-would-happen-is-what-happens ()
+  "The answer about a call is the decision that the pipeline then takes."
+  (agent-q-guard-test--prepare connection)
+  (dolist (policy '(ask-on-hit ask-always never-ask read-only))
+    (let ((agent-q-eval-policy policy)
+          (outside (make-temp-file (expand-file-name "outside" temporary-file-directory)))
+          (default-directory (file-name-as-directory agent-q-test-directory)))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (pcase-dolist (`(,tool ,parameter ,value)
+                           `(("eval_form" "form" "(* 6 7)")
+                             ("eval_form" "form" "(uiop:run-program \"true\")")
+                             ("eval_form" "form" "(setf shop::*harm* nil)")
+                             ("macroexpand_form" "form" "(when 1 2)")
+                             ("macroexpand_form" "form" "(shop::at-once (uiop:run-program \"true\"))")
+                             ("read_file" "path" ,outside)
+                             ("list_directory" "path" ".")
+                             ("read_file" "path" ".env")))
+              (agent-q-chat-set-connection connection)
+              (let ((foretold (agent-q-guard-test--foretold tool (list (intern (concat ":" parameter))
+                                                                       value))))
+                (agent-q-guard-test--ask connection (format "/%s %s" tool value))
+                (let ((happened (agent-q-guard-test--happened)))
+                  (should (equal (list policy tool value (car foretold))
+                                 (list policy tool value (car happened))))
+                  (when (cdr happened)
+                    (should (equal (cdr foretold) (cdr happened))))))))
+        (delete-file outside)))))
 
 (provide 'agent-q-guard-test)
 ;;; agent-q-guard-test.el ends here

@@ -10,7 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-test-image)
+(require 'agent-q-test-tools)
 (require 'agent-q-image-changes)
 
 (defconst agent-q-journal-test--before "
@@ -36,14 +36,7 @@
 (defun agent-q-journal-test--in (connection form)
   "Return the first value of FORM, evaluated in the package of the tests.
 This goes over CONNECTION, and past the journal."
-  (let ((value nil) (done nil))
-    (agent-q-image--ask connection :rex
-                        `(cl:let ((cl:*package* (cl:find-package "AQ-JOURNAL")))
-                                 (cl:prin1-to-string
-                                  (cl:eval (cl:read-from-string ,form))))
-                        t (lambda (result) (setq value result done t)))
-    (agent-q-test-image-await (lambda () done))
-    (cadr value)))
+  (agent-q-test-image-directly connection form "AQ-JOURNAL"))
 
 (defun agent-q-journal-test--changes (connection)
   "Return name, kind and what of the journal's changes over CONNECTION."
@@ -192,6 +185,64 @@ This goes over CONNECTION, and past the journal."
         (should (equal "((:OLD 1) :LISTED)"
                        (agent-q-journal-test--in connection "(list (f 1) *v*)"))))
       (kill-buffer "*agent-q image changes*"))))
+
+(defun agent-q-journal-test--listed (condition)
+  "Wait until the list of changes is as the function CONDITION wants, and return its rows.
+CONDITION gets the rows: definition of each, and its chat where that is told."
+  (let ((rows nil))
+    (agent-q-test-until
+     (funcall condition
+              (setq rows (mapcar (lambda (entry)
+                                   (let ((row (append (cadr entry) nil)))
+                                     (cons (car row) (butlast (nthcdr 5 row)))))
+                                 tabulated-list-entries))))
+    rows))
+
+(agent-q-test-tools-on-each journal-is-kept-by-chat ()
+  "A chat lists, restores and undoes its own changes; a key lists those of all."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :one x))" chat)
+  (let ((other (agent-q-chat-open t)))
+    (unwind-protect
+        (progn
+          (with-current-buffer other
+            (agent-q-chat-set-connection connection)
+            (agent-q-test-tools-ask "/compile_form package=aq-journal (defun h (x) (list :other x))")
+            ;; What another chat has changed is not this one's to undo.
+            (should (string-match-p "another chat has"
+                                    (agent-q-test-tools-ask "/undo_definition aq-journal::f"))))
+          (should (equal "(:ONE 1)" (agent-q-journal-test--in connection "(f 1)")))
+          (save-window-excursion
+            (with-current-buffer chat
+              (agent-q-image-changes))
+            (with-current-buffer "*agent-q image changes*"
+              (should (equal '(("AQ-JOURNAL::F"))
+                             (agent-q-journal-test--listed #'identity)))
+              (agent-q-test-press "a")
+              (should (equal `(("AQ-JOURNAL::H" ,(buffer-name other))
+                               ("AQ-JOURNAL::F" ,(buffer-name chat)))
+                             (agent-q-journal-test--listed #'cdr)))
+              (agent-q-test-press "a")
+              (agent-q-journal-test--listed (lambda (rows) (= 1 (length rows))))
+              ;; Restoring all that is listed leaves the other chat's alone.
+              (cl-letf (((symbol-function 'yes-or-no-p) (lambda (&rest _) t)))
+                (agent-q-test-press "U"))
+              (agent-q-test-until (agent-q-test-shows "restored"))
+              (should (equal "((:OLD 1) (:OTHER 1))"
+                             (agent-q-journal-test--in connection "(list (f 1) (h 1))")))))
+          ;; One's own change under that of another chat is left alone, too.
+          (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :one x))" chat)
+          (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :two x))" other)
+          (should (string-match-p "left alone"
+                                  (agent-q-test-tools-ask "/undo_definition aq-journal::f" chat)))
+          (should (string-match-p "is back"
+                                  (agent-q-test-tools-ask "/undo_definition aq-journal::f" other)))
+          (should (string-match-p "is back"
+                                  (agent-q-test-tools-ask "/undo_definition aq-journal::f" chat)))
+          (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)"))))
+      (kill-buffer other)
+      (when (get-buffer "*agent-q image changes*")
+        (kill-buffer "*agent-q image changes*")))))
 
 (provide 'agent-q-journal-test)
 ;;; agent-q-journal-test.el ends here

@@ -146,6 +146,54 @@
       (agent-q-test-until (agent-q-test-idle-p)))
     (should (equal agent-q-rules-test--ran '("disk" "disk")))))
 
+(ert-deftest agent-q-rules-a-rule-settles-what-else-waits-and-nothing-more ()
+  (agent-q-rules-test--with-tool
+    (agent-q-test-with-model
+        (agent-q-json-encode
+         `(:turns [(:steps [(:tool_calls
+                             [(:name "t_erase" :arguments (:text "disk"))
+                              (:name "t_erase" :arguments (:text "tape"))
+                              (:name "t_erase" :arguments (:text "disk"))
+                              (:name "t_erase" :arguments (:text "drum"))])])
+                   (:steps [(:text "Done.")])]))
+      (agent-q-test-with-chat
+        (agent-q-test-send "erase")
+        (agent-q-test-until (= 4 (length (agent-q-call-all-waiting))))
+        (agent-q-test-answer "!")
+        (agent-q-test-answer "!")
+        ;; The third is like the first; the second and the fourth still wait.
+        (agent-q-test-until (= 2 (length (agent-q-call-all-waiting))))
+        (should (agent-q-test-shows "allowed by a rule"))
+        (agent-q-rules-add '(:effect "deny" :tool "t_erase" :scope (:for "always")
+                             :arguments [(:name "text" :pattern (:equals "drum"))]))
+        (agent-q-test-until (= 1 (length (agent-q-call-all-waiting))))
+        (agent-q-test-answer "n")
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should (equal agent-q-rules-test--ran '("disk" "disk")))
+        (should (string-match-p "denied by a rule\\|A rule of the user's denies"
+                                (mapconcat #'agent-q-call-content
+                                           (hash-table-values agent-q-call-table) "\n")))
+        (should (equal (sort (mapcar (lambda (call) (symbol-name (agent-q-call-state call)))
+                                     (hash-table-values agent-q-call-table))
+                             #'string<)
+                       '("denied" "denied" "succeeded" "succeeded")))))))
+
+(ert-deftest agent-q-rules-what-is-always-denied-is-not-offered ()
+  (agent-q-rules-test--with-tool
+    (agent-q-test-with-model "{\"turns\": [{\"steps\": [{\"text\": \"1\"}]}, {\"steps\": [{\"text\": \"2\"}]}]}"
+      (agent-q-test-with-chat
+        (let ((offered (lambda ()
+                         (agent-q-test-send "go")
+                         (agent-q-test-until (agent-q-test-idle-p))
+                         (with-temp-buffer
+                           (insert-file-contents agent-q-test-requests)
+                           (goto-char (point-max))
+                           (forward-line -1)
+                           (search-forward "t_erase" nil t)))))
+          (should (funcall offered))
+          (agent-q-rules-add '(:effect "deny" :tool "t_*" :scope (:for "always")))
+          (should-not (funcall offered)))))))
+
 (ert-deftest agent-q-rules-one-for-the-project-outlives-the-chat ()
   (agent-q-rules-test--with-tool
     (agent-q-test-with-chat

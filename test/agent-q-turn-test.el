@@ -101,7 +101,7 @@
 
 (ert-deftest agent-q-turn-a-request-does-not-come-under-a-waiting-point ()
   (agent-q-test-with-chat
-    (agent-q-test-event :turn-started :text "q")
+    (agent-q-test-event :turn-started :turn 1 :text "q")
     (let ((other (split-window)))
       (goto-char agent-q-render-end)
       (set-window-point other agent-q-render-end)

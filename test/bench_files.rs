@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! How long searching, reading and diffing take, beside ripgrep when it is installed.
-//! Run it with `cargo run --release --example bench_files`.
+//! Samples of searching, reading and diffing, a line each: a name and seconds; beside ripgrep where it
+//! is installed, or else grep and find. `cargo run --release --example bench_files`, or `make bench`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,11 +18,18 @@ use agent_q_core::files::search::{FileSearch, search_files};
 const FILES: u32 = 50_000;
 const ROUNDS: usize = 7;
 
+/// Makes the tree in the folder that is named, and leaves it there; without a name in one that goes.
 fn main() {
-    let folder = tempfile::TempDir::new().expect("a folder for the files");
-    make_tree(folder.path());
-    searching(folder.path());
-    reading(folder.path());
+    let named = std::env::args().nth(1);
+    let passing = tempfile::TempDir::new().expect("a folder for the files");
+    let folder = match &named {
+        Some(name) => Path::new(name),
+        None => passing.path(),
+    };
+    fs::create_dir_all(folder).expect("the folder");
+    make_tree(folder);
+    searching(folder);
+    reading(passing.path());
     diffing();
 }
 
@@ -56,24 +63,31 @@ fn searching(root: &Path) {
     let policy = PathPolicy::new(root, None).expect("a policy");
     let top = policy.judge("").resolved().expect("the root");
     let never = || false;
-    for pattern in [
-        "needle-[0-9]+",
-        "function-4999[0-9]-3 ",
-        "second\\)\\)",
-        "no such text",
+    for (name, pattern) in [
+        ("some", "needle-[0-9]+"),
+        ("few", "function-4999[0-9]-3 "),
+        ("all", "second\\)\\)"),
+        ("none", "no such text"),
     ] {
-        let ours = best(|| grep(&policy, &top, &Grep::new(pattern), &never).map(|it| it.matches));
-        let theirs = rg(
-            root,
-            &["--smart-case", "--line-number", "--no-heading", pattern],
-        );
-        report(&format!("grep_project {pattern:?}"), ours, theirs);
+        let arguments = ["--smart-case", "--line-number", "--no-heading", pattern];
+        let beside = ["-rnE", pattern, "."];
+        let theirs = if installed("rg") {
+            command("rg", &arguments, root)
+        } else {
+            command("grep", &beside, root)
+        };
+        let ours = || grep(&policy, &top, &Grep::new(pattern), &never).map(|it| it.matches);
+        beside_each_other(&format!("files.grep.{name}"), "rg", ours, theirs);
     }
-    for pattern in ["*.lisp", "system-0*/**/file-1*.txt"] {
+    for (name, pattern) in [("names", "*.lisp"), ("paths", "system-0*/**/file-1*.txt")] {
         let search = FileSearch::new(pattern);
-        let ours = best(|| search_files(&policy, &top, &search, &never).map(|it| it.more));
-        let theirs = rg(root, &["--files", "--glob", pattern]);
-        report(&format!("search_files {pattern:?}"), ours, theirs);
+        let theirs = if installed("rg") {
+            command("rg", &["--files", "--glob", pattern], root)
+        } else {
+            command("find", &[".", "-type", "f", "-path", pattern], root)
+        };
+        let ours = || search_files(&policy, &top, &search, &never).map(|it| it.more);
+        beside_each_other(&format!("files.search.{name}"), "rg", ours, theirs);
     }
 }
 
@@ -91,12 +105,11 @@ fn reading(root: &Path) {
     let target = policy.judge("large.log").resolved().expect("the file");
     for (name, first) in [("start", 1), ("middle", lines / 2), ("end", lines - 100)] {
         let window = Window::new(Some(first), Some(100)).expect("a window");
-        let took = best(|| read_page(&target, window).map(|page| page.lines.len()));
-        report(
-            &format!("read_file, 100 lines of 100 MB, {name}"),
-            took,
-            None,
-        );
+        let last = first + 99;
+        let script = format!("{first},{last}p;{last}q");
+        let theirs = command("sed", &["-n", &script, "large.log"], root);
+        let ours = || read_page(&target, window).map(|page| page.lines.len());
+        beside_each_other(&format!("files.read.{name}"), "sed", ours, theirs);
     }
 }
 
@@ -113,69 +126,79 @@ fn diffing() {
     }
     let mut shuffled = original.clone();
     shuffled.sort();
-    let other: Vec<String> = (0..20_000).map(|line| format!("other {line}\n")).collect();
     let (original, changed) = (original.concat(), changed.concat());
-    for (name, modified) in [
-        ("500 changes", &changed),
-        ("all different", &other.concat()),
-        ("lines sorted", &shuffled.concat()),
-        ("other order", &lines(11).concat()),
-    ] {
-        let took = best(|| {
-            Ok::<_, ()>(
-                Diff::between(&original, modified, CONTEXT)
-                    .unified("a", "b")
-                    .len(),
-            )
-        });
-        report(&format!("diff of 20,000 lines, {name}"), took, None);
+    for (name, modified) in [("changes", &changed), ("sorted", &shuffled.concat())] {
+        let diff = || {
+            Diff::between(&original, modified, CONTEXT)
+                .unified("a", "b")
+                .len()
+        };
+        samples(&format!("files.diff.{name}"), || Ok::<_, ()>(diff()));
     }
     let diff = Diff::between(&original, &changed, CONTEXT);
-    let took = best(|| apply(&original, diff.hunks.iter().step_by(2)).map(|text| text.len()));
-    report(
-        &format!("apply half of {} hunks", diff.hunks.len()),
-        took,
-        None,
-    );
-    let took =
-        best(|| Ok::<_, ()>(near_matches(&original, "line 12 of txet\nline 19 of text\n").len()));
-    report("near matches in 20,000 lines", took, None);
+    samples("files.diff.applied", || {
+        apply(&original, diff.hunks.iter().step_by(2)).map(|text| text.len())
+    });
+    samples("files.diff.near", || {
+        Ok::<_, ()>(near_matches(&original, "line 12 of txet\nline 19 of text\n").len())
+    });
 }
 
-/// The best of several rounds; the first fills the caches.
-fn best<T, E: std::fmt::Debug>(mut work: impl FnMut() -> Result<T, E>) -> Duration {
-    let mut best = Duration::MAX;
+/// Prints samples of NAME for WORK, and of NAME with BASELINE for THEIRS, taken in turns. The first
+/// of each fills the caches.
+fn beside_each_other<T, E: std::fmt::Debug>(
+    name: &str,
+    baseline: &str,
+    mut work: impl FnMut() -> Result<T, E>,
+    mut theirs: Command,
+) {
+    for round in 0..=ROUNDS {
+        let ours = timed(|| {
+            std::hint::black_box(work()).expect("the work to be possible");
+        });
+        let beside = timed(|| {
+            theirs.status().expect("the baseline's program");
+        });
+        if round > 0 {
+            sample(name, ours);
+            sample(&format!("{name}.{baseline}"), beside);
+        }
+    }
+}
+
+fn samples<T, E: std::fmt::Debug>(name: &str, mut work: impl FnMut() -> Result<T, E>) {
     for _ in 0..ROUNDS {
-        let start = Instant::now();
-        let result = std::hint::black_box(work());
-        best = best.min(start.elapsed());
-        result.expect("the work to be possible");
+        let took = timed(|| {
+            std::hint::black_box(work()).expect("the work to be possible");
+        });
+        sample(name, took);
     }
-    best
 }
 
-fn rg(root: &Path, arguments: &[&str]) -> Option<Duration> {
-    let run = || {
-        Command::new("rg")
-            .args(arguments)
-            .arg(root)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-    };
-    run().ok()?;
-    Some(best(run))
+fn timed(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
 }
 
-fn report(name: &str, ours: Duration, theirs: Option<Duration>) {
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-    match theirs {
-        Some(theirs) => println!(
-            "{name:<48} {:>8.1} ms  rg {:>8.1} ms  ratio {:.2}",
-            milliseconds(ours),
-            milliseconds(theirs),
-            ours.as_secs_f64() / theirs.as_secs_f64()
-        ),
-        None => println!("{name:<48} {:>8.1} ms", milliseconds(ours)),
-    }
+fn sample(name: &str, time: Duration) {
+    println!("{name} {:.9}", time.as_secs_f64());
+}
+
+fn installed(program: &str) -> bool {
+    let version = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status();
+    version.is_ok_and(|status| status.success())
+}
+
+fn command(program: &str, arguments: &[&str], root: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(root)
+        .stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }

@@ -4,7 +4,9 @@
 
 use std::process::Command;
 
-use agent_q_core::image::{ErrorReport, Plist, Reply, parse_reply, print_arguments, property_list};
+use agent_q_core::image::{
+    ErrorReport, Plist, Reply, parse_reply, print_arguments, property_list, with_name,
+};
 use lexpr::Value;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -110,6 +112,24 @@ fn a_returned_property_list_is_read_by_name() {
     let numbers: Vec<_> = data.plists("plists").map(|it| it.integer("a")).collect();
     assert_eq!(numbers, [Some(1), Some(2)]);
     assert_eq!(data.text("list"), None);
+}
+
+#[test]
+fn a_reply_may_begin_with_the_name_of_its_image() {
+    let text = "(:image \"sbcl \\\"2\\\"\" :outcome :missed :message \"No.\")";
+    assert_eq!(
+        with_name("=> 3".to_owned(), text),
+        "=> 3\n(In image sbcl \"2\".)"
+    );
+    assert_eq!(parse_reply(text), Ok(Reply::Missed("No.".to_owned())));
+    for text in [
+        "(:outcome :missed :message \"(:image \\\"x\\\")\")",
+        "(:image 1)",
+        "(:image \"x",
+        "",
+    ] {
+        assert_eq!(with_name("=> 3".to_owned(), text), "=> 3", "{text}");
+    }
 }
 
 #[test]

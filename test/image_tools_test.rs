@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 fn rendered(name: &str, given: Value, reply: &str) -> Result<String, String> {
     let tool = tool(name);
     let reply = parse_reply(reply).unwrap();
-    (image(&tool).render)(&arguments(&tool, given), &reply).map_err(|failure| failure.0)
+    (image(&tool).render)(&arguments(&tool, given), &reply).map_err(|failure| failure.message)
 }
 
 #[test]

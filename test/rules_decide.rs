@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use agent_q_core::rules::{Effect, OtherArguments, Outcome, Provenance, Rule, RuleBook, Scope};
+use agent_q_core::rules::{
+    Effect, OtherArguments, Outcome, Place, Provenance, Rule, RuleBook, Scope,
+};
 use agent_q_core::tool::SafetyLevel;
 use serde_json::json;
 
@@ -314,13 +316,38 @@ fn the_offered_rule_allows_the_same_call_and_no_other() {
 
 #[test]
 fn tools_that_are_always_denied_need_not_be_offered() {
-    let mut book = book(&[rule(Effect::Deny, "delete_file")]);
-    // In a chat only, so far.
-    assert!(!book.denies_all("delete_file"));
     let folder = tempfile::TempDir::new().unwrap();
-    book = RuleBook::open(&folder.path().join("rules.json"));
-    book.add(rule(Effect::Deny, "delete_file")).unwrap();
+    let (here, elsewhere) = (folder.path().canonicalize().unwrap(), Path::new("/"));
+    let mut book = RuleBook::open(&here.join("rules.json"));
+    for (tool, scope) in [
+        ("delete_file", Scope::Always),
+        ("trace_*", Scope::Chat(1)),
+        ("move_file", Scope::Project(here.clone())),
+        ("eval_form", Scope::Turn(1)),
+    ] {
+        book.add(Rule::new(Effect::Deny, tool, scope)).unwrap();
+    }
     book.add(on_path(Effect::Deny, "edit_file", "x/**"))
         .unwrap();
-    assert!(book.denies_all("delete_file") && !book.denies_all("edit_file"));
+    let mut without = Rule::new(Effect::Deny, "run_tests", Scope::Always);
+    without.other_arguments = OtherArguments::None;
+    book.add(without).unwrap();
+    let denied = |chat, root| {
+        let place = Place::new(1, chat, Some(root), None);
+        let tools = [
+            "delete_file",
+            "trace_function",
+            "move_file",
+            "eval_form",
+            "edit_file",
+            "run_tests",
+        ];
+        let denied = tools.into_iter().filter(|it| book.denies_all(it, &place));
+        denied.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        denied(1, &*here),
+        ["delete_file", "trace_function", "move_file"]
+    );
+    assert_eq!(denied(2, elsewhere), ["delete_file"]);
 }

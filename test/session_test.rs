@@ -2,6 +2,8 @@
 //! Whole turns against the scripted server: what is sent, what is shown, what is kept, and that
 //! every way out of a turn leaves a session that can go on.
 
+#[path = "support/fence.rs"]
+mod fence;
 #[path = "support/recording_host.rs"]
 mod recording_host;
 #[path = "support/scripted_server.rs"]
@@ -157,10 +159,10 @@ impl Chat {
         bodies.last().unwrap()["messages"].as_array().unwrap()[1..]
             .iter()
             .map(|message| {
-                (
-                    message["role"].as_str().unwrap().to_owned(),
-                    message["content"].as_str().unwrap_or_default().to_owned(),
-                )
+                let content = message["content"].as_str().unwrap_or_default();
+                let content =
+                    fence::read(content).map_or(content.to_owned(), |it| it.from + ": " + &it.text);
+                (message["role"].as_str().unwrap().to_owned(), content)
             })
             .collect()
     }
@@ -185,7 +187,7 @@ async fn a_tools_result_reaches_the_model_and_the_answer_the_user() {
         [
             message("user", "say hi"),
             message("assistant", ""),
-            message("tool", "HI"),
+            message("tool", "the tool echo: HI"),
         ]
     );
     let bodies = chat.server.bodies();
@@ -212,7 +214,7 @@ async fn unknown_tools_and_broken_arguments_are_told_to_the_model() {
         "Error: Unknown tool: ecco. Did you mean echo?"
     );
     assert!(messages[3].1.contains("not a valid JSON object"));
-    assert_eq!(messages[4].1, "OK");
+    assert_eq!(messages[4].1, "the tool echo: OK");
 }
 
 #[tokio::test]
@@ -372,7 +374,12 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         .unwrap()
         .push_back(HostReply::Failed(HostError::Signalled("Gone.".to_owned())));
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
-    assert_eq!(chat.last_messages()[2], message("tool", "Error: Gone."));
+    let told = chat.last_messages().swap_remove(2).1;
+    let fenced = fence::read(&told["Error:\n".len()..]).unwrap();
+    assert_eq!(
+        fenced.from + ": " + &fenced.text,
+        "the user's buffer: Gone."
+    );
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::signal;
 use crate::diff::{Change, Diff, Hunk, apply, apply_onto};
+use crate::tool::preview::{Divisible, Preview};
 
 /// A hunk as Lisp writes it.
 #[derive(Deserialize)]
@@ -14,6 +15,21 @@ struct HunkJson {
     old_start: usize,
     new_start: usize,
     body: String,
+}
+
+/// PREVIEW as a list, or nil.
+pub fn preview<'e>(env: &'e Env, preview: Option<&Preview>) -> Result<Value<'e>> {
+    let Some(preview) = preview else {
+        return ().into_lisp(env);
+    };
+    env.list([
+        (&*preview.shown).into_lisp(env)?,
+        preview.file.to_string_lossy().into_lisp(env)?,
+        preview.original.as_deref().into_lisp(env)?,
+        (&*preview.modified).into_lisp(env)?,
+        (preview.divisible == Divisible::Yes).into_lisp(env)?,
+        (&*preview.note).into_lisp(env)?,
+    ])
 }
 
 /// The hunks that lead from ORIGINAL to MODIFIED.

@@ -58,7 +58,7 @@ impl<'e> Plist<'e> {
         let milliseconds = result.elapsed.as_secs_f64() * 1000.0;
         self.put("id", &result.id)?
             .keyword("outcome", result.outcome.name())?
-            .put("content", &result.content)?
+            .put("content", result.whole())?
             .put("milliseconds", milliseconds)?
             .put("level", result.level.map(SafetyLevel::name))?
             .keyword("consent", consent_name(result.consent))
@@ -78,7 +78,26 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::State { session, state } => {
             of("state", session)?.keyword("state", state_name(*state))
         }
-        Event::TurnStarted { session, text } => of("turn-started", session)?.put("text", text),
+        Event::TurnStarted {
+            session,
+            turn,
+            text,
+        } => of("turn-started", session)?
+            .number("turn", turn.0)?
+            .put("text", text),
+        Event::ImageChanged {
+            session,
+            turn,
+            definitions,
+        } => {
+            let definitions: Vec<Value<'e>> = definitions
+                .iter()
+                .map(|it| it.as_str().into_lisp(env))
+                .collect::<Result<_>>()?;
+            of("image-changed", session)?
+                .number("turn", turn.0)?
+                .put("definitions", env.list(&definitions)?)
+        }
         Event::Text { session, text } => of("text", session)?.text(text),
         Event::Reasoning { session, text } => of("reasoning", session)?.text(text),
         Event::CallProposed {
@@ -103,6 +122,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("level", level.name())?
             .put("reason", reason)?
             .put("arguments", pretty(arguments)),
+        Event::ApprovalSettled {
+            session,
+            call,
+            outcome,
+        } => of("approval-settled", session)?
+            .number("call", call.0)?
+            .put("outcome", *outcome),
         Event::CallStarted {
             session,
             call,
@@ -128,6 +154,9 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .number("batch", batch.0)?
                 .put("results", env.list(&results)?)
         }
+        Event::Explained { question, answer } => kind("explained")?
+            .number("question", question.0)?
+            .put("answer", answer.to_string()),
         Event::Usage {
             session,
             input_tokens,
@@ -259,7 +288,7 @@ pub fn reply(status: &str, payload: Option<String>) -> HostReply {
     HostReply::Failed(match status {
         "done" => return HostReply::Done(text),
         "no-connection" => HostError::NoConnection,
-        "disconnected" => HostError::Disconnected,
+        "disconnected" => HostError::Disconnected(text),
         // The image's own report says what was printed and done until then.
         "timed-out" if !text.is_empty() => return HostReply::Done(text),
         "timed-out" => HostError::TimedOut,

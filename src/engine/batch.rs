@@ -40,7 +40,24 @@ impl Engine {
         let batch = BatchId::next();
         let cancel = CancellationToken::new();
         held(&self.batches).insert(batch, cancel.clone());
-        let circumstances = Circumstances {
+        let circumstances = self.outside_chats(approval, cancel);
+        let executor = self.shared.executor.clone();
+        let batches = Arc::clone(&self.batches);
+        self.spawn(async move {
+            let results = executor.run(&calls, &circumstances).await;
+            held(&batches).remove(&batch);
+            executor.host.emit(Event::BatchFinished { batch, results });
+        });
+        Ok(batch)
+    }
+
+    /// The circumstances of calls that no chat makes.
+    pub(super) fn outside_chats(
+        &self,
+        approval: Approval,
+        cancel: CancellationToken,
+    ) -> Circumstances {
+        Circumstances {
             session: NO_SESSION,
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
@@ -50,15 +67,7 @@ impl Engine {
             eval_policy: Settings::default().eval_policy,
             cancel,
             place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
-        };
-        let executor = self.shared.executor.clone();
-        let batches = Arc::clone(&self.batches);
-        self.spawn(async move {
-            let results = executor.run(&calls, &circumstances).await;
-            held(&batches).remove(&batch);
-            executor.host.emit(Event::BatchFinished { batch, results });
-        });
-        Ok(batch)
+        }
     }
 
     /// Cancels a batch; its calls still get their results. One that is over is let be.

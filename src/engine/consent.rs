@@ -2,14 +2,21 @@
 //! Emacs's side of consent: answers to approval requests, and the user's rules as JSON.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
-use crate::protocol::{CallKey, Decider, Decision, SessionId};
-use crate::rules::{Explanation, Facts, Outcome, Place, Provenance, Rule};
+use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
+use crate::rules::{Outcome, Place, Provenance, Rule};
 use crate::runtime::held;
+use crate::session::settings::Approval;
+use crate::tool::executor::Circumstances;
+use crate::tool::foretell::Foretold;
+use crate::tool::preview::Preview;
+use crate::workspace::Workspace;
 
 /// A call that the user wonders about.
 #[derive(Deserialize)]
@@ -71,14 +78,17 @@ impl Engine {
         .to_string()
     }
 
-    /// Takes a rule, JSON text, and returns its number.
+    /// Takes a rule, JSON text, and returns its number. What waits for an answer and needs none any
+    /// more is settled, except the call ANSWERED, which the user answers along with it.
     ///
     /// # Errors
     ///
     /// When it is no rule, can't be used, or can't be written.
-    pub fn add_rule(&self, rule: &str) -> Result<u64, RequestError> {
+    pub fn add_rule(&self, rule: &str, answered: Option<CallKey>) -> Result<u64, RequestError> {
         let rule: Rule = serde_json::from_str(rule).map_err(RequestError::Settings)?;
-        Ok(held(&self.shared.executor.rules).add(rule)?)
+        let number = held(&self.shared.executor.rules).add(rule)?;
+        self.shared.executor.settle_by_rules(answered);
+        Ok(number)
     }
 
     /// Takes rule ID back; false when there is none.
@@ -104,40 +114,61 @@ impl Engine {
         Ok(json!({"rule": rule, "description": rule.describe()}).to_string())
     }
 
-    /// What would happen to a call, JSON text, as a JSON object.
+    /// What the waiting CALL would make of a file; none when it does not wait or changes none.
+    #[must_use]
+    pub fn preview(&self, call: CallKey) -> Option<Preview> {
+        self.shared.executor.approvals.preview(call)
+    }
+
+    /// Finds out what would happen to a call, JSON text; an `Explained` event brings the answer.
     ///
     /// # Errors
     ///
     /// When there is no such tool or the arguments don't fit.
-    pub fn explain_call(&self, call: &str) -> Result<String, RequestError> {
+    pub fn explain_call(&self, call: &str) -> Result<QuestionId, RequestError> {
         let imagined: Imagined = serde_json::from_str(call).map_err(RequestError::Settings)?;
         let tool = self.shared.registry.resolve(&imagined.tool)?;
         let arguments = tool.check(imagined.arguments)?;
-        let assessment = (tool.assess)(tool.level, &arguments);
-        let place = self.place(imagined.session);
+        let circumstances = self.circumstances(imagined.session);
         if imagined.foreign == Some(true) {
-            place.note_foreign();
+            circumstances.place.note_foreign();
         }
-        let facts = Facts::gather(0, &tool, &arguments, &assessment, &place);
-        let explanation = self.shared.executor.explain(&facts);
-        Ok(explained(&explanation, &assessment, place.provenance()).to_string())
+        let question = QuestionId::next();
+        let executor = self.shared.executor.clone();
+        self.spawn(async move {
+            let foretold = executor.foretell(&tool, &arguments, &circumstances).await;
+            let provenance = circumstances.place.provenance();
+            let answer = match foretold {
+                Ok(foretold) => explained(&foretold, provenance),
+                Err(failure) => json!({"outcome": "fail", "reason": failure.message}),
+            };
+            executor.host.emit(Event::Explained { question, answer });
+        });
+        Ok(question)
     }
 
-    /// Where a call of SESSION would be made.
-    fn place(&self, session: Option<u64>) -> Place {
+    /// The circumstances of a call that the chat SESSION would make in its next turn.
+    fn circumstances(&self, session: Option<u64>) -> Circumstances {
+        let outside = self.outside_chats(Approval::Ask, CancellationToken::new());
+        let id = SessionId(session.unwrap_or_default());
         let sessions = held(&self.sessions);
-        let id = session.unwrap_or_default();
-        let Some(session) = sessions.get(&SessionId(id)) else {
-            return Place::new(0, id, None, None);
+        let Some(session) = sessions.get(&id) else {
+            return outside;
         };
-        let settings = held(&session.settings);
-        let connection = settings.connection.clone();
-        Place::new(
-            0,
-            id,
-            settings.ground.root.as_deref().map(Path::new),
-            connection,
-        )
+        let settings = held(&session.settings).clone();
+        // A workspace of its own: a turn that runs keeps the ground that it began on.
+        let workspace = Workspace::default();
+        workspace.set_ground(&settings.ground);
+        let root = settings.ground.root.as_deref().map(Path::new);
+        Circumstances {
+            session: id,
+            approval: settings.approval,
+            eval_deadline: settings.eval_deadline,
+            workspace: Arc::new(workspace),
+            eval_policy: settings.eval_policy,
+            place: Place::new(0, id.0, root, settings.connection),
+            ..outside
+        }
     }
 }
 
@@ -147,11 +178,11 @@ fn described(rule: &Rule) -> Value {
     json
 }
 
-fn explained(
-    explanation: &Explanation,
-    assessment: &crate::tool::Assessment,
-    provenance: Provenance,
-) -> Value {
+fn explained(foretold: &Foretold, provenance: Provenance) -> Value {
+    let Foretold {
+        explanation,
+        assessment,
+    } = foretold;
     json!({
         "outcome": match explanation.outcome {
             Outcome::Run => "run",

@@ -6,6 +6,7 @@ pub mod batch;
 mod consent;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -14,7 +15,7 @@ use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
-use crate::rules::{RuleBook, Scope, StoreError};
+use crate::rules::{Place, RuleBook, Scope, StoreError};
 use crate::runtime::{self, held};
 use crate::session::{self, Session, SessionSettings, Shared};
 use crate::store::audit::AuditLog;
@@ -187,6 +188,9 @@ impl Engine {
                 .unwrap_or_default(),
             None => settings.offered(self.registry(), &session.offer),
         };
+        let root = settings.ground.root.as_deref().map(Path::new);
+        let place = Place::new(0, id.0, root, settings.connection.clone());
+        let tools = self.shared.executor.without_denied(&tools, &place);
         Ok(settings.system_prompt(&tools))
     }
 
@@ -202,6 +206,19 @@ impl Engine {
         let policy = session.workspace.policy().and_then(Result::ok);
         let root = policy.as_ref().map(|policy| policy.root());
         Ok(journal::as_diff(&turn, root))
+    }
+
+    /// Has the session's model told that the user took back changes in the image; RESULTS is the
+    /// image's word on it.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn image_undone(&self, id: SessionId, results: &str) -> Result<(), RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        tools::undo::image_undone(&session.workspace, results);
+        Ok(())
     }
 
     /// Looks for model servers on this machine; the answer is an event.

@@ -14,7 +14,7 @@ use ignore::{DirEntry, WalkState};
 
 use super::path::{Kind, PathPolicy, Resolved};
 use super::search::{FileGlob, Hidden, private_note};
-use super::walk::{Ground, is_file};
+use super::walk::{Ground, give_way, is_file};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 /// How many matching lines are shown when nobody says.
@@ -167,7 +167,11 @@ pub fn grep(
         walker.run(|| {
             let mut worker = Worker::new(&matcher, grep, &collector, stop);
             let (ground, glob) = (&ground, glob.as_ref());
+            let mut fresh = true;
             Box::new(move |entry| {
+                if std::mem::take(&mut fresh) {
+                    give_way();
+                }
                 if stop() {
                     return WalkState::Quit;
                 }

@@ -12,7 +12,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use ignore::WalkState;
 
 use super::path::{PathPolicy, Resolved};
-use super::walk::{Ground, is_file};
+use super::walk::{Ground, give_way, is_file};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 pub use super::walk::Hidden;
@@ -189,7 +189,11 @@ pub fn search_files(
     let kept = Mutex::new(BTreeSet::new());
     let found = AtomicU64::new(0);
     ground.builder.build_parallel().run(|| {
-        Box::new(|entry| {
+        let (mut fresh, glob, found, kept) = (true, &glob, &found, &kept);
+        Box::new(move |entry| {
+            if std::mem::take(&mut fresh) {
+                give_way();
+            }
             if stop() {
                 return WalkState::Quit;
             }

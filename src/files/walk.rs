@@ -50,12 +50,12 @@ impl Ground {
             .require_git(false)
             .follow_links(false);
         let (root, passed) = (folder.path.clone(), Arc::clone(&private));
-        let secrets = policy.private_files().clone();
+        let secrets = policy.private_files().below(&folder.path)?;
         builder.filter_entry(move |entry| {
             if entry.depth() == 0 {
                 return true;
             }
-            if entry.file_name() == ".git" {
+            if entry.file_name().eq_ignore_ascii_case(".git") {
                 return false;
             }
             if secrets.matching_last(entry.path()).is_some() {
@@ -102,6 +102,16 @@ impl Ground {
             flags,
             Mode::empty(),
         )?))
+    }
+}
+
+/// Lets the thread that calls this, which only walks, give way to Emacs's own where both want a
+/// processor. Elsewhere than on Linux that would be about the whole process.
+pub(super) fn give_way() {
+    #[cfg(target_os = "linux")]
+    {
+        const NICE: i32 = 5;
+        let _ = rustix::process::setpriority_process(None, NICE);
     }
 }
 

@@ -53,6 +53,24 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
     }
 }
 
+/// CONTENT, made of the reply TEXT, with the image's name. Emacs puts that at the head of replies
+/// where there is more than one image.
+#[must_use]
+pub fn with_name(content: String, text: &str) -> String {
+    match image_name(text) {
+        Some(name) => format!("{content}\n(In image {name}.)"),
+        None => content,
+    }
+}
+
+fn image_name(text: &str) -> Option<String> {
+    if !text.starts_with("(:image ") {
+        return None;
+    }
+    let value = parse(text).ok()?;
+    Plist::new(&value).text("image").map(str::to_owned)
+}
+
 fn data(plist: Plist<'_>) -> Value {
     plist.get("value").cloned().unwrap_or(Value::Null)
 }

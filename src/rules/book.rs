@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::decide::{Explanation, Outcome, decide};
 use super::matching::Compiled;
-use super::{BadRule, Call, Effect, Rule, Scope, Store, StoreError};
+use super::{BadRule, Call, Effect, OtherArguments, Place, Rule, Scope, Store, StoreError};
 
 type Ready = (Rule, Compiled);
 
@@ -134,17 +134,23 @@ impl RuleBook {
         self.explain(call).outcome
     }
 
-    /// Whether a rule denies every call of TOOL, so that it need not be offered.
+    /// Whether a rule denies every call of TOOL in a chat at PLACE, so that it need not be offered.
     #[must_use]
-    pub fn denies_all(&self, tool: &str) -> bool {
+    pub fn denies_all(&self, tool: &str, place: &Place) -> bool {
         let bare = |rule: &Rule| {
-            let free = rule.arguments.is_empty() && rule.path.is_none();
-            free && rule.package.is_none() && rule.connection.is_none()
+            let free = rule.arguments.is_empty() && rule.other_arguments == OtherArguments::Any;
+            free && rule.path.is_none() && rule.package.is_none() && rule.connection.is_none()
         };
-        self.rules().any(|rule| {
+        let holds = |scope: &Scope| match scope {
+            Scope::Once(_) | Scope::Turn(_) => false,
+            Scope::Chat(chat) => *chat == place.chat,
+            Scope::Project(root) => place.project.as_ref() == Some(root),
+            Scope::Always => true,
+        };
+        self.ready().any(|(rule, compiled)| {
             rule.effect == Effect::Deny
-                && rule.scope == Scope::Always
-                && rule.tool == tool
+                && holds(&rule.scope)
+                && compiled.is_about(tool)
                 && bare(rule)
         })
     }

@@ -130,6 +130,21 @@ impl Facts {
         }
     }
 
+    /// The same, with what the turn has read by now.
+    #[must_use]
+    pub fn as_now(&self) -> Self {
+        Self {
+            provenance: self.place.provenance(),
+            ..self.clone()
+        }
+    }
+
+    /// The chat that makes the call.
+    #[must_use]
+    pub fn chat(&self) -> u64 {
+        self.place.chat
+    }
+
     /// Whether the call is about FILE.
     #[must_use]
     pub fn concerns(&self, file: &Path) -> bool {

@@ -91,6 +91,11 @@ impl Compiled {
         self.floor
     }
 
+    /// Whether some call of TOOL may match.
+    pub fn is_about(&self, tool: &str) -> bool {
+        self.tool.is_match(tool)
+    }
+
     pub fn matches(&self, call: &Call<'_>) -> bool {
         self.in_scope(call)
             && self.tool.is_match(call.tool)

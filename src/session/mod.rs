@@ -27,7 +27,7 @@ use crate::tool::executor::{Circumstances, Executor};
 use crate::tool::libraries::{Libraries, LibrariesError};
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
-use crate::tools::undo;
+use crate::tools::undo::{self, Undone};
 use crate::workspace::Workspace;
 use turn::Turn;
 
@@ -159,12 +159,12 @@ impl Actor {
         let tools = match self.tools_for(&work, &settings) {
             Ok(tools) => tools,
             Err(problem) => {
-                self.announce(&work);
+                self.announce(&work, TurnId::next());
                 self.end(TurnOutcome::Failed(problem.to_string()));
                 return Life::Open;
             }
         };
-        let turn = TurnId::next().0;
+        let turn = TurnId::next();
         let circumstances = Circumstances {
             session: self.id,
             tools,
@@ -175,13 +175,13 @@ impl Actor {
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
             place: Place::new(
-                turn,
+                turn.0,
                 self.id.0,
                 settings.ground.root.as_deref().map(Path::new),
                 settings.connection.clone(),
             ),
         };
-        let announced = self.announce(&work);
+        let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
         let shared = self.shared.clone();
         let mut life = Life::Open;
@@ -199,7 +199,7 @@ impl Actor {
         };
         self.history = history;
         self.shared.executor.audit.sync();
-        held(&self.shared.executor.rules).forget(&Scope::Turn(turn));
+        held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
         if announced == Announced::Yes || outcome != TurnOutcome::Finished {
             self.end(outcome);
@@ -227,14 +227,15 @@ impl Actor {
         }
     }
 
-    /// Tells Emacs that a turn starts, if WORK is one.
-    fn announce(&self, work: &Work) -> Announced {
+    /// Tells Emacs that TURN starts, if WORK is one.
+    fn announce(&self, work: &Work, turn: TurnId) -> Announced {
         let (Work::Message(text) | Work::Console(text)) = work else {
             return Announced::No;
         };
-        self.workspace.journal.begin_turn();
+        self.workspace.journal.begin_turn(turn.0);
         self.emit(Event::TurnStarted {
             session: self.id,
+            turn,
             text: text.clone(),
         });
         Announced::Yes
@@ -281,6 +282,7 @@ async fn run_work(
                     "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
                 );
             };
+            let text = circumstances.workspace.with_news(text);
             history.push(Message::User(text));
             Turn {
                 shared,
@@ -300,13 +302,20 @@ async fn run_work(
                     TurnOutcome::Finished
                 }
             }
-            Err(failure) => TurnOutcome::Failed(failure.0),
+            Err(failure) => TurnOutcome::Failed(failure.message),
         },
         Work::Undo => {
             let context = shared.executor.context(circumstances);
-            let text = undo::undo_turn(&context).await;
+            let Undone { text, image } = undo::undo_turn(&context).await;
             let session = circumstances.session;
             shared.executor.host.emit(Event::Notice { session, text });
+            if let Some(image) = image {
+                shared.executor.host.emit(Event::ImageChanged {
+                    session,
+                    turn: TurnId(image.turn),
+                    definitions: image.definitions,
+                });
+            }
             TurnOutcome::Finished
         }
     }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::tool::Tool;
+use crate::tool::fence::MEANING;
 
 const BASE: &str = include_str!("system_prompt.md");
 
@@ -33,7 +34,9 @@ pub fn compose<'t>(
             tool.first_sentence()
         );
     }
-    if !any {
+    if any {
+        let _ = writeln!(prompt, "\n## Results of tools\n{MEANING}");
+    } else {
         prompt.push_str("None is offered in this chat; answer from what you were told.\n");
     }
     if let Some(instructions) = instructions.filter(|text| !text.trim().is_empty()) {
@@ -71,6 +74,7 @@ mod tests {
         );
         assert!(prompt.contains("- describe_symbol (safe): Describe a symbol.\n"));
         assert!(prompt.contains("## The image\nSBCL 2.2.9 through SLY\n"));
+        assert!(prompt.contains(MEANING));
         assert!(prompt.ends_with("## The user's instructions\nUse LOOP."));
     }
 

@@ -2,13 +2,14 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
-use crate::protocol::{CallOutcome, CallResult, Event, State, TurnOutcome};
+use crate::protocol::{CallResult, Event, State, TurnOutcome};
 use crate::provider::failure::ProviderError;
 use crate::provider::{
     CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
     StreamEvent, ToolCall,
 };
 use crate::tool::executor::Circumstances;
+use crate::tool::fence::draw;
 
 use super::Shared;
 use super::settings::Settings;
@@ -117,9 +118,10 @@ impl Turn<'_> {
     }
 
     fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
-        let tools = &self.circumstances.tools;
+        let Circumstances { tools, place, .. } = self.circumstances;
+        let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(Message::System(self.settings.system_prompt(tools)));
+        messages.push(Message::System(self.settings.system_prompt(&tools)));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,
@@ -208,13 +210,9 @@ fn truncated(call: ToolCall) -> ToolCall {
 }
 
 fn result_message(result: CallResult) -> Message {
-    let content = match result.outcome {
-        CallOutcome::Failed => format!("Error: {}", result.content),
-        CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled => result.content,
-    };
     Message::Tool {
+        content: result.for_model(draw()),
         call_id: result.id,
-        content,
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lexpr::Value;
 
-use super::executor::{Call, Circumstances, Executor, within};
+use super::executor::{Call, Circumstances, Executor};
 use super::work;
+use super::work::within;
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostRequest, ImageRequest};
@@ -128,7 +129,7 @@ impl Executor {
             }
             text = within(DEADLINE + GRACE, reply) => text?,
         };
-        image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))
+        image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))
     }
 }
 
@@ -182,7 +183,7 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
 }
 
 fn read_only(tool: &Tool) -> ToolFailure {
-    ToolFailure(format!(
+    ToolFailure::new(format!(
         "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only). The tools that only look still work.",
         tool.name
     ))

@@ -53,7 +53,7 @@ fn arguments(tool: &Tool, mut rest: &str) -> Result<Map<String, Value>, ToolFail
         .find(open)
         .or_else(|| tool.parameters.iter().find(open));
     let Some(parameter) = target else {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "{} has no parameter left for: {rest}",
             tool.name
         )));
@@ -111,7 +111,7 @@ fn convert(parameter: &Parameter, text: &str) -> Result<Value, ToolFailure> {
         ParameterType::Object | ParameterType::Array => serde_json::from_str(text).ok(),
     };
     converted.ok_or_else(|| {
-        ToolFailure(format!(
+        ToolFailure::new(format!(
             "{}: {text} can't be read as {}.",
             parameter.name,
             parameter.kind.name()
@@ -144,7 +144,7 @@ mod tests {
             Runner::Worker(Arc::new(|_| Ok(String::new()))),
         ));
         match parse(line, &registry)
-            .map_err(|failure| failure.0)?
+            .map_err(|failure| failure.message)?
             .arguments
         {
             CallArguments::Object(arguments) => Ok(Value::Object(arguments)),

@@ -2,13 +2,17 @@
 //! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
 //! when something new shows just before, the user is asked again.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
-use super::work::precheck;
-use super::{SafetyLevel, Tool};
-use crate::protocol::{CallOutcome, Consent, Decider, Decision, Event, State};
-use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome};
+use super::preview::Reviewed;
+use super::registry::Registry;
+use super::work::{WorkContext, precheck};
+use super::{SafetyLevel, Tool, ToolFailure};
+use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome, Place};
 use crate::runtime::held;
 use crate::session::settings::Approval;
 
@@ -39,6 +43,16 @@ impl Executor {
         book.explain(&facts.call())
     }
 
+    /// TOOLS without those that the rules deny altogether at PLACE: a model need not be told of them.
+    #[must_use]
+    pub fn without_denied(&self, tools: &Registry, place: &Place) -> Registry {
+        let mut book = held(&self.rules);
+        book.reload();
+        let mut tools = tools.all();
+        tools.retain(|tool| !book.denies_all(&tool.name, place));
+        Registry::of(tools)
+    }
+
     /// Has CALL judged by the rules as it is now.
     fn judge(&self, call: &mut Call, circumstances: &Circumstances) {
         call.facts = Facts::gather(
@@ -59,7 +73,10 @@ impl Executor {
         {
             return;
         }
-        call.answer = Some(self.approvals.open(call.key, call.facts.clone()));
+        let answer = self
+            .approvals
+            .open(call.key, call.facts.clone(), call.preview.clone());
+        call.answer = Some(answer);
         self.host.emit(Event::ApprovalRequested {
             session: circumstances.session,
             call: call.key,
@@ -68,6 +85,30 @@ impl Executor {
             reason: reason(call),
             arguments: call.arguments.to_json(),
         });
+    }
+
+    /// Settles the calls that wait for the user and need not any more, because a rule has come that
+    /// says what becomes of them. The call EXCEPT is answered by the user.
+    pub fn settle_by_rules(&self, except: Option<CallKey>) {
+        for (key, facts) in self.approvals.waiting() {
+            let explanation = self.explain(&facts.as_now());
+            let (decision, outcome) = match explanation.outcome {
+                Outcome::Run => (Decision::Approved, "allowed by a rule"),
+                Outcome::Deny => (
+                    Decision::Denied(Some(explanation.reason)),
+                    "denied by a rule",
+                ),
+                Outcome::Ask => continue,
+            };
+            let decider = Decider::Rule(explanation.rule.unwrap_or_default());
+            if Some(key) != except && self.approvals.answer_by(key, decision, decider) {
+                self.host.emit(Event::ApprovalSettled {
+                    session: SessionId(facts.chat()),
+                    call: key,
+                    outcome,
+                });
+            }
+        }
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
@@ -124,12 +165,19 @@ impl Executor {
             call.decider = answer.decider;
             match answer.decision {
                 Decision::Approved => {
-                    call.consent = Consent::Approved;
+                    call.consent = match answer.decider {
+                        Decider::Rule(_) => Consent::ByRule,
+                        Decider::User | Decider::Handler | Decider::Level => Consent::Approved,
+                    };
                     return Ok(());
                 }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
-                    return Err(Ending::new(CallOutcome::Denied, denial(reason)));
+                    let told = match answer.decider {
+                        Decider::Rule(_) => ruled_out(&reason.unwrap_or_default()),
+                        Decider::User | Decider::Handler | Decider::Level => denial(reason),
+                    };
+                    return Err(Ending::new(CallOutcome::Denied, told));
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
@@ -151,15 +199,21 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
+        call.reviewed = take_reviewed(&mut given)
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
         call.arguments = call
             .tool
             .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
         self.assess_anew(call, circumstances).await?;
-        let context = self.context(circumstances);
-        precheck(&call.tool, &call.arguments, &context)
+        let context = WorkContext {
+            reviewed: call.reviewed.clone(),
+            ..self.context(circumstances)
+        };
+        call.preview = precheck(&call.tool, &call.arguments, &context)
             .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))
+            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
+        Ok(())
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its
@@ -184,7 +238,7 @@ impl Executor {
         let verdict = self
             .assess(&call.tool, &call.arguments, circumstances)
             .await
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.0))?;
+            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, circumstances);
@@ -206,6 +260,17 @@ fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
         Some(Value::String(review)) => Some(review),
         _ => None,
     }
+}
+
+/// The texts that the user's review came to, if the call was reviewed as a change of a file. They
+/// come with the answer and never from a model, whose arguments have to fit the tool's schema.
+fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>, ToolFailure> {
+    let Some(reviewed) = given.remove("reviewed") else {
+        return Ok(None);
+    };
+    let reviewed = serde_json::from_value(reviewed)
+        .map_err(|error| ToolFailure::new(format!("The review is not understood: {error}")))?;
+    Ok(Some(Arc::new(reviewed)))
 }
 
 /// What becomes of a call that nobody is asked about.
@@ -231,11 +296,11 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
 fn denied_by_rule(call: &mut Call) -> Ending {
     call.consent = Consent::Denied;
     call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
-    let why = &call.explanation.reason;
-    Ending::new(
-        CallOutcome::Denied,
-        format!("A rule of the user's denies this call. {why}"),
-    )
+    Ending::new(CallOutcome::Denied, ruled_out(&call.explanation.reason))
+}
+
+fn ruled_out(why: &str) -> String {
+    format!("A rule of the user's denies this call. {why}")
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.

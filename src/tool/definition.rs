@@ -7,6 +7,10 @@ use serde_json::{Map, Value};
 
 use super::schema::Strangers;
 use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
+use crate::rules::Provenance;
+
+/// The category of tools that bring text from elsewhere, such as web pages.
+const NETWORK: &str = "network";
 
 /// A definition as Emacs writes it.
 #[derive(Debug, Deserialize)]
@@ -131,6 +135,9 @@ impl ToolDefinition {
                 runner,
             ),
         };
+        if self.categories.iter().any(|it| it == NETWORK) {
+            tool.provenance = Provenance::Foreign;
+        }
         tool.categories = self.categories;
         tool.origin = self.image.map_or(Origin::EmacsLisp, Origin::Image);
         tool.compiled_schema()
@@ -302,5 +309,8 @@ mod tests {
         });
         let tool = parse(&foreign.to_string()).unwrap();
         assert_eq!(tool.level, SafetyLevel::Dangerous);
+        assert_eq!(tool.provenance, Provenance::Own);
+        let fetches = defined(json!({"categories": ["network"]})).unwrap();
+        assert_eq!(fetches.provenance, Provenance::Foreign);
     }
 }

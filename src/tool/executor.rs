@@ -16,17 +16,13 @@ use super::assess::Verdict;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::offer::Offer;
+use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
-use super::{
-    Arguments, HandlerId, HostTool, ImageTool, OperationTool, Origin, Runner, SafetyLevel, Tool,
-    ToolFailure,
-};
+use super::{Answers, Arguments, Origin, Quotes, SafetyLevel, Source, Tool, ToolFailure};
 use crate::host::{Answer, Approvals, Host};
-use crate::image;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Event, HostReply, HostRequest,
-    ImageRequest, SessionId, State,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
 };
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
@@ -38,10 +34,6 @@ use crate::workspace::Workspace;
 /// What the model reads when the user stopped the turn.
 pub(super) const CANCELLED: &str =
     "The user cancelled the turn; this call was stopped or did not run.";
-/// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
-const HOST_DEADLINE: Duration = Duration::from_secs(120);
-/// Emacs watches over a call in the image; this is for an Emacs that forgot it.
-const IMAGE_GRACE: Duration = Duration::from_secs(30);
 
 /// What all calls share.
 #[derive(Clone)]
@@ -76,7 +68,7 @@ pub struct Circumstances {
 /// A call that has passed validation, or the failure that it ended in.
 enum Prepared {
     Runnable(Box<Call>),
-    Failed(ToolFailure),
+    Failed(Ending),
 }
 
 pub(super) struct Call {
@@ -91,6 +83,10 @@ pub(super) struct Call {
     pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
     pub(super) answer: Option<oneshot::Receiver<Answer>>,
+    /// What it would make of a file, for the user to review.
+    pub(super) preview: Option<Preview>,
+    /// What the review left of that.
+    pub(super) reviewed: Option<Arc<Reviewed>>,
     /// What the user says about the call, for its result.
     pub(super) review: Option<String>,
 }
@@ -106,14 +102,63 @@ pub(super) enum Freshness {
 pub(super) struct Ending {
     outcome: CallOutcome,
     content: String,
+    /// Where the content comes from, if it is more than our own words.
+    source: Option<Source>,
+    /// What the user says about it.
+    remark: Option<String>,
 }
 
 impl Ending {
+    /// An ending told in our own words, or the user's.
     pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
         Self {
             outcome,
             content: content.into(),
+            source: None,
+            remark: None,
         }
+    }
+
+    /// The FAILURE of a call about SOURCE.
+    pub(super) fn failed(failure: ToolFailure, source: impl FnOnce() -> Source) -> Self {
+        Self {
+            source: match failure.quotes {
+                Quotes::Nothing => None,
+                Quotes::Something => Some(source()),
+            },
+            ..Self::new(CallOutcome::Failed, failure.message)
+        }
+    }
+
+    /// The result of the call ID.
+    fn result(
+        self,
+        id: &str,
+        elapsed: Duration,
+        level: Option<SafetyLevel>,
+        consent: Consent,
+    ) -> CallResult {
+        CallResult {
+            id: id.to_owned(),
+            outcome: self.outcome,
+            content: self.content,
+            source: self.source,
+            remark: self.remark,
+            elapsed,
+            level,
+            consent,
+        }
+    }
+}
+
+fn remark(review: &str) -> String {
+    format!("The user's review: {review}.")
+}
+
+impl Call {
+    /// Where what the call returns comes from.
+    pub(super) fn source(&self, place: &Place) -> Source {
+        Source::of(&self.tool, &self.arguments, place, self.facts.yields())
     }
 }
 
@@ -176,35 +221,42 @@ impl Executor {
         key: CallKey,
         circumstances: &Circumstances,
     ) -> Prepared {
-        let prepared = async {
-            let (tool, arguments) = validate(call, &circumstances.tools)?;
-            let verdict = self.assess(&tool, &arguments, circumstances).await?;
-            precheck(&tool, &arguments, &self.context(circumstances)).await?;
-            let facts = Facts::gather(
-                key.0,
-                &tool,
-                &arguments,
-                &verdict.assessment,
-                &circumstances.place,
-            );
-            Ok(Call {
-                key,
-                tool,
-                arguments,
-                verdict,
-                freshness: Freshness::Fresh,
-                explanation: self.explain(&facts),
-                facts,
-                consent: Consent::NotNeeded,
-                decider: Decider::Level,
-                answer: None,
-                review: None,
-            })
+        let (tool, arguments) = match validate(call, &circumstances.tools) {
+            Ok(valid) => valid,
+            Err(failure) => {
+                return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
+            }
         };
-        match prepared.await {
-            Ok(call) => Prepared::Runnable(Box::new(call)),
-            Err(failure) => Prepared::Failed(failure),
-        }
+        let looked_at = async {
+            let verdict = self.assess(&tool, &arguments, circumstances).await?;
+            let context = self.context(circumstances);
+            let preview = precheck(&tool, &arguments, &context).await?;
+            Ok((verdict, preview))
+        };
+        let place = &circumstances.place;
+        let (verdict, preview) = match looked_at.await {
+            Ok(seen) => seen,
+            Err(failure) => {
+                let source = || Source::of(&tool, &arguments, place, tool.provenance);
+                return Prepared::Failed(Ending::failed(failure, source));
+            }
+        };
+        let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
+        Prepared::Runnable(Box::new(Call {
+            key,
+            tool,
+            arguments,
+            verdict,
+            freshness: Freshness::Fresh,
+            explanation: self.explain(&facts),
+            facts,
+            consent: Consent::NotNeeded,
+            decider: Decider::Level,
+            answer: None,
+            preview,
+            reviewed: None,
+            review: None,
+        }))
     }
 
     /// What the work of a call here may reach.
@@ -215,6 +267,7 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            reviewed: None,
             tools: Arc::clone(&circumstances.tools),
             offer: Arc::clone(&circumstances.offer),
         }
@@ -229,14 +282,7 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> CallResult {
         let mut result = match prepared {
-            Prepared::Failed(failure) => CallResult {
-                id: id.to_owned(),
-                outcome: CallOutcome::Failed,
-                content: failure.0,
-                elapsed: Duration::ZERO,
-                level: None,
-                consent: Consent::NotNeeded,
-            },
+            Prepared::Failed(ending) => ending.result(id, Duration::ZERO, None, Consent::NotNeeded),
             Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
         };
         self.host.emit(Event::CallFinished {
@@ -268,14 +314,8 @@ impl Executor {
         };
         let elapsed = started.elapsed();
         self.record(&call, &ending, elapsed, circumstances);
-        CallResult {
-            id: id.to_owned(),
-            outcome: ending.outcome,
-            content: ending.content,
-            elapsed,
-            level: Some(call.verdict.assessment.level),
-            consent: call.consent,
-        }
+        let level = Some(call.verdict.assessment.level);
+        ending.result(id, elapsed, level, call.consent)
     }
 
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
@@ -306,14 +346,15 @@ impl Executor {
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => {
-                let content = match &call.review {
-                    Some(review) => format!("{content}\n\nThe user's review: {review}."),
-                    None => content,
-                };
-                Ending::new(CallOutcome::Succeeded, content)
-            }
-            Ok(Err(failure)) => Ending::new(CallOutcome::Failed, failure.0),
+            Ok(Ok(content)) => Ending {
+                source: match call.tool.answers {
+                    Answers::Text => Some(call.source(&circumstances.place)),
+                    Answers::Words => None,
+                },
+                remark: call.review.as_deref().map(remark),
+                ..Ending::new(CallOutcome::Succeeded, content)
+            },
+            Ok(Err(failure)) => Ending::failed(failure, || call.source(&circumstances.place)),
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
@@ -367,92 +408,6 @@ impl Executor {
             });
         }
     }
-
-    async fn dispatch(
-        &self,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let session = circumstances.session;
-        match &call.tool.runner {
-            Runner::Worker(work) => {
-                let (work, arguments) = (Arc::clone(work), call.arguments.clone());
-                match tokio::task::spawn_blocking(move || work(arguments)).await {
-                    Ok(result) => result,
-                    Err(failure) if failure.is_panic() => {
-                        std::panic::resume_unwind(failure.into_panic())
-                    }
-                    Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
-                }
-            }
-            Runner::Task(task) => task(call.arguments.clone(), self.context(circumstances)).await,
-            Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
-            Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
-            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
-        }
-    }
-
-    async fn run_on_emacs(
-        &self,
-        tool: &HostTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let body = (tool.request)(&call.arguments)?;
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(HOST_DEADLINE, reply).await?;
-        (tool.render)(&call.arguments, text)
-    }
-
-    async fn run_operation(
-        &self,
-        tool: &OperationTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let body = HostRequest::Operation {
-            operation: tool.operation,
-            arguments: call.json_with_assessed(),
-        };
-        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let reply = self.host.request(circumstances.session, body);
-        (tool.render)(&call.arguments, within(deadline, reply).await?)
-    }
-
-    async fn run_handler(
-        &self,
-        handler: HandlerId,
-        call: &Call,
-        session: SessionId,
-    ) -> Result<String, ToolFailure> {
-        let body = HostRequest::Handler {
-            handler,
-            arguments: call.arguments.to_json(),
-        };
-        // Emacs watches over it: how long it may take is an option there.
-        answered(self.host.request(session, body).await)
-    }
-
-    async fn run_in_image(
-        &self,
-        tool: &ImageTool,
-        call: &Call,
-        circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
-        let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
-        let body = HostRequest::Image(ImageRequest {
-            operation: tool.operation.to_owned(),
-            arguments: image::print_arguments(
-                &call.with_assessed((tool.arguments)(&call.arguments)),
-            ),
-            deadline,
-        });
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline + IMAGE_GRACE, reply).await?;
-        let reply = image::parse_reply(&text).map_err(|error| ToolFailure(error.to_string()))?;
-        (tool.render)(&call.arguments, &reply)
-    }
 }
 
 impl Prepared {
@@ -472,7 +427,7 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     let given = match &call.arguments {
         CallArguments::Object(given) => given.clone(),
         CallArguments::Malformed(problem) => {
-            return Err(ToolFailure(format!(
+            return Err(ToolFailure::new(format!(
                 "The arguments are not a valid JSON object: {problem}. Send the call again."
             )));
         }
@@ -484,24 +439,4 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
     };
     let arguments = tool.check(given)?;
     Ok((tool, arguments))
-}
-
-fn answered(reply: HostReply) -> Result<String, ToolFailure> {
-    match reply {
-        HostReply::Done(text) => Ok(text),
-        HostReply::Failed(error) => Err(ToolFailure(error.to_string())),
-    }
-}
-
-pub(super) async fn within(
-    deadline: Duration,
-    reply: impl Future<Output = HostReply>,
-) -> Result<String, ToolFailure> {
-    match tokio::time::timeout(deadline, reply).await {
-        Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
-    }
 }

@@ -8,13 +8,19 @@ mod assess;
 pub mod console;
 mod decide;
 pub mod definition;
+mod dispatch;
 pub mod executor;
+mod failure;
+pub mod fence;
+pub mod foretell;
 pub mod format;
 pub mod libraries;
 pub mod metrics;
 pub mod offer;
+pub mod preview;
 pub mod registry;
 pub mod schema;
+pub mod source;
 pub mod work;
 
 use std::fmt;
@@ -25,7 +31,9 @@ use once_cell::sync::OnceCell;
 use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
+pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
+pub use source::{Answers, Source};
 use work::{Precheck, Task};
 
 use crate::image::Reply;
@@ -182,17 +190,6 @@ pub enum Treatment {
     Expand,
 }
 
-/// Why a tool call has no answer: one sentence that the model can act on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ToolFailure(pub String);
-
-impl ToolFailure {
-    pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
-    }
-}
-
 /// A tool that Emacs serves on its own thread.
 #[derive(Clone, Copy)]
 pub struct HostTool {
@@ -293,6 +290,8 @@ pub struct Tool {
     pub origin: Origin,
     /// Where the text that it returns comes from, if no file says so.
     pub provenance: Provenance,
+    /// Whether that text is marked as data in the model's copy.
+    pub answers: Answers,
     /// Raises the level by what the arguments show; never runs what it assesses.
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     /// The parameters that name files; a path outside the project, or of secrets, raises the level.
@@ -358,6 +357,7 @@ impl Tool {
             categories: Vec::new(),
             origin: Origin::BuiltIn,
             provenance: Provenance::Own,
+            answers: Answers::Text,
             assess: |level, _| Assessment {
                 level,
                 reason: String::new(),
@@ -406,10 +406,10 @@ impl Tool {
     pub fn check(&self, mut given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
         given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
         self.compiled_schema()
-            .map_err(|error| ToolFailure(format!("The tool {}: {error}", self.name)))?
+            .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?
             .check(Value::Object(given))
             .map(Arguments::new)
-            .map_err(|problems| ToolFailure(problems.to_string()))
+            .map_err(|problems| ToolFailure::new(problems.to_string()))
     }
 
     fn takes_null_as_absent(&self, name: &str) -> bool {

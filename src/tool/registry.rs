@@ -144,7 +144,7 @@ impl Registry {
             .map(|known| (strsim::jaro_winkler(known, &snake), known.clone()))
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
             .max_by(|a, b| a.0.total_cmp(&b.0));
-        Err(ToolFailure(match near {
+        Err(ToolFailure::new(match near {
             Some((_, known)) => format!("Unknown tool: {name}. Did you mean {known}?"),
             None => format!("Unknown tool: {name}"),
         }))
@@ -239,10 +239,10 @@ mod tests {
         assert!(registry.resolve("describe-symbol").is_ok());
         let failure = registry.resolve("describe_symbl").unwrap_err();
         assert_eq!(
-            failure.0,
+            failure.message,
             "Unknown tool: describe_symbl. Did you mean describe_symbol?"
         );
         let failure = registry.resolve("nonexistent").unwrap_err();
-        assert_eq!(failure.0, "Unknown tool: nonexistent");
+        assert_eq!(failure.message, "Unknown tool: nonexistent");
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::offer::Offer;
+use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
@@ -24,8 +25,9 @@ const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;
 
-/// Finds out whether a call can succeed at all, before anyone is asked about it. Changes nothing.
-pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<(), ToolFailure>>;
+/// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
+/// make of a file. Changes nothing.
+pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 /// The surroundings of a call.
 #[derive(Clone)]
@@ -34,14 +36,32 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// What the user's review left of the change that the call planned.
+    pub reviewed: Option<Arc<Reviewed>>,
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,
 }
 
-impl From<FileError> for ToolFailure {
-    fn from(error: FileError) -> Self {
-        Self(error.message)
+/// What Emacs answered, or why it could not.
+pub(super) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
+    match reply {
+        HostReply::Done(text) => Ok(text),
+        HostReply::Failed(error) => Err(error.into()),
+    }
+}
+
+/// The answer to come in REPLY, unless it takes longer than DEADLINE.
+pub(super) async fn within(
+    deadline: Duration,
+    reply: impl Future<Output = HostReply>,
+) -> Result<String, ToolFailure> {
+    match tokio::time::timeout(deadline, reply).await {
+        Ok(reply) => answered(reply),
+        Err(_) => Err(ToolFailure::new(format!(
+            "Emacs did not answer within {} seconds.",
+            deadline.as_secs()
+        ))),
     }
 }
 
@@ -60,15 +80,7 @@ impl WorkContext {
             operation,
             arguments,
         };
-        let reply = self.host.request(self.session, body);
-        match tokio::time::timeout(EMACS_DEADLINE, reply).await {
-            Ok(HostReply::Done(text)) => Ok(text),
-            Ok(HostReply::Failed(error)) => Err(ToolFailure(error.to_string())),
-            Err(_) => Err(ToolFailure(format!(
-                "Emacs did not answer within {} seconds.",
-                EMACS_DEADLINE.as_secs()
-            ))),
-        }
+        within(EMACS_DEADLINE, self.host.request(self.session, body)).await
     }
 
     /// Makes sure that the turn was not cancelled, just before the first change.
@@ -98,8 +110,9 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: Ground = serde_json::from_str(&reply)
-            .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))?;
+        let ground: Ground = serde_json::from_str(&reply).map_err(|error| {
+            ToolFailure::new(format!("Emacs's answer is not understood: {error}"))
+        })?;
         Ok(self.workspace.settle(&ground)?)
     }
 
@@ -174,7 +187,8 @@ pub async fn assess(
     Ok(assessment)
 }
 
-/// Makes sure that a call can succeed, which saves the user a question about one that must fail.
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail,
+/// and tells what it would make of a file.
 /// What is checked here is checked again when the call runs.
 ///
 /// # Errors
@@ -184,20 +198,20 @@ pub async fn precheck(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<(), ToolFailure> {
+) -> Result<Option<Preview>, ToolFailure> {
     let Some(check) = tool.precheck else {
-        return Ok(());
+        return Ok(None);
     };
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so a file of concern is not looked into before the user has said yes.
     let checked = async {
-        if concerns(tool, arguments, context).await?.is_empty() {
-            check(arguments.clone(), context.clone()).await?;
+        if !concerns(tool, arguments, context).await?.is_empty() {
+            return Ok(None);
         }
-        Ok(())
+        check(arguments.clone(), context.clone()).await.map(Some)
     };
     tokio::select! {
-        () = context.cancel.cancelled() => Ok(()),
+        () = context.cancel.cancelled() => Ok(None),
         checked = checked => checked,
     }
 }

@@ -11,8 +11,8 @@ use super::change::{LiveBuffer, Save, change_buffer, parse};
 use crate::protocol::{HostRequest, ReadBuffer};
 use crate::tool::work::{WorkContext, to_the_end};
 use crate::tool::{
-    Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
+    Tool, ToolFailure,
 };
 use crate::workspace::journal::{Entry, Place, State};
 
@@ -134,7 +134,7 @@ fn buffer_outline() -> Tool {
 }
 
 fn write_to_buffer() -> Tool {
-    Tool::new(
+    let mut tool = Tool::new(
         "write_to_buffer",
         "Insert text into an Emacs buffer. A file that the buffer visits is not saved. To change a file use edit_file.",
         SafetyLevel::Cautious,
@@ -153,7 +153,9 @@ fn write_to_buffer() -> Tool {
                 Box::pin(to_the_end(write(arguments, context)))
             },
         ),
-    )
+    );
+    tool.answers = Answers::Words;
+    tool
 }
 
 async fn write(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
@@ -161,7 +163,7 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
     let reply = context.ask_emacs("buffer-state", which).await?;
     let live: LiveBuffer = parse(&reply)?;
     if live.read_only {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "The buffer {} is read-only; nothing was inserted.",
             live.buffer
         )));
@@ -175,7 +177,7 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
             .and_then(|position| position.checked_sub(1))
             .filter(|&place| place <= size)
             .ok_or_else(|| {
-                ToolFailure(format!(
+                ToolFailure::new(format!(
                     "Position {position} is not in the buffer {}, which has positions 1 to {}.",
                     live.buffer,
                     size + 1

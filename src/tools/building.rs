@@ -218,7 +218,7 @@ fn render_tests(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     let text = lines.join("\n");
     if total == 0 {
-        Err(ToolFailure(text))
+        Err(ToolFailure::quoting(text))
     } else {
         Ok(text)
     }

@@ -14,6 +14,7 @@ use crate::files::path::{Kind, Resolved};
 use crate::files::read::{WholeText, read_text};
 use crate::files::verified::{self, Parents};
 use crate::tool::ToolFailure;
+use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::WorkContext;
 use crate::workspace::journal::{Entry, Place, State};
 use crate::workspace::{Now, text_hash};
@@ -116,7 +117,7 @@ pub async fn visiting(
 /// It is not understood.
 pub fn parse<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
     serde_json::from_str(reply)
-        .map_err(|error| ToolFailure(format!("Emacs's answer is not understood: {error}")))
+        .map_err(|error| ToolFailure::new(format!("Emacs's answer is not understood: {error}")))
 }
 
 /// What stands at TARGET now, to change it.
@@ -139,7 +140,7 @@ pub async fn load(context: &WorkContext, target: &Resolved) -> Result<Current, T
 /// It can't be read.
 pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
     if target.kind == Kind::Directory {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' is a directory, not a file.",
             target.shown()
         )));
@@ -171,13 +172,13 @@ pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, T
 
 fn usable(live: &LiveBuffer, shown: &str) -> Result<(), ToolFailure> {
     if live.read_only {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "The buffer {} with '{shown}' is read-only; nothing was changed.",
             live.buffer
         )));
     }
     if live.stale {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{shown}' was changed on disk since Emacs read it into the buffer {}; nothing was changed. Ask the user to revert or save the buffer.",
             live.buffer
         )));
@@ -216,7 +217,7 @@ impl Plan {
         let (path, shown) = (&self.target.path, self.target.shown());
         let exists = !matches!(self.current.home, Home::Nowhere);
         if exists && self.after == self.current.text {
-            return Err(ToolFailure(format!(
+            return Err(ToolFailure::new(format!(
                 "'{shown}' holds exactly that already; nothing was changed."
             )));
         }
@@ -295,6 +296,20 @@ impl Plan {
                     .await?;
                 Ok(Made::OnDisk)
             }
+        }
+    }
+
+    /// The change for the user to review.
+    #[must_use]
+    pub fn preview(&self) -> Preview {
+        let exists = !matches!(self.current.home, Home::Nowhere);
+        Preview {
+            shown: self.target.shown(),
+            file: self.target.path.clone(),
+            original: exists.then(|| Arc::from(self.current.text.as_str())),
+            modified: Arc::from(self.after.as_str()),
+            divisible: Divisible::Yes,
+            note: String::new(),
         }
     }
 
@@ -431,7 +446,7 @@ pub fn is_lisp(target: &Resolved) -> bool {
 pub async fn check_lisp(context: &WorkContext, text: &str, shown: &str) -> Result<(), ToolFailure> {
     match lisp_problem(context, text, shown).await? {
         None => Ok(()),
-        Some(problem) => Err(ToolFailure(format!(
+        Some(problem) => Err(ToolFailure::quoting(format!(
             "The change would leave '{shown}' unbalanced: {problem} Nothing was changed; send it again with its parentheses right."
         ))),
     }

@@ -159,7 +159,7 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
 }
 
 fn reply(text: &str) -> Result<crate::image::Reply, ToolFailure> {
-    parse_reply(text).map_err(|error| ToolFailure(error.to_string()))
+    parse_reply(text).map_err(|error| ToolFailure::new(error.to_string()))
 }
 
 fn render_restart(arguments: &Arguments, text: String) -> Result<String, ToolFailure> {

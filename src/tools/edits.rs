@@ -13,13 +13,14 @@ use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
 use crate::files::verified::Parents;
+use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
 };
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -67,7 +68,10 @@ macro_rules! by_plan {
         (
             (|arguments, context| -> Answer {
                 Box::pin(to_the_end(async move {
-                    let plan = $plan(&arguments, &context).await?;
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
                     plan.check(&context).await?;
                     context.go_on()?;
                     let made = plan.commit(&context).await?;
@@ -76,14 +80,36 @@ macro_rules! by_plan {
             }) as Task,
             (|arguments, context| -> Checked {
                 Box::pin(async move {
-                    let plan = $plan(&arguments, &context).await?;
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
                     plan.check(&context).await?;
                     plan.propose(&context);
-                    Ok(())
+                    Ok(plan.preview())
                 })
             }) as Precheck,
         )
     };
+}
+
+/// What the user made of the change in a review, which was of the whole file.
+async fn plan_reviewed(
+    arguments: &Arguments,
+    reviewed: &Reviewed,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    if current.text != reviewed.original {
+        return Err(ToolFailure::new(format!(
+            "'{}' was changed while the user reviewed the edit; nothing was changed. Read it again.",
+            target.shown()
+        )));
+    }
+    Ok(Plan {
+        parents: parents(arguments),
+        ..Plan::new(target, current, reviewed.modified.clone())
+    })
 }
 
 fn report(verb: &str, plan: &Plan, note: &str) -> String {
@@ -114,6 +140,14 @@ pub(super) fn parents_parameter() -> Parameter {
         "Whether missing directories are made",
         json!(true),
     )
+}
+
+/// What becomes of missing directories; only a tool with that parameter may be told to make none.
+pub(super) fn parents(arguments: &Arguments) -> Parents {
+    match arguments.to_json()["create_parents"] {
+        serde_json::Value::Bool(false) => Parents::MustExist,
+        _ => Parents::Make,
+    }
 }
 
 pub(super) fn description_parameter() -> Parameter {
@@ -188,7 +222,8 @@ fn replaced(
     let (old, new) = (adapted(old, current), adapted(new, current));
     match replace_unique(&current.text, &old, &new) {
         Ok(edited) => Ok(edited.text),
-        Err(error) => Err(ToolFailure(format!("{}: {error}", target.shown()))),
+        // It shows what stands near.
+        Err(error) => Err(ToolFailure::quoting(format!("{}: {error}", target.shown()))),
     }
 }
 
@@ -216,7 +251,7 @@ async fn plan_insert(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let line = arguments.integer("line").unwrap_or(-1);
     let content = adapted(arguments.required_text("content"), &current);
     let edited = insert_at_line(&current.text, &content, line)
-        .map_err(|error| ToolFailure(format!("{}: {error}", target.shown())))?;
+        .map_err(|error| ToolFailure::new(format!("{}: {error}", target.shown())))?;
     Ok(Plan::new(target, current, edited.text))
 }
 
@@ -261,19 +296,14 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let (target, current) = target(arguments, context).await?;
     let taken = !matches!(current.home, Home::Nowhere);
     if taken && !arguments.flag("allow_overwrite") {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             target.shown()
         )));
     }
     let after = adapted(arguments.required_text("content"), &current);
-    let parents = if arguments.flag("create_parents") {
-        Parents::Make
-    } else {
-        Parents::MustExist
-    };
     Ok(Plan {
-        parents,
+        parents: parents(arguments),
         ..Plan::new(target, current, after)
     })
 }
@@ -415,7 +445,7 @@ fn check_parens() -> Tool {
             }
             let shown = target.shown();
             if !is_lisp(&target) {
-                return Err(ToolFailure(format!("'{shown}' is no Lisp file.")));
+                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
             }
             Ok(match lisp_problem(&context, &current.text, &shown).await? {
                 Some(problem) => format!("'{shown}' is unbalanced: {problem}"),

@@ -14,7 +14,9 @@ use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::tree::{DEFAULT_DEPTH, TreeOptions, directory_tree};
 use crate::files::walk::Hidden;
 use crate::tool::work::{Task, WorkContext};
-use crate::tool::{Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure};
+use crate::tool::{
+    Answers, Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 
@@ -150,7 +152,7 @@ fn live_page(live: &LiveBuffer, text: &str, first: i64, limit: i64) -> Result<St
         usize::try_from(limit).unwrap_or(1),
     );
     if first > total.max(1) {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "The buffer {} has {total} lines; line {first} does not exist.",
             live.buffer
         )));
@@ -261,14 +263,16 @@ fn info() -> Tool {
 }
 
 fn get_project_root() -> Tool {
-    tool(
+    let mut tool = tool(
         "get_project_root",
         "Tell the directory that this chat's project is in. Paths of files are relative to it.",
         vec![],
         |_, context| -> Answer {
             Box::pin(async move { Ok(project_root_text(&*context.policy().await?)) })
         },
-    )
+    );
+    tool.answers = Answers::Words;
+    tool
 }
 
 fn search() -> Tool {

@@ -2,7 +2,7 @@
 //! The tools that tell what the user and the agent did in the image. Emacs answers them from what
 //! it saw pass by, without a word to the image (`lisp/agent-q-history.el`).
 
-use crate::tool::{OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool};
+use crate::tool::{Answers, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -80,7 +80,7 @@ fn form_at_point() -> Tool {
 }
 
 fn stage_at_repl() -> Tool {
-    tool(
+    let mut tool = tool(
         "stage_at_repl",
         "Put a form at the prompt of the user's REPL without running it, for the user to look at, change and run.",
         SafetyLevel::Cautious,
@@ -90,5 +90,7 @@ fn stage_at_repl() -> Tool {
             "The form to put there",
         )],
         "stage-at-repl",
-    )
+    );
+    tool.answers = Answers::Words;
+    tool
 }

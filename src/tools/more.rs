@@ -3,7 +3,9 @@
 //! because each costs tokens in every request and makes choosing harder.
 
 use crate::tool::work::WorkContext;
-use crate::tool::{Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure};
+use crate::tool::{
+    Answers, Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+};
 
 /// The tool's name.
 pub const NAME: &str = "more_tools";
@@ -14,7 +16,7 @@ pub fn tools() -> Vec<Tool> {
 }
 
 fn more_tools() -> Tool {
-    Tool::new(
+    let mut tool = Tool::new(
         NAME,
         "Add a group of tools to those you can call, for the rest of the chat. Groups: navigation (list, find and grep the project's files), editing (whole Lisp definitions, new lines, creating, moving and deleting files), execution (load systems, run tests, trace functions, take a definition back), debugger (look into parked errors and invoke restarts), introspection (other kinds of xref, disassembly, inspecting values, state of the image), history (the user's form at point, staging a form at the REPL), buffer (list and outline buffers). The user's own tools have groups of their own.",
         SafetyLevel::Safe,
@@ -25,7 +27,9 @@ fn more_tools() -> Tool {
             "Name of the group",
         )],
         Runner::Task(|arguments, context| Box::pin(async move { add(&arguments, &context) })),
-    )
+    );
+    tool.answers = Answers::Words;
+    tool
 }
 
 fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
@@ -55,7 +59,7 @@ fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailu
     if others.is_empty() {
         return Ok("You can call all tools already.".to_owned());
     }
-    Err(ToolFailure(format!(
+    Err(ToolFailure::new(format!(
         "The group {group} has no tools besides those you can call. Groups with more: {}.",
         others.join(", ")
     )))

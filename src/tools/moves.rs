@@ -8,21 +8,23 @@ use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
-use super::edits::{description_parameter, overwrite_parameter, parents_parameter};
+use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
 use super::files::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::path::{Kind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
+use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
-    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
+    ToolFailure,
 };
 use crate::workspace::journal::{Entry, Place, State};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
-type Checked = BoxFuture<'static, Result<(), ToolFailure>>;
+type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -83,7 +85,7 @@ async fn buffer_of(
 /// Makes sure that no unsaved changes at TARGET would be lost.
 async fn nothing_unsaved(context: &WorkContext, target: &Resolved) -> Result<(), ToolFailure> {
     match buffer_of(context, target).await? {
-        Some(live) if live.modified => Err(ToolFailure(format!(
+        Some(live) if live.modified => Err(ToolFailure::new(format!(
             "The buffer {} has unsaved changes of '{}'; nothing was done. Ask the user to save it first.",
             live.buffer,
             target.shown()
@@ -107,8 +109,12 @@ fn changes(target: &Resolved, before: State, after: State) -> Entry {
 fn delete_file() -> Tool {
     Tool {
         paths: &["path"],
+        answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
-            Box::pin(async move { deletable(&arguments, &context).await.map(drop) })
+            Box::pin(async move {
+                let (target, state) = deletable(&arguments, &context).await?;
+                Ok(whole(&target, &state, "It is deleted.".into()))
+            })
         } as Precheck),
         assess: |level, arguments| Assessment {
             level,
@@ -132,13 +138,29 @@ fn delete_file() -> Tool {
     }
 }
 
+/// What becomes of the file at TARGET, whose text in STATE goes; the user can only take all of it.
+fn whole(target: &Resolved, state: &State, note: String) -> Preview {
+    let original = match state {
+        State::Text { text, .. } => Arc::clone(text),
+        State::Bytes(_) | State::Absent => Arc::from(""),
+    };
+    Preview {
+        shown: target.shown(),
+        file: target.path.clone(),
+        original: Some(original),
+        modified: Arc::from(""),
+        divisible: Divisible::No,
+        note,
+    }
+}
+
 async fn deletable(
     arguments: &Arguments,
     context: &WorkContext,
 ) -> Result<(Resolved, State), ToolFailure> {
     let target = context.resolve(arguments.required_text("path")).await?;
     if target.kind == Kind::Directory {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' is a directory; only files can be deleted.",
             target.shown()
         )));
@@ -175,8 +197,22 @@ async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, To
 fn move_file() -> Tool {
     Tool {
         paths: &["source", "destination"],
+        answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
-            Box::pin(async move { movable(&arguments, &context).await.map(drop) })
+            Box::pin(async move {
+                let (source, destination, replaced) = movable(&arguments, &context).await?;
+                let shown = source.shown();
+                Ok(match replaced {
+                    State::Absent => {
+                        let note = format!("It becomes '{}'.", destination.shown());
+                        whole(&source, &State::Absent, note)
+                    }
+                    replaced => {
+                        let note = format!("It is replaced by '{shown}', which goes.");
+                        whole(&destination, &replaced, note)
+                    }
+                })
+            })
         } as Precheck),
         assess: |level, arguments| Assessment {
             level,
@@ -218,26 +254,26 @@ async fn movable(
         Kind::File => {}
         Kind::Missing => return Err(crate::files::missing::missing(&source).into()),
         Kind::Directory => {
-            return Err(ToolFailure(format!(
+            return Err(ToolFailure::new(format!(
                 "'{}' is a directory; only files can be moved.",
                 source.shown()
             )));
         }
     }
     if destination.kind == Kind::Directory {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' is a directory; name the file that it should become.",
             destination.shown()
         )));
     }
     if destination.kind == Kind::File && !arguments.flag("allow_overwrite") {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             destination.shown()
         )));
     }
     if let Some(live) = buffer_of(context, &destination).await? {
-        return Err(ToolFailure(format!(
+        return Err(ToolFailure::new(format!(
             "The buffer {} visits '{}'; nothing was moved. Ask the user to close it.",
             live.buffer,
             destination.shown()
@@ -260,12 +296,7 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
         to: destination.path.clone(),
     });
     let was = was.unwrap_or(moved);
-    let parents = if arguments.flag("create_parents") {
-        Parents::Make
-    } else {
-        Parents::MustExist
-    };
-    if let Err(failure) = rename(&context, &source, &destination, parents).await {
+    if let Err(failure) = rename(&context, &source, &destination, parents(&arguments)).await {
         journal.take_back(was);
         return Err(failure);
     }

@@ -15,9 +15,9 @@ use crate::tool::ToolFailure;
 pub fn returned(reply: &Reply) -> Result<Plist<'_>, ToolFailure> {
     match reply {
         Reply::Returned(value) => Ok(Plist::new(value)),
-        Reply::Missed(message) => Err(ToolFailure::new(message)),
-        Reply::Error(report) => Err(ToolFailure(error(report))),
-        Reply::Cancelled { output, value } => Err(ToolFailure(stopped(output, value))),
+        Reply::Missed(message) => Err(ToolFailure::quoting(message)),
+        Reply::Error(report) => Err(ToolFailure::quoting(error(report))),
+        Reply::Cancelled { output, value } => Err(ToolFailure::quoting(stopped(output, value))),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::json;
 
 use super::change::{Current, Home, LiveBuffer, Save, change_buffer, load, parse};
@@ -10,15 +11,59 @@ use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{Kind, Resolved};
 use crate::files::verified::{self, Parents};
-use crate::tool::ToolFailure;
+use crate::rules::Provenance;
+use crate::tool::fence::{draw, fence};
 use crate::tool::work::WorkContext;
+use crate::tool::{Source, ToolFailure};
+use crate::workspace::Workspace;
 use crate::workspace::journal::{Entry, Place, State};
 
+/// The latest turn of the chat whose changes in the image hold, as Emacs tells it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ImageTurn {
+    pub turn: u64,
+    /// What it changed, such as "SHOP::TAX (function, redefined)".
+    pub definitions: Vec<String>,
+}
+
+/// What came of undoing a turn.
+#[derive(Debug)]
+pub struct Undone {
+    pub text: String,
+    /// What the turn changed in the image, which only the user takes back.
+    pub image: Option<ImageTurn>,
+}
+
+/// Undoes the latest turn that changed anything, in files and buffers. The model is told with the
+/// user's next message.
+pub async fn undo_turn(context: &WorkContext) -> Undone {
+    let image = image_turn(context).await;
+    let files = context.workspace.journal.last_number();
+    let of_image = image.as_ref().map(|image| image.turn);
+    if files.is_none() && image.is_none() {
+        let text = "There is no turn whose changes could be undone.".to_owned();
+        return Undone { text, image };
+    }
+    if files < of_image {
+        let text =
+            "The latest turn that changed anything changed no file and no buffer.".to_owned();
+        return Undone { text, image };
+    }
+    Undone {
+        text: undo_files(context).await,
+        image: image.filter(|_| files == of_image),
+    }
+}
+
+/// What the chat's turns changed in the image; nothing when that can't be known.
+async fn image_turn(context: &WorkContext) -> Option<ImageTurn> {
+    let reply = context.ask_emacs("image-turn", json!({})).await.ok()?;
+    parse::<Option<ImageTurn>>(&reply).ok()?
+}
+
 /// Puts back what the latest turn changed, the last change first, and says what came of it.
-pub async fn undo_turn(context: &WorkContext) -> String {
-    let Some(turn) = context.workspace.journal.last() else {
-        return "There is no turn whose changes could be undone.".to_owned();
-    };
+async fn undo_files(context: &WorkContext) -> String {
+    let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
     for entry in turn.into_iter().rev() {
         match put_back(context, &entry).await {
@@ -38,7 +83,26 @@ pub async fn undo_turn(context: &WorkContext) -> String {
         (_, 0) => format!("Undid {done} of {done} changes of the turn:"),
         _ => format!("Undid {done} of {} changes of the turn:", done + kept),
     };
-    format!("{summary}\n{}", lines.join("\n"))
+    let text = format!("{summary}\n{}", lines.join("\n"));
+    if done > 0 {
+        context.workspace.tell_later(format!(
+            "The user had changes of yours undone. {text}\nRead these files again before you go on."
+        ));
+    }
+    text
+}
+
+/// Has the model told that the user took back what a turn changed in the image; RESULTS is the
+/// image's word on it.
+pub fn image_undone(workspace: &Workspace, results: &str) {
+    let source = Source {
+        what: "the image".to_owned(),
+        provenance: Provenance::Own,
+    };
+    workspace.tell_later(format!(
+        "The user took back definitions that you changed in the image:\n{}",
+        fence(results, &source, draw())
+    ));
 }
 
 async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFailure> {
@@ -46,7 +110,7 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
         Entry::Moved { from, to } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);
             if now.kind != Kind::File || then.kind != Kind::Missing {
-                return Err(ToolFailure(format!(
+                return Err(ToolFailure::new(format!(
                     "'{}' can't be moved back to '{}': one of them was changed since.",
                     now.shown(),
                     then.shown()
@@ -76,7 +140,7 @@ async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure>
 }
 
 fn changed_since(shown: &str) -> ToolFailure {
-    ToolFailure(format!(
+    ToolFailure::new(format!(
         "'{shown}' was changed since the turn, so it was left as it is."
     ))
 }

@@ -87,6 +87,10 @@ pub struct Journal {
 #[derive(Debug, Default)]
 struct Inner {
     turns: Vec<Turn>,
+    /// The number of each of them.
+    numbers: Vec<u64>,
+    /// The number of the turn that runs.
+    current: u64,
     /// The next change belongs to a new turn.
     fresh: Freshness,
 }
@@ -99,9 +103,11 @@ enum Freshness {
 }
 
 impl Journal {
-    /// From now on changes belong to another turn.
-    pub fn begin_turn(&self) {
-        held(&self.inner).fresh = Freshness::NewTurn;
+    /// From now on changes belong to the turn NUMBER.
+    pub fn begin_turn(&self, number: u64) {
+        let mut inner = held(&self.inner);
+        inner.fresh = Freshness::NewTurn;
+        inner.current = number;
     }
 
     /// Notes a change that is about to be made. What was at the place before its first change of
@@ -109,10 +115,13 @@ impl Journal {
     pub fn record(&self, entry: Entry) -> Turn {
         let mut inner = held(&self.inner);
         if inner.fresh == Freshness::NewTurn {
+            let number = inner.current;
             inner.turns.push(Turn::new());
+            inner.numbers.push(number);
             inner.fresh = Freshness::SameTurn;
             if inner.turns.len() > MOST_TURNS {
                 inner.turns.remove(0);
+                inner.numbers.remove(0);
             }
         }
         let Some(turn) = inner.turns.last_mut() else {
@@ -146,6 +155,7 @@ impl Journal {
         let mut inner = held(&self.inner);
         if was.is_empty() {
             inner.turns.pop();
+            inner.numbers.pop();
             inner.fresh = Freshness::NewTurn;
         } else if let Some(turn) = inner.turns.last_mut() {
             *turn = was;
@@ -158,11 +168,19 @@ impl Journal {
         held(&self.inner).turns.last().cloned()
     }
 
+    /// The number of the latest turn that changed anything.
+    #[must_use]
+    pub fn last_number(&self) -> Option<u64> {
+        held(&self.inner).numbers.last().copied()
+    }
+
     /// Puts what is LEFT of the latest turn in its place, after the rest was undone.
     pub fn undone(&self, left: Turn) {
         let mut inner = held(&self.inner);
         inner.turns.pop();
-        if !left.is_empty() {
+        if left.is_empty() {
+            inner.numbers.pop();
+        } else {
             inner.turns.push(left);
         }
         inner.fresh = Freshness::NewTurn;

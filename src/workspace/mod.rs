@@ -36,6 +36,8 @@ pub struct Workspace {
     ground: Mutex<(Ground, Judged)>,
     seen: Mutex<HashMap<PathBuf, Seen>>,
     pub journal: Journal,
+    /// What the model is told with the user's next message.
+    news: Mutex<Vec<String>>,
 }
 
 /// What is known to have stood at a path.
@@ -110,6 +112,21 @@ impl Workspace {
                 "No project root is known; the user can set agent-q-project-root.",
             ))
         })
+    }
+
+    /// Has the model told TEXT with the user's next message.
+    pub fn tell_later(&self, text: impl Into<String>) {
+        held(&self.news).push(text.into());
+    }
+
+    /// The user's message TEXT with what the model was to be told with it.
+    #[must_use]
+    pub fn with_news(&self, text: String) -> String {
+        let news = std::mem::take(&mut *held(&self.news));
+        match news.is_empty() {
+            true => text,
+            false => format!("{text}\n\n[agent-q: {}]", news.join("\n")),
+        }
     }
 
     /// Notes that the model saw the file at PATH as it was then.

@@ -72,6 +72,34 @@
     ("schemas of 200 tools" "tools.schemas" nil ms 1)
     ("10,000 signatures parsed" "gram.signatures" nil ms 200)
     ("1 MB of nested brackets rejected" "gram.nested" nil ms 50)
+    "searching 50,000 files | ripgrep, or grep and find"
+    ("grep_project, a match in one of 50 files" "files.grep.some" "files.grep.some.rg" ms (ratio 1.3))
+    ("grep_project, a few matches" "files.grep.few" "files.grep.few.rg" ms (ratio 1.3))
+    ("grep_project, a match in each line" "files.grep.all" "files.grep.all.rg" ms (ratio 1.3))
+    ("grep_project, no match" "files.grep.none" "files.grep.none.rg" ms (ratio 1.3))
+    ("search_files, a third by their names" "files.search.names" "files.search.names.rg" ms (ratio 1.3))
+    ("search_files, by their paths" "files.search.paths" "files.search.paths.rg" ms (ratio 1.3))
+    "how late a timer of 5 ms is meanwhile | in an Emacs that does nothing"
+    ("grep_project, the latest" "files.grep.longest" "files.rest.longest" ms 5)
+    ("grep_project, p99" (p99 "files.grep.late") (p99 "files.rest.late") ms nil)
+    ("the same, most processor time between two ticks" "files.grep.busiest" "files.rest.busiest" ms 5)
+    ("search_files, the latest" "files.search.longest" "files.rest.longest" ms 5)
+    ("search_files, p99" (p99 "files.search.late") (p99 "files.rest.late") ms nil)
+    ("the same, most processor time between two ticks" "files.search.busiest" "files.rest.busiest" ms 5)
+    "100 lines of a file of 100 MB | sed -n"
+    ("read_file at the start" "files.read.start" "files.read.start.sed" ms 20)
+    ("read_file in the middle" "files.read.middle" "files.read.middle.sed" ms 20)
+    ("read_file at the end" "files.read.end" "files.read.end.sed" ms 20)
+    "a review of two files of 20,000 lines, terminal | Diff mode with diff -u"
+    ("500 hunks shown" "review.changes" "diff-mode.changes" ms 300)
+    ("all lines different" "review.other" nil ms 300)
+    ("a hunk of 500 toggled, beside its next hunk" "review.toggle" "diff-mode.next" ms 10)
+    ("the same, p99" (p99 "review.toggle") (p99 "diff-mode.next") ms 10)
+    "diffing and applying in Rust"
+    ("20,000 lines, 500 changes" "files.diff.changes" nil ms nil)
+    ("20,000 lines, sorted" "files.diff.sorted" nil ms nil)
+    ("half of 500 hunks applied" "files.diff.applied" nil ms nil)
+    ("near matches in 20,000 lines" "files.diff.near" nil ms nil)
     "calls into the image through SLY | bare sly-rex"
     ("trivial call, the form as it goes over the wire" "sly.call" "sly.wire" ms (ratio 1.25))
     ("trivial call, the user's form alone" "sly.call" "sly.bare" ms (ratio 1.25))

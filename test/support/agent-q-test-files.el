@@ -14,6 +14,9 @@
 (defvar agent-q-test-files-root nil
   "The directory of the project.")
 
+(defvar agent-q-test-files-home nil
+  "Where projects are made; nil for the directory of all tests.")
+
 (defvar agent-q-test-files-answer "approved"
   "How approval requests are answered.")
 
@@ -56,7 +59,8 @@ CALLS are what the model calls, one each time it is asked."
   `(let* ((agent-q-test-files-root
            (file-name-as-directory
             (file-truename (make-temp-file (expand-file-name
-                                            "project" agent-q-test-directory)
+                                            "project" (or agent-q-test-files-home
+                                                          agent-q-test-directory))
                                            t))))
           (default-directory agent-q-test-files-root)
           (agent-q-project-root agent-q-test-files-root)

@@ -14,7 +14,6 @@
 (require 'package)
 (require 'agent-q-image)
 
-(defvar inferior-lisp-program)
 (defvar slime-connected-hook)
 (defvar slime-kill-without-query-p)
 (defvar slime-net-processes)
@@ -22,9 +21,7 @@
 (defvar sly-connected-hook)
 (defvar sly-kill-without-query-p)
 (declare-function slime-setup "ext:slime")
-(declare-function slime-start "ext:slime")
 (declare-function slime-inferior-process "ext:slime")
-(declare-function sly "ext:sly")
 (declare-function package-load-all-descriptors "package")
 (declare-function sly-inferior-process "ext:sly")
 
@@ -50,16 +47,29 @@ The value is nil when it isn't installed."
       (ignore-errors (package-activate client)))
     (require client nil t)))
 
-(defun agent-q-test-image--start-slime ()
-  "Start SBCL through SLIME."
-  (slime-setup)
-  (slime-start :program "sbcl" :program-args '("--no-userinit" "--no-sysinit")
-               :name 'sbcl :buffer "*inferior-lisp*"))
+(defconst agent-q-test-image-program '("sbcl" "--no-userinit" "--no-sysinit")
+  "The Lisp that is started, with its arguments.")
 
-(defun agent-q-test-image--start-sly ()
-  "Start SBCL through SLY."
-  (let ((inferior-lisp-program "sbcl --no-userinit --no-sysinit"))
-    (save-window-excursion (sly))))
+;; The histories of the REPLs are the user's, not the tests'.
+(defvar slime-repl-history-file)
+(defvar sly-mrepl-history-file-name)
+(let ((directory (make-temp-file "agent-q-histories" t)))
+  (setq slime-repl-history-file (expand-file-name "slime" directory)
+        sly-mrepl-history-file-name (expand-file-name "sly" directory))
+  ;; The clients write them on the same hook.
+  (add-hook 'kill-emacs-hook
+            (lambda () (ignore-errors (delete-directory directory t)))
+            90))
+
+(defun agent-q-test-image--start (client program)
+  "Start PROGRAM, a list of it and its arguments, through CLIENT."
+  (let ((inhibit-message t))
+    (when (eq client 'slime)
+      (slime-setup))
+    (save-window-excursion
+      (funcall (intern (format "%s-start" client))
+               :program (car program) :program-args (cdr program)
+               :name 'sbcl :buffer (generate-new-buffer-name "*inferior-lisp*")))))
 
 (defvar agent-q-test-image--started nil
   "Connections by client; `missing' for a client that isn't here.")
@@ -78,18 +88,46 @@ The value is nil when it isn't installed."
                    (if found (agent-q-test-image--connect client) 'missing))
              (and found (alist-get client agent-q-test-image--started)))))))
 
-(defun agent-q-test-image--connect (client)
-  "Return a new connection to a new SBCL through CLIENT."
+(defun agent-q-test-image--connect (client &optional program)
+  "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
   (let ((hook (intern (format "%s-connected-hook" client)))
+        (before (agent-q-image-connections))
         (connected nil))
     (set (intern (format "%s-kill-without-query-p" client)) t)
     (let ((note (lambda (&rest _) (setq connected t))))
       (add-hook hook note)
-      (funcall (intern (format "agent-q-test-image--start-%s" client)))
+      (agent-q-test-image--start client (or program agent-q-test-image-program))
       (unless (agent-q-test-image-await (lambda () connected) 120)
-        (error "SBCL did not start through %s" client))
+        (error "SBCL did not start through %s: %s" client
+               (agent-q-test-image--outputs)))
       (remove-hook hook note))
-    (cl-find client (agent-q-image-connections) :key #'agent-q-image-connection-client)))
+    (cl-find-if-not (lambda (connection) (member connection before))
+                    (agent-q-image-connections))))
+
+(defun agent-q-test-image--outputs ()
+  "Return the ends of what the Lisps that were started said, and of the messages."
+  (mapconcat (lambda (buffer)
+               (with-current-buffer buffer
+                 (format "%s: %s" (buffer-name)
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 800)) (point-max)))))
+             (cl-remove-if-not (lambda (buffer)
+                                 (string-match-p "\\*inferior-lisp\\|\\*Messages\\|-events"
+                                                 (buffer-name buffer)))
+                               (buffer-list))
+             "\n"))
+
+(defun agent-q-test-image-another (client &optional program)
+  "Return a connection to one more SBCL, or PROGRAM, through CLIENT.
+The test has to kill it; CLIENT has one already."
+  (agent-q-test-image--connect client program))
+
+(defun agent-q-test-image-kill (connection)
+  "Kill the Lisp behind CONNECTION, and wait until that is known."
+  (when (agent-q-image-live-p connection)
+    (signal-process (agent-q-test-image-process connection) 'SIGKILL)
+    (agent-q-test-image-await
+     (lambda () (not (member connection (agent-q-image-connections)))))))
 
 (defun agent-q-test-image-process (connection)
   "Return the Lisp process behind CONNECTION."
@@ -199,6 +237,20 @@ It is described over CONNECTION."
 (defun agent-q-test-image-define (connection)
   "Make `agent-q-test-image-definitions' part of the image behind CONNECTION."
   (agent-q-test-image-eval connection agent-q-test-image-definitions))
+
+(defun agent-q-test-image-directly (connection form &optional package)
+  "Return what the text FORM gives in PACKAGE behind CONNECTION, printed.
+This is the bare client: nothing of agent-q's is in it."
+  (let ((ends nil))
+    (agent-q-image--ask connection :rex
+                        `(cl:let ((cl:*package* (cl:find-package ,(or package "COMMON-LISP-USER"))))
+                                 (cl:prin1-to-string
+                                  (cl:eval (cl:read-from-string ,form))))
+                        t (lambda (result) (push result ends)))
+    (agent-q-test-image-await (lambda () ends))
+    (pcase ends
+      (`((:ok ,value)) value)
+      (_ (ert-fail (list "The image did not answer" form ends))))))
 
 ;;;; Calls that are awaited later
 

@@ -77,6 +77,13 @@ What needs approval is approved."
     (agent-q-test-tools-answer)))
 
 (defun agent-q-test-tools-answer ()
+  "Return the content of the latest call of the current chat, without its image's name.
+That depends on whether another test has started an image, too."
+  (let* ((answer (agent-q-test-tools-whole-answer))
+         (end (and answer (string-match-p "\n(In image .*\\.)\\'" answer))))
+    (if end (substring answer 0 end) answer)))
+
+(defun agent-q-test-tools-whole-answer ()
   "Return the content of the latest call of the current chat."
   (let ((latest nil))
     (maphash (lambda (key call)

@@ -64,12 +64,13 @@ it began.")
                              :value (call-around operation function arguments))))))))))
 
 (defun perform-stoppable (id operation arguments)
-  (let ((reply (list :outcome :cancelled)))
-    ;; *CALL* is bound inside the CATCH: who sees it bound can throw.
-    (catch 'stopped
-      (let ((*call* id))
-        (setf reply (perform operation arguments))))
-    reply))
+  ;; *CALL* is bound inside the CATCH: who sees it bound can throw. That throws NIL. The reply is not
+  ;; SETF from within: SBCL's interpreter, which runs this at first, loses what it sets a variable to
+  ;; when an unbound variable was left on the way.
+  (or (catch 'stopped
+        (let ((*call* id))
+          (perform operation arguments)))
+      (list :outcome :cancelled)))
 
 (defun call (client id operation arguments)
   "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.

@@ -50,6 +50,8 @@
 (defvar *parked* '()
   "The errors that are parked: lists of the debugger's name, the call's id and the reply.")
 
+(lasts-for-the-process '*parked*)
+
 (defun parked-names ()
   "What is parked, but for this very call, each as a name and a condition."
   (loop for (name id reply) in (reverse *parked*)

@@ -6,16 +6,28 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defstruct (change (:copier nil))
+;; A list, so that a later version of this text can add to it in an image that has some already.
+(defstruct (change (:copier nil) (:type list))
   id kind name
   ;; What was there and what came; of methods the removed and the added ones.
   old new
-  text time restored)
+  text time restored
+  ;; On whose behalf, and in which turn of theirs, as Emacs names it.
+  chat turn)
 
 (defvar *journal* '()
   "The changes, latest first.")
 
+;; The chats that they are of do not outlive the process, and a saved image is a new beginning.
+(lasts-for-the-process '*journal*)
+
 (defvar *last-change* 0)
+
+(defvar *chat* nil
+  "What Emacs knows the chat by on whose behalf this call runs, if any.")
+
+(defvar *turn* nil
+  "What Emacs knows the turn by.")
 
 (defparameter *journal-limit* 1000)
 
@@ -152,7 +164,8 @@
   (destructuring-bind (kind name old new) difference
     (unless (generated-p kind name difference)
       (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
-                         :text (defining-text name text) :time (get-universal-time))
+                         :text (defining-text name text) :time (get-universal-time)
+                         :chat *chat* :turn *turn*)
             *journal*))))
 
 (defun enter-changes (differences text)
@@ -189,7 +202,8 @@
 
 (defun call-journaled (function arguments)
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
-  (let ((*noted* (list '())))
+  (let ((*noted* (list '())) (*chat* (getf arguments :chat))
+        (*turn* (getf arguments :turn)))
     (if (defines-nothing-p arguments)
         (funcall function)
         (call-compared function

@@ -91,18 +91,23 @@
         (:type (put-type name old))))
     (setf (change-restored change) t)))
 
-(defun later-changes (change)
-  "The changes of the same thing that came after CHANGE and hold, latest first."
+(defun in-chat-p (change chat)
+  "Whether CHANGE was made on behalf of CHAT; all are when it is NIL."
+  (or (null chat) (equal chat (change-chat change))))
+
+(defun later-changes (change chat)
+  "The changes of the same thing in CHAT that came after CHANGE and hold, latest first."
   (loop for other in *journal*
         until (eq other change)
-        when (and (eq (change-kind other) (change-kind change))
+        when (and (in-chat-p other chat)
+                  (eq (change-kind other) (change-kind change))
                   (equal (change-name other) (change-name change))
                   (not (change-restored other)))
           collect other))
 
-(defun try-to-undo (change)
-  "Undo CHANGE and those of the same thing after it; a sentence on what came of it."
-  (let* ((all (append (later-changes change) (list change)))
+(defun try-to-undo (change chat)
+  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on what came of it."
+  (let* ((all (append (later-changes change chat) (list change)))
          (problem (irreversible-p change)))
     (cond ((change-restored change)
            (format nil "~A was restored already." (change-name-text change)))
@@ -124,43 +129,66 @@
         :kind (kind-text change)
         :what (what-text change)
         :text (change-text change)
+        :chat (change-chat change)
         :seconds-ago (- (get-universal-time) (change-time change))
         :restored (change-restored change)
+        :turn (change-turn change)
         :irreversible (irreversible-p change)
         :was (and (member (change-kind change) '(:variable))
                   (not (no-definition-p change (change-old change)))
                   (printed (change-old change) :limit 200))))
 
-(define-operation "journal-list" (limit)
-    "What the agent changed in this image, latest first."
-  (let ((limit (or limit 200)))
+(define-operation "journal-list" (limit chat)
+    "What the agent changed in this image, or on behalf of CHAT, latest first."
+  (let ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) *journal*)))
     (list :total (length *journal*)
-          :changes (loop for change in *journal* repeat limit collect (change-entry change)))))
+          :changes (loop for change in changes repeat (or limit 200)
+                         collect (change-entry change)))))
 
-(define-operation "journal-restore" (id)
-    "Restore what the change ID replaced; without an id all that can be."
+(defun try-to-undo-for-turn (change turn)
+  "Undo CHANGE unless something that came after TURN would go with it."
+  (if (find turn (later-changes change nil) :key #'change-turn :test-not #'equal)
+      (format nil "~A was left alone: it was changed again after that turn." (change-name-text change))
+      (try-to-undo change nil)))
+
+(define-operation "journal-restore" (id chat turn)
+    "Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN."
   (let ((changes (if id
                      (list (or (find id *journal* :key #'change-id)
                                (missed "There is no change ~A in the journal." id)))
-                     (remove-if #'change-restored *journal*))))
+                     (remove-if-not (lambda (change)
+                                      (and (in-chat-p change chat)
+                                           (or (null turn) (equal turn (change-turn change)))
+                                           (not (change-restored change))))
+                                    *journal*))))
     (list :results (loop for change in changes
-                         unless (change-restored change) collect (try-to-undo change)))))
+                         unless (change-restored change)
+                           collect (if turn
+                                       (try-to-undo-for-turn change turn)
+                                       (try-to-undo change (if id nil chat)))))))
 
-(define-operation "journal-undo" (name package)
-    "Undo the last change of the definition called NAME, in all that it means."
+(defun changes-of-name (name)
+  "What can be undone of the definition called NAME, a name structure, latest first."
+  (loop with symbol = (name-symbol name)
+        for change in *journal*
+        for changed = (change-name change)
+        when (and (not (change-restored change))
+                  (eq symbol (if (consp changed) (second changed) changed))
+                  (or (not (eq (name-kind name) :setf)) (consp changed))
+                  (or (eq (name-kind name) :any) (not (eq (change-kind change) :variable))))
+          collect change))
+
+(define-operation "journal-undo" (name package chat)
+    "Undo the last change in CHAT of the definition called NAME, in all that it means."
   (let* ((found (name-of-text name package))
-         (symbol (name-symbol found))
-         (changes (loop for change in *journal*
-                        for changed = (change-name change)
-                        when (and (not (change-restored change))
-                                  (eq symbol (if (consp changed) (second changed) changed))
-                                  (or (not (eq (name-kind found) :setf)) (consp changed))
-                                  (or (eq (name-kind found) :any) (not (eq (change-kind change) :variable))))
-                          collect change))
+         (all (changes-of-name found))
+         (changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
          (last (first changes)))
-    (unless last
-      (missed "The agent has not changed ~A in this image, or it was restored already."
-              (name-text found)))
-    (list :results (loop for change in changes
-                         when (string= (change-text change) (change-text last))
-                           collect (try-to-undo change)))))
+    (cond (last
+           (list :results (loop for change in changes
+                                when (string= (change-text change) (change-text last))
+                                  collect (try-to-undo change chat))))
+          (all (missed "You have not changed ~A in this chat; another chat has. The user can ~
+                        restore it with M-x agent-q-image-changes." (name-text found)))
+          (t (missed "The agent has not changed ~A in this image, or it was restored already."
+                     (name-text found))))))

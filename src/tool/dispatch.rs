@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. Part of
+//! the pipeline in `executor`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::executor::{Call, Circumstances, Executor};
+use super::work::{WorkContext, answered, within};
+use super::{HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use crate::image;
+use crate::protocol::{HostRequest, ImageRequest, SessionId};
+
+/// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
+const HOST_DEADLINE: Duration = Duration::from_secs(120);
+/// Emacs watches over a call in the image; this is for an Emacs that forgot it.
+const IMAGE_GRACE: Duration = Duration::from_secs(30);
+
+impl Executor {
+    /// Runs CALL's work where it belongs.
+    pub(super) async fn dispatch(
+        &self,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let session = circumstances.session;
+        match &call.tool.runner {
+            Runner::Worker(work) => {
+                let (work, arguments) = (Arc::clone(work), call.arguments.clone());
+                match tokio::task::spawn_blocking(move || work(arguments)).await {
+                    Ok(result) => result,
+                    Err(failure) if failure.is_panic() => {
+                        std::panic::resume_unwind(failure.into_panic())
+                    }
+                    Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
+                }
+            }
+            Runner::Task(task) => {
+                let context = WorkContext {
+                    reviewed: call.reviewed.clone(),
+                    ..self.context(circumstances)
+                };
+                task(call.arguments.clone(), context).await
+            }
+            Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
+            Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
+            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
+        }
+    }
+
+    async fn run_on_emacs(
+        &self,
+        tool: &HostTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = (tool.request)(&call.arguments)?;
+        let reply = self.host.request(circumstances.session, body);
+        let text = within(HOST_DEADLINE, reply).await?;
+        (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_operation(
+        &self,
+        tool: &OperationTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Operation {
+            operation: tool.operation,
+            arguments: call.json_with_assessed(),
+        };
+        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
+        let reply = self.host.request(circumstances.session, body);
+        (tool.render)(&call.arguments, within(deadline, reply).await?)
+    }
+
+    async fn run_handler(
+        &self,
+        handler: HandlerId,
+        call: &Call,
+        session: SessionId,
+    ) -> Result<String, ToolFailure> {
+        let body = HostRequest::Handler {
+            handler,
+            arguments: call.arguments.to_json(),
+        };
+        // Emacs watches over it: how long it may take is an option there.
+        answered(self.host.request(session, body).await)
+    }
+
+    async fn run_in_image(
+        &self,
+        tool: &ImageTool,
+        call: &Call,
+        circumstances: &Circumstances,
+    ) -> Result<String, ToolFailure> {
+        let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
+        let body = HostRequest::Image(ImageRequest {
+            operation: tool.operation.to_owned(),
+            arguments: image::print_arguments(
+                &call.with_assessed((tool.arguments)(&call.arguments)),
+            ),
+            deadline,
+        });
+        let reply = self.host.request(circumstances.session, body);
+        let text = within(deadline + IMAGE_GRACE, reply).await?;
+        let reply =
+            image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
+        (tool.render)(&call.arguments, &reply)
+            .map(|content| image::with_name(content, &text))
+            .map_err(|failure| ToolFailure {
+                message: image::with_name(failure.message, &text),
+                ..failure
+            })
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Why a call has no answer, and whether saying so quotes what agent-q did not write.
+
+use crate::files::{FileError, Trouble};
+use crate::protocol::HostError;
+
+/// Why a tool call has no answer: one sentence that the model can act on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    pub message: String,
+    pub quotes: Quotes,
+}
+
+/// Whether a message holds text of files, buffers, the image or other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quotes {
+    Nothing,
+    Something,
+}
+
+impl ToolFailure {
+    /// A failure told in agent-q's own words.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            quotes: Quotes::Nothing,
+        }
+    }
+
+    /// A failure whose message holds text from elsewhere.
+    pub fn quoting(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            quotes: Quotes::Something,
+        }
+    }
+}
+
+impl From<FileError> for ToolFailure {
+    /// Names of files that are like the one that is missing are nobody's words.
+    fn from(error: FileError) -> Self {
+        match error.trouble {
+            Trouble::Missing => Self::quoting(error.message),
+            _ => Self::new(error.message),
+        }
+    }
+}
+
+impl From<HostError> for ToolFailure {
+    fn from(error: HostError) -> Self {
+        let message = error.to_string();
+        match error {
+            HostError::NoConnection | HostError::TimedOut | HostError::Cancelled => {
+                Self::new(message)
+            }
+            HostError::Disconnected(_)
+            | HostError::Unresponsive(_)
+            | HostError::Aborted(_)
+            | HostError::Signalled(_) => Self::quoting(message),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+;;; agent-q-changes-test.el --- Undoing a turn, in files and in the image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Turns that change a file, a real image or both are undone; what came of it
+;; is in the file, in the image, and in what the model is sent next.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-image)
+(require 'agent-q-changes)
+
+(defun agent-q-changes-test--undo ()
+  "Undo the latest turn of this chat and return what is shown of it."
+  (let ((start (copy-marker agent-q-render-end)))
+    (agent-q-undo-turn)
+    (agent-q-test-until (string-match-p "Undid\\|no turn\\|changed no file"
+                                        (buffer-substring start agent-q-render-end)))
+    ;; The offer comes right behind it.
+    (accept-process-output nil 0.2)
+    (buffer-substring-no-properties start agent-q-render-end)))
+
+(defun agent-q-changes-test--press ()
+  "Press the button of the latest offer, and wait for the image's word."
+  (let ((start (copy-marker agent-q-render-end)))
+    (goto-char (point-max))
+    (search-backward "[take these back]")
+    (push-button)
+    (agent-q-test-until (> agent-q-render-end start))
+    (goto-char (point-max))
+    (buffer-substring-no-properties start agent-q-render-end)))
+
+(defmacro agent-q-changes-test--with-chat (turns &rest body)
+  "Run BODY in a chat about CONNECTION whose model plays TURNS.
+Its project is a new directory, DIRECTORY."
+  (declare (indent 1) (debug t))
+  `(let* ((directory (file-name-as-directory
+                      (file-truename (make-temp-file
+                                      (expand-file-name "project" agent-q-test-directory) t))))
+          (default-directory directory)
+          (agent-q-offered-tools 'all))
+     (agent-q-test-image-values connection "(setf agent-q-image::*journal* '())")
+     (agent-q-test-image-values connection "(fmakunbound 'cl-user::aq-undone)")
+     (agent-q-test-with-model (agent-q-json-encode (list :turns (vconcat ,turns)))
+       (agent-q-test-with-chat
+         (agent-q-chat-set-connection connection)
+         ,@body))))
+
+(defun agent-q-changes-test--calls (&rest calls)
+  "Return a step of the model that makes CALLS, lists of a name and arguments."
+  `(:steps [(:tool_calls ,(vconcat (mapcar (pcase-lambda (`(,name . ,arguments))
+                                             `(:name ,name :arguments ,arguments))
+                                           calls)))]))
+
+(defconst agent-q-changes-test--said '(:steps [(:text "Done.")])
+  "The end of a turn.")
+
+(defun agent-q-changes-test--turn (text)
+  "Send TEXT, say yes to all, and wait for the end of the turn."
+  (agent-q-test-send text)
+  (while (progn (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+                (agent-q-call-waiting))
+    (agent-q-test-answer "y")))
+
+(defun agent-q-changes-test--last-message ()
+  "Return the last message that the model was sent."
+  (let* ((line (with-temp-buffer
+                 (insert-file-contents agent-q-test-requests)
+                 (goto-char (point-max))
+                 (forward-line -1)
+                 (buffer-substring (point) (line-end-position))))
+         (messages (gethash "messages" (gethash "body" (agent-q-json-parse line)))))
+    (gethash "content" (aref messages (1- (length messages))))))
+
+(agent-q-test-image-on-each undoing-a-turn-offers-what-it-did-to-the-image ()
+  "Files come back at once, definitions by a button; the model is told of both."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls
+             '("create_file" :path "new.txt" :content "x\n")
+             '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said agent-q-changes-test--said agent-q-changes-test--said)
+    (agent-q-changes-test--turn "do it")
+    (should (file-exists-p (expand-file-name "new.txt" directory)))
+    (let ((shown (agent-q-changes-test--undo)))
+      (should (string-match-p "Undid 1 of 1" shown))
+      (should (string-match-p "AQ-UNDONE (function, new)" shown)))
+    (should-not (file-exists-p (expand-file-name "new.txt" directory)))
+    ;; Nothing in the image changes unasked.
+    (should (equal '("1") (agent-q-test-image-values connection "(cl-user::aq-undone)")))
+    (should (string-match-p "AQ-UNDONE: the new function is removed"
+                            (agent-q-changes-test--press)))
+    (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'cl-user::aq-undone)")))
+    (agent-q-changes-test--turn "go on")
+    (let ((told (agent-q-changes-test--last-message)))
+      (should (string-prefix-p "go on\n\n[agent-q: The user had changes of yours undone" told))
+      (should (string-match-p "- new\\.txt" told))
+      (should (string-match-p "took back definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: .*removed\\.\n</data-"
+                              told)))
+    (should-not (agent-q-test-shows "agent-q: The user had"))
+    ;; Once is enough.
+    (agent-q-changes-test--turn "and on")
+    (should (equal (agent-q-changes-test--last-message) "and on"))))
+
+(agent-q-test-image-on-each undoing-never-skips-to-an-older-turn ()
+  "A turn that changed the image alone is undone before the file of the turn before it."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls '("create_file" :path "new.txt" :content "x\n"))
+            agent-q-changes-test--said
+            (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said)
+    (agent-q-changes-test--turn "a file")
+    (agent-q-changes-test--turn "a function")
+    (should (string-match-p "changed no file.*\n.*AQ-UNDONE" (agent-q-changes-test--undo)))
+    (should (file-exists-p (expand-file-name "new.txt" directory)))
+    (agent-q-changes-test--press)
+    (let ((shown (agent-q-changes-test--undo)))
+      (should (string-match-p "Undid 1 of 1" shown))
+      (should-not (string-match-p "AQ-UNDONE" shown)))
+    (should-not (file-exists-p (expand-file-name "new.txt" directory)))))
+
+(agent-q-test-image-on-each what-another-chat-changed-since-is-left-alone ()
+  "A turn takes back its own changes, and not those on top of them."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said)
+    (agent-q-changes-test--turn "a function")
+    (agent-q-test-image-value connection "eval-form" :form "(defun cl-user::aq-undone () 2)"
+                              :turn "another/1/1")
+    (agent-q-changes-test--undo)
+    (should (string-match-p "left alone: it was changed again" (agent-q-changes-test--press)))
+    (should (equal '("2") (agent-q-test-image-values connection "(cl-user::aq-undone)")))))
+
+(provide 'agent-q-changes-test)
+;;; agent-q-changes-test.el ends here

@@ -1,0 +1,207 @@
+;;; agent-q-torture-test.el --- Code that does its worst to an image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Forms that do not end, fill the memory, print without end, fail in any way or
+;; kill what runs them, evaluated from a chat on real SBCL through SLIME and SLY.
+;; After each the image answers as before, and no debugger is open.
+
+;;; Code:
+
+(require 'agent-q-test-tools)
+
+(defun agent-q-torture-test--calm (connection line)
+  "Check that after LINE the image behind CONNECTION is as before."
+  (ert-info (line)
+    (should-not (agent-q-test-image-debuggers))
+    (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
+    (should (equal "42" (agent-q-test-image-directly connection "(+ 40 2)")))
+    (should-not (agent-q-test-image-debuggers))))
+
+(defun agent-q-torture-test--rows (connection &rest rows)
+  "Call each tool of ROWS in the current chat, about the image behind CONNECTION.
+A row is a console line and a regexp for the whole of the answer."
+  (pcase-dolist (`(,line ,regexp) rows)
+    (let ((answer (agent-q-test-tools-ask line)))
+      (unless (string-match-p (concat "\\`\\(?:" regexp "\\)") answer)
+        (ert-fail (list line regexp answer)))
+      (should (< (length answer) 16384)))
+    (agent-q-torture-test--calm connection line)))
+
+(defconst agent-q-torture-test--any "\\(?:.\\|\n\\)*"
+  "A regexp for any text.")
+
+(defun agent-q-torture-test--stopped (form &optional output)
+  "Return the row of FORM, which has to be stopped, and of its OUTPUT."
+  (list (concat "/eval_form timeout=0.3 " form)
+        (concat "Stopped before it came to its end: out of time"
+                (and output (concat agent-q-torture-test--any "Output:\n" output "\\'")))))
+
+;;;; What does not end
+
+(agent-q-test-tools-on-each torture-endless ()
+  "Code that does not end is stopped, whatever it handles; what it printed is kept."
+  (apply #'agent-q-torture-test--rows connection
+         (mapcar
+          (lambda (case) (apply #'agent-q-torture-test--stopped case))
+          '(("(progn (princ \"begun\") (loop))" "begun")
+            ("(progn (princ \"begun\") (sleep 100))" "begun")
+            ("(let ((it 3)) (loop (setf it (* it it))))")
+            ("(progn (princ \"begun\") (loop (handler-case (loop) (serious-condition () nil))))"
+             "begun")
+            ("(progn (princ \"begun\") (loop (ignore-errors (loop))))" "begun")
+            ("(progn (princ \"begun\") (unwind-protect (loop) (princ \" cleaned\")))"
+             "begun cleaned")
+            ("(progn (princ \"begun\") (unwind-protect (loop) (loop)))" "begun")
+            ("(defclass aq-slow () ())
+              (defmethod print-object ((it aq-slow) stream) (princ \"begun\") (loop))
+              (make-instance 'aq-slow)"
+             "begun"))))
+  ;; The one that asks is the only one left.
+  (should (equal '("1") (agent-q-test-image-values
+                         connection "(length agent-q-image::*running*)"))))
+
+(agent-q-test-tools-on-each torture-without-interrupts ()
+  "What can't be stopped is given up with a sentence; the image still serves others."
+  (agent-q-test-image-values connection "(defvar *aq-release* nil)")
+  (unwind-protect
+      (agent-q-torture-test--rows
+       connection
+       (list "/eval_form timeout=0.2 (sb-sys:without-interrupts (loop until *aq-release*))"
+             "The Lisp image does not answer, even to a request to stop; the call may still be running"))
+    (agent-q-test-image-values connection "(setf *aq-release* t)")
+    (agent-q-test-until
+     (equal '("1") (agent-q-test-image-values
+                    connection "(length agent-q-image::*running*)")))))
+
+;;;; What uses up everything
+
+(agent-q-test-tools-on-each torture-exhaustion ()
+  "A stack or a heap that is used up at once is an error as others are."
+  (agent-q-torture-test--rows
+   connection
+   '("/eval_form (labels ((f (x) (1+ (f x)))) (f 1))" "Error .*EXHAUSTED")
+   '("/eval_form (make-array (expt 10 11))" "Error .*HEAP-EXHAUSTED")))
+
+(agent-q-test-tools-on-each torture-heap-filled-slowly ()
+  "A heap that fills bit by bit may cost the image; then the user is told what it said last."
+  (let ((small (agent-q-test-image-another
+                client '("sbcl" "--dynamic-space-size" "200MB" "--no-userinit" "--no-sysinit"))))
+    (unwind-protect
+        (progn
+          (agent-q-chat-set-connection small)
+          (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
+          (let ((answer (agent-q-test-tools-ask
+                         "/eval_form timeout=3 (let ((all '())) (loop (push (make-array 10000) all)))")))
+            (if (string-match-p "\\`Error .*HEAP-EXHAUSTED" answer)
+                (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
+              (should (string-match-p "does not answer\\|was lost" answer))
+              (should (string-match-p "The last that it printed in " answer))
+              (should (string-match-p "[Hh]eap exhausted" answer)))))
+      (agent-q-chat-set-connection connection)
+      (agent-q-test-image-kill small)))
+  (agent-q-torture-test--calm connection "another image"))
+
+;;;; What is hard to print
+
+(agent-q-test-tools-on-each torture-printing ()
+  "Values that are circular, huge, deep or fail to print are harmless, and so is much output."
+  (agent-q-test-image-define connection)
+  (agent-q-torture-test--rows
+   connection
+   '("/eval_form (values)" "=> no values\\'")
+   '("/eval_form (let ((it (list 1))) (setf (cdr it) it))" "=> #1=(1 \\. #1#)")
+   '("/eval_form (make-list 1000000)" "=> (NIL NIL")
+   '("/eval_form (make-string 3000000 :initial-element #\\x)" "=> \"xxx")
+   '("/eval_form (let ((it nil)) (dotimes (i 100000 it) (setf it (list it))))" "=> (((")
+   '("/eval_form (make-array 100000)" "=> #(0 0")
+   '("/eval_form (expt 7 100000)" "=> [0-9]\\{50\\}")
+   '("/eval_form (make-instance 'aq-test::touchy)" "=> #<AQ-TEST::TOUCHY whose printer failed")
+   '("/eval_form (list 1 (make-instance 'aq-test::touchy))" "=> .*printer failed")
+   `("/eval_form (dotimes (i 1000000) (write-char #\\x))"
+     ,(concat "=> NIL\nOutput:\n" agent-q-torture-test--any
+              "992000 more characters of output were dropped"))))
+
+;;;; What fails
+
+(agent-q-test-tools-on-each torture-failures ()
+  "However code fails, the call ends with what happened."
+  (agent-q-test-image-define connection)
+  (agent-q-torture-test--rows
+   connection
+   '("/eval_form (break)" "Error SIMPLE-CONDITION: break")
+   '("/eval_form (signal 'error)" "=> NIL\\'")
+   '("/eval_form (error 'aq-test::trouble)" "Error AQ-TEST::TROUBLE")
+   '("/eval_form (invoke-debugger (make-condition 'simple-error :format-control \"hi\"))"
+     "Error SIMPLE-ERROR: hi")
+   '("/eval_form (let ((*break-on-signals* 'error)) (ignore-errors (error \"deep\")))"
+     "Error SIMPLE-CONDITION: .*deep")
+   '("/eval_form (list 1" "Error END-OF-FILE: .*line 1.*not closed")
+   '("/eval_form 1\n2\n(list \"a)" "Error END-OF-FILE: Form 3, which starts at line 3")
+   '("/eval_form (no-such-package:thing)" "Error .*PACKAGE.*NO-SUCH-PACKAGE")
+   '("/eval_form )" "Error .*READER-ERROR.*parenthesis")
+   '("/eval_form #<foo>" "Error .*READER-ERROR.*can't be read")))
+
+(agent-q-test-tools-on-each torture-reading-runs-nothing ()
+  "A tool that only looks does not evaluate while it reads."
+  (agent-q-torture-test--rows
+   connection
+   '("/macroexpand_form #.(defparameter cl-user::*aq-read* 1)" ".*READ-EVAL"))
+  (should (equal "NIL" (agent-q-test-image-directly
+                        connection "(boundp (intern \"*AQ-READ*\" :cl-user))"))))
+
+(agent-q-test-tools-on-each torture-packages ()
+  "A form may be in a package that the form before it makes."
+  (agent-q-torture-test--rows
+   connection
+   `("/eval_form (defpackage #:aq-made (:use #:cl)) (in-package #:aq-made)
+; a comment
+(defun made () 'inside) (made)"
+     ,(concat agent-q-torture-test--any "=> INSIDE\n" agent-q-torture-test--any
+              "Ended in package AQ-MADE")))
+  (should (equal "AQ-MADE::INSIDE" (agent-q-test-image-directly connection "(aq-made::made)")))
+  (agent-q-test-image-directly connection "(delete-package :aq-made)"))
+
+;;;; What kills
+
+(agent-q-test-tools-on-each torture-killed-thread ()
+  "A thread that is killed, by itself or by others, ends its call."
+  (agent-q-torture-test--rows
+   connection
+   '("/eval_form (sb-thread:abort-thread)" "The Lisp side aborted the call: its thread was ended")
+   '("/eval_form (sb-thread:terminate-thread sb-thread:*current-thread*)"
+     "The Lisp side aborted the call: its thread was ended"))
+  (let ((started (agent-q-test-image-start connection "(sleep 100)")))
+    (agent-q-test-until
+     (equal '("2") (agent-q-test-image-values
+                    connection "(length agent-q-image::*running*)")))
+    (agent-q-test-image-directly
+     connection "(sb-thread:terminate-thread (second (first agent-q-image::*running*)))")
+    (should (equal "aborted" (car (agent-q-test-image-end started))))
+    (agent-q-torture-test--calm connection "a killed thread")))
+
+(agent-q-test-tools-on-each torture-dead-image ()
+  "When the Lisp dies in the middle of calls, each ends once, and later ones at once."
+  (let ((calls (list (agent-q-test-image-start connection "(loop)")
+                     (agent-q-test-image-start connection "(sleep 100)"))))
+    (agent-q-test-send "/eval_form (sleep 100)")
+    (agent-q-test-until
+     (equal '("4") (agent-q-test-image-values
+                    connection "(length agent-q-image::*running*)")))
+    (agent-q-test-image-directly
+     connection "(progn (format sb-sys:*stdout* \"~&aq-last-words~%\") (finish-output sb-sys:*stdout*))")
+    (signal-process (agent-q-test-image-process connection) 'SIGKILL)
+    (dolist (call calls)
+      (should (equal "disconnected" (car (agent-q-test-image-end call)))))
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-match-p
+             (concat "\\`The connection to the Lisp image was lost during the call\\. "
+                     "The last that it printed in .*:\n" agent-q-torture-test--any "aq-last-words")
+             (agent-q-test-tools-answer))))
+  (should (equal '("no-connection") (agent-q-test-image-call connection "eval-form" nil)))
+  (should-not (member connection (agent-q-image-connections))))
+
+(provide 'agent-q-torture-test)
+;;; agent-q-torture-test.el ends here
