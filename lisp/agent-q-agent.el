@@ -85,8 +85,8 @@ follows no agent any more."
 (defun agent-q-agent--check (agent name)
   "Signal a `user-error' unless the library NAME has all tools of AGENT."
   (dolist (specification (agent-q-agent-tools agent))
-    (let ((problem (agent-q-bind-tool-explain
-                    specification (cdr (assoc name agent-q-tool-libraries)))))
+    (let ((problem (agent-q-bind-tool-explain specification
+                                              (agent-q-agent--library name))))
       (when problem
         (user-error "The library %s does not fit the agent: %s" name problem)))))
 
@@ -100,6 +100,24 @@ Return nil, or why it keeps the one that it has."
         (progn (agent-q-chat-use-provider provider) nil)
       (format "`agent-q-providers' has no key or no host for %s, so it keeps its model"
               (plist-get model :provider)))))
+
+;;;; What it offers
+
+(defun agent-q-agent-offered ()
+  "Return the tools of the current chat's agent, as (TOOL LIBRARY) each.
+TOOL is the one that the library of that name has for a specification of the
+agent.  Without an agent the value is nil, and so it is for one without tools."
+  (when agent-q-agent-current
+    (let ((agent (agent-q-agent-choice-agent agent-q-agent-current)))
+      (seq-mapcat
+       (lambda (name)
+         (let ((library (cdr (assoc name agent-q-tool-libraries))))
+           (and (agent-q-tool-library-p library)
+                (delq nil (mapcar (lambda (specification)
+                                    (let ((tool (agent-q-bind-tool specification library)))
+                                      (and tool (list tool name))))
+                                  (agent-q-agent-tools agent))))))
+       (agent-q-agent-choice-libraries agent-q-agent-current)))))
 
 ;;;; The core
 
@@ -121,9 +139,18 @@ Return nil, or why it keeps the one that it has."
                                          (agent-q-agent-tools agent)))
        :libraries ,(vconcat libraries)))))
 
+(defun agent-q-agent--library (name)
+  "Return the library NAME, or signal `agent-q-error' when there is none."
+  (let ((library (cdr (assoc name agent-q-tool-libraries))))
+    (unless (agent-q-tool-library-p library)
+      (signal 'agent-q-error
+              (list (format "There is no tool library named %s; `agent-q-tool-libraries' names them"
+                            name))))
+    library))
+
 (defun agent-q-agent--send-library (name)
   "Have the core know the library NAME as it is now."
-  (let ((library (cdr (assoc name agent-q-tool-libraries))))
+  (let ((library (agent-q-agent--library name)))
     (unless (eq library (cadr (assoc name agent-q-agent--sent)))
       (let ((tools (mapcar (lambda (tool) (agent-q-agent--library-tool tool name))
                            (agent-q-library-tools library))))

@@ -53,13 +53,25 @@ A filter runs with quitting inhibited, so it has to be short.")
   (agent-q-module-ensure)
   (unless (process-live-p agent-q-events--process)
     (setq agent-q-events--process (agent-q-events--make-pipe))
-    (let ((directory (file-name-directory (expand-file-name agent-q-log-file))))
-      (unless (file-directory-p directory)
-        (with-file-modes #o700 (make-directory directory t))))
-    (agent-q-core-start agent-q-events--process
-                        (expand-file-name agent-q-log-file))
-    (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
-    (agent-q-registry-core-started)))
+    (let ((started nil))
+      (unwind-protect
+          (progn
+            (agent-q-events--start)
+            (setq started t))
+        ;; A live pipe would say that the core runs, and nobody would try again.
+        (unless started
+          (delete-process agent-q-events--process)
+          (setq agent-q-events--process nil))))))
+
+(defun agent-q-events--start ()
+  "Start the core, which wakes Emacs through the pipe."
+  (let ((directory (file-name-directory (expand-file-name agent-q-log-file))))
+    (unless (file-directory-p directory)
+      (with-file-modes #o700 (make-directory directory t))))
+  (agent-q-core-start agent-q-events--process
+                      (expand-file-name agent-q-log-file))
+  (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
+  (agent-q-registry-core-started))
 
 (defun agent-q-events-running-p ()
   "Whether the core can wake Emacs.

@@ -65,26 +65,37 @@ text.  A call without an id gets one.  The results are
 whatever happens.  Dangerous calls run only when `agent-q-approval-handler'
 approves them.
 
+A call that JSON can't hold, such as one with a buffer in its arguments, has
+failed; the others run.
+
 Return the batch, for `agent-q-cancel-tool-calls'."
+  (agent-q--expect #'functionp callback "CALLBACK" "a function")
   (agent-q-execute--start calls (lambda (results)
                                   (agent-q-handlers-later callback results))))
 
 (defun agent-q-execute--start (wanted function)
   "Start the batch WANTED, and return its number.
 FUNCTION gets the results, in the filter of the wake pipe."
+  (agent-q--expect #'agent-q-execute--list-p wanted "CALLS" "a list of calls")
   (agent-q-registry-ensure)
   ;; The pipe may be gone although the core is there.
   (unless (agent-q-events-running-p)
     (agent-q-events-ensure))
-  (let ((batch (agent-q-core-execute (agent-q-execute--json wanted)
-                                     (and agent-q-approval-handler t))))
-    (puthash batch function agent-q-execute--batches)
+  (let* ((prepared (agent-q-execute--prepared wanted))
+         (batch (agent-q-core-execute (agent-q-execute--json prepared)
+                                      (and agent-q-approval-handler t))))
+    (puthash batch
+             (lambda (results)
+               (funcall function (agent-q-execute--in-order prepared results)))
+             agent-q-execute--batches)
     batch))
 
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)
   "Cancel what has no result yet in BATCH; this becomes its result."
-  (agent-q-core-cancel-batch batch "the program that made it cancelled it"))
+  (agent-q-core-cancel-batch
+   (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
+   "the program that made it cancelled it"))
 
 ;;;###autoload
 (defun agent-q-execute-tool-calls-sync (calls &optional seconds)
@@ -92,6 +103,8 @@ FUNCTION gets the results, in the filter of the wake pipe."
 CALLS is a list of tool calls.  After SECONDS, or when the user quits,
 those without a result are cancelled.  Emacs can't be used meanwhile, so
 this is for batch use."
+  (when seconds
+    (agent-q--expect #'numberp seconds "SECONDS" "a number"))
   (let* ((results 'none)
          (agent-q-handlers-waiting (list 'agent-q-execute))
          (mine agent-q-handlers-waiting)
@@ -132,30 +145,68 @@ Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
         (agent-q-tool-result-content result)
       (signal 'agent-q-error (list (agent-q-tool-result-error result))))))
 
-(defun agent-q-execute--json (wanted)
-  "Return the batch WANTED as JSON text for the core."
-  (let ((number 0))
-    (agent-q-json-encode
-     (vconcat
-      (mapcar (lambda (call)
-                (setq number (1+ number))
-                (agent-q-execute--call (agent-q-json-object call) number))
-              wanted)))))
+(defun agent-q-execute--list-p (value)
+  "Whether VALUE can be a batch, and is not a single call."
+  (or (vectorp value)
+      (and (proper-list-p value) (not (keywordp (car value))))))
 
-(defun agent-q-execute--call (call number)
-  "Return CALL, a hash table, with the id that the NUMBER gives it if it has none."
-  (let ((name (gethash "name" call))
-        (arguments (gethash "arguments" call))
-        (id (gethash "id" call)))
-    (unless (stringp name)
-      (signal 'agent-q-error (list (format "A tool call has no name: %S" name))))
-    `(:id ,(cond ((memq id '(nil :null)) (format "call_%d" number))
-                 ((stringp id) id)
-                 (t (format "%s" id)))
-      :name ,name
-      :arguments ,(if (memq arguments '(nil :null))
-                      (agent-q-json-empty-object)
-                    arguments))))
+(defun agent-q-execute--prepared (wanted)
+  "Return the batch WANTED as a list, each call in it as JSON text.
+What the core can't be told of is a failed result instead."
+  (let ((number 0))
+    (mapcar (lambda (call)
+              (setq number (1+ number))
+              (agent-q-execute--prepare call (format "call_%d" number)))
+            wanted)))
+
+(defun agent-q-execute--prepare (call id)
+  "Return CALL, which gets ID when it has none, as JSON text or a failed result."
+  (condition-case failure
+      (let* ((members (or (agent-q-json-members call)
+                          (signal 'agent-q-error
+                                  (list "A tool call has to be an object"))))
+             (arguments (gethash "arguments" members)))
+        ;; First, so that whatever is wrong besides is said under the call's id.
+        (setq id (agent-q-execute--id (gethash "id" members) id))
+        (agent-q-json-encode
+         `(:id ,id
+           :name ,(agent-q-execute--name (gethash "name" members))
+           ;; JSON text is for the core to read, as that of a model.
+           :arguments ,(cond ((stringp arguments) arguments)
+                             ((eq arguments :null) (agent-q-json-empty-object))
+                             (t (agent-q-json-object arguments))))))
+    (agent-q-error (agent-q-execute--unusable id (cadr failure)))
+    (error (agent-q-execute--unusable id (error-message-string failure)))))
+
+(defun agent-q-execute--id (given otherwise)
+  "Return the id that a call was GIVEN as a string, or OTHERWISE if it has none."
+  (cond ((memq given '(nil :null)) otherwise)
+        ((stringp given) (agent-q-json-text given))
+        (t (agent-q-json-text (format "%s" given)))))
+
+(defun agent-q-execute--name (name)
+  "Return NAME, the one of a call, as a string."
+  (if (or (stringp name)
+          (and name (symbolp name) (not (keywordp name))))
+      (agent-q-json-value name)
+    (signal 'agent-q-error (list (format "A tool call has no name: %S" name)))))
+
+(defun agent-q-execute--unusable (id reason)
+  "Return the result of the call ID, which can't be made for REASON."
+  (let ((message (concat "The call can't be made: " reason))
+        (metadata (agent-q-json-empty-object)))
+    (puthash "execution_time_ms" 0.0 metadata)
+    (agent-q-execute--make-result :id id :success nil :content message :error message
+                                  :metadata metadata)))
+
+(defun agent-q-execute--json (prepared)
+  "Return as JSON text for the core what of PREPARED can run."
+  (concat "[" (mapconcat #'identity (seq-filter #'stringp prepared) ",") "]"))
+
+(defun agent-q-execute--in-order (prepared results)
+  "Return the results of all in PREPARED; RESULTS are those of the core."
+  (mapcar (lambda (call) (if (stringp call) (pop results) call))
+          prepared))
 
 (defun agent-q-execute-finished (event)
   "Hand the results in EVENT to whom they are for."
@@ -180,7 +231,7 @@ Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
       (agent-q-handlers-later
        (lambda ()
          (let ((started (cons (agent-q-registry-called event)
-                              (agent-q-json-parse arguments))))
+                              (agent-q-json-parse-all arguments))))
            (puthash key started agent-q-execute--started)
            (agent-q-execute--run-hooks :before started nil)))))))
 
@@ -223,7 +274,7 @@ Whatever goes wrong, the tool is not run."
     (unwind-protect
         (condition-case failure
             (let* ((tool (agent-q-registry-called event))
-                   (arguments (agent-q-json-parse (plist-get event :arguments)))
+                   (arguments (agent-q-json-parse-all (plist-get event :arguments)))
                    (answered nil)
                    (answer (lambda (decision)
                              (unless answered

@@ -122,7 +122,7 @@ Its calls go over CONNECTION."
   (let* ((schema (agent-q-json-parse (plist-get entry :schema)))
          (tool (agent-q-define-tool
                 (plist-get entry :name) (plist-get entry :description)
-                (agent-q-registry--parameters schema)
+                (agent-q-parameters-of-schema schema)
                 :required (append (gethash "required" schema) nil)
                 ;; Nobody has said yet that one without a level is harmless.
                 :safety-level (intern (concat ":" (or (plist-get entry :level)

@@ -12,10 +12,13 @@
 ;; Where a program hands values in, more is understood.  A property list and
 ;; an association list are objects; any other list is an array; a symbol is its
 ;; name; nil is null, which counts as left out for an optional parameter.
+;;
+;; Here are also the errors of the interface, and the checks of what comes in.
 
 ;;; Code:
 
 (require 'agent-q)
+(require 'cl-lib)
 (require 'json)
 
 (define-error 'agent-q-error "agent-q")
@@ -23,12 +26,34 @@
 (define-error 'agent-q-invalid-arguments "The arguments do not fit" 'agent-q-error)
 (define-error 'agent-q-gram-error "This gram text is not understood" 'agent-q-error)
 
+(defun agent-q--invalid-tool (format &rest arguments)
+  "Signal `agent-q-invalid-tool' with a sentence made of FORMAT and ARGUMENTS."
+  (signal 'agent-q-invalid-tool (list (apply #'format format arguments))))
+
+(defun agent-q--expect (predicate value what kind)
+  "Return VALUE if PREDICATE is true of it, else signal `agent-q-error'.
+WHAT names VALUE in the error, KIND says what it has to be."
+  (unless (funcall predicate value)
+    (let ((print-length 5) (print-level 3))
+      (signal 'agent-q-error (list (format "%s has to be %s, not %S" what kind value)))))
+  value)
+
+(defun agent-q--expect-text (value what)
+  "Return VALUE, which WHAT names and which has to be a string, as clean text."
+  (agent-q-json-text (agent-q--expect #'stringp value what "a string")))
+
 ;;;; Into JSON
 
 (defun agent-q-json-encode (value)
   "Return VALUE as JSON text.
 Signal `agent-q-error' when a part of it is nothing that JSON can hold."
-  (agent-q-json-serialize (agent-q-json-value value)))
+  (condition-case failure
+      (agent-q-json-serialize (agent-q-json-value value))
+    (agent-q-error (signal (car failure) (cdr failure)))
+    ;; Such as a value that holds itself, or a name with a NUL in it.
+    (error (signal 'agent-q-error
+                   (list (format "JSON can't hold this value (%s)"
+                                 (error-message-string failure)))))))
 
 (defun agent-q-json-serialize (value)
   "Return VALUE, which is as `json-serialize' wants it, as JSON text."
@@ -43,10 +68,12 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
   (cond ((null value) :null)
         ((memq value '(t :null :false)) value)
         ((stringp value) (agent-q-json-text value))
-        ((numberp value) value)
+        ((numberp value) (agent-q-json--number value))
         ((symbolp value) (agent-q-json--key value))
         ((hash-table-p value) (agent-q-json--object value))
         ((vectorp value) (apply #'vector (mapcar #'agent-q-json-value value)))
+        ((functionp value)
+         (signal 'agent-q-error (list "JSON can't hold a function")))
         ((or (agent-q-json-plist-p value) (agent-q-json--alist-p value))
          (agent-q-json--object value))
         ((proper-list-p value)
@@ -54,16 +81,45 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
         (t (signal 'agent-q-error
                    (list (format "JSON can't hold a %s" (type-of value)))))))
 
+(defconst agent-q-json--least-integer (- (expt 2 63))
+  "The least integer that Emacs writes into JSON.")
+
+(defconst agent-q-json--greatest-integer (1- (expt 2 63))
+  "The greatest integer that Emacs writes into JSON.")
+
+(defun agent-q-json--number (number)
+  "Return NUMBER if JSON can hold it."
+  (if (cond ((fixnump number))
+            ((integerp number)
+             (<= agent-q-json--least-integer number agent-q-json--greatest-integer))
+            (t (and (not (isnan number)) (< (abs number) 1.0e+INF))))
+      number
+    (signal 'agent-q-error (list (format "JSON can't hold the number %s" number)))))
+
 (defun agent-q-json-object (value)
   "Return VALUE, which has to be an object, as a hash table.
 VALUE is a hash table, a property list, an association list or JSON text;
 nil is the empty object.  Signal `agent-q-invalid-arguments' for the rest."
   (let ((object (cond ((null value) (agent-q-json-empty-object))
                       ((stringp value) (agent-q-json-parse value))
+                      ;; As only an object will do, ((:a 1)) is one here.
+                      ((agent-q-json--alist-p value t) (agent-q-json--object value))
                       (t (agent-q-json-value value)))))
     (unless (hash-table-p object)
       (signal 'agent-q-invalid-arguments (list "Arguments must be an object")))
     object))
+
+(defun agent-q-json-members (value)
+  "Return the members of VALUE, an object, in a hash table with strings as keys.
+VALUE is as in `agent-q-json-object', but the members stay as they are.  When
+VALUE is no object, return nil."
+  (cond ((stringp value)
+         (let ((object (agent-q-json-parse value)))
+           (and (hash-table-p object) object)))
+        ((or (hash-table-p value)
+             (agent-q-json-plist-p value)
+             (agent-q-json--alist-p value t))
+         (agent-q-json--object value #'identity))))
 
 (defun agent-q-json-empty-object ()
   "Return a new empty object, which is a hash table with strings as keys."
@@ -99,18 +155,23 @@ nil is the empty object.  Signal `agent-q-invalid-arguments' for the rest."
                         rest (cddr rest)))
                 fits)))))
 
-(defun agent-q-json--alist-p (value)
+(defun agent-q-json--alist-p (value &optional certainly)
   "Whether VALUE is an association list from strings or symbols, and not empty.
-Lists that begin with a keyword are property lists, so a list of them isn't."
-  (and (consp value)
-       (proper-list-p value)
-       (not (memq nil (mapcar (lambda (entry)
-                                (and (consp entry)
-                                     (or (stringp (car entry))
-                                         (and (symbolp (car entry))
-                                              (car entry)
-                                              (not (keywordp (car entry)))))))
-                              value)))))
+A list of property lists isn't, unless VALUE is CERTAINLY an object."
+  (and (proper-list-p value)
+       (let ((fits (consp value))
+             (plists nil)
+             (others nil)
+             (rest value))
+         (while (and fits rest)
+           (let* ((entry (pop rest))
+                  (key (car-safe entry)))
+             (setq fits (or (stringp key) (and key (symbolp key))))
+             (when (and fits (keywordp key))
+               (if (agent-q-json-plist-p entry)
+                   (setq plists t)
+                 (setq others t)))))
+         (and fits (or certainly others (not plists))))))
 
 (defun agent-q-json--key (key)
   "Return the name of the JSON member that KEY, a string or symbol, stands for."
@@ -120,15 +181,16 @@ Lists that begin with a keyword are property lists, so a list of them isn't."
         (t (signal 'agent-q-error
                    (list (format "%S is no name of a JSON member" key))))))
 
-(defun agent-q-json--object (value)
-  "Return VALUE, an object in one of its shapes, as a hash table."
+(defun agent-q-json--object (value &optional convert)
+  "Return VALUE, an object in one of its shapes, as a hash table.
+CONVERT makes the members of it; as a rule they become JSON values too."
   (let ((object (agent-q-json-empty-object)))
     (agent-q-json--each
      (lambda (key member)
        (let ((key (agent-q-json--key key)))
          ;; As in the lists themselves, the first of two members counts.
          (unless (gethash key object)
-           (puthash key (agent-q-json-value member) object))))
+           (puthash key (funcall (or convert #'agent-q-json-value) member) object))))
      value)
     object))
 
@@ -141,6 +203,47 @@ Lists that begin with a keyword are property lists, so a list of them isn't."
         (t (dolist (entry object)
              (funcall function (car entry) (cdr entry))))))
 
+;;;; Schemas
+
+(defun agent-q-json-schema (value)
+  "Return VALUE, a JSON Schema as text or as a Lisp value, as a JSON value.
+In a Lisp value, nil is the empty list of what is required, and no properties."
+  (if (stringp value)
+      (agent-q-json-parse value)
+    (agent-q-json--schema (agent-q-json-value value))))
+
+(defun agent-q-json--schema (json)
+  "Return JSON, a new JSON value, with what was nil in it as a schema needs it."
+  (cond ((vectorp json) (mapc #'agent-q-json--schema json))
+        ((hash-table-p json)
+         (maphash (lambda (key member)
+                    (cond ((and (eq member :null) (equal key "required"))
+                           (puthash key [] json))
+                          ((and (eq member :null) (equal key "properties"))
+                           (puthash key (agent-q-json-empty-object) json))
+                          ((and (hash-table-p member) (equal key "properties"))
+                           (maphash (lambda (_ property) (agent-q-json--schema property))
+                                    member))
+                          ;; These hold values, which mean what they say.
+                          ((not (member key '("default" "enum" "const" "examples")))
+                           (agent-q-json--schema member))))
+                  json)))
+  json)
+
+(defun agent-q-json-equal (one other)
+  "Whether ONE and OTHER, JSON values, are the same to a JSON Schema."
+  (cond ((and (numberp one) (numberp other)) (= one other))
+        ((and (vectorp one) (vectorp other))
+         (and (= (length one) (length other))
+              (cl-every #'agent-q-json-equal one other)))
+        ((and (hash-table-p one) (hash-table-p other))
+         (and (= (hash-table-count one) (hash-table-count other))
+              (cl-every (lambda (key)
+                          (agent-q-json-equal (gethash key one)
+                                              (gethash key other 'absent)))
+                        (hash-table-keys one))))
+        (t (equal one other))))
+
 ;;;; Out of JSON
 
 (defun agent-q-json-parse (text)
@@ -148,17 +251,30 @@ Lists that begin with a keyword are property lists, so a list of them isn't."
   (condition-case failure
       (if (fboundp 'json-parse-string)
           (json-parse-string text)
-        (let ((json-object-type 'hash-table) (json-array-type 'vector)
-              (json-key-type 'string) (json-null :null) (json-false :false))
-          (json-read-from-string text)))
+        (agent-q-json--read text))
     (error
      (signal 'agent-q-error
              (list (format "This is not JSON (%s)" (error-message-string failure)))))))
 
+(defun agent-q-json-parse-all (text)
+  "Return the value of TEXT, JSON, as `agent-q-json-parse' would.
+Some versions of Emacs parse no NUL characters and no integers of more than
+64 bits; here they are understood."
+  (condition-case nil
+      (agent-q-json-parse text)
+    (agent-q-error (agent-q-json--read text))))
+
+(defun agent-q-json--read (text)
+  "Return the value of TEXT, JSON, read by Emacs Lisp, which is slow."
+  (let ((json-object-type 'hash-table) (json-array-type 'vector)
+        (json-key-type 'string) (json-null :null) (json-false :false))
+    (json-read-from-string text)))
+
 (defun agent-q-json-plist (value)
   "Return VALUE, a JSON value, with lists in it.
-Objects are property lists with keywords, arrays are lists.  An empty
-object is an empty hash table, since nil would be the empty array."
+Objects are property lists with keywords, arrays are lists.  An empty object
+is an empty hash table.  An array stays a vector where a list of its elements
+would be something else: when it is empty, or looks like an object."
   (cond ((hash-table-p value)
          (if (zerop (hash-table-count value))
              (agent-q-json-empty-object)
@@ -168,7 +284,13 @@ object is an empty hash table, since nil would be the empty array."
                         (push (agent-q-json-plist member) plist))
                       value)
              (nreverse plist))))
-        ((vectorp value) (mapcar #'agent-q-json-plist value))
+        ((vectorp value)
+         (let ((list (mapcar #'agent-q-json-plist value)))
+           (if (or (null list)
+                   (agent-q-json-plist-p list)
+                   (agent-q-json--alist-p list))
+               (vconcat list)
+             list)))
         (t value)))
 
 (provide 'agent-q-json)

@@ -20,15 +20,21 @@
 (autoload 'agent-q-demo-model "agent-q-demo" "Start the tiny demo model on this machine." t)
 (autoload 'agent-q-doctor "agent-q-doctor" "Show what agent-q finds here, and what to do." t)
 
-;; The interface for programs.
+;; The interface for programs.  The accessors and predicates are part of it, since an
+;; interpreter looks a function up before it evaluates the call whose value that is about.
 (pcase-dolist
     (`(,file . ,functions)
      '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-failure
-        agent-q-format-tool-result)
+        agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
+        agent-q-tool-description agent-q-tool-parameters agent-q-tool-required
+        agent-q-tool-safety-level agent-q-tool-own-level agent-q-tool-categories
+        agent-q-tool-handler agent-q-tool-async agent-q-tool-schema agent-q-tool-origin)
        ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
         agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
        ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
-        agent-q-cancel-tool-calls)
+        agent-q-cancel-tool-calls agent-q-tool-result-p agent-q-tool-result-id
+        agent-q-tool-result-success agent-q-tool-result-content
+        agent-q-tool-result-error agent-q-tool-result-metadata)
        ("agent-q-json" agent-q-json-encode agent-q-json-parse)
        ("agent-q-specifications" agent-q-create-tool-specification
         agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
@@ -36,7 +42,12 @@
         agent-q-bind-tool-explain agent-q-parse-type-signature
         agent-q-type-signature-to-json-schema agent-q-validate-tool-args
         agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
-        agent-q-tool-spec-from-json agent-q-agent-from-gram)
+        agent-q-tool-spec-from-json agent-q-tool-spec-p agent-q-tool-spec-name
+        agent-q-tool-spec-description agent-q-tool-spec-type-signature
+        agent-q-tool-spec-schema agent-q-tool-library-p agent-q-tool-library-tools
+        agent-q-agent-from-gram agent-q-agent-p agent-q-agent-name
+        agent-q-agent-description agent-q-agent-instruction agent-q-agent-model
+        agent-q-agent-tools)
        ("agent-q-tool-list" agent-q-tool-statistics-data)))
   (dolist (function functions)
     (autoload function file)))

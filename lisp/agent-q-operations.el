@@ -96,15 +96,17 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
 
 (defun agent-q-operations--arguments (json)
   "Return the arguments that JSON, the text of an object, names, as an alist."
-  (if (fboundp 'json-parse-string)
+  (condition-case nil
       (json-parse-string json :object-type 'alist :array-type 'list
                          :null-object nil :false-object nil)
-    (let ((json-object-type 'alist)
-          (json-array-type 'list)
-          (json-key-type 'symbol)
-          (json-false nil)
-          (json-null nil))
-      (json-read-from-string json))))
+    ;; There is no parser in C, or it is one that takes no NUL characters.
+    (error
+     (let ((json-object-type 'alist)
+           (json-array-type 'list)
+           (json-key-type 'symbol)
+           (json-false nil)
+           (json-null nil))
+       (json-read-from-string json)))))
 
 (provide 'agent-q-operations)
 ;;; agent-q-operations.el ends here

@@ -51,23 +51,26 @@
   (agent-q-registry-apply-levels))
 
 (defun agent-q-registry-core-started ()
-  "Give the core, which has just started, what was defined before."
+  "Give the core, which has just started, what was defined before.
+What it can't take is warned of; the rest counts."
   (unless agent-q-registry--started
-    (setq agent-q-registry--started t)
-    (mapc #'agent-q-core-unregister-tool agent-q-registry--removed)
+    (dolist (name agent-q-registry--removed)
+      (agent-q-registry--try (format "The tool %s can't be removed" name)
+                             #'agent-q-core-unregister-tool name))
     (maphash (lambda (name tool)
-               (condition-case failure
-                   (agent-q-registry--define tool)
-                 (agent-q-error
-                  (display-warning
-                   'agent-q (format "The tool %s can't be used: %s" name
-                                    (error-message-string failure))))))
-             agent-q-registry--own))
+               (agent-q-registry--try (format "The tool %s can't be used" name)
+                                      #'agent-q-registry--define tool))
+             agent-q-registry--own)
+    (setq agent-q-registry--started t))
+  (agent-q-registry--try "`agent-q-tool-levels' is not in force"
+                         #'agent-q-registry-apply-levels))
+
+(defun agent-q-registry--try (trouble function &rest arguments)
+  "Call FUNCTION with ARGUMENTS; warn of TROUBLE when it signals an error."
   (condition-case failure
-      (agent-q-registry-apply-levels)
-    (agent-q-error
-     (display-warning 'agent-q (format "`agent-q-tool-levels' is not in force: %s"
-                                       (error-message-string failure))))))
+      (apply function arguments)
+    (error (display-warning
+            'agent-q (format "%s: %s" trouble (error-message-string failure))))))
 
 (defun agent-q-registry-apply-levels ()
   "Put `agent-q-tool-levels' in force, if there is a core."
@@ -139,7 +142,7 @@ These are those with a lower level in `agent-q-tool-levels'."
     (list :parameters
           (vconcat
            (mapcar (lambda (parameter)
-                     (let ((json (agent-q-tools-parameter-schema parameter)))
+                     (let ((json (agent-q-parameters-schema parameter)))
                        (puthash "name" (plist-get parameter :name) json)
                        json))
                    (agent-q-tool-parameters tool)))
@@ -155,7 +158,7 @@ is kept until it is."
   (unless (eq registry agent-q-registry)
     (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
   (unless (agent-q-tool-p tool)
-    (agent-q-tools-invalid "This is no tool: %S" tool))
+    (agent-q--invalid-tool "This is no tool: %S" tool))
   (let ((name (agent-q-tool-name tool)))
     (if (eq (agent-q-tool-origin tool) 'built-in)
         (progn (agent-q-registry-ensure)
@@ -173,6 +176,7 @@ is kept until it is."
   "Remove the tool NAME; return t if there was one.
 Before the core is loaded, nobody knows the built-in tools; one that is
 called NAME is removed when it is."
+  (agent-q--expect #'stringp name "The name of a tool" "a string")
   (let ((own (gethash name agent-q-registry--own)))
     (remhash name agent-q-registry--own)
     (cl-pushnew name agent-q-registry--removed :test #'equal)
@@ -220,6 +224,7 @@ Libraries may have other tools of the same name, so the handler decides."
   "Return the registered tools in order of registration.
 With MAX-SAFETY-LEVEL, only those at that level or below it; with CATEGORIES,
 a list of keywords, only those that have one of them."
+  (agent-q--expect #'proper-list-p categories ":categories" "a list of keywords")
   (agent-q-registry-ensure)
   (let ((tools (mapcar #'agent-q-registry--tool (agent-q-core-tools))))
     (when max-safety-level
@@ -253,7 +258,7 @@ a list of keywords, only those that have one of them."
     (agent-q-tools-make
      :name name
      :description (plist-get description :description)
-     :parameters (agent-q-registry--parameters schema)
+     :parameters (agent-q-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
      :own-level (agent-q-tools-level (intern (plist-get description :own-level)))
      :categories (mapcar (lambda (category) (intern (concat ":" category)))
@@ -261,33 +266,6 @@ a list of keywords, only those that have one of them."
      :handler (lambda (arguments) (agent-q-execute-one name arguments))
      :schema schema
      :origin 'built-in)))
-
-(defun agent-q-registry--parameters (schema)
-  "Return the properties of SCHEMA as parameters are written in definitions."
-  (let ((parameters nil))
-    (maphash (lambda (name property)
-               (push (append (list :name name) (agent-q-registry--parameter property))
-                     parameters))
-             (gethash "properties" schema))
-    (nreverse parameters)))
-
-(defun agent-q-registry--parameter (schema)
-  "Return the parameter of SCHEMA as a property list."
-  (let* ((type (gethash "type" schema))
-         (parameter (and (stringp type) (list :type (intern (concat ":" type))))))
-    (dolist (key '("description" "enum" "items" "properties" "required"
-                   "default" "minimum" "maximum"))
-      (let ((value (gethash key schema)))
-        (when value
-          (setq parameter
-                (append parameter
-                        (list (intern (concat ":" key))
-                              (pcase key
-                                ((or "enum" "required") (append value nil))
-                                ("items" (agent-q-registry--parameter value))
-                                ("properties" (agent-q-registry--parameters schema))
-                                (_ value))))))))
-    parameter))
 
 ;;;; What a chat offers
 

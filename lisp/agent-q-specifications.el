@@ -36,9 +36,9 @@ sentence, the line, the column and what was expected there.
 Types have the names that the author wrote, although `String' is another
 name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
 `Bool'."
+  (setq text (agent-q--expect-text text "A type signature"))
   (agent-q-module-ensure)
-  (let* ((json (agent-q-json-parse
-                (agent-q-core-parse-type-signature (agent-q-json-text text)))))
+  (let* ((json (agent-q-json-parse (agent-q-core-parse-type-signature text))))
     (list :parameters (mapcar #'agent-q-specifications--parameter
                               (gethash "parameters" json))
           :return (gethash "return" json))))
@@ -64,8 +64,9 @@ name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
 (defun agent-q-type-signature-to-json-schema (text)
   "Return the JSON Schema of the type signature TEXT, as a hash table.
 Signal `agent-q-gram-error' when TEXT is no type signature."
+  (setq text (agent-q--expect-text text "A type signature"))
   (agent-q-module-ensure)
-  (agent-q-json-parse (agent-q-core-type-signature-schema (agent-q-json-text text))))
+  (agent-q-json-parse (agent-q-core-type-signature-schema text)))
 
 ;;;###autoload
 (defun agent-q-validate-tool-args (schema arguments)
@@ -74,7 +75,9 @@ Both are hash tables, property lists or JSON text.  Signal
 `agent-q-invalid-arguments' with a line for each problem."
   (agent-q-module-ensure)
   (agent-q-json-parse
-   (agent-q-core-check-arguments (agent-q-specifications--json schema)
+   (agent-q-core-check-arguments (agent-q-specifications--json
+                                  (if (stringp schema) schema
+                                    (and schema (agent-q-json-schema schema))))
                                  (agent-q-specifications--json arguments))))
 
 (defun agent-q-specifications--json (value)
@@ -96,10 +99,18 @@ The type signature is gram text, the schema a hash table made from it."
   "Return the specification of the tool NAME with DESCRIPTION and SIGNATURE.
 SIGNATURE is a type signature in gram; signal `agent-q-gram-error' when it
 isn't.  Neither NAME nor DESCRIPTION may be empty."
-  (agent-q-module-ensure)
-  (agent-q-specifications--of-json
-   (agent-q-core-specification (agent-q-json-text name) (agent-q-json-text description)
-                               (agent-q-json-text signature))))
+  (let ((name (agent-q--expect-text name "The name of a specification"))
+        (description (agent-q--expect-text description
+                                           "The description of a specification"))
+        (signature (agent-q--expect-text signature "A type signature")))
+    (agent-q-module-ensure)
+    (agent-q-specifications--of-json
+     (agent-q-core-specification name description signature))))
+
+(defun agent-q-specifications--expect (specification)
+  "Signal `agent-q-error' unless SPECIFICATION is one."
+  (agent-q--expect #'agent-q-tool-spec-p specification
+                   "SPECIFICATION" "a tool specification"))
 
 (defun agent-q-specifications--of-json (text)
   "Return the specification in TEXT, the core's JSON."
@@ -119,6 +130,7 @@ isn't.  Neither NAME nor DESCRIPTION may be empty."
 
 (defun agent-q-specifications-value (specification)
   "Return SPECIFICATION as a JSON value."
+  (agent-q-specifications--expect specification)
   (agent-q-json-value
    `(:name ,(agent-q-tool-spec-name specification)
      :description ,(agent-q-tool-spec-description specification)
@@ -143,9 +155,9 @@ Its schema is made anew from the type signature."
 (defun agent-q-tool-spec-from-gram (text)
   "Return the specification that TEXT, gram, writes.
 Signal `agent-q-gram-error' when it writes none."
+  (setq text (agent-q--expect-text text "Gram"))
   (agent-q-module-ensure)
-  (agent-q-specifications--of-json
-   (agent-q-core-specification-from-gram (agent-q-json-text text))))
+  (agent-q-specifications--of-json (agent-q-core-specification-from-gram text)))
 
 ;;;; Agents
 
@@ -161,8 +173,9 @@ specifications."
   "Return the agent that TEXT, gram, describes.
 Signal `agent-q-gram-error' when it describes none, or when two of its tools
 have the same name."
+  (setq text (agent-q--expect-text text "Gram"))
   (agent-q-module-ensure)
-  (let* ((json (agent-q-json-parse (agent-q-core-agent-from-gram (agent-q-json-text text))))
+  (let* ((json (agent-q-json-parse (agent-q-core-agent-from-gram text)))
          (description (gethash "description" json))
          (model (gethash "model" json)))
     (agent-q-specifications--make-agent
@@ -188,7 +201,7 @@ dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
          (problem (agent-q-core-schema-problem
                    (agent-q-json-encode (agent-q-tool-schema tool)))))
     (when problem
-      (agent-q-tools-invalid "The tool %s: %s" name problem))
+      (agent-q--invalid-tool "The tool %s: %s" name problem))
     tool))
 
 ;;;###autoload
@@ -225,11 +238,11 @@ are as for `agent-q-define-tool'."
 NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
 tool of that name is replaced.  LIBRARY itself stays as it is."
   (unless (agent-q-tool-p tool)
-    (agent-q-tools-invalid "This is no tool: %S" tool))
+    (agent-q--invalid-tool "This is no tool: %S" tool))
   (unless (equal name (agent-q-tool-name tool))
-    (agent-q-tools-invalid "The tool '%s' cannot be registered under another name, '%s'"
+    (agent-q--invalid-tool "The tool '%s' cannot be registered under another name, '%s'"
                             (agent-q-tool-name tool) name))
-  (let* ((tools (agent-q-tool-library-tools library))
+  (let* ((tools (agent-q-tool-library-tools (agent-q-specifications--library library)))
          (old (assoc name tools)))
     (agent-q-specifications--make-library
      :tools (if old
@@ -239,7 +252,13 @@ tool of that name is replaced.  LIBRARY itself stays as it is."
 ;;;###autoload
 (defun agent-q-library-lookup (name library)
   "Return the tool NAME of LIBRARY, or nil."
-  (cdr (assoc name (agent-q-tool-library-tools library))))
+  (agent-q--expect #'stringp name "The name of a tool" "a string")
+  (cdr (assoc name (agent-q-tool-library-tools
+                    (agent-q-specifications--library library)))))
+
+(defun agent-q-specifications--library (library)
+  "Return LIBRARY, or signal `agent-q-error' when it is none."
+  (agent-q--expect #'agent-q-tool-library-p library "LIBRARY" "a tool library"))
 
 (defun agent-q-library-tools (library)
   "Return the tools of LIBRARY in order of registration."
@@ -255,6 +274,7 @@ Its name, description and schema have to be those of SPECIFICATION."
 ;;;###autoload
 (defun agent-q-bind-tool-explain (specification library)
   "Return why LIBRARY has no tool that carries out SPECIFICATION, or nil if it has."
+  (agent-q-specifications--expect specification)
   (agent-q-module-ensure)
   (let* ((name (agent-q-tool-spec-name specification))
          (tool (agent-q-library-lookup name library)))

@@ -13,6 +13,9 @@
 (require 'agent-q-registry)
 (require 'tabulated-list)
 
+(declare-function agent-q-agent-offered "agent-q-agent" ())
+(declare-function agent-q-agent-name "agent-q-specifications" (agent))
+(declare-function agent-q-agent-choice-agent "agent-q-agent" (choice))
 (declare-function agent-q-core-statistics "ext:agent-q-core" ())
 (declare-function agent-q-core-tools "ext:agent-q-core" ())
 
@@ -34,7 +37,8 @@
 (define-derived-mode agent-q-tool-list-mode tabulated-list-mode "agent-q tools"
   "Major mode of the list of all tools.
 The first column says which of them the chat, from which the list was
-opened, offers to the model.
+opened, offers to the model.  In a chat that follows an agent these are the
+agent's tools, with the libraries that they are from.
 
 \\{agent-q-tool-list-mode-map}"
   (setq tabulated-list-format
@@ -69,25 +73,45 @@ In a chat, the list switches which of them the chat offers to the model."
 
 (defun agent-q-tool-list--entries ()
   "Return the rows of the list of tools."
-  (let ((offered (agent-q-tool-list--offered))
-        (statistics (agent-q-tool-statistics-data)))
-    (mapcar
-     (lambda (tool)
-       (let* ((name (agent-q-tool-name tool))
-              (numbers (seq-find (lambda (row) (equal (plist-get row :tool) name))
-                                 statistics)))
-         (list name
-               (vector (if (or (eq offered t) (member name offered)) "+" "")
-                       name
-                       (agent-q-tool-list--level tool)
-                       (symbol-name (agent-q-tool-origin tool))
-                       (mapconcat (lambda (category) (substring (symbol-name category) 1))
-                                  (agent-q-tool-categories tool) " ")
-                       (number-to-string (or (plist-get numbers :calls) 0))
-                       (number-to-string (or (plist-get numbers :failures) 0))
-                       (agent-q-tool-list--milliseconds (plist-get numbers :median))
-                       (car (split-string (agent-q-tool-description tool) "\n"))))))
-     (agent-q-get-tools))))
+  (let* ((agent (agent-q-tool-list--agent))
+         (offered (if agent nil (agent-q-tool-list--offered)))
+         (statistics (agent-q-tool-statistics-data)))
+    (append
+     (mapcar (pcase-lambda (`(,tool ,library))
+               (agent-q-tool-list--row tool library t statistics))
+             (agent-q-tool-list--bound))
+     (mapcar (lambda (tool)
+               (agent-q-tool-list--row
+                tool nil (or (eq offered t) (member (agent-q-tool-name tool) offered))
+                statistics))
+             (agent-q-get-tools)))))
+
+(defun agent-q-tool-list--row (tool library offered statistics)
+  "Return the row of TOOL, from LIBRARY if that isn't nil.
+OFFERED says whether the chat offers it; STATISTICS are those of all tools.
+The row is known by the name of the tool, and a library's by a list of both."
+  (let* ((name (agent-q-tool-name tool))
+         (numbers (seq-find (lambda (row)
+                              (and (equal (plist-get row :tool) name)
+                                   (equal (plist-get row :library) library)))
+                            statistics)))
+    (list (if library (list name library) name)
+          (vector (if offered "+" "")
+                  name
+                  (agent-q-tool-list--level tool)
+                  (agent-q-tool-list--origin tool library)
+                  (mapconcat (lambda (category) (substring (symbol-name category) 1))
+                             (agent-q-tool-categories tool) " ")
+                  (number-to-string (or (plist-get numbers :calls) 0))
+                  (number-to-string (or (plist-get numbers :failures) 0))
+                  (agent-q-tool-list--milliseconds (plist-get numbers :median))
+                  (car (split-string (agent-q-tool-description tool) "\n"))))))
+
+(defun agent-q-tool-list--origin (tool library)
+  "Return where TOOL is from: LIBRARY, or its own origin."
+  (pcase (if library (list 'library library) (agent-q-tool-origin tool))
+    (`(,kind ,name) (format "%s %s" kind name))
+    (origin (format "%s" origin))))
 
 (defun agent-q-tool-list--level (tool)
   "Return the level of TOOL, marked if the user set it."
@@ -104,15 +128,35 @@ In a chat, the list switches which of them the chat offers to the model."
       (with-current-buffer agent-q-tool-list--chat (agent-q-registry-offered))
     (agent-q-registry-offered)))
 
-(defun agent-q-tool-list--name ()
-  "Return the name of the tool at point."
+(defun agent-q-tool-list--agent ()
+  "Return the agent that this list's chat follows, or nil."
+  (let ((choice (and (buffer-live-p agent-q-tool-list--chat)
+                     (buffer-local-value 'agent-q-agent-current
+                                         agent-q-tool-list--chat))))
+    (and choice (agent-q-agent-choice-agent choice))))
+
+(defun agent-q-tool-list--bound ()
+  "Return the tools of the agent of this list's chat, as (TOOL LIBRARY) each."
+  (and (agent-q-tool-list--agent)
+       (with-current-buffer agent-q-tool-list--chat (agent-q-agent-offered))))
+
+(defun agent-q-tool-list--id ()
+  "Return what the row at point is known by."
   (or (tabulated-list-get-id)
       (user-error "There is no tool on this line")))
+
+(defun agent-q-tool-list--name ()
+  "Return the name of the tool at point."
+  (let ((id (agent-q-tool-list--id)))
+    (if (consp id) (car id) id)))
 
 (defun agent-q-tool-list-toggle ()
   "Offer the tool at point to the model of the chat, or don't any more.
 It counts from the next message on."
   (interactive)
+  (when (agent-q-tool-list--agent)
+    (user-error "This chat follows the agent %s, which brings its own tools; switching has no effect there"
+                (agent-q-agent-name (agent-q-tool-list--agent))))
   (let* ((name (agent-q-tool-list--name))
          (offered (agent-q-tool-list--offered))
          (names (if (eq offered t) (agent-q-list-registered-tools) offered))
@@ -144,13 +188,19 @@ To keep it, save the option `agent-q-tool-levels'."
   "Show all about the tool at point."
   (interactive)
   (let* ((name (agent-q-tool-list--name))
-         (tool (agent-q-get-tool name)))
+         (library (car (cdr-safe (agent-q-tool-list--id))))
+         (tool (if library
+                   (car (seq-find (pcase-lambda (`(,tool ,from))
+                                    (and (equal from library)
+                                         (equal (agent-q-tool-name tool) name)))
+                                  (agent-q-tool-list--bound)))
+                 (agent-q-get-tool name))))
     (unless tool
       (user-error "The tool %s is not there any more" name))
     (with-help-window "*agent-q tool*"
       (princ (format "%s is a %s tool (%s)\n\n%s\n\nSchema of its arguments:\n%s\n"
                      name (agent-q-tools-level-name (agent-q-tool-safety-level tool))
-                     (agent-q-tool-origin tool)
+                     (agent-q-tool-list--origin tool library)
                      (agent-q-tool-description tool)
                      (agent-q-tool-list--pretty (agent-q-tool-schema tool)))))))
 

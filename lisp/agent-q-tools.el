@@ -12,6 +12,7 @@
 
 (require 'agent-q-json)
 (require 'agent-q-module)
+(require 'agent-q-parameters)
 (require 'cl-lib)
 (require 'pp)
 (require 'seq)
@@ -19,8 +20,7 @@
 (cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
   "A tool that a model can call.
 NAME and DESCRIPTION are strings.  PARAMETERS is a list of property lists,
-nil when the tool was made from a SCHEMA alone; REQUIRED is a list of their
-names.  OWN-LEVEL is the level that it was defined with, a keyword or nil;
+REQUIRED a list of their names.  OWN-LEVEL is the level that it was defined with, a keyword or nil;
 `agent-q-tool-safety-level' is the one in force.  CATEGORIES is a list of
 keywords.  HANDLER takes the arguments, a hash table, and if ASYNC is
 non-nil a callback too.  SCHEMA is the JSON Schema of the arguments, as a
@@ -39,10 +39,6 @@ that was made without one, from a schema or a signature, is dangerous."
       (agent-q-tool-own-level tool)
       :dangerous))
 
-(defun agent-q-tools-invalid (format &rest arguments)
-  "Signal `agent-q-invalid-tool' with a sentence made of FORMAT and ARGUMENTS."
-  (signal 'agent-q-invalid-tool (list (apply #'format format arguments))))
-
 ;;;; Levels
 
 (defconst agent-q-tools-levels '(:safe :cautious :dangerous)
@@ -56,7 +52,7 @@ for anything else."
     ((or :safe 'safe) :safe)
     ((or :cautious 'cautious :moderate 'moderate) :cautious)
     ((or :dangerous 'dangerous) :dangerous)
-    (_ (agent-q-tools-invalid
+    (_ (agent-q--invalid-tool
         "%S is no safety level; it is :safe, :cautious or :dangerous" level))))
 
 (defun agent-q-tools-user-level (name)
@@ -85,6 +81,8 @@ The types are `:string', `:boolean', `:number', `:integer', `:object' and
 `:array'.  Further keys are :enum (a list), :items (for an array, a property
 list with :type and so on), :properties (for an object, a list like
 PARAMETERS, with :required beside it), :default, :minimum and :maximum.
+Values are Lisp values that JSON can hold and that a call could give; a symbol
+is its name, and nil is false or empty.
 REQUIRED is a list of the names of those that a call must give.
 
 SAFETY-LEVEL is `:safe', which is the default, `:cautious' (logged, then
@@ -104,10 +102,9 @@ waits for the value any more.
 Signal `agent-q-invalid-tool' when a rule is broken."
   (agent-q-tools--check-name name)
   (agent-q-tools--check-description name description)
-  (agent-q-tools--check-parameters name parameters)
-  (agent-q-tools--check-required name required parameters)
   (agent-q-tools--check-handler name handler (if async 2 1))
-  (let ((parameters (mapcar #'agent-q-tools--canonical-parameter parameters)))
+  (let ((parameters (agent-q-parameters-checked name parameters)))
+    (agent-q-parameters-check-required name required parameters)
     (agent-q-tools-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
@@ -118,7 +115,7 @@ Signal `agent-q-invalid-tool' when a rule is broken."
                   name (or categories (and category (list category))))
      :handler handler
      :async async
-     :schema (agent-q-tools--object-schema parameters required))))
+     :schema (agent-q-parameters-object-schema parameters required))))
 
 (cl-defun agent-q-tools-from-schema (name description schema handler
                                           &key safety-level trust-level
@@ -129,18 +126,16 @@ digits, underscores and hyphens, at most 64 of them.  DESCRIPTION, HANDLER,
 SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 `agent-q-define-tool', but without a level the tool is dangerous."
   (unless (and (stringp name) (not (string-blank-p name)))
-    (agent-q-tools-invalid "Tool name cannot be empty"))
+    (agent-q--invalid-tool "Tool name cannot be empty"))
   (agent-q-tools--check-sendable name)
   (agent-q-tools--check-description name description)
   (agent-q-tools--check-handler name handler (if async 2 1))
-  (let ((schema (if (stringp schema) (agent-q-json-parse schema)
-                  (agent-q-json-value schema)))
+  (let ((schema (agent-q-tools--schema name schema))
         (level (or safety-level trust-level)))
-    (unless (hash-table-p schema)
-      (agent-q-tools-invalid "The schema of the tool %s must be an object" name))
     (agent-q-tools-make
      :name (agent-q-json-text name)
      :description (agent-q-json-text description)
+     :parameters (agent-q-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
      :own-level (and level (agent-q-tools-level level))
      :categories (agent-q-tools--canonical-categories
@@ -150,23 +145,30 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
      :schema schema
      :from-schema t)))
 
+(defun agent-q-tools--schema (name schema)
+  "Return SCHEMA of the tool NAME, in any shape, as a hash table."
+  (let ((json (condition-case failure
+                  (agent-q-json-schema schema)
+                (agent-q-error
+                 (agent-q--invalid-tool "The schema of the tool %s: %s"
+                                        name (cadr failure))))))
+    (unless (hash-table-p json)
+      (agent-q--invalid-tool "The schema of the tool %s must be an object" name))
+    (let ((required (gethash "required" json [])))
+      (unless (and (vectorp required) (seq-every-p #'stringp required))
+        (agent-q--invalid-tool "The schema of the tool %s: \"required\" is no list of names"
+                               name)))
+    json))
+
 ;;;; The rules
-
-(defconst agent-q-tools--types '(:string :boolean :number :integer :object :array)
-  "The types of parameters.")
-
-(defconst agent-q-tools--parameter-keys
-  '(:name :type :description :enum :items :properties :required :default
-          :minimum :maximum)
-  "What can be said of a parameter.")
 
 (defun agent-q-tools--check-name (name)
   "Signal `agent-q-invalid-tool' unless NAME can be the name of a tool."
   (unless (and (stringp name) (not (string-empty-p name)))
-    (agent-q-tools-invalid "The tool's name is empty or no string: %S" name))
+    (agent-q--invalid-tool "The tool's name is empty or no string: %S" name))
   (let ((case-fold-search nil))
     (unless (string-match-p "\\`[a-z][a-z0-9_]*\\'" name)
-      (agent-q-tools-invalid
+      (agent-q--invalid-tool
        "The tool name %s is not in snake_case: lower-case letters, digits and underscores, a letter first"
        name)))
   (agent-q-tools--check-sendable name))
@@ -174,201 +176,41 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 (defun agent-q-tools--check-sendable (name)
   "Signal `agent-q-invalid-tool' unless providers take NAME as a tool's."
   (unless (string-match-p "\\`[A-Za-z0-9_-]\\{1,64\\}\\'" name)
-    (agent-q-tools-invalid
+    (agent-q--invalid-tool
      "No provider takes the tool name '%s': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
      name)))
 
 (defun agent-q-tools--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
   (unless (and (stringp description) (not (string-blank-p description)))
-    (agent-q-tools-invalid
+    (agent-q--invalid-tool
      "The tool %s has no description; it cannot be empty, models choose tools by it" name)))
 
 (defun agent-q-tools--check-handler (name handler arguments)
   "Signal `agent-q-invalid-tool' unless HANDLER of tool NAME takes ARGUMENTS."
   (unless (functionp handler)
-    (agent-q-tools-invalid "The handler of the tool %s is no function: %S" name handler))
+    (agent-q--invalid-tool "The handler of the tool %s is no function: %S" name handler))
   ;; An autoload isn't loaded only to look at it.
   (unless (autoloadp (indirect-function handler))
     (pcase-let ((`(,least . ,most) (func-arity handler)))
       (unless (and (<= least arguments)
                    (or (eq most 'many) (<= arguments most)))
-        (agent-q-tools-invalid "The handler of the tool %s must take %d argument%s"
+        (agent-q--invalid-tool "The handler of the tool %s must take %d argument%s"
                                 name arguments (if (= arguments 1) "" "s"))))))
-
-(defun agent-q-tools--check-required (where required parameters)
-  "Signal `agent-q-invalid-tool' unless REQUIRED names some of PARAMETERS.
-WHERE says in the error what they belong to."
-  (unless (and (seqp required) (seq-every-p #'stringp required))
-    (agent-q-tools-invalid "%s: :required is no list of strings: %S" where required))
-  (seq-doseq (name required)
-    (unless (seq-some (lambda (parameter) (equal (plist-get parameter :name) name))
-                      parameters)
-      (agent-q-tools-invalid "%s: the required parameter %s is not among the parameters"
-                              where name))))
-
-(defun agent-q-tools--check-parameters (where parameters)
-  "Signal `agent-q-invalid-tool' unless PARAMETERS of WHERE keep all rules."
-  (unless (proper-list-p parameters)
-    (agent-q-tools-invalid "%s: the parameters are no list: %S" where parameters))
-  (let ((names nil))
-    (dolist (parameter parameters)
-      (let ((name (and (agent-q-json-plist-p parameter)
-                       (plist-get parameter :name))))
-        (unless (agent-q-json-plist-p parameter)
-          (agent-q-tools-invalid "%s: a parameter is a property list, not %S"
-                                  where parameter))
-        (unless (and (stringp name) (not (string-empty-p name)))
-          (agent-q-tools-invalid "%s: a parameter has no name: %S" where parameter))
-        (when (member name names)
-          (agent-q-tools-invalid "%s: the parameter %s is defined twice" where name))
-        (push name names)
-        (agent-q-tools--check-parameter (format "%s, parameter %s" where name)
-                                        parameter)))))
-
-(defun agent-q-tools--check-parameter (where parameter)
-  "Signal `agent-q-invalid-tool' unless PARAMETER, which WHERE names, is valid.
-The items of an array are checked as a parameter without a name."
-  (cl-loop for key in parameter by #'cddr
-           unless (memq key agent-q-tools--parameter-keys)
-           do (agent-q-tools-invalid "%s: %S says nothing about a parameter; the keys are %s"
-                                      where key
-                                      (mapconcat #'symbol-name agent-q-tools--parameter-keys " ")))
-  (let ((type (agent-q-tools--type where (plist-get parameter :type)))
-        (description (plist-get parameter :description))
-        (items (plist-get parameter :items))
-        (properties (plist-get parameter :properties)))
-    (unless (or (null description) (stringp description))
-      (agent-q-tools-invalid "%s: the description is no string" where))
-    (when items
-      (unless (and (eq type :array) (agent-q-json-plist-p items))
-        (agent-q-tools-invalid "%s: :items is for arrays, a property list with :type" where))
-      (agent-q-tools--check-parameter (concat where ", items") items))
-    (when properties
-      (unless (eq type :object)
-        (agent-q-tools-invalid "%s: :properties is for objects" where))
-      (agent-q-tools--check-parameters where properties))
-    (agent-q-tools--check-required where (plist-get parameter :required) properties)
-    (agent-q-tools--check-values where type parameter)))
-
-(defun agent-q-tools--type (where type)
-  "Return TYPE, a keyword or its name, as a keyword; WHERE is for the error."
-  (let ((keyword (if (and (stringp type) (not (string-empty-p type)))
-                     (intern (concat ":" type))
-                   type)))
-    (unless (memq keyword agent-q-tools--types)
-      (agent-q-tools-invalid
-       "%s: %S is no parameter type; it is :string, :boolean, :number, :integer, :object or :array"
-       where type))
-    keyword))
-
-(defun agent-q-tools--check-values (where type parameter)
-  "Check the values in PARAMETER of TYPE, which WHERE names."
-  (let ((enum (plist-get parameter :enum))
-        (minimum (plist-get parameter :minimum))
-        (maximum (plist-get parameter :maximum)))
-    (when (plist-member parameter :enum)
-      (unless (and (seqp enum) (not (stringp enum)) (not (seq-empty-p enum)))
-        (agent-q-tools-invalid "%s: :enum is no list with values" where)))
-    (dolist (limit (list minimum maximum))
-      (unless (or (null limit)
-                  (and (numberp limit) (memq type '(:number :integer))))
-        (agent-q-tools-invalid "%s: :minimum and :maximum are numbers, for numbers" where)))
-    (when (and minimum maximum (> minimum maximum))
-      (agent-q-tools-invalid "%s: :minimum is greater than :maximum" where))
-    (when (plist-member parameter :default)
-      (let ((default (agent-q-tools--value type (plist-get parameter :default))))
-        (unless (agent-q-tools--fits-p type default)
-          (agent-q-tools-invalid "%s: the default %S is not of type %s" where
-                                  (plist-get parameter :default) type))
-        (unless (or (null enum) (seq-contains-p enum default #'equal))
-          (agent-q-tools-invalid "%s: the default %S is not in :enum" where default))))))
-
-(defun agent-q-tools--value (type value)
-  "Return VALUE of a parameter of TYPE as a JSON value; nil is empty or false."
-  (cond (value (agent-q-json-value value))
-        ((eq type :boolean) :false)
-        ((eq type :array) [])
-        ((eq type :object) (agent-q-json-empty-object))
-        (t :null)))
-
-(defun agent-q-tools--fits-p (type value)
-  "Whether VALUE, a JSON value, is of TYPE."
-  (pcase type
-    (:string (stringp value))
-    (:boolean (memq value '(t :false)))
-    (:number (numberp value))
-    (:integer (or (integerp value)
-                  (and (floatp value) (= value (ftruncate value)))))
-    (:object (hash-table-p value))
-    (:array (vectorp value))))
 
 (defun agent-q-tools--canonical-categories (name categories)
   "Return CATEGORIES of the tool NAME, checked, as keywords."
   (unless (proper-list-p categories)
-    (agent-q-tools-invalid "The categories of the tool %s are no list: %S" name categories))
+    (agent-q--invalid-tool "The categories of the tool %s are no list: %S" name categories))
   (mapcar (lambda (category)
             (unless (and category (symbolp category))
-              (agent-q-tools-invalid "The tool %s: %S is no category; they are keywords"
+              (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
                                       name category))
             (if (keywordp category) category
               (intern (format ":%s" category))))
           categories))
 
 ;;;; Schemas
-
-(defun agent-q-tools--canonical-parameter (parameter)
-  "Return a copy of PARAMETER, a valid one, with its type a keyword."
-  (let* ((copy (copy-sequence parameter))
-         (type (agent-q-tools--type "" (plist-get copy :type)))
-         (items (plist-get copy :items)))
-    (setq copy (plist-put copy :type type))
-    (when items
-      (setq copy (plist-put copy :items (agent-q-tools--canonical-parameter items))))
-    (when (plist-get copy :properties)
-      (setq copy (plist-put copy :properties
-                            (mapcar #'agent-q-tools--canonical-parameter
-                                    (plist-get copy :properties)))))
-    copy))
-
-(defun agent-q-tools--object-schema (parameters required)
-  "Return the JSON Schema of an object with PARAMETERS, some of them REQUIRED."
-  (let ((schema (agent-q-json-empty-object))
-        (properties (agent-q-json-empty-object)))
-    (dolist (parameter parameters)
-      (puthash (plist-get parameter :name)
-               (agent-q-tools-parameter-schema parameter) properties))
-    (puthash "type" "object" schema)
-    (puthash "properties" properties schema)
-    (puthash "required" (vconcat required) schema)
-    schema))
-
-(defun agent-q-tools-parameter-schema (parameter)
-  "Return the JSON Schema of PARAMETER, a property list, as a hash table."
-  (let* ((type (plist-get parameter :type))
-         (schema (agent-q-json-empty-object)))
-    (puthash "type" (substring (symbol-name type) 1) schema)
-    (when (or (plist-get parameter :description) (plist-get parameter :name))
-      (puthash "description" (or (plist-get parameter :description) "") schema))
-    (when (plist-get parameter :enum)
-      (puthash "enum" (vconcat (mapcar #'agent-q-json-value (plist-get parameter :enum)))
-               schema))
-    (when (eq type :array)
-      (puthash "items" (if (plist-get parameter :items)
-                           (agent-q-tools-parameter-schema (plist-get parameter :items))
-                         (agent-q-json-empty-object))
-               schema))
-    (when (plist-member parameter :properties)
-      (let ((object (agent-q-tools--object-schema (plist-get parameter :properties)
-                                                  (plist-get parameter :required))))
-        (puthash "properties" (gethash "properties" object) schema)
-        (puthash "required" (gethash "required" object) schema)))
-    (when (plist-member parameter :default)
-      (puthash "default" (agent-q-tools--value type (plist-get parameter :default)) schema))
-    (dolist (key '(:minimum :maximum))
-      (when (plist-get parameter key)
-        (puthash (substring (symbol-name key) 1) (plist-get parameter key) schema)))
-    schema))
 
 ;;;###autoload
 (defun agent-q-tools-to-schema (tools)
@@ -383,10 +225,13 @@ The items of an array are checked as a parameter without a name."
 
 Objects are property lists and arrays are lists.  An empty object, such as
 the properties of a tool without parameters, is an empty hash table, so that
-it stays {} in JSON.  `agent-q-json-encode' turns all of it into JSON text.
-Arrays and objects of which a schema says no more than their type get empty
-items and properties, because providers refuse them without."
+it stays {} in JSON; an empty array is [], and so is one of lists a vector.
+`agent-q-json-encode' turns all of it into JSON text.  Arrays and objects of
+which a schema says no more than their type get empty items and properties,
+because providers refuse them without."
+  (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
+            (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
             (list :type "function"
                   :function (list :name (agent-q-tool-name tool)
                                   :description (agent-q-tool-description tool)

@@ -193,5 +193,60 @@ The registry has a tool of that name besides."
       (should (equal agent-q-chat--provider provider))
       (should agent-q-agent-current))))
 
+(ert-deftest agent-q-agent-a-library-that-is-gone-is-said ()
+  (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
+    (agent-q-chat-use-agent file '("one"))
+    (dolist (libraries '(nil (("other" . 5)) (("one" . 5))))
+      (setq agent-q-tool-libraries libraries)
+      (should (string-match-p "There is no tool library named one"
+                              (cadr (should-error (agent-q-test-send "greet Ann")
+                                                  :type 'agent-q-error)))))
+    ;; The message is still there, to be sent when the library is back.
+    (setq agent-q-tool-libraries `(("one" . ,(agent-q-agent-test--library "Salut"))))
+    (agent-q-test-ask "")
+    (should (equal (agent-q-agent-test--results) '("Salut, Ann!")))))
+
+(defun agent-q-agent-test--offered ()
+  "Return name and origin of what the list of tools shows as offered."
+  (goto-char (point-min))
+  (let ((rows nil))
+    (while (tabulated-list-get-id)
+      (let ((row (append (tabulated-list-get-entry) nil)))
+        (when (equal (car row) "+")
+          (push (list (nth 1 row) (nth 3 row) (nth 5 row)) rows)))
+      (forward-line 1))
+    (nreverse rows)))
+
+(ert-deftest agent-q-agent-the-list-shows-what-the-agent-offers ()
+  (agent-q-agent-test--with-agent
+      `(("l-one" . ,(agent-q-agent-test--library "Hello"))
+        ("l-two" . ,(agent-q-agent-test--library "Hi" :dangerous)))
+    (agent-q-test-with-tools ((agent-q-test-tool "t_other" #'ignore))
+      (agent-q-chat-use-agent file '("l-one" "l-two"))
+      (agent-q-test-ask "greet Ann")
+      (save-window-excursion
+        (agent-q-list-tools)
+        (should (equal (agent-q-agent-test--offered)
+                       '(("sayHello" "library l-one" "1") ("sayHello" "library l-two" "0"))))
+        (agent-q-test-find "library l-two")
+        (should (string-match-p "dangerous" (aref (tabulated-list-get-entry) 2)))
+        (agent-q-tool-list-describe)
+        (with-current-buffer "*agent-q tool*"
+          (should (string-match-p "sayHello is a dangerous tool (library l-two)"
+                                  (buffer-string))))
+        ;; The others are there too, but nothing can be switched.
+        (dolist (name '("t_other" "library l-one"))
+          (agent-q-test-find name)
+          (should (string-match-p "hello_world_agent.*no effect"
+                                  (cadr (should-error (agent-q-tool-list-toggle)
+                                                      :type 'user-error)))))
+        (with-current-buffer chat
+          (should-not (local-variable-p 'agent-q-offered-tools))
+          (agent-q-chat-use-agent nil))
+        (tabulated-list-print)
+        (should (member '("t_other" "emacs-lisp" "0") (agent-q-agent-test--offered)))
+        (should-not (assoc "sayHello" (agent-q-agent-test--offered)))
+        (kill-buffer)))))
+
 (provide 'agent-q-agent-test)
 ;;; agent-q-agent-test.el ends here

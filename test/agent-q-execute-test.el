@@ -57,10 +57,96 @@
     (should (string-match-p "must be an object" (agent-q-test-error "t_keys" [1])))
     (should (string-match-p "text: Field must be a string"
                             (agent-q-test-error "t_keys" '(:text 1))))
-    (should-error (agent-q-execute-tool-calls-sync
-                   (list (list :name "t_keys" :arguments (list :text (current-buffer)))))
-                  :type 'agent-q-error)
-    (should-error (agent-q-execute-tool-calls-sync '((:id "a"))) :type 'agent-q-error)))
+    (dolist (arguments '(((:text . "x")) ((:text . "x") ("text" . "y"))))
+      (should (equal (agent-q-test-content "t_keys" arguments) "(equal \"text\")")))))
+
+(ert-deftest agent-q-execute-unusable-calls-fail-alone ()
+  (agent-q-test-with-tools ((agent-q-execute-test--echo))
+    (let* ((circle (vector 1))
+           (calls `((:id "a" :name "t_echo" :arguments (:text "one"))
+                    (:id "b" :name "t_echo" :arguments (:text ,(current-buffer)))
+                    (:id "c" :name nil :arguments (:text "x"))
+                    (:id "d")
+                    (:id "e" :name "t_echo" :arguments (:text ,(expt 2 64)))
+                    (:id "f" :name "t_echo" :arguments (:text 1.0e+INF))
+                    (:id "g" :name "t_echo" :arguments (:text 0.0e+NaN))
+                    (:id "h" :name "t_echo" :arguments ,(current-buffer))
+                    (:id "i" :name "t_echo" :arguments ,circle)
+                    7
+                    (:id "k" :name "t_echo" :arguments ((,(string 0) . 1)))
+                    "{\"id\":"
+                    (:name "t_echo" :arguments (:text "two"))))
+           (results 'none))
+      (aset circle 0 circle)
+      (dolist (them (list (agent-q-execute-tool-calls-sync calls agent-q-test-patience)
+                          (progn
+                            (agent-q-execute-tool-calls
+                             calls (lambda (them) (setq results them)))
+                            (should (eq results 'none))
+                            (agent-q-test-until (listp results))
+                            results)))
+        (should (equal (mapcar #'agent-q-tool-result-id them)
+                       '("a" "b" "c" "d" "e" "f" "g" "h" "i" "call_10" "k" "call_12"
+                         "call_13")))
+        (should (equal (delq nil (mapcar (lambda (result)
+                                           (and (agent-q-tool-result-success result)
+                                                (agent-q-tool-result-content result)))
+                                         them))
+                       '("one" "two")))
+        (cl-loop for result in them
+                 for part in '(nil "can't hold a buffer" "no name" "no name"
+                                   "can't hold the number 18446744073709551616"
+                                   "can't hold the number" "can't hold the number"
+                                   "can't hold a buffer" "" "has to be an object"
+                                   "" "not JSON" nil)
+                 when part
+                 do (should (string-match-p part (agent-q-tool-result-error result)))
+                 (should (equal (agent-q-tool-result-error result)
+                                (agent-q-tool-result-content result)))
+                 (should (numberp (gethash "execution_time_ms"
+                                           (agent-q-tool-result-metadata result)))))))
+    ;; A batch of nothing else comes to its end too.
+    (should (equal (mapcar #'agent-q-tool-result-id
+                           (agent-q-execute-tool-calls-sync '((:id "x")) agent-q-test-patience))
+                   '("x")))))
+
+(ert-deftest agent-q-execute-says-what-is-no-list-of-calls ()
+  (dolist (calls '(5 (:name "t_echo") ((:name "t_echo") . 1) "[]"))
+    (should (string-match-p "has to be a list of calls"
+                            (cadr (should-error (agent-q-execute-tool-calls-sync calls)
+                                                :type 'agent-q-error))))
+    (should-error (agent-q-execute-tool-calls calls #'ignore) :type 'agent-q-error))
+  (should-error (agent-q-execute-tool-calls nil nil) :type 'agent-q-error)
+  (should-error (agent-q-execute-tool-calls-sync nil "1") :type 'agent-q-error)
+  (should-error (agent-q-cancel-tool-calls nil) :type 'agent-q-error))
+
+(ert-deftest agent-q-execute-says-what-emacs-cannot-read ()
+  (let ((seen nil))
+    (agent-q-test-with-tools ((agent-q-test-tool
+                               "t_text" (lambda (arguments) (gethash "text" arguments))
+                               :safety-level :dangerous)
+                              (agent-q-define-tool
+                               "t_number" "A tool of a test." '((:name "n" :type :number))
+                               :handler (lambda (arguments)
+                                          (format "%.3g" (gethash "n" arguments)))))
+      (let* ((agent-q-approval-handler (lambda (_tool arguments)
+                                         (push (gethash "text" arguments) seen)
+                                         :approved))
+             (nul (agent-q-test-call "t_text" "{\"text\":\"\\u0000x\"}"))
+             (backslash (agent-q-test-content "t_text" "{\"text\":\"\\\\u0000x\"}"))
+             (number (agent-q-test-call "t_number" "{\"n\":18446744073709551615}")))
+        (should (equal backslash "\\u0000x"))
+        ;; Some versions of Emacs can read them, and then the tools run.
+        (if (ignore-errors (json-parse-string "\"\\u0000\""))
+            (should (equal (agent-q-tool-result-content nul) "\0x"))
+          (should (equal (agent-q-tool-result-error nul)
+                         "Tool error: The arguments hold a NUL character, which this tool can't take")))
+        (if (ignore-errors (json-parse-string "[18446744073709551615]"))
+            (should (equal (agent-q-tool-result-content number) "1.84e+19"))
+          (should (string-match-p "\\`Tool error: Emacs can't read the arguments: .*integer"
+                                  (agent-q-tool-result-error number))))
+        ;; Whoever decides sees them as they are.
+        (should (equal seen '("\\u0000x" "\0x")))))))
 
 (ert-deftest agent-q-execute-checks-what-is-required-and-what-is-unknown ()
   (agent-q-test-with-tools ((agent-q-execute-test--echo :required '("text")))

@@ -195,6 +195,44 @@
                 :type 'agent-q-invalid-tool)
   (should-error (agent-q-create-tool "n" "d" "{}" nil) :type 'agent-q-invalid-tool))
 
+(ert-deftest agent-q-specifications-schemas-in-lists-may-have-empty-ones ()
+  (let* ((schema '(:type "object" :required nil
+                   :properties (:a (:type "object" :properties nil :required nil)
+                                :b (:type "array" :default nil))))
+         (tool (agent-q-create-tool "n" "d" schema #'ignore)))
+    (should-not (agent-q-tool-required tool))
+    (should (equal (agent-q-json-encode (agent-q-tool-schema tool))
+                   (concat "{\"type\":\"object\",\"required\":[],\"properties\":{"
+                           "\"a\":{\"type\":\"object\",\"properties\":{},\"required\":[]},"
+                           "\"b\":{\"type\":\"array\",\"default\":null}}}")))
+    (should (hash-table-p (agent-q-validate-tool-args
+                           '(:type "object" :required nil) nil))))
+  (dolist (schema '("{\"required\":5}" (:required 5) (:required "a") (:required [5])
+                    (:properties 5) "{\"required\":null}" "{" 5))
+    (should-error (agent-q-create-tool "n" "d" schema #'ignore)
+                  :type 'agent-q-invalid-tool))
+  (should-error (agent-q-create-tool "n" "d" (list :default (current-buffer)) #'ignore)
+                :type 'agent-q-invalid-tool))
+
+(ert-deftest agent-q-specifications-tools-have-the-parameters-of-their-schema ()
+  (should (equal (agent-q-tool-parameters
+                  (agent-q-define-tool-from-signature
+                   "say_hello" "Greet."
+                   (concat "(::Text {paramName:\"name\"})"
+                           "==>(::Int {paramName:\"age\", optional:true})==>(::String)")
+                   #'ignore))
+                 '((:name "name" :type :string) (:name "age" :type :integer))))
+  (should (equal (agent-q-tool-parameters
+                  (agent-q-create-tool
+                   "n" "d"
+                   '(:properties (:a (:type "array" :items (:type "string") :minItems 1)
+                                  :b t :c (:type ["string" "null"] :description "C")
+                                  :d (:enum ["x" 1])))
+                   #'ignore))
+                 '((:name "a" :type :array :items (:type :string))
+                   (:name "b") (:name "c" :description "C") (:name "d" :enum ("x" 1)))))
+  (should-not (agent-q-tool-parameters (agent-q-create-tool "n" "d" "{}" #'ignore))))
+
 (ert-deftest agent-q-specifications-tools-are-defined-by-signature ()
   (let ((tool (agent-q-define-tool-from-signature
                "say_hello" "Greet somebody." agent-q-specifications-test--signature
@@ -300,6 +338,48 @@
                       (apply #'agent-q-specifications-test--tool changes))))
         (should-not (agent-q-bind-tool spec library))
         (should (string-match-p what (agent-q-bind-tool-explain spec library)))))))
+
+(ert-deftest agent-q-specifications-bind-tools-of-definitions ()
+  (let* ((spec (agent-q-specifications-test--spec :name "say_hello" :description "Greet."))
+         (tool (agent-q-define-tool "say_hello" "Greet." '((:name "name" :type :string))
+                                    :required '("name") :handler #'ignore))
+         (library (agent-q-specifications-test--library tool)))
+    (should-not (agent-q-bind-tool-explain spec library))
+    (should (eq (agent-q-bind-tool spec library) tool))))
+
+(ert-deftest agent-q-specifications-wrong-types-are-said ()
+  (let* ((signature agent-q-specifications-test--signature)
+         (spec (agent-q-specifications-test--spec))
+         (empty (agent-q-empty-tool-library)))
+    (pcase-dolist
+        (`(,what . ,call)
+         `(("name.*a string" agent-q-create-tool-specification nil "d" ,signature)
+           ("description.*a string" agent-q-create-tool-specification "n" nil ,signature)
+           ("signature.*a string" agent-q-create-tool-specification "n" "d" nil)
+           ("signature.*a string" agent-q-parse-type-signature nil)
+           ("signature.*a string" agent-q-type-signature-to-json-schema 5)
+           ("signature.*a string" agent-q-define-tool-from-signature "n" "d" nil ignore)
+           ("name" agent-q-define-tool-from-signature nil "d" ,signature ignore)
+           ("name" agent-q-create-tool nil "d" "{}" ignore)
+           ("a string" agent-q-tool-spec-from-gram nil)
+           ("a string" agent-q-agent-from-gram nil)
+           ("specification" agent-q-tool-spec-to-gram nil)
+           ("specification" agent-q-tool-spec-to-json "n")
+           ("." agent-q-tool-spec-from-json 5)
+           ("specification" agent-q-bind-tool nil ,empty)
+           ("a tool library" agent-q-bind-tool ,spec nil)
+           ("a tool library" agent-q-bind-tool-explain ,spec "one")
+           ("a tool library" agent-q-library-lookup "n" nil)
+           ("a string" agent-q-library-lookup nil ,empty)
+           ("a tool library" agent-q-library-register "sayHello"
+            ,(agent-q-specifications-test--tool) nil)
+           ("a list of tools" agent-q-tools-to-schema 5)
+           ("a tool" agent-q-tools-to-schema (nil))
+           ("a string" agent-q-unregister-tool eval_form)
+           ("a string" agent-q-unregister-tool nil)
+           ("a list" agent-q-get-tools :categories :xref)
+           ("level" agent-q-get-tools :max-safety-level 5)))
+      (should (string-match-p what (cadr (should-error (apply call) :type 'agent-q-error)))))))
 
 ;;;; Agents
 

@@ -97,6 +97,17 @@
         (should-error (agent-q-tool-list-toggle) :type 'user-error)
         (kill-buffer)))))
 
+(ert-deftest agent-q-tool-list-shows-tools-of-images ()
+  (agent-q-tool-list-test--with-tools
+    (setf (agent-q-tool-origin one) '(image "sbcl"))
+    (save-window-excursion
+      (agent-q-list-tools)
+      (should (equal (nth 3 (agent-q-tool-list-test--row "t_look")) "image sbcl"))
+      (agent-q-tool-list-describe)
+      (with-current-buffer "*agent-q tool*"
+        (should (string-match-p "t_look is a safe tool (image sbcl)" (buffer-string))))
+      (kill-buffer "*agent-q tools*"))))
+
 (ert-deftest agent-q-tool-list-all-tools-can-be-switched-off ()
   (agent-q-test-with-chat
     (setq-local agent-q-offered-tools '("read_buffer"))
@@ -211,6 +222,105 @@ Only the entry point of the package is loaded there."
                   '(agent-q-events-ensure)
                   '(featurep 'agent-q-core))
                  t)))
+
+(ert-deftest agent-q-tool-list-one-bad-definition-loses-no-other ()
+  (should (equal
+           (agent-q-tool-list-test--in-new-emacs
+            '(require 'agent-q-registry)
+            '(defun agent-q-test-register (name)
+               (agent-q-register-tool
+                agent-q-registry
+                (agent-q-define-tool name "From an init file." nil
+                                     :handler (lambda (_) "works"))))
+            '(agent-q-test-register "t_one")
+            '(agent-q-test-register "t_bad")
+            ;; As it might have come past all checks.
+            '(setf (agent-q-tool-description (agent-q-get-tool "t_bad")) (current-buffer))
+            '(agent-q-test-register "t_two")
+            '(push 'eval_form agent-q-registry--removed)
+            '(condition-case nil
+                 (agent-q-unregister-tool 'eval_form)
+               (agent-q-error (push "read_buffer" agent-q-registry--removed)))
+            '(list (mapcar #'agent-q-tool-result-content
+                           (agent-q-execute-tool-calls-sync '((:name "t_one") (:name "t_two"))))
+                   (agent-q-get-tool "read_buffer")
+                   (with-current-buffer "*Warnings*"
+                     (list (and (string-match-p "t_bad can't be used" (buffer-string)) t)
+                           (and (string-match-p "eval_form can't be removed" (buffer-string))
+                                t)))))
+           '(("works" "works") nil (t t)))))
+
+(ert-deftest agent-q-tool-list-a-failed-start-is-tried-again ()
+  (let ((directory (make-temp-file (expand-file-name "start" agent-q-test-directory) t)))
+    (make-directory (expand-file-name "audit.jsonl" directory))
+    (should (equal
+             (agent-q-tool-list-test--in-new-emacs
+              `(setq agent-q-log-file ,(expand-file-name "core.log" directory))
+              '(agent-q-register-tool
+                agent-q-registry
+                (agent-q-define-tool "t_one" "From an init file." nil
+                                     :handler (lambda (_) "works")))
+              `(list (mapcar (lambda (_)
+                               (condition-case failure
+                                   (agent-q-list-registered-tools)
+                                 (agent-q-error
+                                  (and (string-match-p "could not open its audit log"
+                                                       (cadr failure))
+                                       t))))
+                             '(1 2))
+                     (seq-filter (lambda (process)
+                                   (string-prefix-p "agent-q" (process-name process)))
+                                 (process-list))
+                     (progn
+                       (delete-directory ,(expand-file-name "audit.jsonl" directory))
+                       (agent-q-tool-result-content
+                        (car (agent-q-execute-tool-calls-sync '((:name "t_one"))))))))
+             '((t t) nil "works")))))
+
+;;;; What programs call
+
+(defconst agent-q-tool-list-test--accessors
+  '((agent-q-tool -p -name -description -parameters -required -safety-level -categories
+                  -handler -schema -own-level -async -origin)
+    (agent-q-tool-result -p -id -success -content -error -metadata)
+    (agent-q-tool-spec -p -name -description -type-signature -schema -to-gram -from-gram
+                       -to-json -from-json)
+    (agent-q-tool-library -p -tools)
+    (agent-q-agent -p -name -description -instruction -model -tools -from-gram)
+    (agent-q -define-tool -register-tool -unregister-tool -get-tool -list-registered-tools
+             -get-tools -tools-to-schema -register-builtin-tools -execute-tool-calls
+             -execute-tool-calls-sync -cancel-tool-calls -tool-failure -format-tool-result
+             -create-tool-specification -create-tool -empty-tool-library -library-register
+             -library-lookup -bind-tool -bind-tool-explain -parse-type-signature
+             -type-signature-to-json-schema -validate-tool-args
+             -define-tool-from-signature -json-encode -json-parse -list-tools
+             -tool-statistics -tool-statistics-data -audit-log -chat-use-agent))
+  "The functions that programs call, by what their names begin with.")
+
+(ert-deftest agent-q-tool-list-programs-need-only-the-entry-point ()
+  (should-not
+   (agent-q-tool-list-test--in-new-emacs
+    `(seq-remove #'fboundp
+                 (mapcan (lambda (entry)
+                           (mapcar (lambda (end) (intern (format "%s%s" (car entry) end)))
+                                   (cdr entry)))
+                         ',agent-q-tool-list-test--accessors))))
+  ;; An interpreter looks at the function before it evaluates the arguments.
+  (pcase-dolist
+      (`(,form . ,value)
+       '(((agent-q-tool-name (agent-q-define-tool "t_new" "d" nil :handler #'ignore))
+          . "t_new")
+         ((agent-q-tool-result-content
+           (car (agent-q-execute-tool-calls-sync '((:name "t_none")))))
+          . "Unknown tool: t_none")
+         ((agent-q-tool-spec-name
+           (agent-q-create-tool-specification "n" "d" "()==>(::String)"))
+          . "n")
+         ((agent-q-tool-library-p (agent-q-empty-tool-library)) . t)
+         ((agent-q-agent-name
+           (agent-q-agent-from-gram "[a:Agent {instruction: \"i\", model: \"m/n\"}]"))
+          . "a")))
+    (should (equal (agent-q-tool-list-test--in-new-emacs form) value))))
 
 (provide 'agent-q-tool-list-test)
 ;;; agent-q-tool-list-test.el ends here

@@ -124,6 +124,70 @@
   (agent-q-tools-test--parameter :name "a" :type :string :default nil)
   (agent-q-tools-test--parameter :name "a" :type :string :enum '("x") :default "y"))
 
+(ert-deftest agent-q-tools-numbers-fit-json ()
+  (dolist (number (list (expt 2 64) (- (expt 10 30)) 1.0e+INF -1.0e+INF 0.0e+NaN))
+    (dolist (parameter `((:type :number :maximum ,number) (:type :number :minimum ,number)
+                         (:type :number :default ,number) (:type :number :enum (1 ,number))
+                         (:type :array :default (1 (,number)))
+                         (:type :array :items (:type :number :maximum ,number))
+                         (:type :object :default (:a ,number))))
+      (should (string-match-p "can't hold the number"
+                              (apply #'agent-q-tools-test--parameter :name "a" parameter)))))
+  (let ((limits (list :minimum (- (expt 2 63)) :maximum (1- (expt 2 63)))))
+    (agent-q-test-with-tools ((agent-q-tools-test--define
+                               :parameters `((:name "n" :type :integer ,@limits))))
+      (should (equal (agent-q-test-content "greet" '(:n 1)) "nil")))))
+
+(ert-deftest agent-q-tools-parameters-that-can-never-be-given ()
+  (pcase-dolist (`(,problem . ,parameter)
+                 `(("the value 1 is not of type :string" :type :string :enum (1 2))
+                   ("the default 3 is greater than :maximum"
+                    :type :number :default 3 :maximum 1.5)
+                   ("the default 0 is less than :minimum" :type :integer :default 0 :minimum 1)
+                   ("the value 9 is greater" :type :integer :enum (1 9) :maximum 8)
+                   ("has an item that is not in :enum" :type :array :default ("c")
+                    :items (:type :string :enum ("a" "b")))
+                   ("has an item that is not of type :string" :type :array :default (1)
+                    :items (:type :string))
+                   ("lacks b, which is required" :type :object :default (:c 1)
+                    :required ("b") :properties ((:name "b" :type :string)))
+                   ("has a b that is not of type" :type :object :default (:b 1)
+                    :properties ((:name "b" :type :string)))
+                   ("can't hold a" :type :string :enum ("a" ,(lambda () 1)))
+                   ("can't hold a" :type :array :default ,(lambda () 1))
+                   ("no list with values" :type :string :enum ("a" . "b"))
+                   ("no list with values" :type :string :enum "ab")
+                   ("no list with values" :type :string :enum [])
+                   ("names something twice" :type :object :required ("b" "b")
+                    :properties ((:name "b" :type :string)))))
+    (should (string-match-p (regexp-quote problem)
+                            (apply #'agent-q-tools-test--parameter :name "a" parameter))))
+  (should (string-match-p "names something twice"
+                          (agent-q-tools-test--problem :required '("name" "name"))))
+  (agent-q-tools-test--problem :required '("name" . "name"))
+  (should (string-match-p "has no name"
+                          (agent-q-tools-test--parameter :name " " :type :string))))
+
+(ert-deftest agent-q-tools-values-are-written-as-lisp-has-them ()
+  (let ((tool (agent-q-tools-test--define
+               :parameters '((:name "mode" :type :string :enum (a b) :default a)
+                             (:name "size" :type :number :enum (1 2) :default 2.0)
+                             (:name "loud" :type :boolean :enum (t nil) :default nil)
+                             (:name "pairs" :type :array :default (("p" "q")))
+                             (:name "flags" :type :array :items (:type :boolean)
+                                    :default (nil t))))))
+    (should (equal
+             (agent-q-json-encode (gethash "properties" (agent-q-tool-schema tool)))
+             (concat "{\"mode\":{\"type\":\"string\",\"enum\":[\"a\",\"b\"],\"default\":\"a\"},"
+                     "\"size\":{\"type\":\"number\",\"enum\":[1,2],\"default\":2.0},"
+                     "\"loud\":{\"type\":\"boolean\",\"enum\":[true,false],\"default\":false},"
+                     "\"pairs\":{\"type\":\"array\",\"items\":{},\"default\":[[\"p\",\"q\"]]},"
+                     "\"flags\":{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},"
+                     "\"default\":[false,true]}}")))
+    (agent-q-test-with-tools (tool)
+      (should (equal (agent-q-test-content "greet" '(:mode "b" :size 1 :loud :false)) "nil"))
+      (should (string-match-p "loud" (agent-q-test-error "greet" '(:loud "t")))))))
+
 ;;;; Schemas
 
 (ert-deftest agent-q-tools-schema-is-the-contracts ()
@@ -153,6 +217,34 @@
     (should (equal (agent-q-json-encode (agent-q-tool-schema tool))
                    "{\"type\":\"object\",\"properties\":{},\"required\":[]}"))))
 
+(ert-deftest agent-q-tools-schemas-stay-what-they-are-as-lists ()
+  (let* ((tools (list (agent-q-tools-test--define :parameters nil)
+                      (agent-q-tools-test--define
+                       :parameters
+                       '((:name "none" :type :array :default nil)
+                         (:name "pairs" :type :array :default [["p" "q"] []])
+                         (:name "objects" :type :array :default [(:a 1) (:b [])])
+                         (:name "off" :type :boolean :enum (:false t))
+                         (:name "who" :type :object :properties
+                                ((:name "x" :type :integer :default 1)))))
+                      (agent-q-create-tool
+                       "foreign" "Of another kind."
+                       "{\"properties\":{\"a\":{\"enum\":[null,1,[[\"k\",1]]]}},\"required\":[],\"type\":\"object\"}"
+                       #'ignore)))
+         (schemas (agent-q-tools-to-schema tools)))
+    (cl-mapc
+     (lambda (tool schema)
+       (let ((parameters (plist-get (plist-get schema :function) :parameters)))
+         (should (equal (agent-q-json-encode parameters)
+                        (agent-q-json-encode (agent-q-tool-schema tool))))
+         (should (hash-table-p (agent-q-validate-tool-args parameters nil)))))
+     tools schemas)
+    (should (equal (gethash "pairs" (agent-q-validate-tool-args
+                                     (plist-get (plist-get (cadr schemas) :function)
+                                                :parameters)
+                                     nil))
+                   [["p" "q"] []]))))
+
 (ert-deftest agent-q-tools-schema-has-all-that-was-said ()
   (let ((tool (agent-q-tools-test--define
                :parameters
@@ -167,12 +259,12 @@
              (agent-q-json-encode (gethash "properties" (agent-q-tool-schema tool)))
              (concat
               "{\"tags\":{\"type\":\"array\",\"description\":\"d\",\"items\":{\"type\":\"string\"}},"
-              "\"any\":{\"type\":\"array\",\"description\":\"\",\"items\":{},\"default\":[]},"
-              "\"mode\":{\"type\":\"string\",\"description\":\"\",\"enum\":[\"a\",\"b\"],\"default\":\"a\"},"
-              "\"loud\":{\"type\":\"boolean\",\"description\":\"\",\"default\":false},"
-              "\"limit\":{\"type\":\"integer\",\"description\":\"\",\"minimum\":1,\"maximum\":50},"
-              "\"who\":{\"type\":\"object\",\"description\":\"\",\"properties\":"
-              "{\"city\":{\"type\":\"string\",\"description\":\"\"}},\"required\":[\"city\"]}}")))
+              "\"any\":{\"type\":\"array\",\"items\":{},\"default\":[]},"
+              "\"mode\":{\"type\":\"string\",\"enum\":[\"a\",\"b\"],\"default\":\"a\"},"
+              "\"loud\":{\"type\":\"boolean\",\"default\":false},"
+              "\"limit\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":50},"
+              "\"who\":{\"type\":\"object\",\"properties\":"
+              "{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}")))
     ;; The core takes all of it, and keeps to it.
     (agent-q-test-with-tools (tool)
       (should (string-match-p "city" (agent-q-test-error "greet" '(:who (:x 1)))))
@@ -202,10 +294,16 @@
                  "{\"a\":1,\"b\":null,\"c\":true,\"d\":false,\"e\":null}"))
   (should (equal (agent-q-json-encode '(("a" . 1) (b . ["x" 2.5]))) "{\"a\":1,\"b\":[\"x\",2.5]}"))
   (should (equal (agent-q-json-encode '((:a 1) (:a 2))) "[{\"a\":1},{\"a\":2}]"))
+  (should (equal (agent-q-json-encode '((:a . "x") (:b 1) ("c"))) "{\"a\":\"x\",\"b\":[1],\"c\":null}"))
+  (should (equal (agent-q-json-encode (agent-q-json-object '((:a 1)))) "{\"a\":[1]}"))
   (should (equal (agent-q-json-encode '("x" sym)) "[\"x\",\"sym\"]"))
   (should (equal (agent-q-json-encode (agent-q-json-empty-object)) "{}"))
   (should (equal (agent-q-json-encode (list (string #x3fffe9) "λ")) "[\"\ufffd\",\"λ\"]"))
-  (should-error (agent-q-json-encode (list (current-buffer))) :type 'agent-q-error)
+  (let ((circle (vector 1)))
+    (aset circle 0 circle)
+    (dolist (value (list (list (current-buffer)) (expt 2 64) 0.0e+NaN circle
+                         (lambda () 1) (list (cons (string 0) 1))))
+      (should-error (agent-q-json-encode value) :type 'agent-q-error)))
   (should-error (agent-q-json-parse "{") :type 'agent-q-error)
   (should (equal (agent-q-json-plist (agent-q-json-parse "{\"a\":[1,{\"b\":null}]}"))
                  '(:a (1 (:b :null))))))
