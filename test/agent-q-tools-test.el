@@ -229,7 +229,7 @@
                                 ((:name "x" :type :integer :default 1)))))
                       (agent-q-create-tool
                        "foreign" "Of another kind."
-                       "{\"properties\":{\"a\":{\"enum\":[null,1,[[\"k\",1]]]}},\"required\":[]}"
+                       "{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[null,1,[[\"k\",1]]]}},\"required\":[]}"
                        #'ignore)))
          (schemas (agent-q-tools-to-schema tools)))
     (cl-mapc
