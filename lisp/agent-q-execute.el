@@ -175,8 +175,8 @@ What the core can't be told of is a failed result instead."
            :arguments ,(cond ((stringp arguments) arguments)
                              ((eq arguments :null) (agent-q-json-empty-object))
                              (t (agent-q-json-object arguments))))))
-    (agent-q-error (agent-q-execute--unusable id (cadr failure)))
-    (error (agent-q-execute--unusable id (error-message-string failure)))))
+    (agent-q-error (agent-q-execute--failed-result id (cadr failure)))
+    (error (agent-q-execute--failed-result id (error-message-string failure)))))
 
 (defun agent-q-execute--id (given otherwise)
   "Return the id that a call was GIVEN as a string, or OTHERWISE if it has none."
@@ -191,7 +191,7 @@ What the core can't be told of is a failed result instead."
       (agent-q-json-value name)
     (signal 'agent-q-error (list (format "A tool call has no name: %S" name)))))
 
-(defun agent-q-execute--unusable (id reason)
+(defun agent-q-execute--failed-result (id reason)
   "Return the result of the call ID, which can't be made for REASON."
   (let ((message (concat "The call can't be made: " reason))
         (metadata (agent-q-json-empty-object)))
