@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test build bench lint clean
+.PHONY: help chat demo-model test build bench implementations lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -41,6 +41,11 @@ bench: ## Measure, each figure beside its baseline
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/bench.sh
+
+implementations: ## Try every tool on the Lisps that are installed; write the table in IMPLEMENTATIONS.md
+	@sh scripts/setup.sh build chat test
+	@sh scripts/build.sh
+	@sh scripts/implementations.sh
 
 lint: ## Check formatting, warnings and conventions
 	@sh scripts/setup.sh lint

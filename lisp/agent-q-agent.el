@@ -26,7 +26,8 @@
   "What the current chat follows, or nil.")
 
 (defvar agent-q-agent--sent nil
-  "The libraries that the core has, as in `agent-q-tool-libraries'.")
+  "The libraries that the core has, lists of a name, the library and its tools.
+A running turn may still call the tools of one that was replaced since.")
 
 ;;;###autoload
 (defun agent-q-chat-use-agent (file &optional libraries)
@@ -150,12 +151,20 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
 (defun agent-q-agent--send-library (name)
   "Have the core know the library NAME as it is now."
   (let ((library (agent-q-agent--library name)))
-    (unless (eq library (cdr (assoc name agent-q-agent--sent)))
-      (agent-q-core-set-library
-       name (agent-q-json-encode
-             (vconcat (mapcar #'agent-q-agent--tool-json
-                              (agent-q-library-tools library)))))
-      (push (cons name library) agent-q-agent--sent))))
+    (unless (eq library (cadr (assoc name agent-q-agent--sent)))
+      (let ((tools (mapcar (lambda (tool) (agent-q-agent--library-tool tool name))
+                           (agent-q-library-tools library))))
+        (agent-q-core-set-library
+         name (agent-q-json-encode (vconcat (mapcar #'agent-q-agent--tool-json tools))))
+        (push (cons name (cons library tools)) agent-q-agent--sent)))))
+
+(defun agent-q-agent--library-tool (tool name)
+  "Return a copy of TOOL as the one of the library NAME.
+The same tool may be in several libraries, and in the registry too."
+  (let ((copy (copy-sequence tool)))
+    (setf (agent-q-tool-origin copy) (list 'library name)
+          (agent-q-tool-number copy) nil)
+    copy))
 
 (defun agent-q-agent--tool-json (tool)
   "Return TOOL as the core takes the tools of libraries."

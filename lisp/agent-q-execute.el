@@ -16,7 +16,7 @@
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-events-running-p "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
-(declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch))
+(declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch why))
 (declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
                   (call decision payload))
 
@@ -42,7 +42,7 @@ got no further than its validation), and where the call needed approval
       (puthash "safety_level" (plist-get plist :level) metadata))
     (pcase (plist-get plist :consent)
       ((or :approved :modified) (puthash "approved" t metadata))
-      ((or :denied :unavailable) (puthash "approved" :false metadata)))
+      ((or :denied :unfit :unavailable :unanswered) (puthash "approved" :false metadata)))
     (agent-q-execute--make-result :id (plist-get plist :id) :success success
                                   :content content :error (and (not success) content)
                                   :metadata metadata)))
@@ -93,8 +93,8 @@ FUNCTION gets the results, in the filter of the wake pipe."
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)
   "Cancel what has no result yet in BATCH; this becomes its result."
-  (agent-q-core-cancel-batch
-   (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")))
+  (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
+  (agent-q-core-cancel-batch batch "the program that made it cancelled it"))
 
 ;;;###autoload
 (defun agent-q-execute-tool-calls-sync (calls &optional seconds)
@@ -117,12 +117,13 @@ this is for batch use."
         (while (eq results 'none)
           (when (and deadline (time-less-p deadline nil))
             (setq deadline nil)
-            (agent-q-core-cancel-batch batch))
+            (agent-q-core-cancel-batch
+             batch (format "it had no result after %s seconds" seconds)))
           (catch mine
             (accept-process-output nil (if deadline 0.02 0.5))))
       (when (eq results 'none)
         (remhash batch agent-q-execute--batches)
-        (agent-q-core-cancel-batch batch)))
+        (agent-q-core-cancel-batch batch "the user quit")))
     (setq agent-q-handlers-waiting nil)
     ;; The hooks of these calls come before what the caller does next.
     (agent-q-handlers-run-waiting)
@@ -223,13 +224,12 @@ What the core can't be told of is a failed result instead."
 (defun agent-q-execute-started (event)
   "Run the hooks before the call of EVENT."
   (when agent-q-tool-execution-hooks
-    (let ((tool (plist-get event :tool))
-          (key (plist-get event :call))
+    (let ((key (plist-get event :call))
           (arguments (plist-get event :arguments)))
       (puthash key t agent-q-execute--started)
       (agent-q-handlers-later
        (lambda ()
-         (let ((started (cons (agent-q-registry-find tool)
+         (let ((started (cons (agent-q-registry-called event)
                               (agent-q-json-parse-all arguments))))
            (puthash key started agent-q-execute--started)
            (agent-q-execute--run-hooks :before started nil)))))))
@@ -267,12 +267,12 @@ An error in one of them changes nothing."
 
 (defun agent-q-execute--ask (handler event)
   "Ask HANDLER about the call of EVENT and pass its answer on.
-Whatever goes wrong, the call is denied."
+Whatever goes wrong, the tool is not run."
   (let ((call (plist-get event :call))
         (asked nil))
     (unwind-protect
         (condition-case failure
-            (let* ((tool (agent-q-registry-find (plist-get event :tool)))
+            (let* ((tool (agent-q-registry-called event))
                    (arguments (agent-q-json-parse-all (plist-get event :arguments)))
                    (answered nil)
                    (answer (lambda (decision)
@@ -283,14 +283,14 @@ Whatever goes wrong, the call is denied."
                   (funcall handler tool arguments answer)
                 (funcall answer (funcall handler tool arguments)))
               (setq asked t))
-          (quit (agent-q-execute--deny call "the user quit the approval handler")
+          (quit (agent-q-execute--fail call "The user quit the approval handler")
                 (setq asked t)
                 (agent-q-handlers-quit))
-          (error (agent-q-execute--deny call (format "the approval handler failed: %s"
+          (error (agent-q-execute--fail call (format "The approval handler failed (%s)"
                                                      (error-message-string failure)))
                  (setq asked t)))
       (unless asked
-        (agent-q-execute--deny call "the approval handler gave no answer")))))
+        (agent-q-execute--fail call "The approval handler was left by a throw")))))
 
 (defun agent-q-execute--takes-function-p (handler)
   "Whether the approval HANDLER requires a third argument, the function to answer."
@@ -298,29 +298,40 @@ Whatever goes wrong, the call is denied."
 
 (defun agent-q-execute--decide (call decision)
   "Pass DECISION, an approval handler's answer about CALL, to the core.
-An answer that is none is a denial."
+With an answer that is none, the tool is not run."
   (pcase decision
     (:approved (agent-q-execute--tell call "approved" nil))
     ((or :denied '(:denied)) (agent-q-execute--deny call nil))
     (`(:denied ,(and (pred stringp) reason)) (agent-q-execute--deny call reason))
     (`(:modified ,arguments)
-     (let ((json (condition-case nil
-                     (agent-q-json-encode (agent-q-json-object arguments))
-                   (error nil))))
-       (if json
-           (agent-q-execute--tell call "modified" json)
-         (agent-q-execute--deny call "the approval handler's arguments are no object"))))
-    (_ (agent-q-execute--deny call "the approval handler gave no answer"))))
+     (condition-case failure
+         (agent-q-execute--tell call "modified"
+                                (agent-q-json-encode (agent-q-json-object arguments)))
+       (error (agent-q-execute--unusable call (cadr failure)))))
+    (_ (agent-q-execute--fail call "The approval handler gave no answer"))))
 
 (defun agent-q-execute--deny (call reason)
   "Deny CALL, for REASON if that is a string."
   (agent-q-execute--tell call "denied" (and reason (agent-q-json-text reason))))
 
+(defun agent-q-execute--fail (call problem)
+  "Have CALL not run, since nobody decided about it because of PROBLEM."
+  (agent-q-execute--tell call "unanswered"
+                         (agent-q-json-text (concat problem ", so the tool was not run."))))
+
+(defun agent-q-execute--unusable (call problem)
+  "Have CALL not run because of PROBLEM with the arguments that it was given."
+  (agent-q-execute--fail
+   call (format "The approval handler's arguments can't be used (%s)" problem)))
+
 (defun agent-q-execute--tell (call decision payload)
   "Give the core DECISION about CALL, with PAYLOAD, unless it waits no more."
-  (condition-case nil
+  (condition-case failure
       (agent-q-core-decide-by-handler call decision payload)
-    (agent-q-error nil)))
+    (agent-q-error
+     ;; The core may refuse arguments; the call must not wait for ever.
+     (when (equal decision "modified")
+       (agent-q-execute--unusable call (cadr failure))))))
 
 (provide 'agent-q-execute)
 ;;; agent-q-execute.el ends here

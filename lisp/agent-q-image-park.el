@@ -168,14 +168,27 @@ call ends anew, with what comes of it."
 
 (defun agent-q-image-release (parked)
   "Unwind the stack of PARKED."
-  (let ((call (agent-q-image-parked-call parked)))
-    (when (agent-q-image-live-p (agent-q-image--call-connection call))
-      (agent-q-image--ask
-       (agent-q-image--call-connection call) :rex
-       `(cl:if (cl:find-package "AGENT-Q-IMAGE")
-               (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                           ,(agent-q-image--call-id call)))
-       t #'ignore))))
+  (let* ((call (agent-q-image-parked-call parked))
+         (connection (agent-q-image--call-connection call)))
+    (cond ((not (agent-q-image-live-p connection)))
+          ((agent-q-image--ask connection :threads-p)
+           (agent-q-image--ask
+            connection :rex
+            `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                    (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                                ,(agent-q-image--call-id call)))
+            t #'ignore))
+          ((agent-q-image-parked-thread parked)
+           ;; Without threads there is one stack: what was parked later is above it.
+           (agent-q-image--ask
+            connection :rex
+            (agent-q-image--client
+             connection
+             (if (eq parked (car (last (agent-q-image-park-list
+                                        (agent-q-image-park--process parked)))))
+                 :abort-level
+               :throw-to-toplevel))
+            (agent-q-image-parked-thread parked) #'ignore)))))
 
 (defun agent-q-image-park-owned (owner)
   "Return what is parked for OWNER."

@@ -89,10 +89,11 @@ that can't be understood, are returned as they are."
         (save-excursion
           (save-restriction
             (widen)
-            (agent-q-image-source--go location)
-            (list :where (format "%s:%d" name (line-number-at-pos))
-                  :text (and (plist-get location :wanted)
-                             (agent-q-image-source--definition)))))))))
+            (if (agent-q-image-source--go location)
+                (list :where (format "%s:%d" name (line-number-at-pos))
+                      :text (and (plist-get location :wanted)
+                                 (agent-q-image-source--definition)))
+              (list :where name))))))))
 
 (defun agent-q-image-source--snippet (location)
   "Return the snippet of LOCATION when the image took it from the source.
@@ -130,7 +131,7 @@ only when the text is WANTED."
       buffer)))
 
 (defun agent-q-image-source--go (location)
-  "Go to LOCATION in the current buffer.
+  "Go to LOCATION in the current buffer; return nil when it isn't found.
 Its snippet is searched for near the position: the text may have
 changed since it was compiled."
   (let ((position (plist-get location :position))
@@ -142,7 +143,60 @@ changed since it was compiled."
     (unless (or (string-blank-p snippet)
                 (looking-at-p (regexp-quote snippet)))
       (agent-q-image-source--go-nearest snippet))
-    (skip-chars-forward " \t\n")))
+    (skip-chars-forward " \t\n")
+    (or (and (plist-get location :name)
+             (agent-q-image-source--go-definition location))
+        position line
+        (not (plist-get location :name)))))
+
+(defun agent-q-image-source--go-definition (location)
+  "Go to the definition that LOCATION names; return nil when there is none.
+Some implementations have rough positions, or none."
+  (let ((definition (agent-q-image-source--definition-regexp location))
+        (mentions (plist-get location :mentions))
+        (case-fold-search t)
+        (start (point))
+        (found nil))
+    (if (agent-q-image-source--defines-p definition mentions)
+        start
+      (goto-char (point-min))
+      (while (and (not found) (re-search-forward definition nil t))
+        (goto-char (match-beginning 0))
+        (if (agent-q-image-source--defines-p definition mentions)
+            (setq found (point))
+          (forward-line)))
+      (goto-char (or found start))
+      found)))
+
+(defun agent-q-image-source--definition-regexp (location)
+  "Return a regexp of how a definition of what LOCATION names begins."
+  (concat "^[ \t]*(\\(?:[^][ ();\"]*:\\)?"
+          (or (plist-get location :definer) "def[^][ ();\"]*")
+          "[ \t\n]+(?"
+          (replace-regexp-in-string " " "[ \t\n]+"
+                                    (regexp-quote (plist-get location :name)) t t)
+          ;; A primary method has no qualifier after its name.
+          (if (and (plist-get location :definer)
+                   (not (cl-find ?: (plist-get location :mentions)
+                                 :key (lambda (mention) (aref mention 0)))))
+              ")?[ \t\n]*("
+            "[] \t\n()]")))
+
+(defun agent-q-image-source--defines-p (definition mentions)
+  "Whether the regexp DEFINITION matches at point, and the head has MENTIONS."
+  (and (save-excursion
+         (beginning-of-line)
+         (looking-at-p definition))
+       (let ((end (save-excursion
+                    (forward-line)
+                    (if (re-search-forward "^(" (min (point-max) (+ (point) 400)) 'move)
+                        (match-beginning 0)
+                      (point)))))
+         (cl-every (lambda (mention)
+                     (save-excursion
+                       (re-search-forward
+                        (concat "[ (']" (regexp-quote mention) "[] \t\n()]") end t)))
+                   mentions))))
 
 (defun agent-q-image-source--go-nearest (text)
   "Go to the start of the occurrence of TEXT that is nearest to point, if any."

@@ -16,6 +16,7 @@
 (require 'agent-q-image-module)
 (require 'agent-q-image-source)
 (require 'agent-q-image-park)
+(require 'agent-q-image-threads)
 
 ;;;; Calls
 
@@ -169,7 +170,24 @@ Objects other than strings, integers, keywords and lists are errors."
   (agent-q-image--guard call
     (agent-q-image--prepare call)))
 
+(defvar agent-q-image--queue nil
+  "Calls for images without threads that wait for another call, oldest first.")
+
 (defun agent-q-image--send (call)
+  "Send CALL to its image, once it can be heard there."
+  (if (agent-q-image-threads-must-wait-p call)
+      (setq agent-q-image--queue (append agent-q-image--queue (list call)))
+    (agent-q-image--send-now call)))
+
+(defun agent-q-image--send-next ()
+  "Send what need not wait any more."
+  (let ((waiting agent-q-image--queue))
+    (setq agent-q-image--queue nil)
+    (dolist (call waiting)
+      (when (agent-q-image--pending-p call)
+        (agent-q-image--send call)))))
+
+(defun agent-q-image--send-now (call)
   "Send CALL to its image, and start its deadline."
   (agent-q-image--guard call
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
@@ -209,6 +227,9 @@ Objects other than strings, integers, keywords and lists are errors."
                               reply)))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
+    ((and `(:abort . ,_) (guard (agent-q-image--call-stopping call)))
+     ;; It was interrupted, as we asked for, and its stack unwound by the client.
+     (agent-q-image--finish call (agent-q-image--call-stopping call) "(:outcome :cancelled)"))
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
@@ -248,7 +269,9 @@ arguments, the status and the payload.")
           (funcall (agent-q-image--call-callback call) status
                    (and payload (substring-no-properties payload))))
       (error (message "agent-q: the end of a call was not taken: %s"
-                      (error-message-string err))))))
+                      (error-message-string err))))
+    (when agent-q-image--queue
+      (agent-q-image--send-next))))
 
 ;;;; Deadlines and cancelling
 
@@ -305,18 +328,32 @@ A clean-up form that hangs takes a second request to stop."
    ((zerop (agent-q-image--call-patience call))
     (agent-q-image--finish
      call "unresponsive"
-     (agent-q-image--output-tail (agent-q-image--call-connection call))))
+     (agent-q-image--silence (agent-q-image--call-connection call))))
    (t
     (cl-decf (agent-q-image--call-patience call))
     (agent-q-image--start-timer call (/ agent-q-image--grace 3)
                                 #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
-      (agent-q-image--ask
-       (agent-q-image--call-connection call) :rex
-       `(cl:if (cl:find-package "AGENT-Q-IMAGE")
-               (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                           ,(agent-q-image--call-id call)))
-       t #'ignore)))))
+      (cond ((agent-q-image-threads-p call)
+             (agent-q-image--ask
+              (agent-q-image--call-connection call) :rex
+              `(cl:if (cl:find-package "AGENT-Q-IMAGE")
+                      (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
+                                  ,(agent-q-image--call-id call)))
+              t #'ignore))
+            ;; It hears nothing before the call is over, but for a signal.  One more must not
+            ;; come while it answers the first.
+            ((and (agent-q-image-threads-runs-p call)
+                  (null (agent-q-image--call-condition call))
+                  (cl-evenp (agent-q-image--call-patience call)))
+             (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
+
+(defun agent-q-image--silence (connection)
+  "Return what can be said on the image behind CONNECTION, which doesn't answer."
+  (concat (if (agent-q-image--ask connection :threads-p)
+              ""
+            "This Lisp has no threads here: it hears nothing while it does something else.\n")
+          (agent-q-image--output-tail connection)))
 
 (defun agent-q-image--output-tail (connection)
   "Return the last lines that the Lisp behind CONNECTION printed by itself."
@@ -389,7 +426,8 @@ The value is non-nil when the client should not see it."
     (`(:debug ,thread ,_level ,condition ,_restarts ,_frames ,requests)
      (let ((ours (agent-q-image--debugged process requests)))
        (when ours
-         (if (agent-q-image-park-asked-p ours)
+         (if (and (agent-q-image-park-asked-p ours)
+                  (null (agent-q-image--call-stopping ours)))
              (agent-q-image-park ours event)
            (agent-q-image--swallow process thread condition ours))
          t)))
@@ -451,7 +489,8 @@ not for the user: calls report their conditions themselves."
                          connection
                          ;; In a thread that is debugged, only our own level goes.
                          (if (and (agent-q-image--call-p work)
-                                  (not (eq t (agent-q-image--call-thread work))))
+                                  (or (not (eq t (agent-q-image--call-thread work)))
+                                      (agent-q-image-threads-within-p work)))
                              :abort-level
                            :throw-to-toplevel))
                         thread #'ignore)))

@@ -73,7 +73,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 7
+(defconst agent-q-module-interface 8
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory
@@ -100,9 +100,12 @@ It is called with the tool and its arguments, a hash table, and returns
 \(:denied REASON)      it doesn't, and the model reads why
 \(:modified ARGUMENTS) it runs with these, if they are valid
 
-Anything else is a denial, and so is an error.  A function that requires a
-third argument gets a function there, which it calls with the answer when it
-has one.
+With anything else, or an error, it doesn't run either, and the model reads
+that nobody decided.  The tool is the one that would run: of several
+libraries that have one of its name, the library of the turn.
+
+A function that requires a third argument gets a function there, which it
+calls with the answer when it has one.
 
 When this is nil, a chat asks its user in its buffer, and calls outside chats
 fail.")

@@ -13,7 +13,6 @@
 (require 'agent-q-tools)
 
 (declare-function agent-q-events-ensure "agent-q-events" ())
-(declare-function agent-q-library-tools "agent-q-specifications" (library))
 (declare-function agent-q-execute-one "agent-q-execute" (name arguments))
 (declare-function agent-q-core-define-tool "ext:agent-q-core" (definition))
 (declare-function agent-q-core-unregister-tool "ext:agent-q-core" (name))
@@ -207,13 +206,12 @@ has then."
                                (agent-q-core-tools))))
           (and found (agent-q-registry--tool found))))))
 
-(defun agent-q-registry-find (name)
-  "Return the tool that a call of NAME is of, in the registry or a library."
-  (or (agent-q-get-tool name)
-      (seq-some (lambda (entry)
-                  (seq-find (lambda (tool) (equal (agent-q-tool-name tool) name))
-                            (agent-q-library-tools (cdr entry))))
-                agent-q-tool-libraries)))
+(defun agent-q-registry-called (event)
+  "Return the tool that EVENT, about a call, is about.
+Libraries may have other tools of the same name, so the handler decides."
+  (let ((number (plist-get event :handler)))
+    (or (and number (agent-q-registry-handler-tool number))
+        (agent-q-get-tool (plist-get event :tool)))))
 
 ;;;###autoload
 (defun agent-q-list-registered-tools ()

@@ -22,6 +22,8 @@
 (declare-function slime-lisp-implementation-type "ext:slime" t t)
 (declare-function slime-lisp-implementation-version "ext:slime" t t)
 (declare-function slime-inferior-process "ext:slime" t t)
+(declare-function slime-communication-style "ext:slime" t t)
+(declare-function slime-pid "ext:slime" t t)
 (declare-function slime-rex-continuations "ext:slime" t t)
 (declare-function slime-from-lisp-filename "ext:slime")
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
@@ -98,6 +100,22 @@ Kept so that installing one twice leaves one.")
         (push (cons on-event listener) agent-q-slime--listeners)
         listener)))
 
+(defun agent-q-slime-threads-p (process)
+  "Return non-nil when each call over PROCESS has a thread of its own."
+  (eq :spawn (slime-communication-style process)))
+
+(defun agent-q-slime-requests (process)
+  "Return the ids of all that PROCESS has not answered yet."
+  (mapcar #'car (slime-rex-continuations process)))
+
+(defun agent-q-slime-interrupt (process)
+  "Interrupt what the Lisp behind PROCESS does, as its terminal could.
+Return nil when it was not started here."
+  (let ((lisp (slime-inferior-process process))
+        (pid (slime-pid process)))
+    (and lisp pid (process-live-p lisp)
+         (eql 0 (signal-process pid 'SIGINT)))))
+
 (defconst agent-q-slime-client
   (list :name "SLIME"
         :wire :swank
@@ -111,6 +129,9 @@ Kept so that installing one twice leaves one.")
         :from-lisp #'agent-q-slime-from-lisp
         :rex #'agent-q-slime-rex
         :rex-id #'agent-q-slime-rex-id
+        :threads-p #'agent-q-slime-threads-p
+        :requests #'agent-q-slime-requests
+        :interrupt #'agent-q-slime-interrupt
         :install #'agent-q-slime-install)
   "What agent-q-image.el needs of SLIME.")
 

@@ -22,6 +22,8 @@
 (declare-function sly-lisp-implementation-type "ext:sly" t t)
 (declare-function sly-lisp-implementation-version "ext:sly" t t)
 (declare-function sly-inferior-process "ext:sly" t t)
+(declare-function sly-communication-style "ext:sly" t t)
+(declare-function sly-pid "ext:sly" t t)
 (declare-function sly-rex-continuations "ext:sly" t t)
 (declare-function sly-from-lisp-filename "ext:sly")
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
@@ -98,6 +100,22 @@ Kept so that installing one twice leaves one.")
         (push (cons on-event listener) agent-q-sly--listeners)
         listener)))
 
+(defun agent-q-sly-threads-p (process)
+  "Return non-nil when each call over PROCESS has a thread of its own."
+  (eq :spawn (sly-communication-style process)))
+
+(defun agent-q-sly-requests (process)
+  "Return the ids of all that PROCESS has not answered yet."
+  (mapcar #'car (sly-rex-continuations process)))
+
+(defun agent-q-sly-interrupt (process)
+  "Interrupt what the Lisp behind PROCESS does, as its terminal could.
+Return nil when it was not started here."
+  (let ((lisp (sly-inferior-process process))
+        (pid (sly-pid process)))
+    (and lisp pid (process-live-p lisp)
+         (eql 0 (signal-process pid 'SIGINT)))))
+
 (defconst agent-q-sly-client
   (list :name "SLY"
         :wire :slynk
@@ -111,6 +129,9 @@ Kept so that installing one twice leaves one.")
         :from-lisp #'agent-q-sly-from-lisp
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
+        :threads-p #'agent-q-sly-threads-p
+        :requests #'agent-q-sly-requests
+        :interrupt #'agent-q-sly-interrupt
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")
 

@@ -31,7 +31,11 @@
 Each parameter is a property list with :name, :type and :optional, and
 :default, :description, :enum, :minimum, :maximum, :fields (of an object) and
 :element (of an array) where it has them.  Signal `agent-q-gram-error' with a
-sentence, the line, the column and what was expected there."
+sentence, the line, the column and what was expected there.
+
+Types have the names that the author wrote, although `String' is another
+name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
+`Bool'."
   (setq text (agent-q--expect-text text "A type signature"))
   (agent-q-module-ensure)
   (let* ((json (agent-q-json-parse (agent-q-core-parse-type-signature text))))

@@ -24,8 +24,9 @@ REQUIRED a list of their names.  OWN-LEVEL is the level that it was defined with
 `agent-q-tool-safety-level' is the one in force.  CATEGORIES is a list of
 keywords.  HANDLER takes the arguments, a hash table, and if ASYNC is
 non-nil a callback too.  SCHEMA is the JSON Schema of the arguments, as a
-hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is `emacs-lisp', `built-in', `(library NAME)'
-or `(image NAME)'.
+hash table, and FROM-SCHEMA says that the tool was made from it.  ORIGIN is
+`emacs-lisp', `built-in', `(image NAME)', or `(library NAME)' for a tool that
+is called as one of a library; the library itself has it as it was made.
 NUMBER is what the core knows the handler by, or nil."
   name description parameters required own-level categories handler async
   schema from-schema (origin 'emacs-lisp) number)
@@ -120,11 +121,13 @@ Signal `agent-q-invalid-tool' when a rule is broken."
                                           &key safety-level trust-level
                                           categories category async)
   "Return the tool NAME whose arguments SCHEMA, a JSON Schema, describes.
-NAME is kept as it is.  DESCRIPTION, HANDLER, SAFETY-LEVEL, TRUST-LEVEL,
-CATEGORIES, CATEGORY and ASYNC are as for `agent-q-define-tool', but without
-a level the tool is dangerous."
+NAME is kept as it is, so it has to be one that providers take: letters,
+digits, underscores and hyphens, at most 64 of them.  DESCRIPTION, HANDLER,
+SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
+`agent-q-define-tool', but without a level the tool is dangerous."
   (unless (and (stringp name) (not (string-blank-p name)))
     (agent-q--invalid-tool "Tool name cannot be empty"))
+  (agent-q-tools--check-sendable name)
   (agent-q-tools--check-description name description)
   (agent-q-tools--check-handler name handler (if async 2 1))
   (let ((schema (agent-q-tools--schema name schema))
@@ -167,7 +170,15 @@ a level the tool is dangerous."
     (unless (string-match-p "\\`[a-z][a-z0-9_]*\\'" name)
       (agent-q--invalid-tool
        "The tool name %s is not in snake_case: lower-case letters, digits and underscores, a letter first"
-       name))))
+       name)))
+  (agent-q-tools--check-sendable name))
+
+(defun agent-q-tools--check-sendable (name)
+  "Signal `agent-q-invalid-tool' unless providers take NAME as a tool's."
+  (unless (string-match-p "\\`[A-Za-z0-9_-]\\{1,64\\}\\'" name)
+    (agent-q--invalid-tool
+     "No provider takes the tool name '%s': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
+     name)))
 
 (defun agent-q-tools--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
@@ -215,7 +226,9 @@ a level the tool is dangerous."
 Objects are property lists and arrays are lists.  An empty object, such as
 the properties of a tool without parameters, is an empty hash table, so that
 it stays {} in JSON; an empty array is [], and so is one of lists a vector.
-`agent-q-json-encode' turns all of it into JSON text."
+`agent-q-json-encode' turns all of it into JSON text.
+Arrays and objects of which a schema says no more than their type get empty
+items and properties, because providers refuse them without."
   (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
             (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
@@ -223,8 +236,50 @@ it stays {} in JSON; an empty array is [], and so is one of lists a vector.
                   :function (list :name (agent-q-tool-name tool)
                                   :description (agent-q-tool-description tool)
                                   :parameters (agent-q-json-plist
-                                               (agent-q-tool-schema tool)))))
+                                               (agent-q-tools--sendable-schema
+                                                (agent-q-tool-schema tool))))))
           tools))
+
+(defun agent-q-tools--sendable-schema (schema)
+  "Return SCHEMA of a tool's arguments as all providers take it.
+It means the same as SCHEMA, which is not changed."
+  (let ((copy (copy-hash-table schema)))
+    (unless (stringp (gethash "type" copy))
+      (puthash "type" "object" copy))
+    (agent-q-tools--complete copy)))
+
+(defun agent-q-tools--complete (schema)
+  "Return SCHEMA with the items of arrays and the properties of objects in it."
+  (if (not (hash-table-p schema))
+      schema
+    (let ((copy (agent-q-json-empty-object))
+          (types (gethash "type" schema)))
+      (maphash (lambda (key value)
+                 (puthash key (agent-q-tools--complete-member key value) copy))
+               schema)
+      (pcase-dolist (`(,type . ,member) '(("array" . "items") ("object" . "properties")))
+        (and (if (vectorp types) (seq-contains-p types type) (equal types type))
+             (null (gethash member copy))
+             (puthash member (agent-q-json-empty-object) copy)))
+      copy)))
+
+(defun agent-q-tools--complete-member (key value)
+  "Return VALUE of the member KEY of a schema, with the schemas in it complete."
+  (pcase key
+    ((or "properties" "patternProperties" "$defs" "definitions" "dependentSchemas")
+     (if (not (hash-table-p value))
+         value
+       (let ((copy (agent-q-json-empty-object)))
+         (maphash (lambda (name schema)
+                    (puthash name (agent-q-tools--complete schema) copy))
+                  value)
+         copy)))
+    ((or "items" "additionalItems" "additionalProperties" "prefixItems" "contains"
+         "allOf" "anyOf" "oneOf" "not" "if" "then" "else")
+     (if (vectorp value)
+         (vconcat (mapcar #'agent-q-tools--complete value))
+       (agent-q-tools--complete value)))
+    (_ value)))
 
 ;;;; What handlers return
 

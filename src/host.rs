@@ -43,11 +43,13 @@ pub struct Answer {
 }
 
 impl Default for Answer {
-    /// A request that was dropped unanswered is a denial.
+    /// A request that was dropped lets nothing run.
     fn default() -> Self {
         Self {
-            decision: Decision::Denied(None),
-            decider: Decider::User,
+            decision: Decision::Unanswered(
+                "The request for approval was dropped, so the tool was not run.".to_owned(),
+            ),
+            decider: Decider::Nobody,
         }
     }
 }

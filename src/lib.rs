@@ -34,7 +34,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 7;
+pub const CORE_INTERFACE: i64 = 8;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -322,10 +322,10 @@ fn execute(env: &Env, calls: String, ask: Option<Value<'_>>) -> Result<i64> {
     }
 }
 
-/// Cancel BATCH; its calls still get their results.
+/// Cancel BATCH; its calls still get their results, which say WHY.
 #[defun]
-fn cancel_batch(env: &Env, batch: i64) -> Result<()> {
-    core(env)?.engine.cancel_batch(BatchId(batch as u64));
+fn cancel_batch(env: &Env, batch: i64, why: String) -> Result<()> {
+    core(env)?.engine.cancel_batch(BatchId(batch as u64), &why);
     Ok(())
 }
 

@@ -78,6 +78,8 @@ pub enum Decision {
     Modified(Map<String, Value>),
     /// Do not run it. The reason, if any, is told to the model.
     Denied(Option<String>),
+    /// Do not run it: whoever was asked gave no answer, as the sentence says.
+    Unanswered(String),
 }
 
 /// What a session is doing, as its header line shows it.
@@ -176,18 +178,24 @@ pub enum Consent {
     Approved,
     /// They changed the arguments and approved that.
     Modified,
+    /// They gave other arguments, which can't be used, so it did not run.
+    Unfit,
     Denied,
     /// A rule of the user's let it run without asking.
     ByRule,
     /// Nobody could be asked.
     Unavailable,
+    /// It ended before anybody answered, or without an answer.
+    Unanswered,
 }
 
 /// Who decided whether a call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decider {
-    /// Nobody: its level did.
+    /// Nobody had to: its level did.
     Level,
+    /// Somebody had to, but nobody did.
+    Nobody,
     User,
     /// The user's program, `agent-q-approval-handler`.
     Handler,
@@ -201,6 +209,7 @@ impl Decider {
     pub fn name(self) -> &'static str {
         match self {
             Self::Level => "level",
+            Self::Nobody => "nobody",
             Self::User => "user",
             Self::Handler => "handler",
             Self::Rule(_) => "rule",
@@ -248,6 +257,8 @@ pub enum Event {
         session: SessionId,
         call: CallKey,
         tool: String,
+        /// The tool's function in Emacs Lisp: tools of several libraries may share a name.
+        handler: Option<HandlerId>,
         level: SafetyLevel,
         reason: String,
         arguments: Value,
@@ -263,6 +274,7 @@ pub enum Event {
         session: SessionId,
         call: CallKey,
         tool: String,
+        handler: Option<HandlerId>,
         arguments: Value,
     },
     /// A tool call has its one result. The content is whole here; the model gets it capped.

@@ -99,6 +99,40 @@ The file of the agent is FILE there."
                              rows)
                      '(("sayHello" "t-formal" 2) ("sayHello" "t-casual" 1)))))))
 
+(ert-deftest agent-q-agent-programs-get-the-tool-of-the-turns-library ()
+  "The approval handler and the hooks, although both libraries have that name.
+The registry has a tool of that name besides."
+  (agent-q-agent-test--with-agent
+      `(("t-formal" . ,(agent-q-agent-test--library "Good morning" :dangerous))
+        ("t-casual" . ,(agent-q-agent-test--library "Hi" :dangerous)))
+    (let* ((asked nil)
+           (hooked nil)
+           (about (lambda (tool)
+                    (list (agent-q-tool-origin tool)
+                          (funcall (agent-q-tool-handler tool)
+                                   (agent-q-json-object '(:name "you"))))))
+           (agent-q-approval-handler
+            (lambda (tool _) (push (funcall about tool) asked) :approved))
+           (agent-q-tool-execution-hooks
+            (list (lambda (phase tool &rest _)
+                    (push (cons phase (funcall about tool)) hooked)))))
+      (agent-q-test-with-tools ((cdar (agent-q-tool-library-tools
+                                       (agent-q-agent-test--library "Registered"))))
+        (agent-q-chat-use-agent file '("t-formal" "t-casual"))
+        (agent-q-test-ask "greet Ann")
+        (agent-q-test-ask "greet Bob")
+        (should (equal (agent-q-agent-test--results) '("Good morning, Ann!" "Hi, Bob!")))
+        (agent-q-test-until (= (length hooked) 4))
+        (should (equal (reverse asked)
+                       '(((library "t-formal") "Good morning, you!")
+                         ((library "t-casual") "Hi, you!"))))
+        (should (equal (reverse hooked)
+                       '((:before (library "t-formal") "Good morning, you!")
+                         (:after (library "t-formal") "Good morning, you!")
+                         (:before (library "t-casual") "Hi, you!")
+                         (:after (library "t-casual") "Hi, you!"))))
+        (should (eq 'emacs-lisp (agent-q-tool-origin (agent-q-get-tool "sayHello"))))))))
+
 (ert-deftest agent-q-agent-a-library-can-be-changed-between-turns ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
     (agent-q-chat-use-agent file '("one"))

@@ -315,14 +315,16 @@
         (agent-q-test-until callback)
         (agent-q-cancel-tool-calls batch)
         (agent-q-test-until results)
-        (should (string-match-p "cancelled" (agent-q-tool-result-error (car results))))
+        (should (equal (agent-q-tool-result-error (car results))
+                       "The call was stopped or did not run: the program that made it cancelled it."))
         (agent-q-test-until cancelled)
         (should-not (funcall callback "too late")))
       (should (equal (plist-get (agent-q-core-status) :requests) 0))
       ;; The same when time runs out.
       (setq results (agent-q-execute-tool-calls-sync '((:id "b" :name "t_never")) 0.05))
       (should (equal (agent-q-tool-result-id (car results)) "b"))
-      (should (string-match-p "cancelled" (agent-q-tool-result-error (car results)))))))
+      (should (string-match-p "no result after 0\\.[0-9]+ seconds"
+                              (agent-q-tool-result-error (car results)))))))
 
 (ert-deftest agent-q-execute-a-quit-ends-the-waiting-and-the-calls ()
   (let ((started nil))

@@ -55,9 +55,9 @@
                           "==>(::Int {paramName:\"age\", optional:true})==>(::String)"))
                  '(:parameters ((:name "name" :type "Text" :optional nil)
                                 (:name "age" :type "Int" :optional t))
-                   :return "Text")))
+                   :return "String")))
   (should (equal (agent-q-parse-type-signature "()==>(::String)")
-                 '(:parameters nil :return "Text")))
+                 '(:parameters nil :return "String")))
   (should (equal (agent-q-parse-type-signature
                   (concat "(::Object {paramName:\"p\", fields:[{name:\"a\", type:\"Text\"}]})"
                           "==>(::Array {paramName:\"t\", elementType:\"Int\", optional:true})"
@@ -66,7 +66,15 @@
                    ((:name "p" :type "Object" :optional nil
                            :fields ((:name "a" :type "Text" :optional nil)))
                     (:name "t" :type "Array" :optional t :element (:type "Int")))
-                   :return "Text"))))
+                   :return "String"))))
+
+(ert-deftest agent-q-specifications-types-have-the-names-that-were-written ()
+  (should (equal (agent-q-parse-type-signature
+                  "(personName::String {default:\"world\"})==>(n::Integer)==>(::Int)")
+                 '(:parameters ((:name "personName" :type "String" :optional t
+                                       :default "world")
+                                (:name "n" :type "Integer" :optional nil))
+                   :return "Int"))))
 
 (ert-deftest agent-q-specifications-errors-say-where ()
   (pcase-let ((`(,condition ,message ,line ,column ,expected)
@@ -244,6 +252,59 @@
               :dangerous))
   (should-error (agent-q-define-tool-from-signature "a" "d" "(::Text" #'ignore)
                 :type 'agent-q-gram-error))
+
+(ert-deftest agent-q-specifications-schemas-are-sent-complete ()
+  "Providers refuse arrays without items and objects without properties."
+  (let* ((listed (agent-q-define-tool-from-signature
+                  "t_list" "Take a list." "(l::Array)==>(o::Object)==>(::String)" #'ignore))
+         (bare (agent-q-create-tool "t_bare" "Take anything." "{}" #'ignore))
+         (before (agent-q-json-encode (agent-q-tool-schema listed)))
+         (json (lambda (tool)
+                 (agent-q-json-encode
+                  (plist-get (plist-get (car (agent-q-tools-to-schema (list tool)))
+                                        :function)
+                             :parameters)))))
+    (should (equal (funcall json listed)
+                   (concat "{\"type\":\"object\",\"properties\":{"
+                           "\"l\":{\"type\":\"array\",\"items\":{}},"
+                           "\"o\":{\"type\":\"object\",\"properties\":{}}},"
+                           "\"required\":[\"l\",\"o\"]}")))
+    (should (equal (funcall json bare) "{\"type\":\"object\",\"properties\":{}}"))
+    ;; Binding compares what was written.
+    (should (equal before (agent-q-json-encode (agent-q-tool-schema listed))))))
+
+(ert-deftest agent-q-specifications-names-are-those-that-providers-take ()
+  (dolist (name (list "sp ace" "a.b" "é" (make-string 65 ?x)))
+    (should (string-match-p
+             "No provider takes"
+             (cadr (should-error (agent-q-create-tool name "d" "{}" #'ignore)
+                                 :type 'agent-q-invalid-tool)))))
+  (should (agent-q-create-tool (make-string 64 ?x) "d" "{}" #'ignore)))
+
+(ert-deftest agent-q-specifications-numbers-never-change-silently ()
+  (let ((schema "{\"properties\":{\"a\":{\"items\":{\"type\":\"integer\"}}}}")
+        (big "123456789012345678901234567890"))
+    (should (string-match-p
+             (concat "\\`a\\[1\\]: " big " does not fit into 64 bits")
+             (cadr (should-error
+                    (agent-q-validate-tool-args schema (format "{\"a\":[1,%s]}" big))
+                    :type 'agent-q-invalid-arguments))))
+    (should (equal (gethash "a" (agent-q-validate-tool-args
+                                 schema "{\"a\":[9223372036854775807,-2]}"))
+                   [9223372036854775807 -2]))
+    (agent-q-test-with-tools ((agent-q-test-tool "t_ok" (lambda (_) "ran")))
+      (should (string-match-p (concat "text: " big " does not fit")
+                              (agent-q-test-error "t_ok" (format "{\"text\":%s}" big)))))))
+
+(ert-deftest agent-q-specifications-defaults-are-filled-in-everywhere ()
+  (should (equal (agent-q-json-encode
+                  (agent-q-validate-tool-args
+                   (concat "{\"$defs\":{\"size\":{\"properties\":{\"unit\":{\"default\":\"cm\"}}}},"
+                           "\"properties\":{\"all\":{\"items\":{\"$ref\":\"#/$defs/size\"}},"
+                           "\"one\":{\"$ref\":\"#/$defs/size\",\"default\":{}}}}")
+                   "{\"all\":[{},{\"unit\":\"m\"}]}"))
+                 (concat "{\"all\":[{\"unit\":\"cm\"},{\"unit\":\"m\"}],"
+                         "\"one\":{\"unit\":\"cm\"}}"))))
 
 (ert-deftest agent-q-specifications-libraries-never-change ()
   (let* ((empty (agent-q-empty-tool-library))

@@ -256,3 +256,55 @@ async fn what_changes_anything_leaves_a_trace_before_it_runs() {
         ]
     );
 }
+
+#[tokio::test]
+async fn the_trace_of_what_nobody_decided_says_so() {
+    let bench = bench(Approval::Ask);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let erase = [call("1", "erase", json!({"text": "x"}))];
+    let (results, ()) = tokio::join!(bench.run(&erase), async {
+        let key = bench.asked().await;
+        let unfit = json!({"text": 7}).as_object().cloned().unwrap();
+        bench
+            .executor
+            .approvals
+            .answer(key, Decision::Modified(unfit));
+    });
+    assert_eq!(results[0].consent, Consent::Unfit);
+    bench
+        .circumstances
+        .why_cancelled
+        .set("the machine sleeps".to_owned())
+        .unwrap();
+    let (results, ()) = tokio::join!(bench.run(&erase), async {
+        while bench.executor.approvals.count() == 0 {
+            tokio::task::yield_now().await;
+        }
+        bench.circumstances.cancel.cancel();
+    });
+    assert_eq!(
+        told(&results[0]),
+        (
+            "1",
+            CallOutcome::Cancelled,
+            "The call was stopped or did not run: the machine sleeps."
+        )
+    );
+    // One that is cancelled before anybody is asked needed an answer as well.
+    assert_eq!(bench.run(&erase).await[0].consent, Consent::Unanswered);
+    assert_eq!(
+        bench.audited(),
+        [
+            "finished erase unfit failed",
+            "finished erase unanswered cancelled",
+            "finished erase unanswered cancelled",
+        ]
+    );
+    let log = std::fs::read_to_string(&bench.audit_file).unwrap();
+    let first = log.lines().next().unwrap();
+    assert!(first.contains(r#""arguments":{"text":7}"#), "{first}");
+    // Nothing ran, so there are no times.
+    let snapshot = bench.executor.metrics.snapshot();
+    assert_eq!(snapshot[0].1.calls, 3);
+    assert_eq!(snapshot[0].1.median(), None);
+}

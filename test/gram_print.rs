@@ -144,9 +144,9 @@ fn signatures() -> impl Strategy<Value = TypeSignature> {
     let result =
         (kind(), option::of(name()), option::of(text())).prop_map(|(kind, name, description)| {
             SignatureResult {
-                kind,
                 name,
                 description,
+                ..SignatureResult::from(kind)
             }
         });
     (parameters(kind(), 4), result)

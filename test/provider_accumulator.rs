@@ -234,3 +234,19 @@ fn shapes_that_are_no_call_are_survived() {
     );
     assert!(calls.iter().all(|call| call.name.is_empty()));
 }
+
+#[test]
+fn integers_that_would_change_are_named_and_go_back_as_they_came() {
+    let arguments = r#"{"ids": [1, 123456789012345678901234567890]}"#;
+    let mut calls = CallAccumulator::default();
+    calls.push(&json!({"id": "a", "function": {"name": "f", "arguments": arguments}}));
+    let call = calls.finish(Ending::Complete).remove(0);
+    assert_eq!(call.raw_arguments, arguments);
+    let CallArguments::Inexact(problem) = call.arguments else {
+        panic!("they were read: {:?}", call.arguments)
+    };
+    assert!(
+        problem.starts_with("ids[1]: 123456789012345678901234567890 does not fit"),
+        "{problem}"
+    );
+}

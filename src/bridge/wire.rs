@@ -113,12 +113,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             call,
             tool,
+            handler,
             level,
             reason,
             arguments,
         } => of("approval", session)?
             .number("call", call.0)?
             .put("tool", tool)?
+            .put("handler", handler.map(|it| it.0 as i64))?
             .put("level", level.name())?
             .put("reason", reason)?
             .put("arguments", pretty(arguments)),
@@ -133,10 +135,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             call,
             tool,
+            handler,
             arguments,
         } => of("call-started", session)?
             .number("call", call.0)?
             .put("tool", tool)?
+            .put("handler", handler.map(|it| it.0 as i64))?
             .put("arguments", arguments.to_string()),
         Event::CallFinished {
             session,
@@ -339,9 +343,11 @@ fn consent_name(consent: Consent) -> &'static str {
         Consent::NotNeeded => "not-needed",
         Consent::Approved => "approved",
         Consent::Modified => "modified",
+        Consent::Unfit => "unfit",
         Consent::Denied => "denied",
         Consent::ByRule => "by-rule",
         Consent::Unavailable => "unavailable",
+        Consent::Unanswered => "unanswered",
     }
 }
 

@@ -2,11 +2,13 @@
 //! Tool calls that Emacs Lisp asks for outside a chat: the same pipeline, all tools, and the
 //! results in one event.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use once_cell::sync::OnceCell;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
-
-use std::sync::Arc;
 
 use super::{Engine, RequestError};
 use crate::protocol::{BatchId, Event, SessionId, TurnId};
@@ -14,10 +16,19 @@ use crate::provider::{CallArguments, ToolCall};
 use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
+use crate::tool::exact;
 use crate::tool::executor::Circumstances;
+use crate::tool::schema::Problem;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
+
+/// How a batch that runs is cancelled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunningBatch {
+    cancel: CancellationToken,
+    why_cancelled: Arc<OnceCell<String>>,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,12 +46,26 @@ impl Engine {
     ///
     /// When the text is no list of calls.
     pub fn execute(&self, calls: &str, approval: Approval) -> Result<BatchId, RequestError> {
-        let calls: Vec<CallJson> = serde_json::from_str(calls).map_err(RequestError::Arguments)?;
-        let calls: Vec<ToolCall> = calls.into_iter().map(ToolCall::from).collect();
+        let given: Vec<CallJson> = serde_json::from_str(calls).map_err(RequestError::Arguments)?;
+        let mut inexact = inexact_arguments(calls);
+        let calls: Vec<ToolCall> = given
+            .into_iter()
+            .enumerate()
+            .map(|(index, call)| match inexact.remove(&index) {
+                Some(problem) => ToolCall {
+                    arguments: CallArguments::Inexact(problem),
+                    ..ToolCall::from(call)
+                },
+                None => ToolCall::from(call),
+            })
+            .collect();
         let batch = BatchId::next();
-        let cancel = CancellationToken::new();
-        held(&self.batches).insert(batch, cancel.clone());
-        let circumstances = self.outside_chats(approval, cancel);
+        let running = RunningBatch::default();
+        held(&self.batches).insert(batch, running.clone());
+        let circumstances = Circumstances {
+            why_cancelled: running.why_cancelled,
+            ..self.outside_chats(approval, running.cancel)
+        };
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
         self.spawn(async move {
@@ -66,16 +91,39 @@ impl Engine {
             workspace: Arc::default(),
             eval_policy: Settings::default().eval_policy,
             cancel,
+            why_cancelled: Arc::default(),
             place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
         }
     }
 
-    /// Cancels a batch; its calls still get their results. One that is over is let be.
-    pub fn cancel_batch(&self, batch: BatchId) {
-        if let Some(cancel) = held(&self.batches).get(&batch) {
-            cancel.cancel();
+    /// Cancels a batch; its calls still get their results, which say WHY. One that is over is let
+    /// be.
+    pub fn cancel_batch(&self, batch: BatchId, why: &str) {
+        if let Some(running) = held(&self.batches).get(&batch) {
+            // Cancelled twice, the first reason is the one.
+            let _ = running.why_cancelled.set(why.to_owned());
+            running.cancel.cancel();
         }
     }
+}
+
+/// The calls in the JSON text whose arguments have numbers that would change, by position.
+fn inexact_arguments(calls: &str) -> HashMap<usize, String> {
+    let mut inexact: HashMap<usize, String> = HashMap::new();
+    for problem in exact::problems(calls).into_iter().flat_map(|it| it.0) {
+        let place = problem.path.strip_prefix('[').and_then(|path| {
+            let (index, path) = path.split_once("].arguments.")?;
+            Some((index.parse().ok()?, path.to_owned()))
+        });
+        if let Some((index, path)) = place {
+            let all = inexact.entry(index).or_default();
+            if !all.is_empty() {
+                all.push('\n');
+            }
+            all.push_str(&Problem { path, ..problem }.to_string());
+        }
+    }
+    inexact
 }
 
 impl From<CallJson> for ToolCall {
@@ -85,7 +133,10 @@ impl From<CallJson> for ToolCall {
             other => other.to_string(),
         };
         let arguments = match serde_json::from_str(&raw_arguments) {
-            Ok(Value::Object(object)) => CallArguments::Object(object),
+            Ok(Value::Object(object)) => match exact::problems(&raw_arguments) {
+                Some(problems) => CallArguments::Inexact(problems.to_string()),
+                None => CallArguments::Object(object),
+            },
             Ok(_) => CallArguments::Malformed("Arguments must be an object".to_owned()),
             Err(error) => CallArguments::Malformed(error.to_string()),
         };

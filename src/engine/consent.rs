@@ -16,6 +16,7 @@ use crate::session::settings::Approval;
 use crate::tool::executor::Circumstances;
 use crate::tool::foretell::Foretold;
 use crate::tool::preview::Preview;
+use crate::tool::{ToolFailure, exact};
 use crate::workspace::Workspace;
 
 /// A call that the user wonders about.
@@ -49,10 +50,8 @@ impl Engine {
         let decision = match decision {
             "approved" => Decision::Approved,
             "denied" => Decision::Denied(payload),
-            "modified" => Decision::Modified(
-                serde_json::from_str::<Map<String, Value>>(payload.as_deref().unwrap_or_default())
-                    .map_err(RequestError::Arguments)?,
-            ),
+            "unanswered" => Decision::Unanswered(payload.unwrap_or_default()),
+            "modified" => Decision::Modified(exact_object(payload.as_deref().unwrap_or_default())?),
             other => return Err(RequestError::Decision(other.to_owned())),
         };
         let approvals = &self.shared.executor.approvals;
@@ -169,6 +168,15 @@ impl Engine {
             place: Place::new(0, id.0, root, settings.connection),
             ..outside
         }
+    }
+}
+
+/// The object in the JSON TEXT, none of whose numbers changes.
+fn exact_object(text: &str) -> Result<Map<String, Value>, RequestError> {
+    let object = serde_json::from_str(text).map_err(RequestError::Arguments)?;
+    match exact::problems(text) {
+        Some(problems) => Err(ToolFailure::new(problems.to_string()).into()),
+        None => Ok(object),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tokio_util::sync::CancellationToken;
+use batch::RunningBatch;
 
 use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
@@ -55,7 +55,7 @@ pub enum RequestError {
 pub struct Engine {
     shared: Shared,
     sessions: Mutex<HashMap<SessionId, Session>>,
-    batches: Arc<Mutex<HashMap<BatchId, CancellationToken>>>,
+    batches: Arc<Mutex<HashMap<BatchId, RunningBatch>>>,
 }
 
 impl Engine {

@@ -112,6 +112,14 @@ impl Found {
                 count(self.matching_files, "file")
             ),
         };
+        text.push_str(&self.lines());
+        text
+    }
+
+    /// The lines alone, and what is left out.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        let mut text = String::new();
         for file in &self.files {
             let path = file.path.display();
             let mut last = None;

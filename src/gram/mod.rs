@@ -24,6 +24,7 @@ pub use library::{BindError, Difference, LibraryError, LibraryTool, ToolLibrary}
 pub use parser::{MAX_NESTING, parse};
 pub use schema::type_signature_to_json_schema;
 pub use signature::{
-    Presence, SignatureParameter, SignatureResult, TypeSignature, ValueType, parse_type_signature,
+    Presence, SignatureParameter, SignatureResult, Spelling, TypeSignature, ValueType,
+    parse_type_signature,
 };
 pub use specification::{SpecificationError, ToolSpecification};

@@ -4,21 +4,24 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::signature::{Presence, SignatureParameter, TypeSignature, ValueType};
+use super::signature::{Presence, SignatureParameter, Spelling, TypeSignature, ValueType};
 
 impl TypeSignature {
-    /// `{"parameters": [{"name", "type", "optional", …}], "return": TYPE}`.
+    /// `{"parameters": [{"name", "type", "optional", …}], "return": TYPE}`, each type under the
+    /// name that the author wrote.
     #[must_use]
     pub fn outline(&self) -> Json {
         let parameters: Vec<Json> = self.parameters.iter().map(parameter).collect();
-        json!({"parameters": parameters, "return": self.result.kind.name()})
+        let result = self.result.spelling.name_of(&self.result.kind);
+        json!({"parameters": parameters, "return": result})
     }
 }
 
 fn parameter(parameter: &SignatureParameter) -> Json {
     let mut outline = Map::new();
     outline.insert("name".into(), parameter.name.clone().into());
-    outline.insert("type".into(), parameter.kind.name().into());
+    let kind = parameter.spelling.name_of(&parameter.kind);
+    outline.insert("type".into(), kind.into());
     outline.insert(
         "optional".into(),
         (parameter.presence != Presence::Required).into(),
@@ -40,12 +43,12 @@ fn parameter(parameter: &SignatureParameter) -> Json {
             outline.insert(key.into(), Json::Number(limit.clone()));
         }
     }
-    inner_parts(&parameter.kind, &mut outline);
+    inner_parts(&parameter.kind, &parameter.spelling, &mut outline);
     Json::Object(outline)
 }
 
 /// The fields of an object and the elements of an array. Types nest no deeper than gram does.
-fn inner_parts(kind: &ValueType, outline: &mut Map<String, Json>) {
+fn inner_parts(kind: &ValueType, spelling: &Spelling, outline: &mut Map<String, Json>) {
     match kind {
         ValueType::Object(Some(fields)) => {
             let fields: Vec<Json> = fields.iter().map(parameter).collect();
@@ -53,8 +56,8 @@ fn inner_parts(kind: &ValueType, outline: &mut Map<String, Json>) {
         }
         ValueType::Array(Some(element)) => {
             let mut inner = Map::new();
-            inner.insert("type".into(), element.name().into());
-            inner_parts(element, &mut inner);
+            inner.insert("type".into(), spelling.name_of(element).into());
+            inner_parts(element, spelling, &mut inner);
             outline.insert("element".into(), Json::Object(inner));
         }
         _ => {}
@@ -79,8 +82,34 @@ mod tests {
                     {"name": "name", "type": "Text", "optional": false, "description": "Who"},
                     {"name": "tags", "type": "Array", "optional": true, "element": {"type": "Text"}},
                 ],
-                "return": "Text",
+                "return": "String",
             })
         );
+    }
+
+    #[test]
+    fn types_have_the_names_that_the_author_wrote() {
+        let outline = |text: &str| parse_type_signature(text).unwrap().outline();
+        for name in [
+            "Text", "String", "Int", "Integer", "Double", "Number", "Bool", "Boolean",
+        ] {
+            let outline = outline(&format!(
+                r#"(a::{name})==>(::Array {{paramName:"b", elementType:"[{name}]"}})==>(::Object {{paramName:"c", fields:[{{name:"d", type:"Maybe {name}"}}, {{name:"e", type:"{{f: {name}}}"}}]}})==>(::{name})"#
+            ));
+            let parameters = &outline["parameters"];
+            assert_eq!(parameters[0]["type"], name);
+            assert_eq!(parameters[1]["type"], "Array");
+            assert_eq!(parameters[1]["element"]["type"], "Array");
+            assert_eq!(parameters[1]["element"]["element"]["type"], name);
+            assert_eq!(parameters[2]["type"], "Object");
+            assert_eq!(parameters[2]["fields"][0]["type"], name);
+            assert_eq!(parameters[2]["fields"][1]["type"], "Object");
+            assert_eq!(parameters[2]["fields"][1]["fields"][0]["type"], name);
+            assert_eq!(outline["return"], name);
+        }
+        // Gram's own cases B1 and C1.
+        assert_eq!(outline("()==>(::String)")["return"], "String");
+        let hello = outline(r#"(personName::String {default:"world"})==>(::String)"#);
+        assert_eq!(hello["parameters"][0]["type"], "String");
     }
 }

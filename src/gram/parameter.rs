@@ -10,7 +10,7 @@ use super::default::DefaultReader;
 use super::error::{GramError, quote};
 use super::json::number;
 use super::parser::MAX_NESTING;
-use super::signature::{Presence, SignatureParameter, ValueType};
+use super::signature::{Presence, SignatureParameter, Spelling, ValueType};
 use super::syntax::{Datum, Node, Record, Value};
 use super::type_expression::{TypeExpression, parse_type};
 
@@ -121,7 +121,7 @@ impl ParameterReader<'_> {
             Place::Node => self.only_known_keys(record, NODE_KEYS, "a parameter")?,
             Place::Field => self.only_known_keys(record, FIELD_KEYS, "a field")?,
         }
-        self.complete_type(&mut parameter.kind, record)?;
+        self.complete_type(&mut parameter, record)?;
         if let Some(value) = record.get("description") {
             parameter.description = Some(self.text(value, "a description")?.to_owned());
         }
@@ -174,14 +174,21 @@ impl ParameterReader<'_> {
         }
     }
 
-    /// Puts what `elementType` and `fields` say into KIND.
-    fn complete_type(&self, kind: &mut ValueType, record: &Record) -> Result<(), GramError> {
+    /// Puts what `elementType` and `fields` say into the type of PARAMETER.
+    fn complete_type(
+        &self,
+        parameter: &mut SignatureParameter,
+        record: &Record,
+    ) -> Result<(), GramError> {
+        let kind = &mut parameter.kind;
         if let Some(value) = record.get("elementType") {
             let ValueType::Array(element @ None) = kind else {
                 let expected = "elementType only with the bare type Array";
                 return Err(self.fail(value.span.start, expected, kind.name()));
             };
-            *element = Some(Box::new(self.element_type(value)?));
+            let (inner, word) = self.element_type(value)?;
+            *element = Some(Box::new(inner));
+            parameter.spelling = Spelling(word);
         }
         let Some(value) = record.get("fields") else {
             return Ok(());
@@ -198,7 +205,11 @@ impl ParameterReader<'_> {
         Ok(())
     }
 
-    fn type_expression(&self, value: &Value) -> Result<TypeExpression, GramError> {
+    /// The type that VALUE writes, and how its innermost part is spelt.
+    fn type_expression(
+        &self,
+        value: &Value,
+    ) -> Result<(TypeExpression, Option<String>), GramError> {
         let text = self.text(value, "a type")?;
         parse_type(text).map_err(|mut error| {
             error.offset += value.span.start + usize::from(matches!(value.datum, Datum::Text(_)));
@@ -213,10 +224,10 @@ impl ParameterReader<'_> {
         })
     }
 
-    fn element_type(&self, value: &Value) -> Result<ValueType, GramError> {
+    fn element_type(&self, value: &Value) -> Result<(ValueType, Option<String>), GramError> {
         match self.type_expression(value)? {
-            TypeExpression::Plain(kind) => Ok(kind),
-            TypeExpression::Maybe(_) => {
+            (TypeExpression::Plain(kind), word) => Ok((kind, word)),
+            (TypeExpression::Maybe(_), _) => {
                 let expected = "the type of every element; only fields can be Maybe";
                 Err(self.fail(value.span.start, expected, "a Maybe"))
             }
@@ -258,11 +269,13 @@ impl ParameterReader<'_> {
         };
         let name = required("name")?;
         let name = self.name(self.text(name, "a name")?, name.span.start)?;
-        let (kind, maybe) = match self.type_expression(required("type")?)? {
+        let (expression, word) = self.type_expression(required("type")?)?;
+        let (kind, maybe) = match expression {
             TypeExpression::Plain(kind) => (kind, Presence::Required),
             TypeExpression::Maybe(kind) => (kind, Presence::Optional),
         };
-        let mut field = self.described(name, kind, Some(record), Place::Field)?;
+        let field = self.described(name, kind, Some(record), Place::Field)?;
+        let mut field = field.or_spelt(word);
         if field.presence == Presence::Required {
             field.presence = maybe;
         }

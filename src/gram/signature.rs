@@ -18,11 +18,34 @@ pub struct TypeSignature {
     pub result: SignatureResult,
 }
 
+/// How the author wrote a type that has two names, such as `String` for `Text`; of an array, the
+/// innermost type. Both names mean the same, so it makes no difference between two signatures.
+#[derive(Debug, Clone, Default)]
+pub struct Spelling(pub(super) Option<String>);
+
+impl PartialEq for Spelling {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Spelling {
+    /// KIND's name as the author wrote it, or its own where nobody did.
+    #[must_use]
+    pub fn name_of(&self, kind: &ValueType) -> &str {
+        match &self.0 {
+            Some(word) if ValueType::named(word).as_ref() == Some(kind) => word,
+            _ => kind.name(),
+        }
+    }
+}
+
 /// A parameter, or a field of a parameter that is an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignatureParameter {
     pub name: String,
     pub kind: ValueType,
+    pub spelling: Spelling,
     pub presence: Presence,
     pub description: Option<String>,
     /// The values allowed, when there are only some.
@@ -38,12 +61,21 @@ impl SignatureParameter {
         Self {
             name: name.into(),
             kind,
+            spelling: Spelling::default(),
             presence: Presence::Required,
             description: None,
             choices: Vec::new(),
             minimum: None,
             maximum: None,
         }
+    }
+}
+
+impl SignatureParameter {
+    /// The same, with its type spelt WORD unless its spelling is known.
+    pub(super) fn or_spelt(mut self, word: Option<String>) -> Self {
+        self.spelling.0 = self.spelling.0.or(word);
+        self
     }
 }
 
@@ -124,6 +156,7 @@ impl ValueType {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignatureResult {
     pub kind: ValueType,
+    pub spelling: Spelling,
     pub name: Option<String>,
     pub description: Option<String>,
 }
@@ -132,6 +165,7 @@ impl From<ValueType> for SignatureResult {
     fn from(kind: ValueType) -> Self {
         Self {
             kind,
+            spelling: Spelling::default(),
             name: None,
             description: None,
         }
@@ -263,7 +297,13 @@ fn parameter(
     let name = reader
         .node_name(node)?
         .unwrap_or_else(|| format!("arg{position}"));
-    reader.described(name, kind, node.subject.record.as_ref(), Place::Node)
+    let record = node.subject.record.as_ref();
+    let described = reader.described(name, kind, record, Place::Node)?;
+    Ok(described.or_spelt(label(node)))
+}
+
+fn label(node: &Node) -> Option<String> {
+    node.subject.labels.first().map(|label| label.text.clone())
 }
 
 fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, GramError> {
@@ -273,9 +313,12 @@ fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, 
         reader.only_known_keys(record, RETURN_KEYS, "a return type")?;
     }
     let record = node.subject.record.as_ref();
-    let described = reader.described(String::new(), kind, record, Place::Node)?;
+    let described = reader
+        .described(String::new(), kind, record, Place::Node)?
+        .or_spelt(label(node));
     Ok(SignatureResult {
         kind: described.kind,
+        spelling: described.spelling,
         name,
         description: described.description,
     })

@@ -25,22 +25,26 @@ pub(super) struct TypeError {
     pub found: String,
 }
 
-pub(super) fn parse_type(text: &str) -> Result<TypeExpression, TypeError> {
+/// The type that TEXT writes, and how its innermost part is spelt.
+pub(super) fn parse_type(text: &str) -> Result<(TypeExpression, Option<String>), TypeError> {
     let mut reader = TypeReader {
         cursor: Cursor::new(text),
         depth: 0,
+        word: None,
     };
     let expression = reader.expression()?;
     reader.cursor.skip_blank();
     if !reader.cursor.at_end() {
         return Err(reader.error("the end of the type"));
     }
-    Ok(expression)
+    Ok((expression, reader.word))
 }
 
 struct TypeReader<'a> {
     cursor: Cursor<'a>,
     depth: usize,
+    /// The last type name that was read.
+    word: Option<String>,
 }
 
 impl TypeReader<'_> {
@@ -72,6 +76,7 @@ impl TypeReader<'_> {
             let Some(kind) = ValueType::named(&word.text) else {
                 return Err(self.error_at(start, A_TYPE, quote(&word.text)));
             };
+            self.word = Some(word.text);
             return Ok(TypeExpression::Plain(kind));
         }
         if self.depth == MAX_NESTING {
@@ -137,16 +142,15 @@ impl TypeReader<'_> {
     }
 
     fn field(&mut self, name: String) -> Result<SignatureParameter, TypeError> {
-        Ok(match self.expression()? {
-            TypeExpression::Plain(kind) => SignatureParameter::new(name, kind),
-            TypeExpression::Maybe(kind) => {
-                let presence = Presence::Optional;
-                SignatureParameter {
-                    presence,
-                    ..SignatureParameter::new(name, kind)
-                }
-            }
-        })
+        let (kind, presence) = match self.expression()? {
+            TypeExpression::Plain(kind) => (kind, Presence::Required),
+            TypeExpression::Maybe(kind) => (kind, Presence::Optional),
+        };
+        let field = SignatureParameter {
+            presence,
+            ..SignatureParameter::new(name, kind)
+        };
+        Ok(field.or_spelt(self.word.take()))
     }
 
     fn expect(&mut self, token: &str) -> Result<(), TypeError> {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Map, Value};
 
 use super::{CallArguments, ToolCall};
+use crate::tool::exact;
 
 /// How the reply that carried the calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +169,10 @@ pub fn parse_arguments(text: &str) -> CallArguments {
         return CallArguments::Object(Map::new());
     }
     match serde_json::from_str(text) {
-        Ok(Value::Object(arguments)) => CallArguments::Object(arguments),
+        Ok(Value::Object(arguments)) => match exact::problems(text) {
+            Some(problems) => CallArguments::Inexact(problems.to_string()),
+            None => CallArguments::Object(arguments),
+        },
         Ok(other) => CallArguments::Malformed(format!(
             "the arguments must be a JSON object, not {}",
             kind(&other)

@@ -179,10 +179,14 @@ fn sendable_name(name: &str) -> String {
 /// what was wrong.
 fn sendable_arguments(call: &ToolCall) -> String {
     match &call.arguments {
-        CallArguments::Object(_) if call.raw_arguments.trim_start().starts_with('{') => {
+        CallArguments::Object(_) | CallArguments::Inexact(_)
+            if call.raw_arguments.trim_start().starts_with('{') =>
+        {
             call.raw_arguments.clone()
         }
         CallArguments::Object(map) => Value::Object(map.clone()).to_string(),
-        CallArguments::Malformed(_) | CallArguments::Truncated => "{}".to_owned(),
+        CallArguments::Malformed(_) | CallArguments::Inexact(_) | CallArguments::Truncated => {
+            "{}".to_owned()
+        }
     }
 }

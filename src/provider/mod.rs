@@ -52,6 +52,8 @@ pub enum CallArguments {
     Object(Map<String, Value>),
     /// Not a JSON object: the model is told so and can repeat the call.
     Malformed(String),
+    /// An object with numbers that would change when they are read, as the sentences say.
+    Inexact(String),
     /// The reply ended before the call was complete: it never runs.
     Truncated,
 }

@@ -174,6 +174,7 @@ impl Actor {
             workspace: Arc::clone(&self.workspace),
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
+            why_cancelled: Arc::default(),
             place: Place::new(
                 turn.0,
                 self.id.0,

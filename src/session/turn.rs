@@ -194,7 +194,7 @@ fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
 /// Providers reject a history with broken JSON in it; the result quotes what was wrong.
 fn replayable(call: &ToolCall) -> ToolCall {
     match call.arguments {
-        CallArguments::Object(_) => call.clone(),
+        CallArguments::Object(_) | CallArguments::Inexact(_) => call.clone(),
         CallArguments::Malformed(_) | CallArguments::Truncated => ToolCall {
             raw_arguments: "{}".to_owned(),
             ..call.clone()

@@ -133,7 +133,7 @@ fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
         decided_by: record.decided_by.name(),
         rule: match record.decided_by {
             Decider::Rule(rule) => Some(rule),
-            Decider::Level | Decider::User | Decider::Handler => None,
+            Decider::Level | Decider::Nobody | Decider::User | Decider::Handler => None,
         },
         outcome,
         milliseconds,

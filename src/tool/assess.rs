@@ -125,7 +125,7 @@ impl Executor {
         let reply = self.host.request(circumstances.session, request);
         let text = tokio::select! {
             () = circumstances.cancel.cancelled() => {
-                return Err(ToolFailure::new("the turn was cancelled."));
+                return Err(ToolFailure::new("the call was cancelled."));
             }
             text = within(DEADLINE + GRACE, reply) => text?,
         };

@@ -6,7 +6,7 @@
 use serde_json::{Map, Number, Value};
 
 use super::registry::Registry;
-use super::{Parameter, ParameterType, Presence, Tool, ToolFailure};
+use super::{Parameter, ParameterType, Presence, Tool, ToolFailure, exact};
 use crate::provider::{CallArguments, ToolCall};
 
 /// The call that LINE asks for. Types are converted here, fitness is the executor's to check.
@@ -108,7 +108,9 @@ fn convert(parameter: &Parameter, text: &str) -> Result<Value, ToolFailure> {
             .ok()
             .and_then(Number::from_f64)
             .map(Value::Number),
-        ParameterType::Object | ParameterType::Array => serde_json::from_str(text).ok(),
+        ParameterType::Object | ParameterType::Array => serde_json::from_str(text)
+            .ok()
+            .filter(|_| exact::problems(text).is_none()),
     };
     converted.ok_or_else(|| {
         ToolFailure::new(format!(

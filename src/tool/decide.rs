@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Who says that a call may run: nobody has to, the user's rules do, or the user does. What was approved is what runs;
-//! when something new shows just before, the user is asked again.
+//! Who says that a call may run: nobody has to, the user's rules do, or the user does.
+//! What was approved is what runs; when something new shows just before, the user is asked again.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::executor::{CANCELLED, Call, Circumstances, Ending, Executor, Freshness};
+use super::executor::{Call, Circumstances, Ending, Executor, Freshness};
 use super::preview::Reviewed;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
@@ -81,6 +81,7 @@ impl Executor {
             session: circumstances.session,
             call: call.key,
             tool: call.tool.name.clone(),
+            handler: call.tool.handler(),
             level: call.verdict.assessment.level,
             reason: reason(call),
             arguments: call.arguments.to_json(),
@@ -142,7 +143,7 @@ impl Executor {
         loop {
             if circumstances.cancel.is_cancelled() {
                 self.approvals.close(call.key);
-                return Err(Ending::new(CallOutcome::Cancelled, CANCELLED));
+                return Err(cancelled(call, circumstances));
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
@@ -167,7 +168,9 @@ impl Executor {
                 Decision::Approved => {
                     call.consent = match answer.decider {
                         Decider::Rule(_) => Consent::ByRule,
-                        Decider::User | Decider::Handler | Decider::Level => Consent::Approved,
+                        Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
+                            Consent::Approved
+                        }
                     };
                     return Ok(());
                 }
@@ -175,13 +178,23 @@ impl Executor {
                     call.consent = Consent::Denied;
                     let told = match answer.decider {
                         Decider::Rule(_) => ruled_out(&reason.unwrap_or_default()),
-                        Decider::User | Decider::Handler | Decider::Level => denial(reason),
+                        Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
+                            denial(reason)
+                        }
                     };
                     return Err(Ending::new(CallOutcome::Denied, told));
                 }
+                Decision::Unanswered(problem) => {
+                    call.consent = Consent::Unanswered;
+                    call.decider = Decider::Nobody;
+                    return Err(Ending::new(CallOutcome::Denied, problem));
+                }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    self.modify(call, given, circumstances).await?;
+                    if let Err(ending) = self.modify(call, given, circumstances).await {
+                        call.consent = Consent::Unfit;
+                        return Err(ending);
+                    }
                     if call.answer.is_none() {
                         return Ok(());
                     }
@@ -199,12 +212,16 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
-        call.reviewed = take_reviewed(&mut given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
-        call.arguments = call
-            .tool
-            .check(given)
-            .map_err(|failure| Ending::new(CallOutcome::Failed, failure.message))?;
+        let reviewed = take_reviewed(&mut given);
+        let unfit = given.clone();
+        let used = reviewed.and_then(|reviewed| {
+            call.reviewed = reviewed;
+            call.tool.check(given)
+        });
+        call.arguments = used.map_err(|failure| {
+            call.unfit = Some(Value::Object(unfit));
+            Ending::new(CallOutcome::Failed, failure.message)
+        })?;
         self.assess_anew(call, circumstances).await?;
         let context = WorkContext {
             reviewed: call.reviewed.clone(),
@@ -291,6 +308,17 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
             Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)))
         }
     }
+}
+
+/// How a call ends that is cancelled before it was settled whether it may run.
+fn cancelled(call: &mut Call, circumstances: &Circumstances) -> Ending {
+    if call.explanation.outcome == Outcome::Ask
+        || call.verdict.assessment.level >= SafetyLevel::Dangerous
+    {
+        call.consent = Consent::Unanswered;
+        call.decider = Decider::Nobody;
+    }
+    Ending::new(CallOutcome::Cancelled, circumstances.cancelled())
 }
 
 fn denied_by_rule(call: &mut Call) -> Ending {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::schema::Strangers;
+use super::sendable;
 use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
 use crate::rules::Provenance;
 
@@ -53,6 +54,10 @@ pub enum InvalidTool {
         "The tool name {0} is not in snake_case: lower-case letters, digits and underscores, a letter first."
     )]
     Name(String),
+    #[error(
+        "No provider takes the tool name '{0}': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
+    )]
+    Unsendable(String),
     #[error("The tool {0} has no description; models choose tools by it.")]
     NoDescription(String),
     #[error("{0} is no safety level; it is safe, cautious or dangerous.")]
@@ -102,6 +107,9 @@ impl ToolDefinition {
     fn into_tool(self) -> Result<Tool, InvalidTool> {
         if self.name.is_empty() {
             return Err(InvalidTool::NoName);
+        }
+        if !sendable::is_name(&self.name) {
+            return Err(InvalidTool::Unsendable(self.name));
         }
         if self.description.trim().is_empty() {
             return Err(InvalidTool::NoDescription(self.name));
@@ -263,6 +271,12 @@ mod tests {
     fn every_invariant_is_checked() {
         let broken = |changes| defined(changes).unwrap_err();
         assert_eq!(broken(json!({"name": ""})), InvalidTool::NoName);
+        for name in ["sp ace", "a.b", "é", &"x".repeat(65)] {
+            assert_eq!(
+                broken(json!({"name": name})),
+                InvalidTool::Unsendable(name.to_owned())
+            );
+        }
         for name in ["sayHello", "say-hello", "_x", "1x", "Say"] {
             assert_eq!(
                 broken(json!({"name": name})),
@@ -312,5 +326,24 @@ mod tests {
         assert_eq!(tool.provenance, Provenance::Own);
         let fetches = defined(json!({"categories": ["network"]})).unwrap();
         assert_eq!(fetches.provenance, Provenance::Foreign);
+    }
+
+    #[test]
+    fn providers_get_a_complete_schema_and_binding_the_one_that_was_given() {
+        let foreign = json!({
+            "name": "list",
+            "description": "List.",
+            "handler": 1,
+            "schema": {"properties": {"all": {"type": "array"}}},
+        });
+        let tool = parse(&foreign.to_string()).unwrap();
+        assert_eq!(tool.argument_schema(), &foreign["schema"]);
+        assert_eq!(
+            tool.schema()["function"]["parameters"],
+            json!({
+                "properties": {"all": {"type": "array", "items": {}}},
+                "type": "object",
+            })
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::executor::{Call, Circumstances, Executor};
-use super::work::{WorkContext, answered, within};
+use super::work::{WorkContext, answered, image_answer, within};
 use super::{HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
@@ -108,7 +108,9 @@ impl Executor {
         let text = within(deadline + IMAGE_GRACE, reply).await?;
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
-        (tool.render)(&call.arguments, &reply)
+        let context = self.context(circumstances);
+        image_answer((&call.tool, tool), &call.arguments, &reply, &context)
+            .await
             .map(|content| image::with_name(content, &text))
             .map_err(|failure| ToolFailure {
                 message: image::with_name(failure.message, &text),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use once_cell::sync::OnceCell;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
-use super::{Answers, Arguments, Origin, Quotes, SafetyLevel, Source, Tool, ToolFailure};
+use super::{Answers, Arguments, Quotes, SafetyLevel, Source, Tool, ToolFailure};
 use crate::host::{Answer, Approvals, Host};
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
@@ -32,8 +33,7 @@ use crate::store::audit::{AuditLog, Record, Step};
 use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.
-pub(super) const CANCELLED: &str =
-    "The user cancelled the turn; this call was stopped or did not run.";
+const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
 
 /// What all calls share.
 #[derive(Clone)]
@@ -61,8 +61,21 @@ pub struct Circumstances {
     /// When code may run in the image without asking.
     pub eval_policy: EvalPolicy,
     pub cancel: CancellationToken,
+    /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
+    pub why_cancelled: Arc<OnceCell<String>>,
     /// What rules look at besides the call.
     pub place: Place,
+}
+
+impl Circumstances {
+    /// What is told of a call that was cancelled here.
+    #[must_use]
+    pub fn cancelled(&self) -> String {
+        match self.why_cancelled.get() {
+            Some(why) => format!("The call was stopped or did not run: {why}."),
+            None => CANCELLED.to_owned(),
+        }
+    }
 }
 
 /// A call that has passed validation, or the failure that it ended in.
@@ -89,6 +102,8 @@ pub(super) struct Call {
     pub(super) reviewed: Option<Arc<Reviewed>>,
     /// What the user says about the call, for its result.
     pub(super) review: Option<String>,
+    /// The arguments that were given instead of the model's, when they can't be used.
+    pub(super) unfit: Option<serde_json::Value>,
 }
 
 /// Whether anything can have changed since a call was assessed.
@@ -256,6 +271,7 @@ impl Executor {
             preview,
             reviewed: None,
             review: None,
+            unfit: None,
         }))
     }
 
@@ -300,20 +316,23 @@ impl Executor {
         mut call: Call,
         circumstances: &Circumstances,
     ) -> CallResult {
-        let mut started = Instant::now();
-        let ending = match self.decide(&mut call, circumstances).await {
+        let waiting = Instant::now();
+        let (ending, run) = match self.decide(&mut call, circumstances).await {
             Ok(()) => {
-                started = Instant::now();
+                let started = Instant::now();
                 let ending = self.run_one(&call, circumstances).await;
                 if call.facts.yields() == Provenance::Foreign {
                     circumstances.place.note_foreign();
                 }
-                ending
+                (ending, Some(started.elapsed()))
             }
-            Err(ending) => ending,
+            Err(ending) => (ending, None),
         };
-        let elapsed = started.elapsed();
-        self.record(&call, &ending, elapsed, circumstances);
+        let elapsed = run.unwrap_or_else(|| waiting.elapsed());
+        let key = MetricsKey::of(&call.tool);
+        self.metrics
+            .record(key, ending.outcome, run, ending.content.len());
+        self.audit_end(&call, &ending, elapsed, circumstances.session);
         let level = Some(call.verdict.assessment.level);
         ending.result(id, elapsed, level, call.consent)
     }
@@ -330,6 +349,7 @@ impl Executor {
             session,
             call: call.key,
             tool: call.tool.name.clone(),
+            handler: call.tool.handler(),
             arguments,
         });
         for note in &call.verdict.notes {
@@ -341,7 +361,7 @@ impl Executor {
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {
             () = circumstances.cancel.cancelled() => {
-                return Ending::new(CallOutcome::Cancelled, CANCELLED);
+                return Ending::new(CallOutcome::Cancelled, circumstances.cancelled());
             }
             finished = work => finished,
         };
@@ -369,29 +389,16 @@ impl Executor {
         }
     }
 
-    fn record(
-        &self,
-        call: &Call,
-        ending: &Ending,
-        elapsed: Duration,
-        circumstances: &Circumstances,
-    ) {
-        let library = match &call.tool.origin {
-            Origin::Library(name) => Some(name.clone()),
-            Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
-        };
-        let key = MetricsKey {
-            tool: call.tool.name.clone(),
-            library,
-        };
-        self.metrics
-            .record(key, ending.outcome, elapsed, ending.content.len());
+    fn audit_end(&self, call: &Call, ending: &Ending, elapsed: Duration, session: SessionId) {
         let step = Step::Finished {
             outcome: ending.outcome,
             elapsed,
         };
-        let arguments = call.arguments.to_json();
-        self.audit(call, &arguments, step, circumstances.session);
+        let arguments = match &call.unfit {
+            Some(unfit) => unfit.clone(),
+            None => call.arguments.to_json(),
+        };
+        self.audit(call, &arguments, step, session);
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
@@ -431,6 +438,7 @@ fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments),
                 "The arguments are not a valid JSON object: {problem}. Send the call again."
             )));
         }
+        CallArguments::Inexact(problems) => return Err(ToolFailure::new(problems.clone())),
         CallArguments::Truncated => {
             return Err(ToolFailure::new(
                 "The call was cut off before it was complete, so it was not run.",

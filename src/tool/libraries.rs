@@ -13,6 +13,7 @@ use crate::runtime::held;
 use crate::tool::definition::InvalidTool;
 use crate::tool::registry::Registry;
 use crate::tool::schema::Strangers;
+use crate::tool::sendable;
 use crate::tool::{HandlerId, Origin, Runner, SafetyLevel, Tool};
 
 /// What runs a library's tool.
@@ -78,6 +79,9 @@ impl Libraries {
         let tools: Vec<ToolJson> = serde_json::from_str(tools)?;
         let mut library = ToolLibrary::default();
         for tool in tools {
+            if !sendable::is_name(&tool.name) {
+                return Err(InvalidTool::Unsendable(tool.name).into());
+            }
             let level = tool.level.as_deref().map(SafetyLevel::parse).transpose()?;
             let implementation = Implementation {
                 handler: HandlerId(tool.handler),

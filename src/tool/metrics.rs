@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
+use super::{Origin, Tool};
 use crate::protocol::CallOutcome;
 use crate::runtime::held;
 
@@ -32,6 +33,20 @@ pub struct MetricsKey {
     pub library: Option<String>,
 }
 
+impl MetricsKey {
+    /// What calls of TOOL are counted under.
+    #[must_use]
+    pub fn of(tool: &Tool) -> Self {
+        Self {
+            tool: tool.name.clone(),
+            library: match &tool.origin {
+                Origin::Library(name) => Some(name.clone()),
+                Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
+            },
+        }
+    }
+}
+
 /// The numbers of all tools.
 #[derive(Debug, Default)]
 pub struct Metrics {
@@ -39,8 +54,14 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Counts one call.
-    pub fn record(&self, key: MetricsKey, outcome: CallOutcome, elapsed: Duration, bytes: usize) {
+    /// Counts one call; RUN is how long its work took, none when it did not get that far.
+    pub fn record(
+        &self,
+        key: MetricsKey,
+        outcome: CallOutcome,
+        run: Option<Duration>,
+        bytes: usize,
+    ) {
         let mut per_tool = held(&self.per_tool);
         let statistics = per_tool.entry(key).or_default();
         statistics.calls += 1;
@@ -51,8 +72,10 @@ impl Metrics {
             CallOutcome::Denied => statistics.denials += 1,
             CallOutcome::Cancelled => statistics.cancellations += 1,
         }
-        // Times of calls that never ran would only blur the picture.
-        if matches!(outcome, CallOutcome::Succeeded | CallOutcome::Failed) {
+        // How long the user thought about a call, or let it run in vain, says nothing of the tool.
+        if let Some(elapsed) = run
+            && matches!(outcome, CallOutcome::Succeeded | CallOutcome::Failed)
+        {
             if statistics.times.len() == TIMES_KEPT {
                 statistics.times.pop_front();
             }
@@ -105,9 +128,9 @@ mod tests {
         };
         for milliseconds in 1..=100 {
             let elapsed = Duration::from_millis(milliseconds);
-            metrics.record(key(), CallOutcome::Succeeded, elapsed, 10);
+            metrics.record(key(), CallOutcome::Succeeded, Some(elapsed), 10);
         }
-        metrics.record(key(), CallOutcome::Denied, Duration::ZERO, 4);
+        metrics.record(key(), CallOutcome::Denied, None, 4);
         let snapshot = metrics.snapshot();
         let (_, statistics) = &snapshot[0];
         assert_eq!((statistics.calls, statistics.denials), (101, 1));

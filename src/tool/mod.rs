@@ -7,8 +7,10 @@ pub mod arguments;
 mod assess;
 pub mod console;
 mod decide;
+mod default;
 pub mod definition;
 mod dispatch;
+pub mod exact;
 pub mod executor;
 mod failure;
 pub mod fence;
@@ -20,6 +22,7 @@ pub mod offer;
 pub mod preview;
 pub mod registry;
 pub mod schema;
+pub mod sendable;
 pub mod source;
 pub mod work;
 
@@ -34,7 +37,7 @@ pub use arguments::Arguments;
 pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
 pub use source::{Answers, Source};
-use work::{Precheck, Task};
+use work::{Instead, Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -300,6 +303,8 @@ pub struct Tool {
     pub precheck: Option<Precheck>,
     /// The arguments that are code for the image, if any are.
     pub code: Option<Code>,
+    /// What is done when the image answers that it does not have what is asked for.
+    pub instead: Option<Instead>,
     pub runner: Runner,
     pub(crate) schema: LazySchema,
 }
@@ -310,6 +315,8 @@ pub(crate) struct LazySchema {
     json: Value,
     strangers: Strangers,
     compiled: OnceCell<Arc<ArgumentSchema>>,
+    /// As providers take it.
+    sendable: OnceCell<Value>,
 }
 
 impl Tool {
@@ -329,6 +336,15 @@ impl Tool {
             categories: categories.iter().map(|&it| it.to_owned()).collect(),
             ..Self::with_schema(name, description, level, schema, Strangers::Refused, runner)
         }
+    }
+
+    /// The same tool, with CATEGORIES before those that it has.
+    #[must_use]
+    pub fn filed_under(mut self, categories: &[&str]) -> Self {
+        let own = std::mem::take(&mut self.categories);
+        self.categories = categories.iter().map(|&it| it.to_owned()).collect();
+        self.categories.extend(own);
+        self
     }
 
     /// What the tool does, in a few words.
@@ -365,11 +381,13 @@ impl Tool {
             paths: &[],
             precheck: None,
             code: None,
+            instead: None,
             runner,
             schema: LazySchema {
                 json: schema,
                 strangers,
                 compiled: OnceCell::new(),
+                sendable: OnceCell::new(),
             },
         }
     }
@@ -412,6 +430,15 @@ impl Tool {
             .map_err(|problems| ToolFailure::new(problems.to_string()))
     }
 
+    /// The number of its function in Emacs Lisp, if that is what runs it.
+    #[must_use]
+    pub fn handler(&self) -> Option<HandlerId> {
+        match self.runner {
+            Runner::Handler(handler) => Some(handler),
+            _ => None,
+        }
+    }
+
     fn takes_null_as_absent(&self, name: &str) -> bool {
         let schema = &self.schema.json;
         let required = schema
@@ -432,7 +459,7 @@ impl Tool {
             "function": {
                 "name": self.name,
                 "description": self.description,
-                "parameters": self.schema.json,
+                "parameters": self.schema.sendable.get_or_init(|| sendable::schema(&self.schema.json)),
             }
         })
     }

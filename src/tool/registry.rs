@@ -137,11 +137,17 @@ impl Registry {
         if let Some(tool) = self.get(name).or_else(|| self.get(&snake)) {
             return Ok(tool);
         }
+        // Models also write names in capitals; a name in another case is no other tool's name, but
+        // the user may have two that differ in nothing else, so it is only suggested.
+        let folded = snake.to_lowercase();
         let near = self
             .read()
             .tools
             .keys()
-            .map(|known| (strsim::jaro_winkler(known, &snake), known.clone()))
+            .map(|known| {
+                let likeness = strsim::jaro_winkler(&known.to_lowercase(), &folded);
+                (likeness, known.clone())
+            })
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
             .max_by(|a, b| a.0.total_cmp(&b.0));
         Err(ToolFailure::new(match near {
@@ -241,6 +247,19 @@ mod tests {
         assert_eq!(
             failure.message,
             "Unknown tool: describe_symbl. Did you mean describe_symbol?"
+        );
+        for other_case in ["DESCRIBE-SYMBOL", "Describe_Symbol", "DESCRIBE_SYMBL"] {
+            let failure = registry.resolve(other_case).unwrap_err();
+            assert_eq!(
+                failure.message,
+                format!("Unknown tool: {other_case}. Did you mean describe_symbol?")
+            );
+        }
+        registry.register(tool("sayHello", SafetyLevel::Safe, &[]));
+        let failure = registry.resolve("say-hello").unwrap_err();
+        assert_eq!(
+            failure.message,
+            "Unknown tool: say-hello. Did you mean sayHello?"
         );
         let failure = registry.resolve("nonexistent").unwrap_err();
         assert_eq!(failure.message, "Unknown tool: nonexistent");

@@ -6,6 +6,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Retrieve, Uri, ValidationError, Validator};
 use serde_json::{Map, Value};
 
+use super::{default, exact};
+
 /// A schema ready to check arguments against.
 #[derive(Debug)]
 pub struct ArgumentSchema {
@@ -73,7 +75,7 @@ impl ArgumentSchema {
     ///
     /// Every problem, with its path.
     pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, Problems> {
-        fill_defaults(&self.json, &mut arguments);
+        default::fill(&self.json, &mut arguments);
         let problems: Vec<Problem> = self
             .validator
             .iter_errors(&arguments)
@@ -98,8 +100,12 @@ impl ArgumentSchema {
 pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
     let schema =
         serde_json::from_str(schema).map_err(|error| format!("The schema is not JSON: {error}"))?;
-    let arguments = serde_json::from_str(arguments)
+    let given = arguments;
+    let arguments = serde_json::from_str(given)
         .map_err(|error| format!("The arguments are not JSON: {error}"))?;
+    if let Some(problems) = exact::problems(given) {
+        return Err(problems.to_string());
+    }
     ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
         .map_err(|error| error.to_string())?
         .check(arguments)
@@ -138,26 +144,6 @@ fn without_strangers(schema: &Value) -> Value {
             .or_insert(Value::Bool(false));
     }
     strict
-}
-
-/// Puts the defaults of absent properties in place, in nested objects too.
-fn fill_defaults(schema: &Value, value: &mut Value) {
-    let (Some(properties), Some(object)) = (
-        schema.get("properties").and_then(Value::as_object),
-        value.as_object_mut(),
-    ) else {
-        return;
-    };
-    for (name, schema) in properties {
-        match object.get_mut(name) {
-            Some(member) => fill_defaults(schema, member),
-            None => {
-                if let Some(default) = schema.get("default") {
-                    object.insert(name.clone(), default.clone());
-                }
-            }
-        }
-    }
 }
 
 fn problem(error: &ValidationError<'_>, schema: &Value) -> Problem {

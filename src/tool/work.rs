@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
-use super::{Arguments, Assessment, SafetyLevel, Tool, ToolFailure};
+use super::{Arguments, Assessment, ImageTool, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
 use crate::host::Host;
+use crate::image::Reply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
 use crate::workspace::{Ground, Workspace};
 
@@ -28,6 +29,11 @@ pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, 
 /// Finds out whether a call can succeed at all, before anyone is asked about it, and what it would
 /// make of a file. Changes nothing.
 pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
+
+/// What a tool of the image does where the image can only say that it does not know: work outside of
+/// it, or nothing when the reply is an answer.
+pub type Instead =
+    fn(&Reply, &WorkContext) -> Option<BoxFuture<'static, Result<String, ToolFailure>>>;
 
 /// The surroundings of a call.
 #[derive(Clone)]
@@ -83,7 +89,7 @@ impl WorkContext {
         within(EMACS_DEADLINE, self.host.request(self.session, body)).await
     }
 
-    /// Makes sure that the turn was not cancelled, just before the first change.
+    /// Makes sure that the call was not cancelled, just before the first change.
     ///
     /// # Errors
     ///
@@ -91,7 +97,7 @@ impl WorkContext {
     pub fn go_on(&self) -> Result<(), ToolFailure> {
         if self.cancel.is_cancelled() {
             return Err(ToolFailure::new(
-                "The turn was cancelled; nothing was changed.",
+                "The call was cancelled; nothing was changed.",
             ));
         }
         Ok(())
@@ -143,6 +149,23 @@ impl WorkContext {
             Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
             Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
         }
+    }
+}
+
+/// The answer of TOOL, which runs in the image as IMAGE says, to a call that got REPLY.
+///
+/// # Errors
+///
+/// What went wrong in the image, or what it does not have.
+pub async fn image_answer(
+    (tool, image): (&Tool, &ImageTool),
+    arguments: &Arguments,
+    reply: &Reply,
+    context: &WorkContext,
+) -> Result<String, ToolFailure> {
+    match tool.instead.and_then(|instead| instead(reply, context)) {
+        Some(work) => work.await,
+        None => (image.render)(arguments, reply),
     }
 }
 

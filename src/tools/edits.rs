@@ -267,6 +267,7 @@ fn write_file() -> Tool {
         task,
         precheck,
     )
+    .filed_under(&["buffer"])
 }
 
 async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
@@ -322,6 +323,7 @@ fn propose_file_edit() -> Tool {
         task,
         precheck,
     )
+    .filed_under(&["diff"])
 }
 
 async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {

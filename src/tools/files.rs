@@ -122,6 +122,7 @@ fn read_file() -> Tool {
         ],
         |arguments, context| -> Answer { Box::pin(read(arguments, context)) },
     )
+    .filed_under(&["buffer"])
 }
 
 async fn read(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {

@@ -43,6 +43,7 @@ fn get_last_error() -> Tool {
         vec![],
         "get-last-error",
     )
+    .filed_under(&["execution"])
 }
 
 fn get_repl_history() -> Tool {
@@ -57,6 +58,7 @@ fn get_repl_history() -> Tool {
         )],
         "get-repl-history",
     )
+    .filed_under(&["execution"])
 }
 
 fn get_compilation_notes() -> Tool {
@@ -67,6 +69,7 @@ fn get_compilation_notes() -> Tool {
         vec![],
         "get-compilation-notes",
     )
+    .filed_under(&["execution"])
 }
 
 fn form_at_point() -> Tool {

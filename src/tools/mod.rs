@@ -18,6 +18,7 @@ pub mod more;
 pub mod moves;
 mod outcome;
 pub mod packages;
+mod sources;
 pub mod undo;
 pub mod xref;
 
@@ -67,6 +68,64 @@ pub fn restore(registry: &Registry, name: Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_contracts_tools_are_filed_under_its_categories() {
+        let registry = Registry::default();
+        register(&registry);
+        let contract: &[(&str, &[&str])] = &[
+            (
+                "introspection",
+                &[
+                    "describe_symbol",
+                    "apropos_search",
+                    "function_arglist",
+                    "who_calls",
+                    "who_references",
+                    "list_package_symbols",
+                    "class_slots",
+                    "class_hierarchy",
+                    "method_specializers",
+                    "macroexpand_form",
+                ],
+            ),
+            (
+                "execution",
+                &[
+                    "eval_form",
+                    "eval_in_package",
+                    "compile_form",
+                    "get_last_error",
+                    "get_repl_history",
+                    "get_compilation_notes",
+                ],
+            ),
+            (
+                "buffer",
+                &[
+                    "read_file",
+                    "write_file",
+                    "read_buffer",
+                    "write_to_buffer",
+                    "search_in_buffer",
+                ],
+            ),
+            ("filesystem", &["read_file", "write_file"]),
+            ("diff", &["propose_file_edit"]),
+            ("xref", &["who_calls", "who_references"]),
+            ("clos", &["class_slots", "class_hierarchy"]),
+            ("packages", &["list_package_symbols"]),
+        ];
+        for (category, names) in contract {
+            for name in *names {
+                let tool = registry.get(name).unwrap();
+                assert!(
+                    tool.categories.iter().any(|it| it == category),
+                    "{name} is not under {category}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn what_was_removed_can_be_restored() {

@@ -18,7 +18,7 @@ pub fn tools() -> Vec<Tool> {
 fn more_tools() -> Tool {
     let mut tool = Tool::new(
         NAME,
-        "Add a group of tools to those you can call, for the rest of the chat. Groups: navigation (list, find and grep the project's files), editing (whole Lisp definitions, new lines, creating, moving and deleting files), execution (load systems, run tests, trace functions, take a definition back), debugger (look into parked errors and invoke restarts), introspection (other kinds of xref, disassembly, inspecting values, state of the image), history (the user's form at point, staging a form at the REPL), buffer (list and outline buffers). The user's own tools have groups of their own.",
+        "Add a group of tools to those you can call, for the rest of the chat. Groups: navigation (list, find and grep the project's files), editing (whole Lisp definitions, new lines, creating, moving and deleting files), execution (load systems, run tests, trace functions, take a definition back, recall errors, evaluations and compiler notes), debugger (look into parked errors and invoke restarts), introspection (other kinds of xref, disassembly, inspecting values, state of the image), history (the user's form at point, staging a form at the REPL), buffer (list and outline buffers, read and write whole files), diff (propose a change of a file as a diff). The user's own tools have groups of their own.",
         SafetyLevel::Safe,
         &["tools"],
         vec![Parameter::required(
@@ -63,4 +63,31 @@ fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailu
         "The group {group} has no tools besides those you can call. Groups with more: {}.",
         others.join(", ")
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::registry::{Filter, Registry};
+
+    #[test]
+    fn the_groups_that_are_named_have_tools() {
+        let registry = Registry::default();
+        crate::tools::register(&registry);
+        let description = registry.get(NAME).unwrap().description.clone();
+        let list = description.split("Groups: ").nth(1).unwrap();
+        let groups: Vec<&str> = list
+            .split('(')
+            .filter_map(|before| before.trim().rsplit([' ', ',']).next())
+            .filter(|word| !word.ends_with('.'))
+            .collect();
+        assert!(groups.contains(&"diff") && groups.contains(&"navigation"));
+        for group in groups {
+            let filter = Filter {
+                max_level: None,
+                categories: vec![group.to_owned()],
+            };
+            assert!(!registry.filtered(&filter).is_empty(), "{group}");
+        }
+    }
 }

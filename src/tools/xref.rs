@@ -10,7 +10,7 @@ use super::common::{
     SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters, rest,
     text,
 };
-use super::outcome;
+use super::{outcome, sources};
 
 const CATEGORIES: &[&str] = &["introspection", "xref"];
 
@@ -19,7 +19,14 @@ const QUOTED: usize = 9000;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![who_calls(), who_references(), xref(), find_definition()]
+    let mut tools = vec![who_calls(), who_references(), xref(), find_definition()];
+    for tool in &mut tools {
+        tool.instead = Some(match tool.name.as_str() {
+            "find_definition" => sources::definitions,
+            _ => sources::mentions,
+        });
+    }
+    tools
 }
 
 /// The parameters FIRST, package, limit and offset.

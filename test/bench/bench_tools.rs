@@ -92,6 +92,7 @@ async fn calls() {
         workspace: Arc::default(),
         eval_policy: EvalPolicy::default(),
         cancel: CancellationToken::new(),
+        why_cancelled: Arc::default(),
         place: Place::new(1, 1, None, None),
     };
     let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));

@@ -4,8 +4,9 @@
 
 ;;; Commentary:
 
-;; Starts SBCL through SLIME and, where it is installed or SLY_DIR names a
-;; checkout, through SLY.  What can't be started is said in one line.
+;; Starts Lisps, SBCL unless told otherwise, through SLIME and, where it is
+;; installed or SLY_DIR names a checkout, through SLY.  What can't be started
+;; is said in one line.
 
 ;;; Code:
 
@@ -47,7 +48,14 @@ The value is nil when it isn't installed."
       (ignore-errors (package-activate client)))
     (require client nil t)))
 
-(defconst agent-q-test-image-program '("sbcl" "--no-userinit" "--no-sysinit")
+(defconst agent-q-test-image-programs
+  '((sbcl "sbcl" "--no-userinit" "--no-sysinit")
+    (ecl "ecl" "--norc")
+    (abcl "abcl" "--noinit" "--nosystem")
+    (clisp "clisp" "-norc" "-q" "-E" "utf-8"))
+  "The implementations that tests can run in, each with its command line.")
+
+(defconst agent-q-test-image-program (alist-get 'sbcl agent-q-test-image-programs)
   "The Lisp that is started, with its arguments.")
 
 ;; The histories of the REPLs are the user's, not the tests'.
@@ -69,24 +77,28 @@ The value is nil when it isn't installed."
     (save-window-excursion
       (funcall (intern (format "%s-start" client))
                :program (car program) :program-args (cdr program)
-               :name 'sbcl :buffer (generate-new-buffer-name "*inferior-lisp*")))))
+               :name (intern (car program)) :buffer (generate-new-buffer-name "*inferior-lisp*")))))
 
 (defvar agent-q-test-image--started nil
-  "Connections by client; `missing' for a client that isn't here.")
+  "Connections by client and implementation; `missing' for what isn't here.")
 
-(defun agent-q-test-image-connection (client)
-  "Return a connection to a running SBCL through CLIENT, or nil without it."
-  (let ((known (alist-get client agent-q-test-image--started)))
+(defun agent-q-test-image-connection (client &optional implementation)
+  "Return a connection through CLIENT to a running Lisp, or nil without it.
+It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
+  (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
+         (key (list client (car program)))
+         (known (cdr (assoc key agent-q-test-image--started))))
     (cond ((eq known 'missing) nil)
           ((agent-q-image-live-p known) known)
           (t
-           (let ((found (and (executable-find "sbcl")
+           (let ((found (and (executable-find (car program))
                              (agent-q-test-image--find client))))
              (unless found
-               (message "Not found, tests through it are skipped: SBCL with %s." client))
-             (setf (alist-get client agent-q-test-image--started)
-                   (if found (agent-q-test-image--connect client) 'missing))
-             (and found (alist-get client agent-q-test-image--started)))))))
+               (message "Not found, tests through it are skipped: %s with %s."
+                        (upcase (car program)) client))
+             (setf (alist-get key agent-q-test-image--started nil nil #'equal)
+                   (if found (agent-q-test-image--connect client program) 'missing))
+             (and found (cdr (assoc key agent-q-test-image--started))))))))
 
 (defun agent-q-test-image--connect (client &optional program)
   "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
@@ -97,8 +109,9 @@ The value is nil when it isn't installed."
     (let ((note (lambda (&rest _) (setq connected t))))
       (add-hook hook note)
       (agent-q-test-image--start client (or program agent-q-test-image-program))
-      (unless (agent-q-test-image-await (lambda () connected) 120)
-        (error "SBCL did not start through %s: %s" client
+      (unless (agent-q-test-image-await (lambda () connected) 180)
+        (error "%s did not start through %s: %s"
+               (car (or program agent-q-test-image-program)) client
                (agent-q-test-image--outputs)))
       (remove-hook hook note))
     (cl-find-if-not (lambda (connection) (member connection before))
@@ -167,7 +180,9 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
              (let ((connection (agent-q-test-image-connection ',client)))
                (unless connection (ert-skip (format "No SBCL through %s" ',client)))
                ,@body
-               (should (zerop (agent-q-image-pending)))
+               ;; Emacs may still ask which tools the program offers.
+               (should (agent-q-test-image-await
+                        (lambda () (zerop (agent-q-image-pending))) 20))
                (should-not (agent-q-test-image-debuggers)))))
         '(slime sly))))
 

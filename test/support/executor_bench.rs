@@ -69,6 +69,7 @@ pub fn bench(approval: Approval) -> Bench {
             workspace: Arc::default(),
             eval_policy: EvalPolicy::default(),
             cancel: CancellationToken::new(),
+            why_cancelled: Arc::default(),
             place: Place::new(1, 7, None, None),
         },
     }

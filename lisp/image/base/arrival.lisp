@@ -9,8 +9,11 @@
   "Whether a thread compiles what arrived.")
 
 (defun interpreted-p (function)
+  "Whether FUNCTION is interpreted and quick to compile, which it is not where C compilers are used."
   (let ((type (and (find-package "SB-EVAL") (find-symbol "INTERPRETED-FUNCTION" "SB-EVAL"))))
-    (and type (typep function type))))
+    (if type
+        (typep function type)
+        (and (implementation-p "CLISP" "ABCL") (not (compiled-function-p function))))))
 
 (defun interpreted-names ()
   (let ((package (find-package "AGENT-Q-IMAGE")) (names '()))
@@ -24,10 +27,13 @@
 
 (defun compile-function (name)
   "Compile the function NAME, unless it is another once that is done."
-  (let* ((function (symbol-function name))
-         (compiled (compile nil function)))
-    (when (eq function (symbol-function name))
-      (setf (symbol-function name) compiled))))
+  (if (implementation-p "CLISP")
+      ;; It has no threads, and functions lose their names otherwise.
+      (compile name)
+      (let* ((function (symbol-function name))
+             (compiled (compile nil function)))
+        (when (eq function (symbol-function name))
+          (setf (symbol-function name) compiled)))))
 
 (defun compile-now (&rest names)
   "Compile those of the functions NAMES that are not yet: what calls this is about to use them much."
@@ -66,6 +72,8 @@
                             (remove module *versions* :key #'car :test #'string=)))
     (when (call-with-lock (lambda ()
                             (and (not *compiling*)
+                                 ;; ABCL's threads take each other's interrupts while they are busy.
+                                 (not (implementation-p "ABCL"))
                                  (interpreted-names)
                                  (setf *compiling* t))))
       (if (member :sb-thread *features*)

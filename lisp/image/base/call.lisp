@@ -26,6 +26,9 @@ it began.")
 (defvar *on-condition* (constantly nil)
   "Called with a condition that nobody handled, before it is told: it may leave by a restart.")
 
+(defvar *outer-restarts* '()
+  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
@@ -94,11 +97,21 @@ CANCEL with the same ID stops it."
 (defun cancel (id)
   "Stop the call ID. It is a throw: no handler of the program's can keep it, clean-up forms run."
   (let* ((entry (find id *running* :key #'first))
-         (*client* (third entry)))
-    (cond (entry
-           (backend "INTERRUPT-THREAD" (second entry)
-                    (lambda ()
-                      (when (eql *call* id)
-                        (throw 'stopped nil))))
-           "stopping")
-          (t "not running"))))
+         (*client* (third entry))
+         (heard nil))
+    (flet ((interrupt ()
+             (backend "INTERRUPT-THREAD" (second entry)
+                      (lambda ()
+                        (when (and (not heard) (eql *call* id))
+                          (setf heard t)
+                          (throw 'stopped nil))))))
+      (cond (entry
+             (interrupt)
+             ;; On ABCL any other thread may take the interrupt away.
+             (when (implementation-p "ABCL")
+               (loop repeat 20
+                     do (sleep 0.02)
+                     until (or heard (not (find id *running* :key #'first)))
+                     do (interrupt)))
+             "stopping")
+            (t "not running")))))

@@ -37,10 +37,27 @@ has none.")
          (symbol (and package (find-symbol name package))))
     (and symbol (fboundp symbol) (symbol-function symbol))))
 
+(defun implementation-name ()
+  "What people call this implementation."
+  (let ((type (lisp-implementation-type)))
+    (if (string= type "Armed Bear Common Lisp") "ABCL" type)))
+
+(defun implementation-p (&rest names)
+  (member (implementation-name) names :test #'string=))
+
+(defun implemented-p (name)
+  "Whether the client's backend has NAME for this implementation, not only a place for it."
+  (let* ((package (backend-package))
+         (missing (and package (find-symbol "*UNIMPLEMENTED-INTERFACES*" package))))
+    (and (backend-function name)
+         (not (and missing (boundp missing)
+                   (member name (symbol-value missing) :test #'string=))))))
+
 (defun backend (name &rest arguments)
   (let ((function (backend-function name)))
     (unless function
-      (error "~A of this connection is not available on ~A." name (lisp-implementation-type)))
+      (error "~A is not available on ~A because the client has none for it."
+             name (implementation-name)))
     (apply function arguments)))
 
 (defun optional-function (package-name name)
@@ -66,6 +83,10 @@ for what the caller got wrong, and lets conditions pass for what went wrong in t
   (throw 'missed (list :outcome :missed
                        :message (let ((*print-pretty* nil))
                                   (apply #'format nil control arguments)))))
+
+(defun unavailable (what reason)
+  "Leave the operation: WHAT can't be had of this implementation, for REASON."
+  (missed "~A is not available on ~A because ~A." what (implementation-name) reason))
 
 (defun failed (type message)
   "Leave the operation with an error that has no stack worth showing, such as unreadable text."

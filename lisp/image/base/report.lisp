@@ -7,8 +7,12 @@
 (defparameter *frame-limit* 20
   "How many frames of the program are told.")
 
-(defvar *outer-restarts* '()
-  "The restarts that were there before the call: the client's own, nothing to do with the program.")
+(defun condition-type-name (condition)
+  "The type of CONDITION; of CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like the standard one."
+  (let* ((text (type-name condition))
+         (name (and (prefixed-p "SYSTEM::SIMPLE-" text) (subseq text 15)))
+         (standard (and name (find-symbol name "COMMON-LISP"))))
+    (if (and standard (find-class standard nil) (typep condition standard)) name text)))
 
 (defun condition-message (condition)
   (let ((message (printed condition :limit 2000 :writer #'princ)))
@@ -32,6 +36,10 @@
 
 (defun frame-operator (text)
   "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
+  (dolist (caller '("(FUNCALL " "(APPLY "))
+    (when (and (eql 0 (search caller text)) (< (length caller) (length text)))
+      (return-from frame-operator
+        (frame-operator (concatenate 'string "(" (subseq text (length caller)))))))
   (if (eql 0 (search "((" text))
       (loop with depth = 0
             for character across text
@@ -54,42 +62,41 @@
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
 (defun machinery-frame-p (operator)
-  "Whether OPERATOR only serves to signal, to debug or to evaluate."
+  "Whether OPERATOR only serves to signal, to debug or to evaluate, or nobody can tell what it is."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
+      (eql 0 (search "(#<" operator))
       (loop for prefix in '("SWANK" "SLYNK" "SB-INT:SIMPLE-EVAL" "SB-IMPL::SIMPLE-EVAL"
                             "SB-DEBUG" "SB-KERNEL:INTERNAL-ERROR"
-                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:")
+                            "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:"
+                            "SYSTEM:" "SI:" "JVM:" "org.armedbear")
               thereis (mentions-package-p prefix operator))
-      (member operator '("(EVAL" "((LAMBDA ())" "(INVOKE-DEBUGGER" "(SIGNAL") :test #'string=)))
+      (member operator '("(EVAL" "((LAMBDA ())" "(LAMBDA" "(INVOKE-DEBUGGER" "(SIGNAL" "(ERROR"
+                         "(CERROR" "(BREAK" "(FUNCALL" "(APPLY" "(JRUN-EXCEPTION-PROTECTED")
+              :test #'string=)))
 
 (defun internal-frame-p (operator)
   "Whether OPERATOR is of the implementation, not of the program."
   (or (machinery-frame-p operator)
-      (loop for prefix in '("SB-" "SYSTEM::" "SI:" "SI::" "org.armedbear")
-              thereis (mentions-package-p prefix operator))))
-
-(defun frame-text (frame)
-  (let* ((text (string-trim '(#\Space #\Newline)
-                            (printed frame :limit 300 :length 6 :level 3
-                                           :writer (lambda (frame stream)
-                                                     (backend "PRINT-FRAME" frame stream)))))
-         (remark (search " [external]" text)))
-    (subseq text 0 remark)))
+      (mentions-package-p "SB-" operator)))
 
 (defun program-frames ()
   "The frames of the program, innermost first, down to the frame of ours that called it. What the
 program called last is told even when it is the implementation's: its arguments are the reason."
-  (let ((frames '()) (below-debugger nil))
-    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 120) (nreverse frames))
+  (let ((frames '()) (below-report nil))
+    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
+                   (nreverse frames))
       (let* ((text (frame-text frame))
-             (operator (frame-operator text)))
+             (operator (and text (frame-operator text))))
         (when (or (= (length frames) *frame-limit*)
-                  (and below-debugger (own-frame-p operator)))
+                  (equal operator "(AGENT-Q-IMAGE::PERFORM")
+                  (and below-report operator (own-frame-p operator)))
           (return (nreverse frames)))
-        (unless (own-frame-p operator)
-          (setf below-debugger t))
-        (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+        ;; Some show what makes this report, too: frames of ours with others among them.
+        (when (and operator (not (own-frame-p operator)))
+          (setf below-report (or frames (implementation-p "SBCL"))))
+        (unless (or (null text)
+                    (if frames (internal-frame-p operator) (machinery-frame-p operator)))
           (push text frames))))))
 
 (defun condition-frames ()
@@ -102,7 +109,7 @@ program called last is told even when it is the implementation's: its arguments 
 
 (defun condition-report (condition)
   (list :outcome :error
-        :type (type-name condition)
+        :type (condition-type-name condition)
         :message (condition-message condition)
         :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
         :frames (condition-frames)))

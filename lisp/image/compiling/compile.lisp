@@ -28,7 +28,7 @@
         (:position (1- (second position)))))))
 
 (defun add-note (note)
-  (unless (member note (first *notes*) :test #'equal)
+  (unless (member (cddr note) (first *notes*) :key #'cddr :test #'equal)
     (push note (first *notes*))))
 
 (defun call-noting (function note)
@@ -43,7 +43,8 @@
 
 (defun muffle (condition)
   "Keep the compiler from printing the warning that CONDITION tells."
-  (let* ((original (backend "ORIGINAL-CONDITION" condition))
+  (let* ((original (guarded (lambda () (backend "ORIGINAL-CONDITION" condition))
+                            (constantly nil)))
          (restart (and (typep original 'warning) (find-restart 'muffle-warning original))))
     (when restart
       (invoke-restart restart))))
@@ -62,8 +63,19 @@
                       unless (or (string= line "") (prefixed-p "Stream: #<" line)
                                  (and (prefixed-p "Line: " line) (search "File-Position" line)))
                         collect line
-                      while end do (setf start (1+ end)))))
-    (shortened (format nil "~{~A~^~%~}" lines) 600)))
+                      while end do (setf start (1+ end))))
+         ;; ECL says the file and the form first.
+         (ecl (member-if (lambda (line) (prefixed-p "! " line)) lines))
+         (lines (if ecl (cons (subseq (first ecl) 2) (rest ecl)) lines)))
+    (shortened (format nil "~{~A~^~%~}" (without-definition lines)) 600)))
+
+(defun without-definition (lines)
+  "LINES without \"in F : \", with which CLISP says the same thing once more."
+  (let ((colon (and (implementation-p "CLISP") lines (prefixed-p "in " (first lines))
+                    (search " : " (first lines)))))
+    (if colon
+        (cons (subseq (first lines) (+ colon 3)) (rest lines))
+        lines)))
 
 (defun later-defined-p (message)
   "Whether MESSAGE complains of a function that has a definition by now."

@@ -29,14 +29,52 @@
     (loop for frame in (backend "COMPUTE-BACKTRACE" 0 *deepest-frame*)
           for number from 0
           for text = (frame-text frame)
-          for operator = (frame-operator text)
-          do (unless (if frames (internal-frame-p operator) (machinery-frame-p operator))
+          for operator = (and text (frame-operator text))
+          until (and frames (equal operator "(AGENT-Q-IMAGE::PERFORM"))
+          do (unless (or (null text)
+                         (if frames (internal-frame-p operator) (machinery-frame-p operator)))
                (push (cons number text) frames)))
     (or (nreverse frames)
         (missed "There is no frame of the program on that stack."))))
 
+(defun inner-frame (number)
+  "The number of the frame with the variables of frame NUMBER. CLISP has them in the frames of the
+forms that the call evaluates."
+  (if (implementation-p "CLISP")
+      (loop with frames = (backend "COMPUTE-BACKTRACE" 0 number)
+            for inner downfrom (1- number) to 0
+            for frame = (nth inner frames)
+            do (cond ((frame-text frame) (return number))
+                     ((search "EVAL frame for form" (printed-frame frame)) (return inner)))
+            finally (return number))
+      number))
+
+(defun frame-variables (number)
+  "The local variables of frame NUMBER, as the client's debugger tells them."
+  (loop for local in (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
+                              (constantly '()))
+        for name = (getf local :name)
+        ;; ECL has the names of what was compiled as texts.
+        for symbol = (and (stringp name) (implementation-p "ECL")
+                          (ignore-errors (let ((*read-eval* nil)) (read-from-string name))))
+        collect (list :name (or symbol name) :value (getf local :value))))
+
+(defun evaluate-in-frame (form number)
+  (if (implementation-p "ECL")
+      ;; Its own way mixes variables up. So they can be read, but not set.
+      (let ((variables (remove-duplicates
+                        (loop for variable in (frame-variables number)
+                              for name = (getf variable :name)
+                              when (and (symbolp name) (not (constantp name)))
+                                collect (list name `',(getf variable :value)))
+                        :key #'first :from-end t)))
+        (eval `(let ,variables
+                 (declare (ignorable ,@(mapcar #'first variables)))
+                 ,form)))
+      (backend "EVAL-IN-FRAME" form (inner-frame number))))
+
 (defun local-entries (number)
-  (let ((locals (guarded (lambda () (backend "FRAME-LOCALS" number)) (constantly '()))))
+  (let ((locals (frame-variables number)))
     (loop for local in locals
           for count from 0
           when (= count 20)
@@ -60,7 +98,7 @@
   (let* ((condition (debugged-condition))
          (frames (program-frame-list))
          (limit (max 1 (min 50 (or limit 10)))))
-    (list :type (type-name condition)
+    (list :type (condition-type-name condition)
           :message (condition-message condition)
           :restarts (loop for restart in (debugger-restarts)
                           collect (list (symbol-name (restart-name restart))
@@ -85,7 +123,9 @@
       (missed "There is no frame ~D; debugger_frames tells their numbers." number))
     (when (null (skip-to-form form 0))
       (missed "There is no form in the text."))
-    (append (evaluate-text form (lambda (form) (backend "EVAL-IN-FRAME" form number)))
+    (unless (implemented-p "EVAL-IN-FRAME")
+      (unavailable "eval_in_frame" "it does not keep the variables of frames where code can see them"))
+    (append (evaluate-text form (lambda (form) (evaluate-in-frame form number)))
             (list :output (captured-text)))))
 
 ;;; Leaving

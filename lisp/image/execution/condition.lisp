@@ -38,7 +38,7 @@
       (let ((values (guarded (lambda () (values-of-text (subseq text (or end (length text)))))
                              (constantly :none))))
         (unless (eq values :none)
-          (push (list :type (type-name condition)
+          (push (list :type (condition-type-name condition)
                       :message (first-line (condition-message condition) 200)
                       :restart (symbol-name (restart-name restart)))
                 (first *recoveries*))

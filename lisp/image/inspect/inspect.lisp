@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Needs: introspection
+;;; Needs: introspection, handles
 ;;; Objects from the inside, by handle: the user's own inspector is never used. Operation:
 ;;; inspect-value.
 

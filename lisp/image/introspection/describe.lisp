@@ -55,9 +55,18 @@
 
 (defun mop (name argument)
   "Call the metaobject protocol's function NAME, or return NIL when it can't be."
-  (let ((function (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK-MOP") name)))
+  (let ((function (if (simple-vector-p argument)
+                      (lambda (slot) (structure-slot name slot))
+                      (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK-MOP") name))))
     (and function
          (guarded (lambda () (funcall function argument)) (constantly nil)))))
+
+(defun structure-slot (name slot)
+  "What SLOT-DEFINITION-... would tell of SLOT, which is a vector on ABCL."
+  (let ((position (cdr (assoc name '(("SLOT-DEFINITION-NAME" . 1) ("SLOT-DEFINITION-INITFORM" . 4)
+                                     ("SLOT-DEFINITION-TYPE" . 5))
+                              :test #'string=))))
+    (and position (svref slot position))))
 
 (defun doc (object type)
   (let ((text (guarded (lambda () (documentation object type)) (constantly nil))))

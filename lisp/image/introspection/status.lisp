@@ -20,6 +20,9 @@
 (defun thread-texts ()
   "The threads with what they do, as far as the client can tell."
   (guarded (lambda ()
+             (unless (eq :spawn (backend "PREFERRED-COMMUNICATION-STYLE"))
+               (return-from thread-texts
+                 (list "none here: calls run one after the other, and the REPL waits for them")))
              (loop for thread in (backend "ALL-THREADS")
                    repeat 40
                    collect (let ((status (guarded (lambda () (backend "THREAD-STATUS" thread))
@@ -27,7 +30,9 @@
                              (format nil "~A~@[ (~(~A~))~]"
                                      (backend "THREAD-NAME" thread)
                                      (and status (string/= (princ-to-string status) "")
-                                          (not (string-equal (princ-to-string status) "running"))
+                                          (not (member (princ-to-string status)
+                                                       '("running" "thread is alive")
+                                                       :test #'string-equal))
                                           status)))))
            (constantly '())))
 
@@ -61,9 +66,12 @@
 
 (define-operation "image-status" ()
     "What the image is and what goes on in it."
-  (list :implementation (format nil "~A ~A" (lisp-implementation-type)
-                                (lisp-implementation-version))
-        :machine (format nil "~@[~A ~]~@[~A~]" (software-type) (machine-type))
+  (list :implementation (let ((version (lisp-implementation-version)))
+                          (format nil "~A ~A" (implementation-name)
+                                  (subseq version 0 (search " (" version))))
+        ;; CLISP tells how its C compiler was called.
+        :machine (format nil "~@[~A ~]~@[~A~]" (unless (implementation-p "CLISP") (software-type))
+                         (machine-type))
         :client (if (eq *client* :slynk) "SLY" "SLIME")
         :directory (printed *default-pathname-defaults* :writer #'princ :limit 300)
         :memory (memory-text)
@@ -75,7 +83,7 @@
                         when (symbolp feature) collect (string-downcase (symbol-name feature)))
         :running (running-texts)
         :modules (mapcar #'car *versions*)
-        :handles (length *handles*)
+        :handles (if (boundp '*handles*) (length (symbol-value '*handles*)) 0)
         :compiling (and *compiling* t)))
 
 ;;; Machine code
@@ -109,8 +117,8 @@
            (lines (code-lines function))
            (offset (max 0 (or offset 0))))
       (when (null lines)
-        (missed "~A does not show the code of ~A here." (lisp-implementation-type)
-                (name-text name)))
+        (unavailable (format nil "disassemble_function for ~A" (name-text name))
+                     "it does not keep the code of what was compiled through C"))
       (list :name (name-text name)
             :kind (if macro "macro function" (if (typep function 'generic-function)
                                                  "generic function" "function"))

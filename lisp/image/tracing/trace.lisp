@@ -97,8 +97,8 @@
                       (traced-call client text original arguments)))
            :encapsulated)
           ((typep before 'generic-function)
-           (missed "~A is a generic function; ~A can't trace these."
-                   text (lisp-implementation-type)))
+           (unavailable (format nil "trace_function of a generic function such as ~A" text)
+                        "a function that was put in its place would not be generic"))
           (t (setf (fdefinition function)
                    (lambda (&rest arguments)
                      (traced-call client text before arguments)))

@@ -87,4 +87,10 @@
                                            :location (append location (list :wanted t))))
           :unplaced (loop for (what location) in wanted
                           unless location collect (definition-text what))
-          :evaluated (and (null placed) (evaluated-source name)))))
+          :evaluated (and (null placed) (evaluated-source name))
+          :search (unless (or placed
+                              (evaluated-source name)
+                              (implementation-package-p (symbol-package (name-symbol name)))
+                              (and (not (eq (name-kind name) :setf))
+                                   (null (kinds (name-symbol name)))))
+                    (source-text name)))))

@@ -17,17 +17,43 @@
       :not-implemented
       :failed))
 
-(defun use-sites (kind target)
-  "The places that use TARGET as KIND says: lists of what and a location. :NOT-IMPLEMENTED when
-this implementation does not record them."
+(defun recorded-sites (kind target)
   (let* ((name (second (assoc kind *xref-functions* :test #'string=)))
          (sites (if (backend-function name)
                     (guarded (lambda () (backend name target)) #'failure-kind)
                     :not-implemented)))
     (cond ((eq sites :failed) '())
+          ;; CLISP's cross-referencer only knows the files that it was told to read.
+          ((and (null sites) (implementation-p "CLISP")) :not-implemented)
           ((listp sites)
            (remove-if-not (lambda (site) (and (consp site) (consp (rest site)))) sites))
           (t :not-implemented))))
+
+(defun method-sites (class)
+  "The methods on CLASS, by the metaobject protocol, in the form of sites."
+  (loop for method in (mop "SPECIALIZER-DIRECT-METHODS" class)
+        for name = (mop "GENERIC-FUNCTION-NAME" (mop "METHOD-GENERIC-FUNCTION" method))
+        for what = `(defmethod ,name ,@(method-qualifiers method)
+                      ,(loop for specializer in (mop "METHOD-SPECIALIZERS" method)
+                             collect (if (typep specializer 'class)
+                                         (class-name specializer)
+                                         `(eql ,(mop "EQL-SPECIALIZER-OBJECT" specializer)))))
+        collect (list what (place-of-method name what))))
+
+(defun place-of-method (name what)
+  (let ((found (guarded (lambda () (backend "FIND-DEFINITIONS" name)) (constantly '()))))
+    (second (or (find what found :key (lambda (it) (plain-definition (first it))) :test #'equal)
+                ;; Its text is searched for in the file of any other.
+                (first found)))))
+
+(defun use-sites (kind target)
+  "The places that use TARGET as KIND says: lists of what and a location. :NOT-IMPLEMENTED when
+this implementation does not record them."
+  (let ((sites (recorded-sites kind target)))
+    (cond ((listp sites) sites)
+          ((string= kind "specializes") (method-sites (find-class target)))
+          ((string= kind "calls") (recorded-sites "callers" target))
+          (t sites))))
 
 (defun user-rank (what home)
   "What is at home in HOME first, then other programs, then the implementation."
@@ -67,21 +93,33 @@ this implementation does not record them."
                                                (definition-text what))
                                      :count count
                                      :ways (remove nil (reverse ways))
-                                     :location (location-plist location))))))
+                                     :location (location-plist location what))))))
 
-(defun not-recorded (kind)
-  (missed "~A does not record what ~A. Search the sources for the name instead."
-          (lisp-implementation-type)
-          (cond ((string= kind "callees") "a function calls")
-                ((string= kind "binds") "binds a variable")
-                ((string= kind "sets") "sets a variable")
-                ((string= kind "references") "refers to a variable")
-                ((string= kind "macroexpands") "expands a macro")
-                ((string= kind "specializes") "specializes on a class")
-                (t "calls a function"))))
+(defun not-recorded (kind name)
+  "Leave the operation: uses of NAME as KIND says are not known here. Sources can be searched."
+  (throw 'missed
+    (list :outcome :returned
+          :value (list :unavailable
+                       (format nil "~:[xref ~;~]~A is not available on ~A because it does not record ~A."
+                               (search "who_" kind) kind (implementation-name)
+                               (cond ((string= kind "callees") "what a function calls")
+                                     ((string= kind "binds") "what binds a variable")
+                                     ((string= kind "sets") "what sets a variable")
+                                     ((search "references" kind) "what uses a variable")
+                                     ((string= kind "macroexpands") "what expands a macro")
+                                     (t "what calls a function")))
+                       :target (name-text name)
+                       :search (unless (string= kind "callees") (source-text name))))))
+
+(defun source-text (name)
+  "How sources write NAME, but for its package and case."
+  (let ((text (string-downcase (symbol-name (name-symbol name)))))
+    (if (eq (name-kind name) :setf) (format nil "(setf ~A)" text) text)))
 
 (defun with-way (way sites)
-  (loop for (what location) in sites collect (list what location way)))
+  (if (listp sites)
+      (loop for (what location) in sites collect (list what location way))
+      sites))
 
 (defun function-name-of (name)
   (if (eq (name-kind name) :setf)
@@ -99,7 +137,7 @@ function's object, and the implementation found that way, is added."
         (let ((calls (use-sites "calls" (function-name-of name)))
               (others (use-sites "callers" (function-name-of name))))
           (cond ((and (eq calls :not-implemented) (eq others :not-implemented))
-                 (not-recorded "calls"))
+                 (not-recorded "who_calls" name))
                 (t
                  (let ((calls (if (listp calls) calls '())))
                    (append (with-way nil calls)
@@ -116,7 +154,7 @@ function's object, and the implementation found that way, is added."
   (let* ((name (name-of-text function package))
          (symbol (name-symbol name))
          (sites (caller-sites name))
-         (sites (if (eq sites :not-implemented) (not-recorded "macroexpands") sites)))
+         (sites (if (eq sites :not-implemented) (not-recorded "who_calls" name) sites)))
     (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
             (list :kind (cond ((not (callable-p name)) "undefined")
                               ((eq (name-kind name) :setf) "setf function")
@@ -133,7 +171,7 @@ function's object, and the implementation found that way, is added."
                       when (listp found) append (with-way way found) into all
                       else count t into missing
                       finally (if (= missing 3)
-                                  (not-recorded "references")
+                                  (not-recorded "who_references" name)
                                   (return all)))))
     (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
             (list :kind (cond ((not (boundp symbol))
@@ -160,7 +198,7 @@ function's object, and the implementation found that way, is added."
          (symbol (name-symbol found)))
     (unless (eq (name-kind found) :setf) (check-target kind symbol))
     (let ((sites (use-sites kind (function-name-of found))))
-      (when (eq sites :not-implemented) (not-recorded kind))
+      (when (eq sites :not-implemented) (not-recorded kind found))
       (append (users-page (name-text found) (symbol-package symbol)
                           (with-way nil sites) limit offset)
               (list :kind kind)))))

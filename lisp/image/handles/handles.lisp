@@ -44,6 +44,7 @@
   (or (typep object '(or number character symbol string package pathname))
       (not (or (typep object '(or structure-object standard-object condition hash-table function))
                (search "#<" text)
+               (search "#S(" text)
                (search "..." text)))))
 
 (defun handle-beyond (object text)

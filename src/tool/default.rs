@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Fills in the defaults that a schema has for what arguments leave out: in objects, in the
+//! elements of arrays, through references inside the schema, and in defaults themselves.
+
+use serde_json::Value;
+
+/// How many references may lead to one another, and how deep defaults are filled in.
+const DEEPEST: usize = 64;
+
+/// Puts the defaults of absent properties in place. What is there is left as it is, even where it
+/// is wrong: the check comes after.
+pub fn fill(schema: &Value, arguments: &mut Value) {
+    Filler {
+        root: schema,
+        inserted: Vec::new(),
+    }
+    .fill(schema, arguments, 0);
+}
+
+struct Filler<'s> {
+    root: &'s Value,
+    /// The schemas in whose defaults the work is. One that comes again would go on for ever.
+    inserted: Vec<&'s Value>,
+}
+
+impl<'s> Filler<'s> {
+    fn fill(&mut self, schema: &'s Value, value: &mut Value, depth: usize) {
+        if depth == DEEPEST || !matches!(value, Value::Object(_) | Value::Array(_)) {
+            return;
+        }
+        for schema in self.with_references(schema) {
+            self.fill_properties(schema, value, depth);
+            self.fill_elements(schema, value, depth);
+        }
+    }
+
+    /// SCHEMA, and what it refers to inside of the whole.
+    fn with_references(&self, mut schema: &'s Value) -> Vec<&'s Value> {
+        let mut all = vec![schema];
+        while let Some(pointer) = schema.get("$ref").and_then(Value::as_str) {
+            let target = pointer
+                .strip_prefix('#')
+                .and_then(|path| self.root.pointer(&unescaped(path)));
+            match target {
+                Some(target) if !all.iter().any(|it| std::ptr::eq(*it, target)) => {
+                    all.push(target);
+                    schema = target;
+                }
+                _ => break,
+            }
+        }
+        all
+    }
+
+    fn fill_properties(&mut self, schema: &'s Value, value: &mut Value, depth: usize) {
+        let (Some(properties), Some(object)) = (
+            schema.get("properties").and_then(Value::as_object),
+            value.as_object_mut(),
+        ) else {
+            return;
+        };
+        for (name, schema) in properties {
+            if let Some(member) = object.get_mut(name) {
+                self.fill(schema, member, depth + 1);
+            } else if let Some(default) = self.default_of(schema) {
+                object.insert(name.clone(), default);
+            }
+        }
+    }
+
+    fn fill_elements(&mut self, schema: &'s Value, value: &mut Value, depth: usize) {
+        let Value::Array(elements) = value else {
+            return;
+        };
+        // Draft 7 has the schemas of the first elements in `items` too, 2020-12 beside it.
+        let (first, others) = match (schema.get("prefixItems"), schema.get("items")) {
+            (_, Some(Value::Array(first))) => (first.as_slice(), schema.get("additionalItems")),
+            (Some(Value::Array(first)), items) => (first.as_slice(), items),
+            (_, items) => (&[][..], items),
+        };
+        for (index, element) in elements.iter_mut().enumerate() {
+            if let Some(schema) = first.get(index).or(others) {
+                self.fill(schema, element, depth + 1);
+            }
+        }
+    }
+
+    /// SCHEMA's default, if it has one, with the defaults inside it.
+    fn default_of(&mut self, schema: &'s Value) -> Option<Value> {
+        let schemas = self.with_references(schema);
+        let mut default = schemas
+            .iter()
+            .find_map(|schema| schema.get("default"))?
+            .clone();
+        let innermost = *schemas.last()?;
+        let again = self.inserted.iter().any(|it| std::ptr::eq(*it, innermost));
+        if !again && self.inserted.len() < DEEPEST {
+            self.inserted.push(innermost);
+            self.fill(schema, &mut default, self.inserted.len());
+            self.inserted.pop();
+        }
+        Some(default)
+    }
+}
+
+/// A reference is part of an address, where some characters are written as `%25`.
+fn unescaped(path: &str) -> String {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = (byte == b'%')
+            .then(|| std::str::from_utf8(after.get(..2)?).ok())
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn filled(schema: Value, mut arguments: Value) -> Value {
+        fill(&schema, &mut arguments);
+        arguments
+    }
+
+    #[test]
+    fn elements_of_arrays_get_theirs() {
+        let unit = json!({"type": "object", "properties": {"unit": {"default": "cm"}}});
+        let list = json!({"properties": {"sizes": {"type": "array", "items": unit}}});
+        assert_eq!(
+            filled(list, json!({"sizes": [{}, {"unit": "m"}, 3]})),
+            json!({"sizes": [{"unit": "cm"}, {"unit": "m"}, 3]})
+        );
+        let pair = |keyword: &str| json!({"properties": {"pair": {keyword: [{}, unit]}}});
+        for keyword in ["items", "prefixItems"] {
+            assert_eq!(
+                filled(pair(keyword), json!({"pair": [{}, {}, {}]})),
+                json!({"pair": [{}, {"unit": "cm"}, {}]})
+            );
+        }
+    }
+
+    #[test]
+    fn references_inside_the_schema_are_followed() {
+        let schema = json!({
+            "$defs": {
+                "a/b %": {"properties": {"city": {"default": "Pune"}}},
+                "again": {"$ref": "#/$defs/a~1b%20%25"},
+            },
+            "properties": {
+                "home": {"$ref": "#/$defs/again"},
+                "work": {"$ref": "#/$defs/again", "default": {}},
+                "away": {"$ref": "https://example.com/x"},
+                "none": {"$ref": "#/$defs/none"},
+            },
+        });
+        assert_eq!(
+            filled(schema, json!({"home": {}, "away": {}, "none": {}})),
+            json!({
+                "home": {"city": "Pune"},
+                "away": {},
+                "none": {},
+                "work": {"city": "Pune"},
+            })
+        );
+    }
+
+    #[test]
+    fn a_default_gets_the_defaults_inside_it() {
+        let schema = json!({"properties": {"page": {
+            "type": "object",
+            "default": {"number": 2},
+            "properties": {"number": {"default": 1}, "size": {"default": 20}},
+        }}});
+        assert_eq!(
+            filled(schema, json!({})),
+            json!({"page": {"number": 2, "size": 20}})
+        );
+    }
+
+    #[test]
+    fn what_refers_to_itself_comes_to_an_end() {
+        let looping = json!({
+            "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+            "properties": {"x": {"$ref": "#/$defs/a"}},
+        });
+        assert_eq!(filled(looping, json!({"x": {}})), json!({"x": {}}));
+        let tree = json!({
+            "$defs": {"node": {"properties": {
+                "kind": {"default": "leaf"},
+                "child": {"$ref": "#/$defs/node", "default": {}},
+            }}},
+            "$ref": "#/$defs/node",
+        });
+        assert_eq!(
+            filled(tree, json!({})),
+            json!({"kind": "leaf", "child": {"kind": "leaf", "child": {}}})
+        );
+        let mut deep = json!({});
+        for _ in 0..1000 {
+            deep = json!({"child": deep});
+        }
+        let endless = json!({"properties": {"child": {"$ref": "#"}, "n": {"default": 1}}});
+        assert_eq!(filled(endless, deep)["child"]["child"]["n"], 1);
+    }
+}

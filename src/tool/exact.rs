@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Finds the integers of a JSON text that 64 bits can't hold. Reading them would silently make
+//! other numbers of them, so what has them is refused.
+
+use super::schema::{Problem, Problems};
+
+/// Where the reader is: in an array, or in an object once its key is known.
+enum Place {
+    Element(usize),
+    Member(Option<String>),
+}
+
+/// What is wrong with the numbers of the JSON text, which is known to be valid; none if nothing.
+#[must_use]
+pub fn problems(json: &str) -> Option<Problems> {
+    // Most texts have no number that is long enough.
+    const FEWEST_DIGITS: usize = 19;
+    let mut digits = 0;
+    let suspicious = json.bytes().any(|byte| {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        digits >= FEWEST_DIGITS
+    });
+    if !suspicious {
+        return None;
+    }
+    let found = search(json);
+    (!found.is_empty()).then_some(Problems(found))
+}
+
+fn search(json: &str) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = json.as_bytes().get(at) {
+        let start = at;
+        at += 1;
+        match byte {
+            b'{' => places.push(Place::Member(None)),
+            b'[' => places.push(Place::Element(0)),
+            b'}' | b']' => {
+                places.pop();
+            }
+            b',' => match places.last_mut() {
+                Some(Place::Element(index)) => *index += 1,
+                Some(Place::Member(key)) => *key = None,
+                None => {}
+            },
+            b'"' => {
+                at = end_of_string(json, at);
+                if let Some(Place::Member(key @ None)) = places.last_mut() {
+                    *key = serde_json::from_str(&json[start..at]).ok();
+                }
+            }
+            b'-' | b'0'..=b'9' => {
+                at = end_of_number(json, at);
+                let number = &json[start..at];
+                if !fits(number) {
+                    found.push(Problem {
+                        path: path(&places),
+                        message: format!(
+                            "{number} does not fit into 64 bits and would change; give it as a string, or as a decimal if its digits do not matter"
+                        ),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Behind the quote that ends the string with its first character at START.
+fn end_of_string(json: &str, start: usize) -> usize {
+    let mut escaped = false;
+    for (offset, byte) in json.bytes().enumerate().skip(start) {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return offset + 1,
+            _ => {}
+        }
+    }
+    json.len()
+}
+
+fn end_of_number(json: &str, start: usize) -> usize {
+    json[start..]
+        .find(|character: char| !matches!(character, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
+        .map_or(json.len(), |length| start + length)
+}
+
+/// Decimals are the nearest floating-point number, here as in Emacs; integers are exact.
+fn fits(number: &str) -> bool {
+    number.contains(['.', 'e', 'E'])
+        || number.parse::<i64>().is_ok()
+        || number.parse::<u64>().is_ok()
+}
+
+fn path(places: &[Place]) -> String {
+    let mut path = String::new();
+    for place in places {
+        match place {
+            Place::Element(index) => path.push_str(&format!("[{index}]")),
+            Place::Member(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key.as_deref().unwrap_or_default());
+            }
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(json: &str) -> Vec<String> {
+        problems(json)
+            .map(|problems| problems.0.into_iter().map(|it| it.path).collect())
+            .unwrap_or_default()
+    }
+
+    #[test]
+    fn what_64_bits_hold_is_let_be() {
+        for json in [
+            "{}",
+            r#"{"a": 18446744073709551615, "b": -9223372036854775808, "c": 1e300}"#,
+            r#"{"a": 123456789012345678901234567890.5}"#,
+            r#"{"a": "123456789012345678901234567890", "\\": "\"123456789012345678901234567890"}"#,
+        ] {
+            assert!(problems(json).is_none(), "{json}");
+        }
+    }
+
+    #[test]
+    fn each_integer_beyond_is_named_with_its_path() {
+        let big = "18446744073709551616";
+        assert_eq!(paths(big), [""]);
+        let json = format!(
+            r#"{{"a": [1, {{"b \"c": -{big}}}, [{big}]], "d": 1, "{big}": {{}}, "e": {big}}}"#
+        );
+        assert_eq!(paths(&json), ["a[1].b \"c", "a[2][0]", "e"]);
+        let sentence = problems(r#"{"n": 18446744073709551616}"#)
+            .unwrap()
+            .to_string();
+        assert!(sentence.starts_with("n: 18446744073709551616 does not fit"));
+    }
+}
