@@ -93,9 +93,8 @@ FUNCTION gets the results, in the filter of the wake pipe."
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)
   "Cancel what has no result yet in BATCH; this becomes its result."
-  (agent-q-core-cancel-batch
-   (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
-   "the program that made it cancelled it"))
+  (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
+  (agent-q-core-cancel-batch batch "the program that made it cancelled it"))
 
 ;;;###autoload
 (defun agent-q-execute-tool-calls-sync (calls &optional seconds)

@@ -226,9 +226,9 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 Objects are property lists and arrays are lists.  An empty object, such as
 the properties of a tool without parameters, is an empty hash table, so that
 it stays {} in JSON; an empty array is [], and so is one of lists a vector.
-`agent-q-json-encode' turns all of it into JSON text.  Arrays and objects of
-which a schema says no more than their type get empty items and properties,
-because providers refuse them without."
+`agent-q-json-encode' turns all of it into JSON text.
+Arrays and objects of which a schema says no more than their type get empty
+items and properties, because providers refuse them without."
   (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
             (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
