@@ -57,8 +57,12 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
                   (agent-q-test-image-connection client))))
     (agent-q-test-until
      (pcase client
-       ('sly (and (fboundp 'sly-mrepl--find-buffer)
-                  (sly-mrepl--find-buffer process)))
+       ('sly (let ((buffer (and (fboundp 'sly-mrepl--find-buffer)
+                                (sly-mrepl--find-buffer process))))
+               ;; Its prompt can come before it knows where to send input.
+               (and buffer
+                    (buffer-local-value 'sly-mrepl--remote-channel buffer)
+                    buffer)))
        ('slime (let ((slime-dispatching-connection process))
                  (and (fboundp 'slime-output-buffer)
                       (save-window-excursion (slime-output-buffer)))))))))
