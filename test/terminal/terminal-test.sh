@@ -111,8 +111,10 @@ press BTab
 press Tab
 await '999' 'the unfolded call shows what the image returned'
 
-type_text '/describe_symbol mapcar'
-screen | grep -q '> /describe_symbol' && fail 'typing in the log changed it'
+# An error discards what was typed ahead, so nothing more may be typed before it was told.
+type_text '#'
+await 'Text is read-only' 'typing in the log is refused'
+screen | grep -q '#' && fail 'typing in the log changed it'
 press M-'>'
 type_text '/describe_symbol mapcar'
 press Enter
