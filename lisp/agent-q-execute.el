@@ -167,13 +167,13 @@ What the core can't be told of is a failed result instead."
              (arguments (gethash "arguments" members)))
         ;; First, so that whatever is wrong besides is said under the call's id.
         (setq id (agent-q-execute--id (gethash "id" members) id))
-        (agent-q-json-encode
-         `(:id ,id
-           :name ,(agent-q-execute--name (gethash "name" members))
-           ;; JSON text is for the core to read, as that of a model.
-           :arguments ,(cond ((stringp arguments) arguments)
-                             ((eq arguments :null) (agent-q-json-empty-object))
-                             (t (agent-q-json-object arguments))))))
+        (agent-q-json-encode-members
+         (list :id id
+               :name (agent-q-execute--name (gethash "name" members))
+               ;; JSON text is for the core to read, as that of a model.
+               :arguments (cond ((stringp arguments) (agent-q-json-text arguments))
+                                ((eq arguments :null) (agent-q-json-empty-object))
+                                (t (agent-q-json-object arguments))))))
     (agent-q-error (agent-q-execute--failed-result id (cadr failure)))
     (error (agent-q-execute--failed-result id (error-message-string failure)))))
 

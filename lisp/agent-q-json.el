@@ -44,16 +44,29 @@ WHAT names VALUE in the error, KIND says what it has to be."
 
 ;;;; Into JSON
 
+(defmacro agent-q-json--guarded (&rest body)
+  "Evaluate BODY, which writes JSON; all its errors are `agent-q-error'."
+  (declare (indent 0) (debug t))
+  `(condition-case failure
+       (progn ,@body)
+     (agent-q-error (signal (car failure) (cdr failure)))
+     ;; Such as a value that holds itself, or a name with a NUL in it.
+     (error (signal 'agent-q-error
+                    (list (format "JSON can't hold this value (%s)"
+                                  (error-message-string failure)))))))
+
 (defun agent-q-json-encode (value)
   "Return VALUE as JSON text.
 Signal `agent-q-error' when a part of it is nothing that JSON can hold."
-  (condition-case failure
-      (agent-q-json-serialize (agent-q-json-value value))
-    (agent-q-error (signal (car failure) (cdr failure)))
-    ;; Such as a value that holds itself, or a name with a NUL in it.
-    (error (signal 'agent-q-error
-                   (list (format "JSON can't hold this value (%s)"
-                                 (error-message-string failure)))))))
+  (agent-q-json--guarded
+    (agent-q-json-serialize (agent-q-json-value value))))
+
+(defun agent-q-json-encode-members (members)
+  "Return as JSON text the object with MEMBERS, a property list.
+Their values are as `agent-q-json-value' returns them.  Signal
+`agent-q-error' when JSON can't hold one."
+  (agent-q-json--guarded
+    (agent-q-json-serialize members)))
 
 (defun agent-q-json-serialize (value)
   "Return VALUE, which is as `json-serialize' wants it, as JSON text."
