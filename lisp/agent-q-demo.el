@@ -80,6 +80,13 @@ a turn."
         (goto-char (point-max))
         (insert text)))))
 
+(defun agent-q-demo--address (said)
+  "Return the base URL that the server tells in SAID once it is ready, else nil.
+The server's threads write their log in pieces to the same pipe, so the
+telling may stand behind the beginning of another line."
+  (and (string-match "\\bready \\(http://[^ \n]+\\)\n" said)
+       (match-string 1 said)))
+
 (defun agent-q-demo-start (callback)
   "Start the downloaded demo model; call CALLBACK with its provider.
 When the server ends before it is ready, CALLBACK is called with nil."
@@ -92,9 +99,9 @@ When the server ends before it is ready, CALLBACK is called with nil."
          (agent-q-demo--insert process text)
          (when waiting
            (setq said (concat said text))
-           (when (string-match "^ready \\(http://[^ \n]+\\)\n" said)
+           (when-let ((address (agent-q-demo--address said)))
              (setq waiting nil
-                   agent-q-provider-demo (agent-q-demo--provider (match-string 1 said)))
+                   agent-q-provider-demo (agent-q-demo--provider address))
              (funcall callback agent-q-provider-demo))))
        (lambda (process _event)
          (unless (process-live-p process)

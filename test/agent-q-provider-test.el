@@ -167,6 +167,16 @@
         (should-not (string-match-p "looking on this machine" page))
         (should-not (string-match-p "hidden" page))))))
 
+(ert-deftest agent-q-provider-test-demo-server-is-ready-amid-its-log ()
+  "The server is known to be ready wherever its log lets it say so."
+  (should (equal (agent-q-demo--address
+                  (concat "0.00.003.823 I srv          init: loading model\n"
+                          "0.00.518.933 ready http://127.0.0.1:56415/v1\n"
+                          "I srv    load_model: initializing, n_slots = 1\n"))
+                 "http://127.0.0.1:56415/v1"))
+  (should-not (agent-q-demo--address
+               "I srv init: not ready\nready http://127.0.0.1:564")))
+
 (ert-deftest agent-q-provider-test-demo-server ()
   "The real demo server makes a whole, streamed tool call when it is made to."
   (let* ((provider (agent-q-test-demo-provider))
