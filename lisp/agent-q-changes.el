@@ -12,7 +12,7 @@
 
 (require 'agent-q)
 (require 'agent-q-edit)
-(require 'agent-q-image)
+(require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-render)
 (require 'diff-mode)
@@ -71,14 +71,8 @@ back.  While a turn runs, this waits until it is over."
 
 ;;;; What a turn changed in the image
 
-(defconst agent-q-changes--seconds 15
-  "How long the image may take to answer.")
-
 (defconst agent-q-changes--emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
   "What tells the turns of this Emacs from those of others.")
-
-(defvar agent-q-changes--last-request 0
-  "The number of the last call that was made from here.")
 
 (defun agent-q-changes-turn (number)
   "Return the name that the turn NUMBER of this chat has in images' journals."
@@ -87,14 +81,11 @@ back.  While a turn runs, this waits until it is over."
 (defun agent-q-changes--call (connection operation arguments function)
   "Call OPERATION with ARGUMENTS in the image behind CONNECTION.
 FUNCTION gets its value, or nil when there is none."
-  (agent-q-image-call
-   connection (list 'agent-q-changes (cl-incf agent-q-changes--last-request))
-   operation (prin1-to-string arguments) agent-q-changes--seconds
-   (lambda (status payload)
-     (pcase (and (equal status "done")
-                 (ignore-errors (car (read-from-string payload))))
-       (`(:outcome :returned :value ,value) (funcall function value))
-       (_ (funcall function nil))))))
+  (agent-q-image-query connection operation arguments
+                       (lambda (reply &rest _)
+                         (pcase reply
+                           (`(:outcome :returned :value ,value) (funcall function value))
+                           (_ (funcall function nil))))))
 
 (agent-q-operations-define "image-turn" (call)
   "Tell the latest turn of the chat whose changes in the image hold, or null."

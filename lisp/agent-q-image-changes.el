@@ -10,14 +10,11 @@
 
 ;;; Code:
 
-(require 'agent-q-image)
+(require 'agent-q-image-query)
 (require 'tabulated-list)
 
 (defvar agent-q-header-connection)
 (defvar agent-q-chat--session)
-
-(defconst agent-q-image-changes--seconds 15
-  "How long the image may take to answer.")
 
 (defvar-local agent-q-image-changes--connection nil
   "The connection to the image whose changes are listed.")
@@ -30,9 +27,6 @@
 
 (defvar-local agent-q-image-changes--entries nil
   "The changes as the image told them, property lists.")
-
-(defvar agent-q-image-changes--last-request 0
-  "The number of the last call that was made from here.")
 
 (defvar agent-q-image-changes-mode-map
   (let ((map (make-sparse-keymap)))
@@ -100,15 +94,12 @@ From a chat, it is what this chat did."
   "Call OPERATION with ARGUMENTS in the image that is listed here.
 FUNCTION gets its value, in this buffer."
   (let ((buffer (current-buffer)))
-    (agent-q-image-call
-     agent-q-image-changes--connection
-     (list 'agent-q-image-changes (cl-incf agent-q-image-changes--last-request))
-     operation (prin1-to-string arguments) agent-q-image-changes--seconds
-     (lambda (status payload)
+    (agent-q-image-query
+     agent-q-image-changes--connection operation arguments
+     (lambda (reply status _payload)
        (when (buffer-live-p buffer)
          (with-current-buffer buffer
-           (pcase (and (equal status "done")
-                       (ignore-errors (car (read-from-string payload))))
+           (pcase reply
              (`(:outcome :returned :value ,value) (funcall function value))
              (`(:outcome ,_ . ,more)
               (message "The image refused: %s" (plist-get more :message)))

@@ -10,14 +10,8 @@
 
 ;;; Code:
 
-(require 'agent-q-image)
+(require 'agent-q-image-query)
 (require 'agent-q-registry)
-
-(defconst agent-q-image-tools--seconds 15
-  "How long an image may take to list its tools.")
-
-(defvar agent-q-image-tools--last-request 0
-  "The number of the last call that was made from here.")
 
 ;; A connection's process has the properties `agent-q-image-tools', the list of
 ;; those that are registered, and `agent-q-image-tools-known', t once they were
@@ -34,15 +28,6 @@ This goes on in the background."
     (setq agent-q-image-tools-changed-function #'agent-q-image-tools--changed)
     (add-hook 'agent-q-image-close-functions #'agent-q-image-tools--closed)
     (agent-q-image-tools--ask connection)))
-
-(defun agent-q-image-tools--call (connection operation arguments seconds callback)
-  "Call OPERATION with ARGUMENTS over CONNECTION, for SECONDS at most.
-CALLBACK gets the status and the payload.  Return the request."
-  (let ((request (list 'agent-q-image-tools
-                       (cl-incf agent-q-image-tools--last-request))))
-    (agent-q-image-call connection request operation (prin1-to-string arguments)
-                        seconds callback)
-    request))
 
 ;;;; The list
 
@@ -61,29 +46,24 @@ Answers can overtake each other, so there is one question at a time."
     (if (process-get process 'agent-q-image-tools-asking)
         (process-put process 'agent-q-image-tools-asking 'again)
       (process-put process 'agent-q-image-tools-asking t)
-      (agent-q-image-tools--call
-       connection "list-tools" nil agent-q-image-tools--seconds
-       (lambda (status payload)
+      (agent-q-image-query
+       connection "list-tools" nil
+       (lambda (reply &rest _)
          (let ((again (process-get process 'agent-q-image-tools-asking)))
            (process-put process 'agent-q-image-tools-asking nil)
-           (agent-q-image-tools--answered connection status payload)
+           (agent-q-image-tools--answered connection reply)
            (when (and (eq again 'again) (process-live-p process))
              (agent-q-image-tools--ask connection))))))))
 
-(defun agent-q-image-tools--answered (connection status payload)
-  "Take the list of tools that came over CONNECTION with STATUS in PAYLOAD."
+(defun agent-q-image-tools--answered (connection reply)
+  "Take the list of tools that came over CONNECTION in REPLY, nil for none."
   (let ((process (agent-q-image-connection-process connection)))
-    (pcase (agent-q-image-tools--read status payload)
+    (pcase reply
       ((and `(:outcome :returned :value ,value)
             (guard (process-live-p process)))
        (agent-q-image-tools--take connection (plist-get value :tools)))
       ;; It is asked again when a chat next uses it.
       (_ (process-put process 'agent-q-image-tools-known nil)))))
-
-(defun agent-q-image-tools--read (status payload)
-  "Return the reply in PAYLOAD when STATUS is that of one, else nil."
-  (and (equal status "done")
-       (ignore-errors (car (read-from-string payload)))))
 
 (defun agent-q-image-tools--take (connection entries)
   "Have exactly the tools of ENTRIES registered for the image behind CONNECTION."
@@ -152,17 +132,17 @@ Its calls go over CONNECTION."
 (defun agent-q-image-tools--run (connection name arguments callback)
   "Call the tool NAME of the image behind CONNECTION with ARGUMENTS.
 CALLBACK gets the value.  The value here is a function that stops it."
-  (let ((request (agent-q-image-tools--call
+  (let ((request (agent-q-image-query
                   connection "call-tool"
                   (list :name name :arguments (agent-q-json-encode arguments))
-                  agent-q-eval-timeout
-                  (lambda (status payload)
-                    (funcall callback (agent-q-image-tools--value status payload))))))
+                  (lambda (reply status payload)
+                    (funcall callback (agent-q-image-tools--value reply status payload)))
+                  agent-q-eval-timeout)))
     (lambda () (agent-q-image-cancel request))))
 
-(defun agent-q-image-tools--value (status payload)
-  "Return the value of a call that ended with STATUS and PAYLOAD."
-  (pcase (agent-q-image-tools--read status payload)
+(defun agent-q-image-tools--value (reply status payload)
+  "Return the value in REPLY of a call that ended with STATUS and PAYLOAD."
+  (pcase reply
     (`(:outcome :returned :value ,value)
      (let ((problem (plist-get value :problem)))
        (if problem
