@@ -81,9 +81,9 @@ a turn."
         (insert text)))))
 
 (defun agent-q-demo--address (said)
-  "Return the base URL that the server tells in SAID once it is ready, else nil.
-The server's threads write their log in pieces to the same pipe, so the
-telling may stand behind the beginning of another line."
+  "Return the base URL in SAID, the output of a server, once it is ready, else nil.
+Its threads write their log in pieces to the same pipe, so the
+line with it may stand behind the beginning of another."
   (and (string-match "\\bready \\(http://[^ \n]+\\)\n" said)
        (match-string 1 said)))
 
