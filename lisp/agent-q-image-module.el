@@ -237,8 +237,19 @@ It is asked once for all modules."
                         :rex form t continuation)))
 
 (defun agent-q-image--shipping-form (module client)
-  "Return the form to make MODULE part of an image that CLIENT is connected to.
-Warnings, and what compilers print, are kept from the user.  The
+  "Return the form to make MODULE part of an image that CLIENT is connected to."
+  (let ((name (agent-q-image--module-name module))
+        (version (agent-q-image--module-version module))
+        (source (agent-q-image--module-source module)))
+    (if (equal name "base")
+        (agent-q-image--base-form client version source)
+      ;; A call is not compiled to be evaluated, as other forms are.
+      `(cl:funcall (cl:find-symbol "RECEIVE" "AGENT-Q-IMAGE")
+                   ,client ,name ,version ,source))))
+
+(defun agent-q-image--base-form (client version source)
+  "Return the form to make SOURCE, the base called VERSION, part of CLIENT's image.
+It does what RECEIVE in arrival.lisp does for the other modules.  The
 variables are symbols of Common Lisp's, to intern none in CL-USER."
   ;; SBCL's interpreter takes a fiftieth of its compiler's time; see arrival.lisp.
   `(cl:progv (cl:if (cl:find-package "SB-EVAL")
@@ -254,14 +265,12 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
                  (cl:*trace-output* cl:stream))
          (cl:handler-bind ((cl:warning (cl:function cl:muffle-warning)))
            (cl:with-compilation-unit ()
-             (cl:with-input-from-string (cl:stream ,(agent-q-image--module-source module))
+             (cl:with-input-from-string (cl:stream ,source)
                (cl:loop :for cl:list := (cl:read cl:stream cl:nil cl:stream)
                         :until (cl:eq cl:list cl:stream)
                         :do (cl:eval cl:list)))))
          (cl:funcall (cl:find-symbol "ARRIVED" "AGENT-Q-IMAGE")
-                     ,client
-                     ,(agent-q-image--module-name module)
-                     ,(agent-q-image--module-version module))))))
+                     ,client "base" ,version)))))
 
 (defun agent-q-image--shipped (shipping status payload)
   "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."

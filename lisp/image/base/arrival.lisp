@@ -15,6 +15,10 @@
         (typep function type)
         (and (implementation-p "CLISP" "ABCL") (not (compiled-function-p function))))))
 
+(defun arrives-interpreted-p ()
+  "Whether what is evaluated here is interpreted, and quick to compile."
+  (or (find-package "SB-EVAL") (implementation-p "CLISP" "ABCL")))
+
 (defun interpreted-names ()
   (let ((package (find-package "AGENT-Q-IMAGE")) (names '()))
     (when package
@@ -65,6 +69,26 @@
                  (push name tried)
                  (ignore-errors (compile-function name)))))))
 
+(defun receive (client module version text)
+  "Make TEXT, the source of MODULE called VERSION, part of this image.
+Warnings, and what compilers print, are kept from the user."
+  (progv (and (find-package "SB-EVAL") (list (find-symbol "*EVALUATOR-MODE*" "SB-EXT")))
+      '(:interpret)
+    (let* ((*package* (find-package "COMMON-LISP-USER"))
+           (*readtable* (copy-readtable nil))
+           (*read-base* 10)
+           (nowhere (make-broadcast-stream))
+           (*standard-output* nowhere)
+           (*error-output* nowhere)
+           (*trace-output* nowhere))
+      (handler-bind ((warning #'muffle-warning))
+        (with-compilation-unit ()
+          (with-input-from-string (stream text)
+            (loop for form = (read stream nil stream)
+                  until (eq form stream)
+                  do (eval form)))))))
+  (arrived client module version))
+
 (defun arrived (client module version)
   "Note that the text of MODULE called VERSION is there, and make it quick."
   (let ((*client* client))
@@ -74,7 +98,7 @@
                             (and (not *compiling*)
                                  ;; ABCL's threads take each other's interrupts while they are busy.
                                  (not (implementation-p "ABCL"))
-                                 (interpreted-names)
+                                 (arrives-interpreted-p)
                                  (setf *compiling* t))))
       (if (member :sb-thread *features*)
           (backend "SPAWN" (lambda ()
