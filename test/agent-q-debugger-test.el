@@ -196,5 +196,56 @@
           (kill-buffer asked))
         (agent-q-test-tools-quit-debuggers client)))))
 
+;;;; The journal
+
+(defun agent-q-debugger-test--ask (line)
+  "Call the tool of the console LINE; return the name of its turn in journals."
+  (agent-q-test-tools-ask line)
+  agent-q-image-turn)
+
+(defun agent-q-debugger-test--turns (connection name)
+  "Return the turns in which the journal behind CONNECTION has NAME changed."
+  (cl-loop for change in (plist-get (agent-q-test-image-value connection "journal-list")
+                                    :changes)
+           when (equal name (plist-get change :name))
+           collect (plist-get change :turn)))
+
+(agent-q-test-tools-on-each debugger-journal-of-parked-errors ()
+  "Each change around a parked error is entered once, under the turn that made it.
+What the user defines meanwhile is not entered."
+  (let* ((name (agent-q-debugger-test--park
+                connection "(progn (defun aq-j-before () 1)
+                              (restart-case (error \"stop\")
+                                (on (value) (eval '(defun aq-j-after () 1)) value)))"))
+         (parked agent-q-image-turn)
+         (within (agent-q-debugger-test--ask
+                  (format "/eval_in_frame debugger=%s (defun aq-j-within () 1)" name)))
+         (left (progn
+                 (agent-q-test-image-directly connection "(defun aq-j-others () 1)")
+                 (agent-q-debugger-test--ask
+                  (format "/invoke_restart debugger=%s restart=on values=\"(progn (defun aq-j-value () 1) 2)\"" name)))))
+    (agent-q-debugger-test--unparked)
+    (should (equal (list parked) (agent-q-debugger-test--turns connection "AQ-J-BEFORE")))
+    (should (equal (list within) (agent-q-debugger-test--turns connection "AQ-J-WITHIN")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-VALUE")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-AFTER")))
+    (should-not (agent-q-debugger-test--turns connection "AQ-J-OTHERS"))))
+
+(agent-q-test-tools-on-each debugger-journal-of-the-users-errors ()
+  "What a restart of the user's own error does is entered under its turn."
+  (agent-q-image--ask connection :rex
+                      '(cl:eval (cl:read-from-string "(restart-bind ((aq-fix (lambda () (eval '(defun aq-j-fixed () 1)))))
+                                    (restart-case (error \"users\") (use-value (v) v)))"))
+                      t #'ignore)
+  (let* ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers))))
+         (name (agent-q-debugger--buffer-name buffer))
+         (fixed (agent-q-debugger-test--ask
+                 (format "/invoke_restart debugger=%s aq-fix" name)))
+         (left (agent-q-debugger-test--ask
+                (format "/invoke_restart debugger=%s restart=use-value values=\"(progn (defun aq-j-users () 1) 2)\"" name))))
+    (agent-q-test-until (not (agent-q-test-image-debuggers)))
+    (should (equal (list fixed) (agent-q-debugger-test--turns connection "AQ-J-FIXED")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-USERS")))))
+
 (provide 'agent-q-debugger-test)
 ;;; agent-q-debugger-test.el ends here

@@ -78,10 +78,13 @@
   (let ((debugger (client-debugger))
         (entry (list name *call* (parked-report condition name))))
     (when debugger
+      ;; What happens meanwhile is done by others: the user, or calls with journals of their own.
+      (ignore-errors (funcall *settle*))
       (unwind-protect
            (progn (call-with-lock (lambda () (push entry *parked*)))
                   (funcall debugger condition nil))
-        (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))))))
+        (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))
+        (ignore-errors (funcall *settle* :forget))))))
 
 (defun parked-reply (id)
   "The reply to the call ID, which is parked, for the wire; NIL when it isn't any more."
