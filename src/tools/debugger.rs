@@ -8,7 +8,7 @@ use crate::tool::{
     Tool, ToolFailure, Treatment,
 };
 
-use super::execution::{FORMS, render_evaluation};
+use super::execution::{FORMS, evaluation, render_evaluation};
 use super::outcome;
 
 #[must_use]
@@ -105,7 +105,8 @@ fn eval_in_frame() -> Tool {
         ],
         OperationTool {
             operation: "eval-in-frame",
-            render: |arguments, text| render_evaluation(arguments, &reply(&text)?),
+            // Without a word on packages: the next call reads in its frame's again.
+            render: |_, text| Ok(evaluation(&reply(&text)?)?.join("\n")),
         },
     );
     tool.code = Some(FORMS);

@@ -68,8 +68,6 @@
 (defun parked-report (condition name)
   ;; Here the restarts of the client are a way out, too.
   (let ((report (let ((*outer-restarts* '())) (condition-report condition))))
-    (setf (getf report :restarts)
-          (remove-duplicates (getf report :restarts) :key #'first :test #'string= :from-end t))
     (append report
             (list :debugger name :output (captured-text) :value (funcall *progress*)))))
 

@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What a symbol is: every facet of it (function, variable, class...) with arguments, value,
 ;;; documentation and the place of its definition. Operations: describe-symbol, function-arglist.
+;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 
