@@ -90,6 +90,16 @@
     (should (string-match-p (format "No debugger %s is open" name)
                             (agent-q-test-tools-ask (format "/debugger_frames %s" name))))))
 
+(agent-q-test-tools-on-each debugger-frames-have-packages ()
+  "Forms are read in the package of their frame each time, so that nothing is said about it."
+  (agent-q-test-image-eval connection "(defpackage :aq-frame (:use :cl)) (in-package :aq-frame)
+                                       (defun deep (x) (declare (optimize (debug 3))) (error \"deep ~a\" x))")
+  (let ((name (agent-q-debugger-test--park connection "(aq-frame::deep 3)")))
+    (should (equal "=> (X 3)" (agent-q-test-tools-ask
+                               (format "/eval_in_frame debugger=%s (list 'x x)" name))))
+    (agent-q-test-tools-ask (format "/invoke_restart debugger=%s abort" name))
+    (agent-q-debugger-test--unparked)))
+
 (agent-q-test-tools-on-each debugger-parked-again-and-given-up ()
   "After a restart the next error parks again; ABORT gives up."
   (let ((name (agent-q-debugger-test--park

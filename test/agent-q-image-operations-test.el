@@ -42,6 +42,7 @@
   (dolist (case '(("mapcr" "Symbol MAPCR not found in package COMMON-LISP-USER.*MAPCAR")
                   ("cl:mapcr" "Symbol MAPCR not found in package COMMON-LISP\\..*MAPCAR")
                   ("+limit+" "not found.*exists elsewhere: .*AQ-TEST::\\+LIMIT\\+")
+                  ("aq-nick" "There is a package of that name: package_info")
                   ("aq-tst:shown" "Package AQ-TST not found.*AQ-TEST")
                   ("|Mapcar|" "Symbol Mapcar not found")
                   ("(car x)" "not a symbol's name")

@@ -81,7 +81,9 @@ const CALLS_IN_A_ROW: usize = 3;
 /// Frames, with runs of the same function folded: a runaway recursion is one line.
 fn folded(frames: &[String]) -> Vec<String> {
     frames
-        .chunk_by(|one, other| one == other || operator(one) == operator(other))
+        .chunk_by(|one, other| {
+            one == other || operator(one).is_some_and(|it| operator(other) == Some(it))
+        })
         .flat_map(|run| match run {
             [first, rest @ ..] if rest.iter().all(|it| it == first) && !rest.is_empty() => {
                 vec![format!("  {first} (×{})", run.len())]
