@@ -232,6 +232,9 @@
 
 ;;;; Staging at the REPL
 
+(defvar-local agent-q-history--staged nil
+  "In a REPL: the form that was last put at its prompt from here.")
+
 (agent-q-operations-define "stage-at-repl" (call form)
   "Put FORM at the prompt of the user's REPL."
   (let* ((connection (agent-q-operations-call-connection call))
@@ -241,12 +244,16 @@
     (unless (buffer-live-p buffer)
       (error "The user has no REPL open for this image"))
     (with-current-buffer buffer
-      (let ((typed (agent-q-history--typed)))
-        (unless (string-blank-p typed)
+      (let ((typed (string-trim (agent-q-history--typed))))
+        ;; What was put there before, and nobody has touched, makes way.
+        (unless (member typed (list "" agent-q-history--staged))
           (error "The user has typed something at the prompt: %s"
                  (agent-q-history--short typed 100)))
         (goto-char (point-max))
-        (insert (string-trim form))
+        (unless (equal typed "")
+          (delete-region (agent-q-history--input-start) (point-max)))
+        (setq agent-q-history--staged (string-trim form))
+        (insert agent-q-history--staged)
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
@@ -263,12 +270,16 @@
                 (and (fboundp 'slime-output-buffer)
                      (save-window-excursion (slime-output-buffer))))))))
 
+(defun agent-q-history--input-start ()
+  "Return where input begins in the REPL in the current buffer, or nil."
+  (if (bound-and-true-p slime-repl-input-start-mark)
+      (symbol-value 'slime-repl-input-start-mark)
+    (let ((process (get-buffer-process (current-buffer))))
+      (and process (process-mark process)))))
+
 (defun agent-q-history--typed ()
   "Return what was typed after the prompt of the REPL in the current buffer."
-  (let ((start (if (bound-and-true-p slime-repl-input-start-mark)
-                   (symbol-value 'slime-repl-input-start-mark)
-                 (let ((process (get-buffer-process (current-buffer))))
-                   (and process (process-mark process))))))
+  (let ((start (agent-q-history--input-start)))
     (if start
         (buffer-substring-no-properties (min start (point-max)) (point-max))
       "")))
