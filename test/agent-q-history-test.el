@@ -107,6 +107,7 @@
 (agent-q-test-tools-on-each history-stages-a-form ()
   "A form is put at the prompt and not run, in place of the one before.
 What the user typed, or made of it, is left alone."
+  (agent-q-test-tools-repl client)
   (agent-q-test-tools-ask "/stage_at_repl (defvar *aq-staged* 1)")
   (with-current-buffer (agent-q-test-tools-repl client)
     (should (string-match-p "> (defvar \\*aq-staged\\* 1)\\'" (buffer-string)))
