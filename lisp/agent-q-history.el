@@ -252,8 +252,12 @@
         (goto-char (point-max))
         (unless (equal typed "")
           (delete-region (agent-q-history--input-start) (point-max)))
+        (condition-case nil
+            (insert (string-trim form))
+          (text-read-only
+           (error "The REPL %s has no prompt now: it starts, or evaluates something"
+                  (buffer-name buffer))))
         (setq agent-q-history--staged (string-trim form))
-        (insert agent-q-history--staged)
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))

@@ -64,13 +64,15 @@ this implementation does not record them."
           (t 1))))
 
 (defun enclosing (what)
-  "The definition that WHAT is in: SBCL tells of functions within it as (LAMBDA (X) :IN name)."
+  "The definition that WHAT is in: SBCL tells of a function within it as (LAMBDA (X) :IN name)."
   (let ((outer (and (consp what) (ignore-errors (list-length what))
                     (member (first what) '(lambda flet labels))
                     (second (member :in what)))))
-    (if (and outer (not (stringp outer)))
-        (enclosing outer)
-        what)))
+    (cond ((null outer) what)
+          ((not (stringp outer)) (enclosing outer))
+          ;; A file: of a function of its own name that is all there is to tell.
+          ((and (second what) (symbolp (second what))) (second what))
+          (t what))))
 
 (defun merge-sites (sites)
   "SITES as lists of what, how often, the first location, and in which ways; each what once."
