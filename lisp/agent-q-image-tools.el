@@ -145,16 +145,39 @@ CALLBACK gets the value.  The value here is a function that stops it."
   (pcase reply
     (`(:outcome :returned :value ,value)
      (let ((problem (plist-get value :problem)))
-       (if problem
-           (agent-q-tool-failure problem)
-         (plist-get value :result))))
+       (cond (problem (agent-q-tool-failure problem))
+             ;; A function that only prints has said what it had to say.
+             ((and (member (plist-get value :result) '("nil" "NIL"))
+                   (not (string-blank-p (or (plist-get value :output) ""))))
+              (string-trim (plist-get value :output)))
+             (t (plist-get value :result)))))
     (`(:outcome :missed . ,more) (agent-q-tool-failure (plist-get more :message)))
     (`(:outcome :error . ,more)
      (agent-q-tool-failure (format "Tool error: %s: %s" (plist-get more :type)
                                    (plist-get more :message))))
     (_ (agent-q-tool-failure
-        (format "Tool error: the call ended %s%s" status
-                (if (member payload '(nil "")) "" (concat ": " payload)))))))
+        (concat "Tool error: "
+                (agent-q-image-tools--end status)
+                (let ((last (agent-q-image-tools--last payload)))
+                  (if (string-blank-p last) "" (concat "\n" (string-trim last)))))))))
+
+(defun agent-q-image-tools--last (payload)
+  "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."
+  (pcase (and (string-prefix-p "(:outcome " (or payload ""))
+              (ignore-errors (car (read-from-string payload))))
+    ('nil (or payload ""))
+    (reply (or (plist-get reply :output) ""))))
+
+(defun agent-q-image-tools--end (status)
+  "Say what STATUS means for a call that has no result."
+  (pcase status
+    ("timed-out" (format "it was stopped after %s s, the time of `agent-q-eval-timeout'."
+                         agent-q-eval-timeout))
+    ("disconnected" "the connection to the Lisp image was lost during the call.")
+    ("unresponsive" "the Lisp image does not answer; the call may still be running in it.")
+    ("aborted" "the Lisp side aborted the call.")
+    ("done" "it was cancelled.")
+    (_ (format "the call ended %s." status))))
 
 (provide 'agent-q-image-tools)
 ;;; agent-q-image-tools.el ends here
