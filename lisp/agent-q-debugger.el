@@ -162,7 +162,8 @@ They are read in PACKAGE."
                    ;; The client aborts what a restart leaves.
                    (if (equal status "aborted")
                        (agent-q-debugger--answer
-                        call "done" "(:outcome :returned :value (:left t))")
+                        call "done" (format "(:outcome :returned :value (:left %s))"
+                                            (if (bufferp found) ":user" "t")))
                      (agent-q-debugger--answer call status payload)))))
     (if (bufferp found)
         (agent-q-image-call (agent-q-operations-call-connection call)

@@ -182,7 +182,10 @@
           (agent-q-test-until (agent-q-call-waiting))
           (should (string-match-p "leaves a debugger that you have open" (agent-q-test-log)))
           (agent-q-test-answer "y")
-          (agent-q-test-until (agent-q-test-idle-p)))
+          (agent-q-test-until (agent-q-test-idle-p))
+          ;; That it goes on is for the user to see.
+          (should (string-match-p "\\`The user's debugger was left by that restart, and what the user evaluates went on"
+                                  (agent-q-test-tools-answer))))
         (agent-q-test-until (not (agent-q-test-image-debuggers)))))))
 
 (agent-q-test-tools-on-each debugger-explain-error ()

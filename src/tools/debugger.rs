@@ -165,7 +165,11 @@ fn reply(text: &str) -> Result<crate::image::Reply, ToolFailure> {
 
 fn render_restart(arguments: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
-    if outcome::returned(&reply)?.flag("left") {
+    let data = outcome::returned(&reply)?;
+    if data.keyword("left") == Some("user") {
+        return Ok("The user's debugger was left by that restart, and what the user evaluates went on from there, unless it was ABORT. get_repl_history tells what came of it.".to_owned());
+    }
+    if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
     }
     render_evaluation(arguments, &reply)
