@@ -45,8 +45,12 @@
                           (agent-q-test-tools-ask
                            "/eval_form restart=\"use-value (+ 3 4)\" (aq-outer 4)")))
   ;; A restart that isn't there leaves a report.
-  (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n"
-                          (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
+  (let ((told (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
+    (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n" told))
+    (should (string-match-p "^  SIMPLE-ERROR: no good: 8 -> none is called no-such$" told)))
+  (should (string-match-p "-> the values for use-value can't be had$"
+                          (agent-q-test-tools-ask
+                           "/eval_form restart=\"use-value (error 1)\" (aq-outer 4)")))
   ;; A restart that leads to the same error ends, too.
   (should (string-match-p "RETRY\\(.*\n\\)*\\(.*\\)Restarts:"
                           (agent-q-test-tools-ask

@@ -14,6 +14,15 @@
 
 ;;;; Names
 
+(agent-q-test-image-on-each tells-what-a-type-stands-for ()
+  "A type that is defined by another says which."
+  (agent-q-test-image-define connection)
+  (should (equal "(INTEGER 0 9)"
+                 (plist-get (car (plist-get (agent-q-test-image-value connection "describe-symbol"
+                                                                      :symbol "aq-test::small")
+                                            :facets))
+                            :value))))
+
 (agent-q-test-image-on-each finds-symbols-as-they-are-written ()
   "A symbol is found in every spelling that a Lisp programmer uses."
   (agent-q-test-image-define connection)

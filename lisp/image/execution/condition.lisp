@@ -30,20 +30,27 @@
                   (setf start end)
                   (eval form))))
 
+(defun note-recovery (condition restart)
+  (push (list :type (condition-type-name condition)
+              :message (first-line (condition-message condition) 200)
+              :restart restart)
+        (first *recoveries*)))
+
 (defun recover (condition text)
   "Leave CONDITION by the restart that TEXT, a name and perhaps forms, says; return without it."
   (let* ((end (position-if (lambda (it) (member it *blanks*)) text))
-         (restart (restart-named (subseq text 0 end) (compute-restarts condition))))
-    (when (and restart (< (length (first *recoveries*)) *recovery-limit*))
-      (let ((values (guarded (lambda () (values-of-text (subseq text (or end (length text)))))
-                             (constantly :none))))
-        (unless (eq values :none)
-          (push (list :type (condition-type-name condition)
-                      :message (first-line (condition-message condition) 200)
-                      :restart (symbol-name (restart-name restart)))
-                (first *recoveries*))
-          (guarded (lambda () (apply #'invoke-restart restart values))
-                   (constantly nil)))))))
+         (name (subseq text 0 end))
+         (restart (restart-named name (compute-restarts condition))))
+    (cond ((null restart) (note-recovery condition (format nil "none is called ~A" name)))
+          ((< (length (first *recoveries*)) *recovery-limit*)
+           (let ((values (guarded (lambda ()
+                                    (values-of-text (subseq text (or end (length text)))))
+                                  (constantly :none))))
+             (cond ((eq values :none)
+                    (note-recovery condition (format nil "the values for ~A can't be had" name)))
+                   (t (note-recovery condition (symbol-name (restart-name restart)))
+                      (guarded (lambda () (apply #'invoke-restart restart values))
+                               (constantly nil)))))))))
 
 ;;; Parking
 
