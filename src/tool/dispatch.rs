@@ -113,8 +113,7 @@ impl Executor {
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         let context = self.context(circumstances);
-        let mut content =
-            image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
+        let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
         name_image(&mut content, |content| &mut content.text, &text);
         content
     }

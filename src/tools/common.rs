@@ -96,7 +96,9 @@ pub(super) fn rest(data: Plist<'_>, listed: usize) -> Option<String> {
     let total = data.integer("total").unwrap_or_default();
     match listed {
         0 if total > 0 => Some(format!("That is beyond the end: there are {total}.")),
-        _ => (total > next).then(|| format!("{} more: ask again with offset {next}.", total - next)),
+        _ => {
+            (total > next).then(|| format!("{} more: ask again with offset {next}.", total - next))
+        }
     }
 }
 

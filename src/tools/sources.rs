@@ -6,8 +6,8 @@ use futures_util::future::BoxFuture;
 
 use crate::files::grep::{Case, Grep, grep};
 use crate::image::{Plist, Reply};
-use crate::tool::{Content, ToolFailure};
 use crate::tool::work::WorkContext;
+use crate::tool::{Content, ToolFailure};
 
 const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
 /// How many lines an answer shows.
