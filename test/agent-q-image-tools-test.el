@@ -95,6 +95,14 @@
                    :handler (lambda (args) args (format t \"said~%\") nil))")
     (agent-q-test-until (agent-q-image-tools-test--described "says"))
     (should (equal "said" (agent-q-image-tools-test--answer "/says")))
+    ;; What is defined beside it does not replace it under those who use it.
+    (let ((says (agent-q-get-tool "says")))
+      (agent-q-image-tools-test--define
+       connection "(agent-q-image:define-tool \"more\" \"More.\" '() :safety-level :safe :handler #'list)")
+      (agent-q-test-until (agent-q-image-tools-test--described "more"))
+      (should (eq says (agent-q-get-tool "says")))
+      (agent-q-image-tools-test--define connection "(agent-q-image:remove-tool \"more\")")
+      (agent-q-test-until (not (agent-q-image-tools-test--described "more"))))
     (let ((agent-q-eval-timeout 1))
       (should (equal "Tool error: it was stopped after 1 s, the time of `agent-q-eval-timeout'.\nbegun"
                      (agent-q-image-tools-test--answer "/spin"))))
