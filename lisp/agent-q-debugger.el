@@ -69,7 +69,10 @@ They hold the connection, thread, condition, restarts and level.")
                  :key #'agent-q-image-parked-name :test #'equal)
         (cl-find name (agent-q-debugger--user-buffers process)
                  :key #'agent-q-debugger--buffer-name :test #'equal)
-        (error "No debugger %s is open.  %s" name (agent-q-debugger--list process)))))
+        (error "%s"
+               (agent-q-operations-of-image
+                call (format "No debugger %s is open.  %s" name
+                             (agent-q-debugger--list process)))))))
 
 (defun agent-q-debugger--thread (found)
   "Return the thread of FOUND, a parked error or a buffer."
@@ -114,7 +117,13 @@ They hold the connection, thread, condition, restarts and level.")
 
 (agent-q-operations-define "list-debuggers" (call)
   "Tell which debuggers are open."
-  (agent-q-debugger--list (agent-q-debugger--process call)))
+  (agent-q-operations-of-image
+   call (agent-q-debugger--list (agent-q-debugger--process call))))
+
+(defun agent-q-debugger--answer (call status payload)
+  "End CALL with the STATUS and PAYLOAD of a call in the image."
+  (agent-q-operations-answer
+   call status (if (equal status "done") (agent-q-operations-of-image call payload) payload)))
 
 (defun agent-q-debugger--call (call found operation arguments seconds)
   "Do OPERATION with ARGUMENTS in the debugger FOUND, for SECONDS.
@@ -124,7 +133,7 @@ Its reply is the answer to CALL."
    (agent-q-operations-call-request call)
    operation (prin1-to-string arguments) seconds
    (lambda (status payload)
-     (agent-q-operations-answer call status payload))
+     (agent-q-debugger--answer call status payload))
    (agent-q-operations-call-owner call) (agent-q-debugger--thread found))
   nil)
 
@@ -152,9 +161,10 @@ They are read in PACKAGE."
          (answer (lambda (status payload)
                    ;; The client aborts what a restart leaves.
                    (if (equal status "aborted")
-                       (agent-q-operations-answer
-                        call "done" "(:outcome :returned :value (:left t))")
-                     (agent-q-operations-answer call status payload)))))
+                       (agent-q-debugger--answer
+                        call "done" (format "(:outcome :returned :value (:left %s))"
+                                            (if (bufferp found) ":user" "t")))
+                     (agent-q-debugger--answer call status payload)))))
     (if (bufferp found)
         (agent-q-image-call (agent-q-operations-call-connection call)
                             (agent-q-operations-call-request call)

@@ -23,7 +23,7 @@
 (declare-function agent-q-core-shutdown "agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
 (declare-function agent-q-image-connections "agent-q-image-connection")
-(declare-function agent-q-image-label "agent-q-image-connection")
+(declare-function agent-q-image-with-name "agent-q-image-connection")
 (declare-function agent-q-operations-run "agent-q-operations")
 (declare-function agent-q-image-cancel "agent-q-image")
 (declare-function agent-q-image-default-connection "agent-q-image")
@@ -205,17 +205,11 @@ OWNER is the buffer of the chat that asks, if any."
                           (plist-get event :seconds)
                           (lambda (status payload)
                             (agent-q-events-resolve
-                             request status (agent-q-events--named connection payload)))
+                             request status
+                             (if (string-prefix-p "(:outcome " (or payload ""))
+                                 (agent-q-image-with-name connection payload)
+                               payload)))
                           owner))))
-
-(defun agent-q-events--named (connection payload)
-  "Return PAYLOAD, with the name of CONNECTION if it is a reply.
-That is done only while there are other connections."
-  (if (and payload
-           (string-prefix-p "(:outcome " payload)
-           (cdr (agent-q-image-connections)))
-      (format "(:image %S %s" (agent-q-image-label connection) (substring payload 1))
-    payload))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."

@@ -45,23 +45,28 @@
 (agent-q-operations-define "get-last-error" (call)
   "Tell the last error of the user's or of ours."
   (let ((error (agent-q-past-last-error (agent-q-history--process call))))
-    (if (not error)
-        "No error has happened in this image as long as agent-q has watched it."
-      (string-join
-       (delq nil
-             (list
-              (format "Met by %s, %s:"
-                      (agent-q-history--where (agent-q-past-error-by error)
-                                              (agent-q-past-error-how error))
-                      (agent-q-history--ago (agent-q-past-error-time error)))
-              (format "%s: %s" (agent-q-past-error-type error)
-                      (string-trim (agent-q-past-error-message error)))
-              (and (agent-q-past-error-form error)
-                   (concat "Form: " (agent-q-past-error-form error)))
-              (agent-q-history-restarts (agent-q-past-error-restarts error))
-              (agent-q-history-frames (agent-q-past-error-frames error))
-              (agent-q-history--open error)))
-       "\n"))))
+    (agent-q-operations-of-image
+     call (if error
+              (agent-q-history--error error)
+            "No error has happened in this image as long as agent-q has watched it."))))
+
+(defun agent-q-history--error (error)
+  "Return ERROR as text."
+  (string-join
+   (delq nil
+         (list
+          (format "Met by %s, %s:"
+                  (agent-q-history--where (agent-q-past-error-by error)
+                                          (agent-q-past-error-how error))
+                  (agent-q-history--ago (agent-q-past-error-time error)))
+          (format "%s: %s" (agent-q-past-error-type error)
+                  (string-trim (agent-q-past-error-message error)))
+          (and (agent-q-past-error-form error)
+               (concat "Form: " (agent-q-past-error-form error)))
+          (agent-q-history-restarts (agent-q-past-error-restarts error))
+          (agent-q-history-frames (agent-q-past-error-frames error))
+          (agent-q-history--open error)))
+   "\n"))
 
 (defun agent-q-history-restarts (restarts)
   "Return RESTARTS, lists of a name and a description, as text, or nil."
@@ -104,13 +109,15 @@
   "Tell what was evaluated, oldest first, at most LIMIT forms."
   (let* ((all (agent-q-past-evaluations (agent-q-history--process call)))
          (told (reverse (seq-take all (max 1 (min 100 (or limit 20)))))))
-    (if (not told)
-        "No REPL history available: nothing was evaluated as long as agent-q has watched."
-      (concat
-       (mapconcat #'agent-q-history--evaluation told "\n")
-       (and (> (length all) (length told))
-            (format "\n(%d earlier ones; ask with a larger limit.)"
-                    (- (length all) (length told))))))))
+    (agent-q-operations-of-image
+     call
+     (if (not told)
+         "No REPL history available: nothing was evaluated as long as agent-q has watched."
+       (concat
+        (mapconcat #'agent-q-history--evaluation told "\n")
+        (and (> (length all) (length told))
+             (format "\n(%d earlier ones; ask with a larger limit.)"
+                     (- (length all) (length told)))))))))
 
 (defun agent-q-history--evaluation (evaluation)
   "Return EVALUATION as text."
@@ -147,21 +154,26 @@
 (agent-q-operations-define "get-compilation-notes" (call)
   "Tell what the compiler said last."
   (let ((compilation (agent-q-past-last-compilation (agent-q-history--process call))))
-    (if (not compilation)
-        "Nothing was compiled as long as agent-q has watched."
-      (let ((notes (agent-q-past-compilation-notes compilation)))
-        (concat
-         (format "Compiled by %s, %s%s: %s\n"
-                 (if (eq 'user (agent-q-past-compilation-by compilation))
-                     "the user" "you")
-                 (agent-q-history--ago (agent-q-past-compilation-time compilation))
-                 (if (eq 'failed (agent-q-past-compilation-state compilation))
-                     ", with failures" "")
-                 (agent-q-history--short
-                  (string-trim (agent-q-past-compilation-what compilation)) 200))
-         (if notes
-             (mapconcat #'agent-q-history--note notes "\n")
-           "The compiler had nothing to say."))))))
+    (agent-q-operations-of-image
+     call (if compilation
+              (agent-q-history--compilation compilation)
+            "Nothing was compiled as long as agent-q has watched."))))
+
+(defun agent-q-history--compilation (compilation)
+  "Return COMPILATION and what was said in it as text."
+  (let ((notes (agent-q-past-compilation-notes compilation)))
+    (concat
+     (format "Compiled by %s, %s%s: %s\n"
+             (if (eq 'user (agent-q-past-compilation-by compilation))
+                 "the user" "you")
+             (agent-q-history--ago (agent-q-past-compilation-time compilation))
+             (if (eq 'failed (agent-q-past-compilation-state compilation))
+                 ", with failures" "")
+             (agent-q-history--short
+              (string-trim (agent-q-past-compilation-what compilation)) 200))
+     (if notes
+         (mapconcat #'agent-q-history--note notes "\n")
+       "The compiler had nothing to say."))))
 
 (defun agent-q-history--note (note)
   "Return NOTE as text."
@@ -220,6 +232,9 @@
 
 ;;;; Staging at the REPL
 
+(defvar-local agent-q-history--staged nil
+  "In a REPL: the form that was last put at its prompt from here.")
+
 (agent-q-operations-define "stage-at-repl" (call form)
   "Put FORM at the prompt of the user's REPL."
   (let* ((connection (agent-q-operations-call-connection call))
@@ -229,12 +244,20 @@
     (unless (buffer-live-p buffer)
       (error "The user has no REPL open for this image"))
     (with-current-buffer buffer
-      (let ((typed (agent-q-history--typed)))
-        (unless (string-blank-p typed)
+      (let ((typed (string-trim (agent-q-history--typed))))
+        ;; What was put there before, and nobody has touched, makes way.
+        (unless (member typed (list "" agent-q-history--staged))
           (error "The user has typed something at the prompt: %s"
                  (agent-q-history--short typed 100)))
         (goto-char (point-max))
-        (insert (string-trim form))
+        (unless (equal typed "")
+          (delete-region (agent-q-history--input-start) (point-max)))
+        (condition-case nil
+            (insert (string-trim form))
+          (text-read-only
+           (error "The REPL %s has no prompt now: it starts, or evaluates something"
+                  (buffer-name buffer))))
+        (setq agent-q-history--staged (string-trim form))
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
@@ -251,12 +274,16 @@
                 (and (fboundp 'slime-output-buffer)
                      (save-window-excursion (slime-output-buffer))))))))
 
+(defun agent-q-history--input-start ()
+  "Return where input begins in the REPL in the current buffer, or nil."
+  (if (bound-and-true-p slime-repl-input-start-mark)
+      (symbol-value 'slime-repl-input-start-mark)
+    (let ((process (get-buffer-process (current-buffer))))
+      (and process (process-mark process)))))
+
 (defun agent-q-history--typed ()
   "Return what was typed after the prompt of the REPL in the current buffer."
-  (let ((start (if (bound-and-true-p slime-repl-input-start-mark)
-                   (symbol-value 'slime-repl-input-start-mark)
-                 (let ((process (get-buffer-process (current-buffer))))
-                   (and process (process-mark process))))))
+  (let ((start (agent-q-history--input-start)))
     (if start
         (buffer-substring-no-properties (min start (point-max)) (point-max))
       "")))

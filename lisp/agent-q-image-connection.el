@@ -67,6 +67,16 @@ It has the client in it where another client's has that name too."
         (format "%s through %s" name (agent-q-image--client connection :name))
       name)))
 
+(defun agent-q-image-with-name (connection text)
+  "Return TEXT, what the image behind CONNECTION answered, with its name.
+A reply has it in front, where the core looks for it; any other text
+at its end.  That is done only while there are other connections."
+  (cond ((or (null text) (null connection) (null (cdr (agent-q-image-connections))))
+         text)
+        ((string-prefix-p "(:outcome " text)
+         (format "(:image %S %s" (agent-q-image-label connection) (substring text 1)))
+        (t (format "%s\n(In image %s.)" text (agent-q-image-label connection)))))
+
 (defun agent-q-image-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
   (format "%s through %s, package COMMON-LISP-USER%s"

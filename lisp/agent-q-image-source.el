@@ -25,6 +25,9 @@
 (defconst agent-q-image-source--longest-text 6000
   "How many characters of one definition are quoted.")
 
+(defconst agent-q-image-source--none "agent-q"
+  "What images know as the buffer of definitions that compile_form compiled.")
+
 (defvar agent-q-image-source--buffers nil
   "Buffers with the text of files, by file name, while a reply is resolved.")
 
@@ -36,7 +39,7 @@
 Every property :location in it becomes :where, \"file:line\", and
 :text, the source, for those that want it.  Other replies, and those
 that can't be understood, are returned as they are."
-  (if (not (and (string-prefix-p "(:outcome :returned" reply)
+  (if (not (and (string-match-p "\\`(:outcome :\\(?:returned\\|error\\|cancelled\\)\\_>" reply)
                 (string-match-p ":location (" reply)))
       reply
     (let ((agent-q-image-source--buffers nil)
@@ -73,8 +76,10 @@ that can't be understood, are returned as they are."
          (buffer (agent-q-image-source--buffer (plist-get location :buffer) file
                                                (plist-get location :wanted)))
          (name (or file
-                   (and (plist-get location :buffer)
-                        (format "buffer %s" (plist-get location :buffer))))))
+                   (pcase (plist-get location :buffer)
+                     ((pred null) nil)
+                     ((pred (equal agent-q-image-source--none)) "no file, by compile_form")
+                     (name (format "buffer %s" name))))))
     (if (null buffer)
         (list :where (and name (format "%s%s" name
                                        (if (plist-get location :line)
@@ -109,7 +114,7 @@ A guess of the client's is one line without an end."
   "Return a buffer with the text of the buffer NAME or of FILE, or nil.
 Files that the user doesn't visit are read, those of other machines
 only when the text is WANTED."
-  (or (and name (get-buffer name))
+  (or (and name (not (equal name agent-q-image-source--none)) (get-buffer name))
       (and file (get-file-buffer file))
       (cdr (assoc file agent-q-image-source--buffers))
       (and file

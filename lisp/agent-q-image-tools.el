@@ -13,8 +13,8 @@
 (require 'agent-q-image-query)
 (require 'agent-q-registry)
 
-;; A connection's process has the properties `agent-q-image-tools', the list of
-;; those that are registered, and `agent-q-image-tools-known', t once they were
+;; A connection's process has the properties `agent-q-image-tools', an alist of
+;; what the image said of those that are registered and the tools themselves, and `agent-q-image-tools-known', t once they were
 ;; asked for.
 
 (defun agent-q-image-tools-ensure (connection)
@@ -69,14 +69,21 @@ Answers can overtake each other, so there is one question at a time."
   "Have exactly the tools of ENTRIES registered for the image behind CONNECTION."
   (let* ((process (agent-q-image-connection-process connection))
          (old (process-get process 'agent-q-image-tools))
-         (new (delq nil (mapcar (lambda (entry)
-                                  (agent-q-image-tools--register connection entry))
-                                entries))))
-    (dolist (tool old)
+         (new (cl-loop for entry in entries
+                       ;; Turns under way hold on to tools: one that is as before stays.
+                       for tool = (or (agent-q-image-tools--kept entry old)
+                                      (agent-q-image-tools--register connection entry))
+                       when tool collect (cons entry tool))))
+    (pcase-dolist (`(,_ . ,tool) old)
       (unless (cl-find (agent-q-tool-name tool) new
-                       :key #'agent-q-tool-name :test #'equal)
+                       :key (lambda (it) (agent-q-tool-name (cdr it))) :test #'equal)
         (agent-q-image-tools--unregister tool)))
     (process-put process 'agent-q-image-tools new)))
+
+(defun agent-q-image-tools--kept (entry old)
+  "Return the tool that ENTRY has in OLD, an alist, if it is registered still."
+  (let ((tool (cdr (assoc entry old))))
+    (and tool (eq tool (agent-q-get-tool (agent-q-tool-name tool))) tool)))
 
 (defun agent-q-image-tools--register (connection entry)
   "Register the tool that ENTRY describes; return it, or nil when that can't be.
@@ -125,7 +132,7 @@ Its calls go over CONNECTION."
   "Remove the tools of the image behind PROCESS, whose connection is closed."
   (let ((tools (process-get process 'agent-q-image-tools)))
     (process-put process 'agent-q-image-tools nil)
-    (mapc #'agent-q-image-tools--unregister tools)))
+    (mapc #'agent-q-image-tools--unregister (mapcar #'cdr tools))))
 
 ;;;; A call
 
@@ -145,16 +152,39 @@ CALLBACK gets the value.  The value here is a function that stops it."
   (pcase reply
     (`(:outcome :returned :value ,value)
      (let ((problem (plist-get value :problem)))
-       (if problem
-           (agent-q-tool-failure problem)
-         (plist-get value :result))))
+       (cond (problem (agent-q-tool-failure problem))
+             ;; A function that only prints has said what it had to say.
+             ((and (member (plist-get value :result) '("nil" "NIL"))
+                   (not (string-blank-p (or (plist-get value :output) ""))))
+              (string-trim (plist-get value :output)))
+             (t (plist-get value :result)))))
     (`(:outcome :missed . ,more) (agent-q-tool-failure (plist-get more :message)))
     (`(:outcome :error . ,more)
      (agent-q-tool-failure (format "Tool error: %s: %s" (plist-get more :type)
                                    (plist-get more :message))))
     (_ (agent-q-tool-failure
-        (format "Tool error: the call ended %s%s" status
-                (if (member payload '(nil "")) "" (concat ": " payload)))))))
+        (concat "Tool error: "
+                (agent-q-image-tools--end status)
+                (let ((last (agent-q-image-tools--last payload)))
+                  (if (string-blank-p last) "" (concat "\n" (string-trim last)))))))))
+
+(defun agent-q-image-tools--last (payload)
+  "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."
+  (pcase (and (string-prefix-p "(:outcome " (or payload ""))
+              (ignore-errors (car (read-from-string payload))))
+    ('nil (or payload ""))
+    (reply (or (plist-get reply :output) ""))))
+
+(defun agent-q-image-tools--end (status)
+  "Say what STATUS means for a call that has no result."
+  (pcase status
+    ("timed-out" (format "it was stopped after %s s, the time of `agent-q-eval-timeout'."
+                         agent-q-eval-timeout))
+    ("disconnected" "the connection to the Lisp image was lost during the call.")
+    ("unresponsive" "the Lisp image does not answer; the call may still be running in it.")
+    ("aborted" "the Lisp side aborted the call.")
+    ("done" "it was cancelled.")
+    (_ (format "the call ended %s." status))))
 
 (provide 'agent-q-image-tools)
 ;;; agent-q-image-tools.el ends here

@@ -15,6 +15,7 @@
 
 (declare-function agent-q-events-resolve "agent-q-events" (request status text))
 (declare-function agent-q-image-live-p "agent-q-image")
+(declare-function agent-q-image-with-name "agent-q-image-connection")
 
 (cl-defstruct (agent-q-operations-call
                (:constructor agent-q-operations--make-call) (:copier nil))
@@ -53,6 +54,10 @@ reason why there is no answer."
                        (cdr parameters))
            ,@body))
        (puthash ,name #',function agent-q-operations--table))))
+
+(defun agent-q-operations-of-image (call text)
+  "Return TEXT, an answer to CALL, with the name of the image that it is about."
+  (agent-q-image-with-name (agent-q-operations-call-connection call) text))
 
 (defun agent-q-operations-answer (call status text)
   "End CALL with STATUS and TEXT, as the core takes them."

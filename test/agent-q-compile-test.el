@@ -195,6 +195,46 @@ OPTIONS are options of the definition."
         (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
         (should (string-match-p "^It did not come to its end:\n  SIMPLE-ERROR: tests failed" told))))))
 
+(agent-q-test-tools-on-each compile-sees-tests-whose-framework-comes-with-them ()
+  "In an image without FiveAM, the tests that bring it along count, and are told once."
+  (agent-q-compile-test--need connection "fiveam")
+  (let ((bringing (agent-q-compile-test--system
+                   "aq-bringing" '(("code" . "(defvar cl-user::*aq-runs* 0)"))
+                   ":in-order-to ((test-op (test-op \"aq-brought\")))"))
+        (brought (agent-q-compile-test--system
+                  "aq-brought" `(("tests" . ,agent-q-compile-test-tests))
+                  ":depends-on (\"fiveam\" \"aq-bringing\")"
+                  ":perform (test-op (o c) (incf (symbol-value (uiop:find-symbol* :*aq-runs* :cl-user))) (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)))"))
+        (late (agent-q-compile-test--system
+               "aq-late" '(("code" . "(defvar cl-user::*aq-late* 0)"))
+               ":perform (test-op (o c) (asdf:load-system \"aq-brought\") (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)))")))
+    (dolist (system '("aq-bringing" "aq-late"))
+      (let ((fresh (agent-q-test-image-another client)))
+        (unwind-protect
+            (progn
+              (agent-q-chat-set-connection fresh)
+              (agent-q-test-image-values fresh "(require :asdf)")
+              (dolist (directory (list bringing brought late))
+                (agent-q-compile-test--register fresh directory))
+              (let ((told (agent-q-test-tools-ask (concat "/run_tests system=" system))))
+                (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+                (when (equal system "aq-bringing")
+                  (should-not (string-match-p "Running test\\|Failure Details" told))
+                  (should (equal '("1") (agent-q-test-image-values fresh "*aq-runs*"))))))
+          (agent-q-test-image-kill fresh)
+          (agent-q-chat-set-connection connection))))))
+
+(agent-q-test-tools-on-each compile-tells-why-a-system-does-not-load ()
+  "A system that fails to compile is told by its notes with places, not by ASDF's frames."
+  (let ((directory (agent-q-compile-test--system
+                    "aq-bad" '(("code" . "(in-package :cl-user)\n(defun aq-bad (x)\n  (car 1))\n(defun aq-unread (x\n")))))
+    (agent-q-compile-test--register connection directory)
+    (let ((told (agent-q-test-tools-ask "/load_system aq-bad")))
+      (should (string-match-p "^warning at .*code.lisp:3: Constant 1 conflicts" told))
+      (should (string-match-p "^read-error at .*code.lisp:" told))
+      (should-not (string-match-p "ASDF/OPERATE\\|^; \\|caught WARNING" told))
+      (should (= 2 (length (split-string told "\\(?:Restarts: \\|, \\)RETRY (")))))))
+
 ;;;; Tracing
 
 (agent-q-test-tools-on-each compile-traces-calls ()
@@ -213,7 +253,7 @@ OPTIONS are options of the definition."
     (should (string-match-p "  (AQ-THROWS)\n  AQ-THROWS was left without a value" told)))
   (should (string-match-p "No call was written down" (agent-q-test-tools-ask "/get_trace")))
   (agent-q-test-tools-ask "/eval_form (dotimes (i 3000) (aq-fact 1))")
-  (should (string-match-p "\n(5998 earlier entries are not shown.)\n.*\n  (AQ-FACT 1)\n  AQ-FACT => 1\\'"
+  (should (string-match-p "\n(5998 earlier entries; a larger limit tells some of them.)\n.*\n  (AQ-FACT 1)\n  AQ-FACT => 1\\'"
                           (agent-q-test-tools-ask "/get_trace 2")))
   (should (string-match-p "is a function of the implementation"
                           (agent-q-test-tools-ask "/trace_function car")))

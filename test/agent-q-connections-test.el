@@ -75,6 +75,28 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
             (should (string-prefix-p "=> :FIRST\n" (agent-q-connections-test--whole where other))))
         (kill-buffer other)))))
 
+(agent-q-test-tools-on-each connections-are-named-by-every-tool-of-an-image ()
+  "With two images, what comes from the debuggers and the past of one names it, failures too."
+  (agent-q-connections-test--with-another second client nil
+    (agent-q-chat-set-connection second)
+    (let ((parked (agent-q-connections-test--whole "/eval_form on_error=park (error \"stop\")" chat))
+          (name (format "\n(In image %s.)" (agent-q-image-label second))))
+      (should (string-match "parked as debugger \\(d[0-9]+\\)" parked))
+      (let ((debugger (match-string 1 parked)))
+        (dolist (line (list "/list_debuggers"
+                            (format "/debugger_frames %s" debugger)
+                            (format "/eval_in_frame debugger=%s (+ 1 2)" debugger)
+                            (format "/eval_in_frame debugger=%s (error \"again\")" debugger)
+                            (format "/invoke_restart debugger=%s no-such-restart" debugger)
+                            "/debugger_frames d0"
+                            "/get_last_error" "/get_repl_history" "/get_compilation_notes"
+                            (format "/invoke_restart debugger=%s abort" debugger)
+                            "/list_debuggers"))
+          (let ((answer (agent-q-connections-test--whole line chat)))
+            (should (equal (list line t) (list line (string-suffix-p name answer))))
+            (should (equal (list line 1)
+                           (list line (1- (length (split-string answer "(In image "))))))))))))
+
 (ert-deftest agent-q-connections-of-both-clients-side-by-side ()
   "SLIME and SLY in one Emacs serve a chat each, at the same time."
   (let* ((slime (agent-q-test-image-connection 'slime))

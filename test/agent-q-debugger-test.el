@@ -45,8 +45,12 @@
                           (agent-q-test-tools-ask
                            "/eval_form restart=\"use-value (+ 3 4)\" (aq-outer 4)")))
   ;; A restart that isn't there leaves a report.
-  (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n"
-                          (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
+  (let ((told (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
+    (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n" told))
+    (should (string-match-p "^  SIMPLE-ERROR: no good: 8 -> none is called no-such$" told)))
+  (should (string-match-p "-> the values for use-value can't be had$"
+                          (agent-q-test-tools-ask
+                           "/eval_form restart=\"use-value (error 1)\" (aq-outer 4)")))
   ;; A restart that leads to the same error ends, too.
   (should (string-match-p "RETRY\\(.*\n\\)*\\(.*\\)Restarts:"
                           (agent-q-test-tools-ask
@@ -89,6 +93,16 @@
     (should (string-match-p "No debugger is open" (agent-q-test-tools-ask "/list_debuggers")))
     (should (string-match-p (format "No debugger %s is open" name)
                             (agent-q-test-tools-ask (format "/debugger_frames %s" name))))))
+
+(agent-q-test-tools-on-each debugger-frames-have-packages ()
+  "Forms are read in the package of their frame each time, so that nothing is said about it."
+  (agent-q-test-image-eval connection "(defpackage :aq-frame (:use :cl)) (in-package :aq-frame)
+                                       (defun deep (x) (declare (optimize (debug 3))) (error \"deep ~a\" x))")
+  (let ((name (agent-q-debugger-test--park connection "(aq-frame::deep 3)")))
+    (should (equal "=> (X 3)" (agent-q-test-tools-ask
+                               (format "/eval_in_frame debugger=%s (list 'x x)" name))))
+    (agent-q-test-tools-ask (format "/invoke_restart debugger=%s abort" name))
+    (agent-q-debugger-test--unparked)))
 
 (agent-q-test-tools-on-each debugger-parked-again-and-given-up ()
   "After a restart the next error parks again; ABORT gives up."
@@ -172,7 +186,10 @@
           (agent-q-test-until (agent-q-call-waiting))
           (should (string-match-p "leaves a debugger that you have open" (agent-q-test-log)))
           (agent-q-test-answer "y")
-          (agent-q-test-until (agent-q-test-idle-p)))
+          (agent-q-test-until (agent-q-test-idle-p))
+          ;; That it goes on is for the user to see.
+          (should (string-match-p "\\`The user's debugger was left by that restart, and what the user evaluates went on"
+                                  (agent-q-test-tools-answer))))
         (agent-q-test-until (not (agent-q-test-image-debuggers)))))))
 
 (agent-q-test-tools-on-each debugger-explain-error ()
@@ -195,6 +212,57 @@
               (should (string-match-p "AQ-INNER 42" (agent-q-test-log))))
           (kill-buffer asked))
         (agent-q-test-tools-quit-debuggers client)))))
+
+;;;; The journal
+
+(defun agent-q-debugger-test--ask (line)
+  "Call the tool of the console LINE; return the name of its turn in journals."
+  (agent-q-test-tools-ask line)
+  agent-q-image-turn)
+
+(defun agent-q-debugger-test--turns (connection name)
+  "Return the turns in which the journal behind CONNECTION has NAME changed."
+  (cl-loop for change in (plist-get (agent-q-test-image-value connection "journal-list")
+                                    :changes)
+           when (equal name (plist-get change :name))
+           collect (plist-get change :turn)))
+
+(agent-q-test-tools-on-each debugger-journal-of-parked-errors ()
+  "Each change around a parked error is entered once, under the turn that made it.
+What the user defines meanwhile is not entered."
+  (let* ((name (agent-q-debugger-test--park
+                connection "(progn (defun aq-j-before () 1)
+                              (restart-case (error \"stop\")
+                                (on (value) (eval '(defun aq-j-after () 1)) value)))"))
+         (parked agent-q-image-turn)
+         (within (agent-q-debugger-test--ask
+                  (format "/eval_in_frame debugger=%s (defun aq-j-within () 1)" name)))
+         (left (progn
+                 (agent-q-test-image-directly connection "(defun aq-j-others () 1)")
+                 (agent-q-debugger-test--ask
+                  (format "/invoke_restart debugger=%s restart=on values=\"(progn (defun aq-j-value () 1) 2)\"" name)))))
+    (agent-q-debugger-test--unparked)
+    (should (equal (list parked) (agent-q-debugger-test--turns connection "AQ-J-BEFORE")))
+    (should (equal (list within) (agent-q-debugger-test--turns connection "AQ-J-WITHIN")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-VALUE")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-AFTER")))
+    (should-not (agent-q-debugger-test--turns connection "AQ-J-OTHERS"))))
+
+(agent-q-test-tools-on-each debugger-journal-of-the-users-errors ()
+  "What a restart of the user's own error does is entered under its turn."
+  (agent-q-image--ask connection :rex
+                      '(cl:eval (cl:read-from-string "(restart-bind ((aq-fix (lambda () (eval '(defun aq-j-fixed () 1)))))
+                                    (restart-case (error \"users\") (use-value (v) v)))"))
+                      t #'ignore)
+  (let* ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers))))
+         (name (agent-q-debugger--buffer-name buffer))
+         (fixed (agent-q-debugger-test--ask
+                 (format "/invoke_restart debugger=%s aq-fix" name)))
+         (left (agent-q-debugger-test--ask
+                (format "/invoke_restart debugger=%s restart=use-value values=\"(progn (defun aq-j-users () 1) 2)\"" name))))
+    (agent-q-test-until (not (agent-q-test-image-debuggers)))
+    (should (equal (list fixed) (agent-q-debugger-test--turns connection "AQ-J-FIXED")))
+    (should (equal (list left) (agent-q-debugger-test--turns connection "AQ-J-USERS")))))
 
 (provide 'agent-q-debugger-test)
 ;;; agent-q-debugger-test.el ends here

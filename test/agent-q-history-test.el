@@ -105,15 +105,21 @@
       (should (string-match-p "^style-warning at aq-source.lisp:3: .*X" told)))))
 
 (agent-q-test-tools-on-each history-stages-a-form ()
-  "A form is put at the prompt and not run; what the user typed is left alone."
+  "A form is put at the prompt and not run, in place of the one before.
+What the user typed, or made of it, is left alone."
+  (agent-q-test-tools-repl client)
   (agent-q-test-tools-ask "/stage_at_repl (defvar *aq-staged* 1)")
   (with-current-buffer (agent-q-test-tools-repl client)
     (should (string-match-p "> (defvar \\*aq-staged\\* 1)\\'" (buffer-string)))
     (should (equal '("NIL") (agent-q-test-image-values connection "(boundp '*aq-staged*)")))
+    (agent-q-test-tools-ask "/stage_at_repl (defvar *aq-staged* 2)" chat)
+    (should (string-match-p "> (defvar \\*aq-staged\\* 2)\\'" (buffer-string)))
+    (goto-char (point-max))
+    (insert " 3")
     (should (string-match-p "typed something"
                             (agent-q-test-tools-ask "/stage_at_repl (car 5)" chat)))
-    (should (string-match-p "1)\\'" (buffer-string)))
-    (delete-region (- (point-max) (length "(defvar *aq-staged* 1)")) (point-max))))
+    (should (string-match-p "2) 3\\'" (buffer-string)))
+    (delete-region (- (point-max) (length "(defvar *aq-staged* 2) 3")) (point-max))))
 
 (ert-deftest agent-q-history-form-at-point ()
   (agent-q-test-with-chat

@@ -50,6 +50,24 @@
                           (agent-q-test-program-miss
                            connection "who-calls" :function "aq-look::calee"))))
 
+(agent-q-test-image-on-each tells-programs-and-whole-definitions-first ()
+  "Programs come before the implementation, and functions within a definition as that."
+  (agent-q-test-image-eval
+   connection "(defpackage :aq-first (:use :cl)) (in-package :aq-first)
+               (defun opens (x) (flet ((one (y) (open y)))
+                                  (list (one x) (mapcar (lambda (y) (open y)) x))))
+               (defgeneric reads (x)) (defmethod reads ((x string)) (open x))")
+  (let* ((value (agent-q-test-image-value connection "who-calls" :function "open" :limit 4))
+         (names (mapcar #'car (agent-q-test-program-users value))))
+    (should (> (plist-get value :total) 4))
+    (should (member "AQ-FIRST::OPENS" names))
+    (should (member "(DEFMETHOD AQ-FIRST::READS (STRING))" names))
+    (should-not (cl-find-if (lambda (name) (string-match-p "LAMBDA\\|FLET" name)) names)))
+  ;; What is no variable has no uses as one.
+  (should (string-match-p "AQ-FIRST::OPENS is no variable; it is a function"
+                          (agent-q-test-program-miss
+                           connection "xref" :kind "binds" :name "aq-first::opens"))))
+
 (agent-q-test-image-on-each pages-through-many-users ()
   "A function that the whole implementation calls comes in pages, none of them twice."
   (let* ((first (agent-q-test-image-value connection "who-calls" :function "list" :limit 5))

@@ -113,6 +113,13 @@
     (should (equal "CALLEE" (car names)))
     (should (equal (cdr names) (sort (copy-sequence (cdr names)) #'string<)))
     (should (= (length names) (plist-get value :total))))
+  ;; A name with nothing but a setf function is more than a name.
+  (agent-q-test-image-eval connection "(defpackage :aq-setf (:use :cl) (:export #:part))
+                                       (defun (setf aq-setf:part) (new it) (list new it))")
+  (should (equal '((:name "PART" :kinds ("setf function") :internal nil))
+                 (plist-get (agent-q-test-image-value connection "list-package-symbols"
+                                                      :package "aq-setf")
+                            :symbols)))
   (let ((value (agent-q-test-image-value connection "list-package-symbols"
                                          :package "cl" :limit 10 :offset 970)))
     (should (= 978 (plist-get value :total)))

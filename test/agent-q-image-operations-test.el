@@ -14,6 +14,15 @@
 
 ;;;; Names
 
+(agent-q-test-image-on-each tells-what-a-type-stands-for ()
+  "A type that is defined by another says which."
+  (agent-q-test-image-define connection)
+  (should (equal "(INTEGER 0 9)"
+                 (plist-get (car (plist-get (agent-q-test-image-value connection "describe-symbol"
+                                                                      :symbol "aq-test::small")
+                                            :facets))
+                            :value))))
+
 (agent-q-test-image-on-each finds-symbols-as-they-are-written ()
   "A symbol is found in every spelling that a Lisp programmer uses."
   (agent-q-test-image-define connection)
@@ -42,6 +51,7 @@
   (dolist (case '(("mapcr" "Symbol MAPCR not found in package COMMON-LISP-USER.*MAPCAR")
                   ("cl:mapcr" "Symbol MAPCR not found in package COMMON-LISP\\..*MAPCAR")
                   ("+limit+" "not found.*exists elsewhere: .*AQ-TEST::\\+LIMIT\\+")
+                  ("aq-nick" "There is a package of that name: package_info")
                   ("aq-tst:shown" "Package AQ-TST not found.*AQ-TEST")
                   ("|Mapcar|" "Symbol Mapcar not found")
                   ("(car x)" "not a symbol's name")

@@ -85,7 +85,7 @@
                                 (list (error \"Early ~A\" x)))
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
-    (should (equal '("base" "danger" "execution" "guard" "handles" "journal" "walk") (modules)))
+    (should (equal '("base" "danger" "execution" "guard" "handles" "journal" "names" "walk") (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))
   ;; Whatever evaluates them at first, in the end they are compiled.

@@ -44,6 +44,13 @@
     (ert-fail (agent-q-test-log)))
   (agent-q-test-press "TAB"))
 
+(defun agent-q-image-tools-test--answer (line)
+  "Return the answer to the console LINE."
+  (agent-q-test-ask line)
+  (let ((calls nil))
+    (maphash (lambda (key call) (push (cons key call) calls)) agent-q-call-table)
+    (agent-q-call-content (cdar (cl-sort calls #'> :key #'car)))))
+
 (agent-q-test-image-on-each tools-of-a-program-are-registered-and-run ()
   "They have their origin and level, and take and give values."
   (agent-q-test-with-chat
@@ -76,6 +83,33 @@
     (should (agent-q-test-shows "SIMPLE-ERROR: too LOUD"))
     (agent-q-image-tools-test--define connection "(agent-q-image:remove-tool \"greet\")")
     (agent-q-test-until (not (agent-q-image-tools-test--described "greet")))))
+
+(agent-q-test-image-on-each tools-of-a-program-end-in-sentences ()
+  "One that only prints has that as its result; one that does not end is told in words."
+  (agent-q-test-with-chat
+    (agent-q-chat-set-connection connection)
+    (agent-q-image-tools-test--define
+     connection "(agent-q-image:define-tool \"spin\" \"Spin.\" '() :safety-level :safe
+                   :handler (lambda (args) args (princ \"begun\") (loop)))
+                 (agent-q-image:define-tool \"says\" \"Say.\" '() :safety-level :safe
+                   :handler (lambda (args) args (format t \"said~%\") nil))")
+    (agent-q-test-until (agent-q-image-tools-test--described "says"))
+    (should (equal "said" (agent-q-image-tools-test--answer "/says")))
+    ;; What is defined beside it does not replace it under those who use it.
+    (let ((says (agent-q-get-tool "says")))
+      (agent-q-image-tools-test--define
+       connection "(agent-q-image:define-tool \"more\" \"More.\" '() :safety-level :safe :handler #'list)")
+      (agent-q-test-until (agent-q-image-tools-test--described "more"))
+      (should (eq says (agent-q-get-tool "says")))
+      (agent-q-image-tools-test--define connection "(agent-q-image:remove-tool \"more\")")
+      (agent-q-test-until (not (agent-q-image-tools-test--described "more"))))
+    (let ((agent-q-eval-timeout 1))
+      (should (equal "Tool error: it was stopped after 1 s, the time of `agent-q-eval-timeout'.\nbegun"
+                     (agent-q-image-tools-test--answer "/spin"))))
+    (agent-q-image-tools-test--define
+     connection "(agent-q-image:remove-tool \"spin\") (agent-q-image:remove-tool \"says\")")
+    (agent-q-test-until (not (agent-q-image-tools-test--described "says")))
+    (agent-q-test-until (zerop (agent-q-image-pending)))))
 
 (agent-q-test-image-on-each tools-of-a-program-take-no-name-of-ours ()
   "A program can't put a tool in the place of a built-in one."

@@ -59,6 +59,10 @@ A row is a console line and a regexp for the whole of the answer."
               (defmethod print-object ((it aq-slow) stream) (princ \"begun\") (loop))
               (make-instance 'aq-slow)"
              "begun"))))
+  ;; What had been evaluated when its printer was stopped can be looked into.
+  (should (string-match-p "^That form was evaluated; printing its values did not end: AQ-SLOW \\[v[0-9]+\\]$"
+                          (agent-q-test-tools-ask
+                           "/eval_form timeout=0.3 (make-instance 'aq-slow)")))
   ;; The one that asks is the only one left.
   (should (equal '("1") (agent-q-test-image-values
                          connection "(length agent-q-image::*running*)"))))
@@ -119,7 +123,10 @@ A row is a console line and a regexp for the whole of the answer."
    '("/eval_form (make-array 100000)" "=> #(0 0")
    '("/eval_form (expt 7 100000)" "=> [0-9]\\{50\\}")
    '("/eval_form (make-instance 'aq-test::touchy)" "=> #<AQ-TEST::TOUCHY whose printer failed")
-   '("/eval_form (list 1 (make-instance 'aq-test::touchy))" "=> .*printer failed")
+   '("/eval_form (list 1 (make-instance 'aq-test::touchy) '(2 3))"
+     "=> (1 #<AQ-TEST::TOUCHY whose printer failed: SIMPLE-ERROR> (2 3)) \\[v[0-9]+\\]\\'")
+   '("/eval_form (progn (defclass aq-chatty () ()) (defmethod print-object ((it aq-chatty) stream) (loop (write-string \"never \" stream))) (list (make-instance 'aq-chatty)))"
+     "=> (never never .*\\[cut\\] \\[v[0-9]+\\]\\'")
    `("/eval_form (dotimes (i 1000000) (write-char #\\x))"
      ,(concat "=> NIL\nOutput:\n" agent-q-torture-test--any
               "992000 more characters of output were dropped"))))

@@ -80,6 +80,18 @@ fn arguments_keep_their_names() {
 }
 
 #[test]
+fn an_offset_beyond_the_end_is_told() {
+    assert_eq!(
+        rendered(
+            "list_package_symbols",
+            json!({"package": "p", "offset": 300}),
+            ":package \"P\" :external 15 :internal 32 :total 15 :offset 300 :symbols nil"
+        ),
+        "P: 15 external and 32 internal symbols\nThat is beyond the end: there are 15."
+    );
+}
+
+#[test]
 fn callers_come_once_and_by_file() {
     assert_eq!(
         rendered(

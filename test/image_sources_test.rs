@@ -11,6 +11,11 @@ const PROGRAM: &str = "(defun callee (x) x)\n(defun caller () (Callee 1) (callee
 
 /// What TOOL answers when the image has replied VALUE, in a project with a program.
 async fn answer(tool: &str, arguments: serde_json::Value, value: &str) -> (CallOutcome, String) {
+    let result = result(tool, arguments, value).await;
+    (result.outcome, result.content)
+}
+
+async fn result(tool: &str, arguments: serde_json::Value, value: &str) -> CallResult {
     let project = tempfile::TempDir::new().unwrap();
     std::fs::write(project.path().join("look.lisp"), PROGRAM).unwrap();
     std::fs::write(project.path().join("look.txt"), PROGRAM).unwrap();
@@ -23,8 +28,7 @@ async fn answer(tool: &str, arguments: serde_json::Value, value: &str) -> (CallO
         HostReply::Done(format!("(:outcome :returned :value ({value}))")),
         HostReply::Done(root.to_string()),
     ]);
-    let results = bench.run(&[call("1", tool, arguments)]).await;
-    (results[0].outcome, results[0].content.clone())
+    bench.run(&[call("1", tool, arguments)]).await.remove(0)
 }
 
 #[tokio::test]
@@ -79,6 +83,19 @@ async fn a_definition_without_a_place_is_searched_for() {
     assert_eq!(outcome, CallOutcome::Succeeded);
     assert!(content.starts_with("*LEVEL* is a variable, but the image does not know where"));
     assert!(content.ends_with("\nlook.lisp:5: (defvar *level* 1)"));
+}
+
+#[tokio::test]
+async fn what_is_found_in_sources_is_said_to_be_of_the_project() {
+    let callers = r#":unavailable "It is not available." :target "CALLEE" :search "callee""#;
+    let found = result("who_calls", json!({"function": "callee"}), callers).await;
+    assert_eq!(found.source.unwrap().to_string(), "the project");
+    let definition = r#":name "*LEVEL*" :total 0 :offset 0 :search "*level*""#;
+    let found = result("find_definition", json!({"symbol": "*level*"}), definition).await;
+    assert_eq!(found.source.unwrap().to_string(), "the project");
+    let users = r#":target "CALLEE" :kind "function" :total 0 :sites 0 :offset 0 :users ()"#;
+    let recorded = result("who_calls", json!({"function": "callee"}), users).await;
+    assert_eq!(recorded.source.unwrap().to_string(), "the image");
 }
 
 #[tokio::test]

@@ -123,6 +123,21 @@ fn an_error_keeps_what_was_done_before_it() {
 }
 
 #[test]
+fn a_runaway_recursion_takes_two_lines() {
+    let frames: String = (0..20).map(|it| format!("\"(F -{it})\" ")).collect();
+    assert_eq!(
+        rendered(
+            "eval_form",
+            json!({"form": "(g)"}),
+            &format!(
+                "(:outcome :error :type \"STORAGE-CONDITION\" :message \"full\" :frames ({frames}\"((LAMBDA (A)) 1)\" \"((LAMBDA (B)) 1)\" \"((LAMBDA (C)) 1)\" \"((LAMBDA (D)) 1)\" \"(G 1)\" \"(G 2)\"))"
+            )
+        ),
+        Err("Error STORAGE-CONDITION: full\nBacktrace, innermost first:\n  (F -0)\n  and 19 more calls of it from itself\n  ((LAMBDA (A)) 1)\n  ((LAMBDA (B)) 1)\n  ((LAMBDA (C)) 1)\n  ((LAMBDA (D)) 1)\n  (G 1)\n  (G 2)".to_owned())
+    );
+}
+
+#[test]
 fn a_stopped_call_says_how_far_it_came() {
     assert_eq!(
         rendered(

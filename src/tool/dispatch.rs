@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::executor::{Call, Circumstances, Executor};
 use super::work::{WorkContext, answered, image_answer, within};
-use super::{HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
 
@@ -22,9 +22,10 @@ impl Executor {
         &self,
         call: &Call,
         circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
+    ) -> Result<Content, ToolFailure> {
         let session = circumstances.session;
-        match &call.tool.runner {
+        let text = match &call.tool.runner {
+            Runner::Image(tool) => return self.run_in_image(tool, call, circumstances).await,
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
                 match tokio::task::spawn_blocking(move || work(arguments)).await {
@@ -43,10 +44,10 @@ impl Executor {
                 task(call.arguments.clone(), context).await
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
-            Runner::Image(tool) => self.run_in_image(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
             Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
-        }
+        };
+        text.map(Content::from)
     }
 
     async fn run_on_emacs(
@@ -73,7 +74,10 @@ impl Executor {
         };
         let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
         let reply = self.host.request(circumstances.session, body);
-        (tool.render)(&call.arguments, within(deadline, reply).await?)
+        let text = within(deadline, reply).await?;
+        let mut answer = (tool.render)(&call.arguments, text.clone());
+        name_image(&mut answer, |content| content, &text);
+        answer
     }
 
     async fn run_handler(
@@ -95,7 +99,7 @@ impl Executor {
         tool: &ImageTool,
         call: &Call,
         circumstances: &Circumstances,
-    ) -> Result<String, ToolFailure> {
+    ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
         let body = HostRequest::Image(ImageRequest {
             operation: tool.operation.to_owned(),
@@ -109,12 +113,21 @@ impl Executor {
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         let context = self.context(circumstances);
-        image_answer((&call.tool, tool), &call.arguments, &reply, &context)
-            .await
-            .map(|content| image::with_name(content, &text))
-            .map_err(|failure| ToolFailure {
-                message: image::with_name(failure.message, &text),
-                ..failure
-            })
+        let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
+        name_image(&mut content, |content| &mut content.text, &text);
+        content
     }
+}
+
+/// Puts the name of the image that sent REPLY, if the reply has it, at the end of an ANSWER.
+fn name_image<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+    reply: &str,
+) {
+    let told = match answer {
+        Ok(content) => text(content),
+        Err(failure) => &mut failure.message,
+    };
+    *told = image::with_name(std::mem::take(told), reply);
 }

@@ -369,11 +369,11 @@ impl Executor {
         match finished {
             Ok(Ok(content)) => Ending {
                 source: match call.tool.answers {
-                    Answers::Text => Some(call.source(&circumstances.place)),
+                    Answers::Text => Some(call.source(&circumstances.place).of_content(&content)),
                     Answers::Words => None,
                 },
                 remark: call.review.as_deref().map(remark),
-                ..Ending::new(CallOutcome::Succeeded, content)
+                ..Ending::new(CallOutcome::Succeeded, content.text)
             },
             Ok(Err(failure)) => Ending::failed(failure, || call.source(&circumstances.place)),
             Err(payload) => {

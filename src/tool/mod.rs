@@ -36,7 +36,7 @@ use serde_json::{Map, Value, json};
 pub use arguments::Arguments;
 pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
-pub use source::{Answers, Source};
+pub use source::{Answers, Content, Source};
 use work::{Instead, Precheck, Task};
 
 use crate::image::Reply;

@@ -16,6 +16,20 @@ pub enum Answers {
     Words,
 }
 
+/// What a call returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    pub text: String,
+    /// Where it comes from, when that is not what its tool is about.
+    pub from: Option<&'static str>,
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self { text, from: None }
+    }
+}
+
 /// Where a text that agent-q did not write comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
@@ -49,6 +63,18 @@ impl Source {
             },
         };
         Self { what, provenance }
+    }
+
+    /// The source of CONTENT, a text of what this is the source of otherwise.
+    #[must_use]
+    pub fn of_content(self, content: &Content) -> Self {
+        match content.from {
+            Some(from) => Self {
+                what: from.to_owned(),
+                ..self
+            },
+            None => self,
+        }
     }
 }
 

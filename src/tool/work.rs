@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
-use super::{Arguments, Assessment, ImageTool, SafetyLevel, Tool, ToolFailure};
+use super::{Arguments, Assessment, Content, ImageTool, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop};
 use crate::host::Host;
@@ -33,7 +33,7 @@ pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Prev
 /// What a tool of the image does where the image can only say that it does not know: work outside of
 /// it, or nothing when the reply is an answer.
 pub type Instead =
-    fn(&Reply, &WorkContext) -> Option<BoxFuture<'static, Result<String, ToolFailure>>>;
+    fn(&Reply, &WorkContext) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
 
 /// The surroundings of a call.
 #[derive(Clone)]
@@ -162,10 +162,10 @@ pub async fn image_answer(
     arguments: &Arguments,
     reply: &Reply,
     context: &WorkContext,
-) -> Result<String, ToolFailure> {
+) -> Result<Content, ToolFailure> {
     match tool.instead.and_then(|instead| instead(reply, context)) {
         Some(work) => work.await,
-        None => (image.render)(arguments, reply),
+        None => (image.render)(arguments, reply).map(Content::from),
     }
 }
 

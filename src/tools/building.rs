@@ -193,7 +193,11 @@ fn render_tests(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
         };
         lines.push(format!(
             "{}: {} of {total} checks passed, {failed} failed{skipped} ({frameworks}).",
-            if failed > 0 { "FAILED" } else { "PASSED" },
+            if failed > 0 || number("passed") == 0 || data.flag("problem") {
+                "FAILED"
+            } else {
+                "PASSED"
+            },
             number("passed"),
         ));
     }
@@ -325,7 +329,7 @@ fn get_trace() -> Tool {
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "How many of the latest entries; 100 when left out, at most 500",
+                "How many of the latest entries; 40 when left out, at most 500",
             ),
             Parameter::optional(
                 "clear",
@@ -358,7 +362,9 @@ fn render_trace(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let total = data.integer("total").unwrap_or_default();
     let earlier = total - i64::try_from(entries.len()).unwrap_or(total);
     if earlier > 0 {
-        lines.push(format!("({earlier} earlier entries are not shown.)"));
+        lines.push(format!(
+            "({earlier} earlier entries; a larger limit tells some of them.)"
+        ));
     }
     let mut thread = None;
     for entry in &entries {

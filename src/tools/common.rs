@@ -90,11 +90,16 @@ pub(super) fn counted(count: i64, noun: &str) -> String {
     }
 }
 
-/// How to get at the rest of a list of which DATA has LISTED elements.
+/// How to get at the rest of a list of which DATA has LISTED elements, or that there is none.
 pub(super) fn rest(data: Plist<'_>, listed: usize) -> Option<String> {
     let next = data.integer("offset").unwrap_or_default() + listed as i64;
-    let more = data.integer("total").unwrap_or_default() - next;
-    (more > 0).then(|| format!("{more} more: ask again with offset {next}."))
+    let total = data.integer("total").unwrap_or_default();
+    match listed {
+        0 if total > 0 => Some(format!("That is beyond the end: there are {total}.")),
+        _ => {
+            (total > next).then(|| format!("{} more: ask again with offset {next}.", total - next))
+        }
+    }
 }
 
 /// TEXTS after a label, when there are any.

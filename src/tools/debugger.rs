@@ -8,7 +8,7 @@ use crate::tool::{
     Tool, ToolFailure, Treatment,
 };
 
-use super::execution::{FORMS, render_evaluation};
+use super::execution::{FORMS, evaluation, render_evaluation};
 use super::outcome;
 
 #[must_use]
@@ -105,7 +105,8 @@ fn eval_in_frame() -> Tool {
         ],
         OperationTool {
             operation: "eval-in-frame",
-            render: |arguments, text| render_evaluation(arguments, &reply(&text)?),
+            // Without a word on packages: the next call reads in its frame's again.
+            render: |_, text| Ok(evaluation(&reply(&text)?)?.join("\n")),
         },
     );
     tool.code = Some(FORMS);
@@ -164,7 +165,11 @@ fn reply(text: &str) -> Result<crate::image::Reply, ToolFailure> {
 
 fn render_restart(arguments: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
-    if outcome::returned(&reply)?.flag("left") {
+    let data = outcome::returned(&reply)?;
+    if data.keyword("left") == Some("user") {
+        return Ok("The user's debugger was left by that restart, and what the user evaluates went on from there, unless it was ABORT. get_repl_history tells what came of it.".to_owned());
+    }
+    if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
     }
     render_evaluation(arguments, &reply)

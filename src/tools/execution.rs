@@ -154,6 +154,15 @@ pub(super) fn render_evaluation(
     arguments: &Arguments,
     reply: &Reply,
 ) -> Result<String, ToolFailure> {
+    let mut lines = evaluation(reply)?;
+    let data = outcome::returned(reply)?;
+    lines.extend(package_note(arguments, data));
+    lines.extend(parked_note(data));
+    Ok(lines.join("\n"))
+}
+
+/// What evaluating forms gave, a line or more for each.
+pub(super) fn evaluation(reply: &Reply) -> Result<Vec<String>, ToolFailure> {
     let data = outcome::returned(reply)?;
     let forms: Vec<Plist<'_>> = data.plists("forms").collect();
     let mut lines = match forms.as_slice() {
@@ -162,9 +171,7 @@ pub(super) fn render_evaluation(
     };
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     lines.extend(outcome::recoveries(data));
-    lines.extend(package_note(arguments, data));
-    lines.extend(parked_note(data));
-    Ok(lines.join("\n"))
+    Ok(lines)
 }
 
 /// A word on the errors that are still parked: they hold a thread and its stack.

@@ -88,7 +88,7 @@ fn facet(facet: Plist<'_>) -> Vec<String> {
     if let Some(exports) = facet.integer("exports") {
         head.push_str(&format!(" {exports} exported symbols"));
     }
-    let mut lines = vec![head];
+    let mut lines = vec![head.strip_suffix(':').unwrap_or(&head).to_owned()];
     let mut detail = |label: &str, value: Option<String>| {
         if let Some(value) = value {
             lines.push(format!("  {label}: {value}"));

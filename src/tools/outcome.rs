@@ -75,15 +75,33 @@ fn stopped(output: &str, value: &Value) -> String {
     lines.join("\n")
 }
 
-/// Frames, with runs of the same one folded: a runaway recursion is one line.
+/// How many calls of one function in a row are each worth a line.
+const CALLS_IN_A_ROW: usize = 3;
+
+/// Frames, with runs of the same function folded: a runaway recursion is one line.
 fn folded(frames: &[String]) -> Vec<String> {
     frames
-        .chunk_by(|one, other| one == other)
-        .map(|run| match run {
-            [frame] => format!("  {frame}"),
-            _ => format!("  {} (×{})", run[0], run.len()),
+        .chunk_by(|one, other| {
+            one == other || operator(one).is_some_and(|it| operator(other) == Some(it))
+        })
+        .flat_map(|run| match run {
+            [first, rest @ ..] if rest.iter().all(|it| it == first) && !rest.is_empty() => {
+                vec![format!("  {first} (×{})", run.len())]
+            }
+            [first, rest @ ..] if rest.len() >= CALLS_IN_A_ROW => vec![
+                format!("  {first}"),
+                format!("  and {} more calls of it from itself", rest.len()),
+            ],
+            _ => run.iter().map(|frame| format!("  {frame}")).collect(),
         })
         .collect()
+}
+
+/// The function that FRAME is a call of, such as "FOO" of "(FOO 1 2)".
+fn operator(frame: &str) -> Option<&str> {
+    let call = frame.strip_prefix('(')?;
+    let end = call.find([' ', ')'])?;
+    (!call.starts_with('(')).then(|| &call[..end])
 }
 
 /// How far a call came that did not come to its end.
@@ -97,6 +115,7 @@ fn progress(value: &Value) -> Vec<String> {
             count => format!("in form {}: {current}", count + 1),
         });
     }
+    lines.extend(unprinted(plist));
     lines.extend(recoveries(plist));
     lines.extend(notes(plist));
     if !done.is_empty() {
@@ -104,6 +123,24 @@ fn progress(value: &Value) -> Vec<String> {
         lines.extend(forms(&done));
     }
     lines
+}
+
+/// The values of a form that was evaluated, when its printers did not come to their end.
+fn unprinted(plist: Plist<'_>) -> Option<String> {
+    let values: Vec<String> = plist
+        .list("unprinted")
+        .filter_map(|value| {
+            let pair = value.to_ref_vec()?;
+            let mut texts = pair.into_iter().filter_map(Value::as_str);
+            Some(format!("{}{}", texts.next()?, handle_of(texts.next())))
+        })
+        .collect();
+    (!values.is_empty()).then(|| {
+        format!(
+            "That form was evaluated; printing its values did not end: {}",
+            values.join(", ")
+        )
+    })
 }
 
 /// What the compiler said, a line each, and how much of it is left out.
@@ -158,9 +195,11 @@ pub fn values(form: Plist<'_>) -> String {
 
 /// The name under which the image keeps an object, as it is shown after the object.
 pub fn handle(handle: Option<&Value>) -> String {
-    handle
-        .and_then(Value::as_str)
-        .map_or(String::new(), |handle| format!(" [{handle}]"))
+    handle_of(handle.and_then(Value::as_str))
+}
+
+fn handle_of(handle: Option<&str>) -> String {
+    handle.map_or(String::new(), |handle| format!(" [{handle}]"))
 }
 
 /// What was printed, when anything was.

@@ -74,7 +74,7 @@ fn render_symbols(arguments: &Arguments, reply: &Reply) -> Result<String, ToolFa
     )];
     lines.extend(groups(&symbols));
     lines.extend(rest(data, symbols.len()));
-    if symbols.is_empty() && internal > 0 && !arguments.flag("include_internal") {
+    if data.integer("external") == Some(0) && internal > 0 && !arguments.flag("include_internal") {
         lines.push("Nothing is exported; include_internal lists the rest.".to_owned());
     }
     Ok(lines.join("\n"))

@@ -6,14 +6,14 @@ use futures_util::future::BoxFuture;
 
 use crate::files::grep::{Case, Grep, grep};
 use crate::image::{Plist, Reply};
-use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
+use crate::tool::{Content, ToolFailure};
 
 const LISP_FILES: &str = "*.{lisp,lsp,cl,asd}";
 /// How many lines an answer shows.
 const LINES: usize = 60;
 
-type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+type Answer = BoxFuture<'static, Result<Content, ToolFailure>>;
 
 /// Where the sources mention what the image, by its REPLY, has no cross-references of.
 #[must_use]
@@ -87,7 +87,11 @@ fn words(name: &str) -> String {
     words.join(r"\s+")
 }
 
-async fn search(head: &str, pattern: String, context: &WorkContext) -> Result<String, ToolFailure> {
+async fn search(
+    head: &str,
+    pattern: String,
+    context: &WorkContext,
+) -> Result<Content, ToolFailure> {
     let found = async {
         let (policy, root) = (context.policy().await?, context.resolve(".").await?);
         let what = Grep {
@@ -100,9 +104,13 @@ async fn search(head: &str, pattern: String, context: &WorkContext) -> Result<St
             .on_a_thread(move |stop| grep(&policy, &root, &what, stop))
             .await
     };
-    match found.await {
-        Ok(found) if found.matches == 0 => Ok(format!("{head}\nIt found nothing.")),
-        Ok(found) => Ok(format!("{head}\n{}", found.lines().trim_end())),
-        Err(failure) => Err(ToolFailure::new(format!("{head} It failed: {failure}"))),
-    }
+    let text = match found.await {
+        Ok(found) if found.matches == 0 => format!("{head}\nIt found nothing."),
+        Ok(found) => format!("{head}\n{}", found.lines().trim_end()),
+        Err(failure) => return Err(ToolFailure::new(format!("{head} It failed: {failure}"))),
+    };
+    Ok(Content {
+        text,
+        from: Some("the project"),
+    })
 }

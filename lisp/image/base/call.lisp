@@ -90,8 +90,10 @@ CANCEL with the same ID stops it."
                      id operation
                      (lambda () (perform-stoppable id operation arguments)))))
          (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
-                         (append reply
-                                 (list :output (captured-text) :value (funcall *progress*)))
+                         (let ((progress (funcall *progress*)))
+                           (append reply
+                                   (list :output (getf progress :output (captured-text))
+                                         :value progress)))
                          reply)))))))
 
 (defun cancel (id)

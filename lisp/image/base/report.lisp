@@ -27,10 +27,14 @@
         message)))
 
 (defun restart-list (condition)
+  "The restarts of the program, those that a name finds: the innermost ones of each."
   (loop for restart in (compute-restarts condition)
-        unless (or (member restart *outer-restarts*) (null (restart-name restart)))
-          collect (list (symbol-name (restart-name restart))
-                        (printed restart :limit 200 :writer #'princ))))
+        for name = (restart-name restart)
+        unless (or (member restart *outer-restarts*) (null name) (member name names))
+          collect name into names
+          and collect (list (symbol-name name) (printed restart :limit 200 :writer #'princ))
+                into restarts
+        finally (return restarts)))
 
 ;;; Frames
 
@@ -78,7 +82,9 @@
 (defun internal-frame-p (operator)
   "Whether OPERATOR is of the implementation, not of the program."
   (or (machinery-frame-p operator)
-      (mentions-package-p "SB-" operator)))
+      (mentions-package-p "SB-" operator)
+      (mentions-package-p "ASDF/" operator)
+      (mentions-package-p "UIOP/" operator)))
 
 (defun program-frames ()
   "The frames of the program, innermost first, down to the frame of ours that called it. What the

@@ -17,7 +17,7 @@
 
 (defun shortened (text limit)
   "TEXT, cut at LIMIT characters with a word on how much is missing."
-  (if (<= (length text) limit)
+  (if (<= (length text) (+ limit 24)) ; The word is as long.
       text
       (format nil "~A... [~D more characters]" (subseq text 0 limit) (- (length text) limit))))
 
@@ -50,6 +50,31 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
   (let ((type (type-of object)))
     (symbol-text (if (consp type) (first type) type))))
 
+(defun shared-p (object length level)
+  "Whether OBJECT needs labels: it has a structure, or some object twice. Looks at LENGTH elements
+and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limit holds."
+  (let ((seen (make-hash-table :test 'eq)))
+    (labels ((see (it level)
+               (unless (typep it '(or number symbol character string))
+                 (when (or (gethash it seen) (typep it 'structure-object))
+                   (return-from shared-p t))
+                 (setf (gethash it seen) t)
+                 (when (and (plusp level) (< (hash-table-count seen) 2000))
+                   (typecase it
+                     (cons (see (car it) (1- level))
+                      (loop repeat length
+                            for tail = (cdr it) then (cdr tail)
+                            while (consp tail)
+                            do (when (gethash tail seen) (return-from shared-p t))
+                               (setf (gethash tail seen) t)
+                               (see (car tail) (1- level))
+                            finally (see tail 0)))
+                     (simple-vector
+                      (loop repeat length
+                            for element across it do (see element (1- level)))))))))
+      (see object level)
+      nil)))
+
 (defun call-with-printer (function &key (length 200) (level 12) (circle t) pretty)
   (let ((*print-length* length) (*print-level* level)
         (*print-circle* circle) (*print-pretty* pretty)
@@ -58,11 +83,28 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
         (*print-base* 10) (*print-radix* nil) (*print-case* :upcase))
     (funcall function)))
 
-(defun printed (object &rest options &key (limit 4000) (writer #'prin1) &allow-other-keys)
+(defun printed-parts (list limit)
+  "LIST with each element printed by itself, as one of them can't be."
+  (with-output-to-string (stream)
+    (loop for mark = "(" then " "
+          for tail = list then (cdr tail)
+          repeat 20
+          while (consp tail)
+          do (write-string mark stream)
+             (write-string (printed (car tail) :limit (floor limit 8)) stream)
+          finally (format stream "~:[~; ...~])" tail))))
+
+(defun printed (object &rest options &key (limit 4000) (writer #'prin1) (length 200) (level 12)
+                                       (circle t) &allow-other-keys)
   "OBJECT as text of at most LIMIT characters, by WRITER, with the OPTIONS of CALL-WITH-PRINTER.
 A printer that fails gives a remark in the place of the object."
-  (let ((options (loop for (key value) on options by #'cddr
-                       unless (member key '(:limit :writer)) collect key and collect value)))
+  (let ((options (list* :circle (and circle
+                                     (typep object '(and (or cons array structure-object)
+                                                         (not string)))
+                                     (shared-p object length level))
+                        (loop for (key value) on options by #'cddr
+                              unless (member key '(:limit :writer :circle))
+                                collect key and collect value))))
     (apply #'call-with-printer
            (lambda ()
              (if (typep object '(or fixnum symbol character))
@@ -70,8 +112,10 @@ A printer that fails gives a remark in the place of the object."
                  (guarded (lambda ()
                             (write-bounded (lambda (stream) (funcall writer object stream)) limit))
                           (lambda (condition)
-                            (format nil "#<~A whose printer failed: ~A>"
-                                    (type-name object) (type-name condition))))))
+                            (if (and (consp object) (> limit 40))
+                                (printed-parts object limit)
+                                (format nil "#<~A whose printer failed: ~A>"
+                                        (type-name object) (type-name condition)))))))
            options)))
 
 (defun symbol-text (symbol)

@@ -30,20 +30,27 @@
                   (setf start end)
                   (eval form))))
 
+(defun note-recovery (condition restart)
+  (push (list :type (condition-type-name condition)
+              :message (first-line (condition-message condition) 200)
+              :restart restart)
+        (first *recoveries*)))
+
 (defun recover (condition text)
   "Leave CONDITION by the restart that TEXT, a name and perhaps forms, says; return without it."
   (let* ((end (position-if (lambda (it) (member it *blanks*)) text))
-         (restart (restart-named (subseq text 0 end) (compute-restarts condition))))
-    (when (and restart (< (length (first *recoveries*)) *recovery-limit*))
-      (let ((values (guarded (lambda () (values-of-text (subseq text (or end (length text)))))
-                             (constantly :none))))
-        (unless (eq values :none)
-          (push (list :type (condition-type-name condition)
-                      :message (first-line (condition-message condition) 200)
-                      :restart (symbol-name (restart-name restart)))
-                (first *recoveries*))
-          (guarded (lambda () (apply #'invoke-restart restart values))
-                   (constantly nil)))))))
+         (name (subseq text 0 end))
+         (restart (restart-named name (compute-restarts condition))))
+    (cond ((null restart) (note-recovery condition (format nil "none is called ~A" name)))
+          ((< (length (first *recoveries*)) *recovery-limit*)
+           (let ((values (guarded (lambda ()
+                                    (values-of-text (subseq text (or end (length text)))))
+                                  (constantly :none))))
+             (cond ((eq values :none)
+                    (note-recovery condition (format nil "the values for ~A can't be had" name)))
+                   (t (note-recovery condition (symbol-name (restart-name restart)))
+                      (guarded (lambda () (apply #'invoke-restart restart values))
+                               (constantly nil)))))))))
 
 ;;; Parking
 
@@ -68,8 +75,6 @@
 (defun parked-report (condition name)
   ;; Here the restarts of the client are a way out, too.
   (let ((report (let ((*outer-restarts* '())) (condition-report condition))))
-    (setf (getf report :restarts)
-          (remove-duplicates (getf report :restarts) :key #'first :test #'string= :from-end t))
     (append report
             (list :debugger name :output (captured-text) :value (funcall *progress*)))))
 
@@ -78,10 +83,13 @@
   (let ((debugger (client-debugger))
         (entry (list name *call* (parked-report condition name))))
     (when debugger
+      ;; What happens meanwhile is done by others: the user, or calls with journals of their own.
+      (ignore-errors (funcall *settle*))
       (unwind-protect
            (progn (call-with-lock (lambda () (push entry *parked*)))
                   (funcall debugger condition nil))
-        (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))))))
+        (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))
+        (ignore-errors (funcall *settle* :forget))))))
 
 (defun parked-reply (id)
   "The reply to the call ID, which is parked, for the wire; NIL when it isn't any more."

@@ -19,9 +19,12 @@
 
 (defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
-  (let ((done '()) (current nil) (budget 12000) (start 0) (recoveries *recoveries*))
+  (let ((done '()) (current nil) (unprinted '()) (budget 12000) (start 0)
+        (recoveries *recoveries*))
     (flet ((progress ()
              (list :forms (reverse done) :current current :package (package-name *package*)
+                   :unprinted (loop for value in unprinted repeat 5
+                                    collect (list (type-name value) (handle-of value)))
                    :recoveries (reverse (first recoveries)))))
       (setf *progress* #'progress)
       (loop for count from 1
@@ -31,13 +34,13 @@
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
                        start end)
-                 (let* ((values (multiple-value-list (funcall evaluator form)))
+                 (let* ((values (setf unprinted (multiple-value-list (funcall evaluator form))))
                         (texts (value-texts values budget)))
                    (decf budget (reduce #'+ texts :key #'length))
                    (push (list :form current :values texts
                                :handles (mapcar #'handle-beyond values texts))
                          done)
-                   (setf current nil))))
+                   (setf current nil unprinted '()))))
       (progress))))
 
 (define-operation "eval-form" (form package restart on-error debugger)

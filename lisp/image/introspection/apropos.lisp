@@ -13,7 +13,7 @@
 (defun kinds (symbol)
   "The names of what SYMBOL is."
   (remove nil
-          (list (function-kind symbol)
+          (list (or (function-kind symbol) (getf (setf-facet symbol) :kind))
                 (cond ((keywordp symbol) nil)
                       ((not (boundp symbol)) nil)
                       ((constantp symbol) "constant")

@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What a symbol is: every facet of it (function, variable, class...) with arguments, value,
 ;;; documentation and the place of its definition. Operations: describe-symbol, function-arglist.
+;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -133,9 +134,18 @@
                          collect (symbol-text (mop "SLOT-DEFINITION-NAME" slot)))
             :documentation (doc symbol 'type)))))
 
+(defun type-expansion (symbol)
+  "What the type SYMBOL stands for when it needs no arguments, as text, or NIL where nobody tells."
+  (let ((expand (optional-function "SB-EXT" "TYPEXPAND-1")))
+    (and expand
+         (guarded (lambda ()
+                    (multiple-value-bind (type expanded) (funcall expand symbol)
+                      (and expanded (printed type :limit 300 :length 20 :level 6 :circle nil))))
+                  (constantly nil)))))
+
 (defun type-facet (symbol known)
   (when (and (getf known :type) (not (find-class symbol nil)))
-    (list :kind "type" :documentation (doc symbol 'type))))
+    (list :kind "type" :value (type-expansion symbol) :documentation (doc symbol 'type))))
 
 (defun external-count (package)
   (let ((count 0))

@@ -55,6 +55,16 @@ Two values: the symbols, and how many of them are external."
         collect (format nil "~A = ~A" nickname
                         (if (packagep target) (package-name target) target))))
 
+(defun user-names (package)
+  "The names of the packages that use PACKAGE; those of the implementation are counted if many."
+  (let* ((users (package-used-by-list package))
+         (programs (if (> (length users) 20)
+                       (remove-if #'implementation-package-p users)
+                       users))
+         (others (- (length users) (length programs))))
+    (append (sort (mapcar #'package-name programs) #'string<)
+            (and (plusp others) (list (format nil "~D of the implementation" others))))))
+
 (defun package-lock (package)
   "\"locked\" or \"unlocked\" where packages can be locked, or NIL."
   (let ((locked (or (optional-function "SB-EXT" "PACKAGE-LOCKED-P")
@@ -72,7 +82,7 @@ Two values: the symbols, and how many of them are external."
             :nicknames (package-nicknames package)
             :local-nicknames (local-nicknames package)
             :uses (mapcar #'package-name (package-use-list package))
-            :used-by (sort (mapcar #'package-name (package-used-by-list package)) #'string<)
+            :used-by (user-names package)
             :shadows (loop for symbol in (package-shadowing-symbols package)
                            collect (symbol-name symbol))
             :external external

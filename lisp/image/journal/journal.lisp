@@ -23,11 +23,13 @@
 
 (defvar *last-change* 0)
 
-(defvar *chat* nil
-  "What Emacs knows the chat by on whose behalf this call runs, if any.")
+(defvar *author* nil
+  "While a call runs: a list of the chat on whose behalf it does, if any, and of the turn of that,
+as Emacs knows them. A call that was parked goes on for whoever invoked the restart.")
 
-(defvar *turn* nil
-  "What Emacs knows the turn by.")
+(defvar *settle* (constantly nil)
+  "While a call is compared: a function that enters what has changed until now. With :FORGET, what
+has changed is left out: others did it.")
 
 (defparameter *journal-limit* 1000)
 
@@ -121,11 +123,20 @@
         (let ((*outer-hook* *macroexpand-hook*) (*macroexpand-hook* hook))
           (funcall function)))))
 
+(defun noted-state (kind name)
+  (if (eq kind :variable) (variable-value name) (type-expander name)))
+
 (defun noted-differences ()
   (loop for ((kind . name) old) in (first *noted*)
-        for new = (if (eq kind :variable) (variable-value name) (type-expander name))
+        for new = (noted-state kind name)
         unless (eq old new)
           collect (list kind name old new)))
+
+(defun note-anew ()
+  "Note what there is now of all that is noted."
+  (loop for entry in (first *noted*)
+        for ((kind . name)) = entry
+        do (setf (second entry) (noted-state kind name))))
 
 ;;; Writing the journal
 
@@ -165,7 +176,7 @@
     (unless (generated-p kind name difference)
       (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
                          :text (defining-text name text) :time (get-universal-time)
-                         :chat *chat* :turn *turn*)
+                         :chat (first *author*) :turn (second *author*))
             *journal*))))
 
 (defun enter-changes (differences text)
@@ -193,17 +204,29 @@
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
                'generic-methods 'own-slots 'optional-function 'state-differences)
-  (let ((before (take-snapshot)))
+  (let* ((before (take-snapshot))
+         (*settle* (lambda (&optional forget)
+                     (let ((now (take-snapshot)))
+                       (unless forget
+                         (enter-changes (append (snapshot-differences before now)
+                                                (noted-differences))
+                                        text))
+                       (setf before now)
+                       (note-anew)))))
     (unwind-protect (call-noting-settings function)
-      (ignore-errors
-       (enter-changes (append (snapshot-differences before (take-snapshot))
-                              (noted-differences))
-                      text)))))
+      (ignore-errors (funcall *settle*)))))
+
+(defun take-over (arguments)
+  "When ARGUMENTS are those of a restart: what goes on then does so for who invoked it."
+  (when (and *author* (getf arguments :restart) (null (getf arguments :form)))
+    (setf (first *author*) (getf arguments :chat)
+          (second *author*) (getf arguments :turn))))
 
 (defun call-journaled (function arguments)
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
-  (let ((*noted* (list '())) (*chat* (getf arguments :chat))
-        (*turn* (getf arguments :turn)))
+  (take-over arguments)
+  (let ((*noted* (list '()))
+        (*author* (list (getf arguments :chat) (getf arguments :turn))))
     (if (defines-nothing-p arguments)
         (funcall function)
         (call-compared function

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What is defined in the image, before and after a call of the agent's: functions, macros, setf
 ;;; functions, compiler macros, methods and classes of all packages that are the program's.
-;;; Needs: guard
+;;; Needs: guard, names
 
 (cl:in-package "AGENT-Q-IMAGE")
 

@@ -55,12 +55,16 @@
 (defun fiveam-runner (target)
   (let ((package "IT.BESE.FIVEAM"))
     (when (and (symbolp target) (funcall (own-function package "GET-TEST") target))
-      (lambda ()
-        (progv (list (find-symbol "*TEST-DRIBBLE*" package)
-                     (find-symbol "*ON-ERROR*" package)
-                     (find-symbol "*ON-FAILURE*" package))
-            (list (make-broadcast-stream) nil nil)
-          (funcall (own-function package "RUN") target))))))
+      (lambda () (funcall (own-function package "RUN") target)))))
+
+(defun call-with-quiet-fiveam (function)
+  "Call FUNCTION; FiveAM does not print meanwhile what its results say, nor enters the debugger."
+  (if (find-package "IT.BESE.FIVEAM")
+      (progv (loop for name in '("*TEST-DRIBBLE*" "*ON-ERROR*" "*ON-FAILURE*")
+                   collect (find-symbol name "IT.BESE.FIVEAM"))
+          (list (make-broadcast-stream) nil nil)
+        (funcall function))
+      (funcall function)))
 
 ;;; Parachute
 
@@ -184,7 +188,7 @@
   "Call FUNCTION; the entries of the results that were made meanwhile, first one first."
   (setf *results* '())
   (let ((ends (mapcar #'watch-results (loaded-frameworks))))
-    (unwind-protect (funcall function)
+    (unwind-protect (call-with-quiet-fiveam function)
       (mapc #'funcall ends)))
   (shiftf *results* '()))
 

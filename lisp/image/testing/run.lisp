@@ -27,9 +27,28 @@
         (when runner
           (return-from test-runner runner))))))
 
+(defun load-tests-of (name)
+  "Load what holds the tests of the system NAME: with it may come the framework, whose results are
+not seen unless it is there before."
+  (let* ((operation (find-symbol "TEST-OP" "ASDF"))
+         (plan (guarded (lambda ()
+                          (funcall (asdf-function "MAKE-PLAN") nil
+                                   (funcall (asdf-function "MAKE-OPERATION") operation)
+                                   (find-system-named name)))
+                        (constantly nil))))
+    (loop for action in (and plan (guarded (lambda ()
+                                             (funcall (asdf-function "PLAN-ACTIONS") plan))
+                                           (constantly '())))
+          when (and (consp action) (typep (car action) operation))
+            do (load-system-named (funcall (asdf-function "COMPONENT-NAME")
+                                           (funcall (asdf-function "COMPONENT-SYSTEM")
+                                                    (cdr action)))
+                                  nil))))
+
 (defun system-runner (name)
   "The function that runs the tests of the system NAME."
   (let ((test (asdf-function "TEST-SYSTEM")))
+    (load-tests-of name)
     (lambda () (funcall test name))))
 
 ;;; Running
@@ -75,5 +94,9 @@
     (when system
       (load-system-named system nil))
     (let* ((runner (if target (test-runner target *package*) (system-runner system)))
+           (frameworks (loaded-frameworks))
            (results (call-watching (lambda () (setf problem (run-to-end runner))))))
+      ;; Whatever brought a framework along only now ran tests that nobody saw.
+      (unless (or results (equal frameworks (loaded-frameworks)))
+        (setf results (call-watching (lambda () (setf problem (run-to-end runner))))))
       (summary results problem))))

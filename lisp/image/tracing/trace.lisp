@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Calls of functions, written down wherever they happen, in a list of bounded length. Operations:
 ;;; trace-function, untrace-function, get-trace.
+;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -140,7 +141,7 @@
 
 (define-operation "get-trace" (limit clear)
     "The latest calls that were written down, oldest first."
-  (let* ((limit (max 1 (min 500 (or limit 100))))
+  (let* ((limit (max 1 (min 500 (or limit 40))))
          (entries (reverse (subseq *trace-entries* 0 (min limit (length *trace-entries*))))))
     (prog1 (list :traced (traced-names)
                  :total *trace-count*

@@ -59,14 +59,26 @@ this implementation does not record them."
   "What is at home in HOME first, then other programs, then the implementation."
   (let* ((symbol (first-symbol what))
          (package (and symbol (symbol-package symbol))))
-    (cond ((eq package home) 0)
-          ((not (implementation-package-p package)) 1)
-          (t 2))))
+    (cond ((implementation-package-p package) 2)
+          ((eq package home) 0)
+          (t 1))))
+
+(defun enclosing (what)
+  "The definition that WHAT is in: SBCL tells of a function within it as (LAMBDA (X) :IN name)."
+  (let ((outer (and (consp what) (ignore-errors (list-length what))
+                    (member (first what) '(lambda flet labels))
+                    (second (member :in what)))))
+    (cond ((null outer) what)
+          ((not (stringp outer)) (enclosing outer))
+          ;; A file: of a function of its own name that is all there is to tell.
+          ((and (second what) (symbolp (second what))) (second what))
+          (t what))))
 
 (defun merge-sites (sites)
   "SITES as lists of what, how often, the first location, and in which ways; each what once."
   (let ((table (make-hash-table :test 'equal)) (order '()))
-    (loop for (what location way) in sites
+    (loop for (inner location way) in sites
+          for what = (enclosing inner)
           for entry = (gethash what table)
           do (cond ((null entry)
                     (setf entry (list what 1 location (list way))
@@ -187,7 +199,11 @@ function's object, and the implementation found that way, is added."
                             (symbol-text symbol) what (kinds symbol))))
     (cond ((string= kind "specializes") (unless (find-class symbol nil) (is "class")))
           ((string= kind "macroexpands") (unless (macro-function symbol) (is "macro")))
-          ((string= kind "callees") (unless (fboundp symbol) (is "function"))))))
+          ((string= kind "callees") (unless (fboundp symbol) (is "function")))
+          ((and (member kind '("binds" "sets" "references") :test #'string=)
+                (fboundp symbol) (not (boundp symbol))
+                (not (getf (known-facets symbol) :variable)))
+           (is "variable")))))
 
 (define-operation "xref" (kind name package limit offset)
     "One kind of use of a name."
