@@ -116,11 +116,10 @@ longer than most calls."
 
 (defun agent-q-events--take-here ()
   "Take what the core has queued, wherever Emacs is.
-As in a filter, that can't be quit, and the caller notices nothing."
+As in a filter, that can't be quit, and leaves the caller in its buffer."
   (let ((inhibit-quit t))
-    (save-match-data
-      (save-current-buffer
-        (agent-q-events--take)))))
+    (save-current-buffer
+      (agent-q-events--take))))
 
 (defun agent-q-events--take ()
   "Take what the core has queued."

@@ -70,7 +70,7 @@
   (let* ((calls (cl-loop repeat 4 collect (agent-q-test-image-start connection "(+ 1 2)"))))
     (dolist (call calls)
       (should (eq :returned (plist-get (cdr (agent-q-test-image-end call)) :outcome)))))
-  (let ((version (agent-q-test-image-values connection "(agent-q-image:version \"base\")")))
+  (let ((version (agent-q-test-image-values connection "(cdr (assoc \"base\" agent-q-image::*versions* :test #'string=))")))
     (should (string-match-p "\\`\"[0-9a-f]\\{40\\}\"\\'" (car version)))))
 
 (agent-q-test-image-on-each sends-modules-when-they-are-needed ()

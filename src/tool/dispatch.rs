@@ -6,13 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::executor::{Call, Circumstances, Executor};
-use super::work::{WorkContext, answered, image_answer, within};
+use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, within};
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
 
-/// A tool that Emacs serves answers within its own slice, unless Emacs is busy for long.
-const HOST_DEADLINE: Duration = Duration::from_secs(120);
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
 const IMAGE_GRACE: Duration = Duration::from_secs(30);
 
@@ -58,7 +56,7 @@ impl Executor {
     ) -> Result<String, ToolFailure> {
         let body = (tool.request)(&call.arguments)?;
         let reply = self.host.request(circumstances.session, body);
-        let text = within(HOST_DEADLINE, reply).await?;
+        let text = within(EMACS_DEADLINE, reply).await?;
         (tool.render)(&call.arguments, text)
     }
 
@@ -72,7 +70,7 @@ impl Executor {
             operation: tool.operation,
             arguments: call.json_with_assessed(),
         };
-        let deadline = HOST_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
+        let deadline = EMACS_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
         let reply = self.host.request(circumstances.session, body);
         let text = within(deadline, reply).await?;
         let mut answer = (tool.render)(&call.arguments, text.clone());

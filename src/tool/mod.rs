@@ -212,6 +212,17 @@ pub struct OperationTool {
     pub render: fn(&Arguments, String) -> Result<String, ToolFailure>,
 }
 
+impl OperationTool {
+    /// OPERATION, whose answer is for the model as it is.
+    #[must_use]
+    pub const fn plain(operation: &'static str) -> Self {
+        Self {
+            operation,
+            render: |_, text| Ok(text),
+        }
+    }
+}
+
 /// A tool that runs in the Lisp image.
 #[derive(Clone, Copy)]
 pub struct ImageTool {

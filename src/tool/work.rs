@@ -21,7 +21,7 @@ use crate::protocol::{HostReply, HostRequest, SessionId};
 use crate::workspace::{Ground, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
-const EMACS_DEADLINE: Duration = Duration::from_secs(120);
+pub(super) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The work of a tool that may ask Emacs on its way.
 pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, ToolFailure>>;

@@ -83,10 +83,7 @@ fn served_in_lisp(
         SafetyLevel::Safe,
         &["buffer"],
         parameters,
-        Runner::Operation(OperationTool {
-            operation,
-            render: |_, text| Ok(text),
-        }),
+        Runner::Operation(OperationTool::plain(operation)),
     )
 }
 

@@ -52,10 +52,7 @@ fn list_debuggers() -> Tool {
         "List the errors whose stack is alive: those you parked with eval_form's on_error, and those open in the user's debugger.",
         SafetyLevel::Safe,
         vec![],
-        OperationTool {
-            operation: "list-debuggers",
-            render: |_, text| Ok(text),
-        },
+        OperationTool::plain("list-debuggers"),
     )
 }
 

@@ -28,10 +28,7 @@ fn tool(
         level,
         &["history"],
         parameters,
-        Runner::Operation(OperationTool {
-            operation,
-            render: |_, text| Ok(text),
-        }),
+        Runner::Operation(OperationTool::plain(operation)),
     )
 }
 

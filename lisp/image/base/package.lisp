@@ -5,7 +5,7 @@
 
 (cl:defpackage "AGENT-Q-IMAGE"
   (:use "COMMON-LISP")
-  (:export "ARRIVED" "CALL" "CANCEL" "DEFINE-TOOL" "REMOVE-TOOL" "VERSION"))
+  (:export "ARRIVED" "CALL" "CANCEL" "DEFINE-TOOL" "REMOVE-TOOL"))
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -20,9 +20,6 @@ has none.")
 
 (defvar *client* nil
   "The client whose backend serves this call: :SLYNK or :SWANK. Both can be in one image.")
-
-(defun version (module)
-  (cdr (assoc module *versions* :test #'string=)))
 
 ;;; The client's backend. Looked up at run time, so that this text can be read without either.
 
