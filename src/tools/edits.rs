@@ -366,11 +366,11 @@ struct Form {
 }
 
 async fn find_form(
-    current: &Current,
+    (target, current): (&Resolved, &Current),
     name: &str,
     context: &WorkContext,
 ) -> Result<std::ops::Range<usize>, ToolFailure> {
-    let arguments = json!({"text": current.text, "name": name});
+    let arguments = json!({"text": current.text, "name": name, "file": target.shown()});
     let reply = context.ask_emacs("find-definition", arguments).await?;
     let form: Form = parse(&reply)?;
     let text = &current.text;
@@ -386,7 +386,12 @@ async fn plan_definition(
     context: &WorkContext,
 ) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
-    let form = find_form(&current, arguments.required_text("name"), context).await?;
+    let form = find_form(
+        (&target, &current),
+        arguments.required_text("name"),
+        context,
+    )
+    .await?;
     let source = adapted(arguments.required_text("new_source").trim(), &current);
     let text = &current.text;
     let after = [&text[..form.start], &source, &text[form.end..]].concat();
@@ -419,10 +424,15 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
     let text = &current.text;
     let after = match arguments.text("after") {
         Some(name) => {
-            let form = find_form(&current, name, context).await?;
+            let form = find_form((&target, &current), name, context).await?;
             let rest = &text[form.end..];
-            // A comment behind the form stays with it.
-            let line_end = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            // A comment behind the form stays with it; what else follows on the line is not its own.
+            let line_end = match rest.trim_start_matches([' ', '\t', '\r']) {
+                own if own.is_empty() || own.starts_with(['\n', ';']) => {
+                    rest.find('\n').map_or(rest.len(), |end| end + 1)
+                }
+                _ => 0,
+            };
             let (tail, rest) = rest.split_at(line_end);
             let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
             let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
