@@ -57,7 +57,8 @@
     (agent-q-edit-json
      `((buffer . ,(agent-q--clean (buffer-name)))
        (file . ,(if buffer-file-name
-                    (agent-q--clean (file-truename buffer-file-name))
+                    (agent-q--clean (expand-file-name (or buffer-file-truename
+                                                          buffer-file-name)))
                   :null))
        (text . ,(if with-text (agent-q-edit--text) :null))
        (modified . ,(agent-q-edit--truth (buffer-modified-p)))
@@ -72,6 +73,20 @@ Its text comes along if WHOLE is true or there are unsaved changes."
   (let ((buffer (find-buffer-visiting path)))
     (if buffer
         (agent-q-edit--state buffer (or whole (buffer-modified-p buffer)))
+      "null")))
+
+(agent-q-operations-define "visited-file" (call buffer)
+  "Tell the file whose text the buffer named BUFFER shows, or null."
+  (let* ((live (agent-q-edit-find-buffer buffer))
+         (base (or (buffer-base-buffer live) live))
+         (file (buffer-local-value 'buffer-file-name base))
+         (remote (and file (file-remote-p file))))
+    (if file
+        (agent-q-edit-json
+         `((file . ,(agent-q--clean
+                     ;; Nothing is asked of another machine.
+                     (if remote file (expand-file-name file))))
+           (remote . ,(agent-q-edit--truth remote))))
       "null")))
 
 (agent-q-operations-define "buffer-state" (call buffer)

@@ -256,7 +256,8 @@ impl Executor {
                 return Prepared::Failed(Ending::failed(failure, source));
             }
         };
-        let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
+        let found = (&verdict.assessment, &verdict.reached);
+        let facts = Facts::gather(key.0, &tool, &arguments, found, place);
         Prepared::Runnable(Box::new(Call {
             key,
             tool,
