@@ -225,6 +225,9 @@ impl Plan {
             let now = self.current.now();
             context.workspace.check_seen(path, &shown, now)?;
         }
+        if !exists {
+            verified::can_create(&self.target, self.parents)?;
+        }
         if is_lisp(&self.target) {
             check_lisp(context, &self.after, &shown).await?;
         }
