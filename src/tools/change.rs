@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff};
 use crate::files::encoding::{self, Encoding, LineEnds, Mark};
 use crate::files::fingerprint::Fingerprint;
@@ -37,6 +38,8 @@ pub struct LiveBuffer {
     pub read_only: bool,
     /// The file was changed on disk since Emacs read or wrote it.
     pub stale: bool,
+    /// The file was there, and was deleted since.
+    pub gone: bool,
     /// Point, in characters from the buffer's start.
     pub point: usize,
 }
@@ -251,24 +254,44 @@ impl Plan {
     ///
     /// Why it was not made; then nothing was.
     pub async fn commit(&self, context: &WorkContext) -> Result<Made, ToolFailure> {
-        let was = context.workspace.journal.record(Entry::Changed {
+        let journal = &context.workspace.journal;
+        let entry = |after: &str| Entry::Changed {
             place: Place::File(self.target.path.clone()),
             shown: self.target.shown(),
-            before: self.current.state(),
-            after: self.after_state(),
+            before: self.before_state(),
+            after: self.after_state(after),
             mode: mode_of(&self.target),
-        });
+        };
+        let was = journal.record(entry(&self.after));
         let made = self.make(context).await;
         match &made {
-            Ok(_) => context.workspace.saw_text(&self.target.path, &self.after),
-            Err(_) => context.workspace.journal.take_back(was),
+            Ok(made) => {
+                if let Some(text) = made.saved_as() {
+                    journal.record(entry(text));
+                }
+                let text = made.saved_as().unwrap_or(&self.after);
+                context.workspace.saw_text(&self.target.path, text);
+            }
+            Err(_) => {
+                journal.take_back(was);
+            }
         }
         made
     }
 
-    fn after_state(&self) -> State {
+    fn before_state(&self) -> State {
+        match &self.current.home {
+            // The user has the buffer of a file that is still to be made.
+            Home::Buffer(live) if self.target.kind == Kind::Missing && !live.modified => {
+                State::Absent
+            }
+            _ => self.current.state(),
+        }
+    }
+
+    fn after_state(&self, after: &str) -> State {
         State::Text {
-            text: Arc::from(self.after.as_str()),
+            text: Arc::from(after),
             encoding: match self.current.home {
                 Home::Disk(_, encoding) => Some(encoding),
                 Home::Buffer(_) => None,
@@ -316,11 +339,12 @@ impl Plan {
         }
     }
 
-    /// The change as a diff, for the model.
+    /// The change as it was MADE, as a diff for the model.
     #[must_use]
-    pub fn diff(&self) -> String {
+    pub fn diff(&self, made: &Made) -> String {
         let shown = self.target.shown();
-        Diff::between(&self.current.text, &self.after, CONTEXT)
+        let after = made.saved_as().unwrap_or(&self.after);
+        Diff::between(&self.current.text, after, CONTEXT)
             .unified(&format!("a/{shown}"), &format!("b/{shown}"))
     }
 }
@@ -329,7 +353,12 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made {
     OnDisk,
-    InBuffer { buffer: String, saved: Save },
+    InBuffer {
+        buffer: String,
+        saved: Save,
+        /// What the user's own hooks made of the text when it was saved.
+        text: Option<String>,
+    },
 }
 
 /// Whether a buffer is saved after a change.
@@ -340,6 +369,15 @@ pub enum Save {
 }
 
 impl Made {
+    /// The text that was saved, where that is not the one that was to be.
+    #[must_use]
+    pub fn saved_as(&self) -> Option<&str> {
+        match self {
+            Self::OnDisk => None,
+            Self::InBuffer { text, .. } => text.as_deref(),
+        }
+    }
+
     /// The end of a sentence.
     #[must_use]
     pub fn note(&self) -> String {
@@ -348,10 +386,19 @@ impl Made {
             Self::InBuffer {
                 buffer,
                 saved: Save::Yes,
+                text: None,
             } => format!(" in its buffer {buffer}, and saved"),
             Self::InBuffer {
                 buffer,
+                saved: Save::Yes,
+                text: Some(_),
+            } => format!(
+                " in its buffer {buffer}, and saved, when the user's Emacs changed the text further"
+            ),
+            Self::InBuffer {
+                buffer,
                 saved: Save::No,
+                ..
             } => format!(
                 " in its buffer {buffer}, which is NOT saved because it has unsaved changes of the user's"
             ),
@@ -362,6 +409,7 @@ impl Made {
 #[derive(Deserialize)]
 struct Changed {
     saved: bool,
+    text: Option<String>,
 }
 
 /// Makes OLD, the text of LIVE, into NEW, as one undo step that touches only what differs.
@@ -399,33 +447,8 @@ pub async fn change_buffer(
     Ok(Made::InBuffer {
         buffer: live.buffer.clone(),
         saved: if changed.saved { Save::Yes } else { Save::No },
+        text: changed.text,
     })
-}
-
-/// Where two texts differ.
-struct Middle<'t> {
-    /// In characters.
-    start: usize,
-    old: &'t str,
-    new: &'t str,
-}
-
-fn difference<'t>(old: &'t str, new: &'t str) -> Middle<'t> {
-    let same = |pair: &(char, char)| pair.0 == pair.1;
-    let start_of = |chars: &mut dyn Iterator<Item = (char, char)>| -> (usize, usize) {
-        let common = chars.take_while(same);
-        common.fold((0, 0), |(count, bytes), (it, _)| {
-            (count + 1, bytes + it.len_utf8())
-        })
-    };
-    let (start, head) = start_of(&mut old.chars().zip(new.chars()));
-    let (old, new) = (&old[head..], &new[head..]);
-    let (_, tail) = start_of(&mut old.chars().rev().zip(new.chars().rev()));
-    Middle {
-        start,
-        old: &old[..old.len() - tail],
-        new: &new[..new.len() - tail],
-    }
 }
 
 fn mode_of(target: &Resolved) -> Option<u32> {
@@ -470,20 +493,5 @@ pub async fn lisp_problem(
     match parse::<Value>(&reply)? {
         Value::String(problem) => Ok(Some(problem)),
         _ => Ok(None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_differs_is_sent_and_characters_are_counted() {
-        let middle = difference("λ(a b)é", "λ(a cc b)é");
-        assert_eq!((middle.start, middle.old, middle.new), (4, "", "cc "));
-        let middle = difference("aaa", "aa");
-        assert_eq!((middle.start, middle.old, middle.new), (2, "a", ""));
-        let middle = difference("same", "same");
-        assert_eq!((middle.start, middle.old, middle.new), (4, "", ""));
     }
 }

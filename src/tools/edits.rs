@@ -6,12 +6,12 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, look, parse};
+use super::change::{Current, Home, Made, Plan, load, parse};
 use super::files::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
-use crate::files::path::Resolved;
+use crate::files::path::{Kind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
@@ -32,7 +32,7 @@ pub fn tools() -> Vec<Tool> {
         propose_file_edit(),
         edit_definition(),
         insert_definition(),
-        check_parens(),
+        super::parens::check_parens(),
     ]
 }
 
@@ -75,7 +75,7 @@ macro_rules! by_plan {
                     plan.check(&context).await?;
                     context.go_on()?;
                     let made = plan.commit(&context).await?;
-                    Ok(report($verb, &plan, &made.note()))
+                    Ok(report($verb, &plan, &made))
                 }))
             }) as Task,
             (|arguments, context| -> Checked {
@@ -112,8 +112,9 @@ async fn plan_reviewed(
     })
 }
 
-fn report(verb: &str, plan: &Plan, note: &str) -> String {
-    format!("{verb} {}{note}.\n\n{}", plan.target.shown(), plan.diff())
+fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+    let (shown, note) = (plan.target.shown(), made.note());
+    format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
 }
 
 fn text(name: &str, description: &str) -> Parameter {
@@ -176,7 +177,22 @@ async fn existing(
     let (target, current) = target(arguments, context).await?;
     match current.home {
         Home::Nowhere => Err(missing(&target).into()),
-        Home::Disk(..) | Home::Buffer(_) => Ok((target, current)),
+        Home::Disk(..) | Home::Buffer(_) => {
+            not_deleted(&target, &current)?;
+            Ok((target, current))
+        }
+    }
+}
+
+/// Makes sure that no edit brings a file back that was deleted while its buffer was open.
+fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
+    match &current.home {
+        Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file makes it again.",
+            target.shown(),
+            live.buffer
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -295,7 +311,11 @@ fn create_file() -> Tool {
 
 async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
-    let taken = !matches!(current.home, Home::Nowhere);
+    let taken = match &current.home {
+        Home::Nowhere => false,
+        Home::Disk(..) => true,
+        Home::Buffer(live) => target.kind == Kind::File || live.modified,
+    };
     if taken && !arguments.flag("allow_overwrite") {
         return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
@@ -328,6 +348,7 @@ fn propose_file_edit() -> Tool {
 
 async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
+    not_deleted(&target, &current)?;
     let original = adapted(arguments.required_text("original"), &current);
     let modified = adapted(arguments.required_text("modified"), &current);
     let after = if original == current.text {
@@ -445,37 +466,4 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
         }
     };
     Ok(Plan::new(target, current, after))
-}
-
-fn check_parens() -> Tool {
-    let task: Task = |arguments, context| -> Answer {
-        Box::pin(async move {
-            let target = context.resolve(arguments.required_text("path")).await?;
-            let current = look(&context, &target).await?;
-            if matches!(current.home, Home::Nowhere) {
-                return Err(missing(&target).into());
-            }
-            let shown = target.shown();
-            if !is_lisp(&target) {
-                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
-            }
-            Ok(match lisp_problem(&context, &current.text, &shown).await? {
-                Some(problem) => format!("'{shown}' is unbalanced: {problem}"),
-                None => format!("'{shown}' is balanced."),
-            })
-        })
-    };
-    Tool {
-        paths: &["path"],
-        ..Tool::new(
-            "check_parens",
-            "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
-            SafetyLevel::Safe,
-            &["filesystem", "editing"],
-            vec![path_parameter(
-                "The Lisp file, from the project's root or absolute",
-            )],
-            Runner::Task(task),
-        )
-    }
 }

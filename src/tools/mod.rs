@@ -18,6 +18,7 @@ pub mod more;
 pub mod moves;
 mod outcome;
 pub mod packages;
+mod parens;
 mod sources;
 pub mod undo;
 pub mod xref;
