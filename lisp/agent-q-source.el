@@ -67,7 +67,8 @@ Emacs Lisp takes them without a backslash, too."
   "Return POSITION as words."
   (save-excursion
     (goto-char position)
-    (format "line %d, column %d" (line-number-at-pos) (1+ (current-column)))))
+    (format "line %d, column %d" (line-number-at-pos)
+            (1+ (- position (line-beginning-position))))))
 
 (defun agent-q-source--line (position)
   "Return the text of the line at POSITION, shortened."
