@@ -24,6 +24,7 @@
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
 (declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-diff-display "agent-q-diff" (buffer))
+(declare-function agent-q-diff-prepare "agent-q-diff" (call))
 
 (defconst agent-q-approve-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -303,7 +304,8 @@ The first time, only the rule is shown that would be added."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-approve-open-p call)
-                 (buffer-live-p (agent-q-call-review call)))
+                 (or (buffer-live-p (agent-q-call-review call))
+                     (agent-q-diff-prepare call)))
       (user-error "There is no diff to review here"))
     (let ((window (agent-q-diff-display (agent-q-call-review call))))
       (if window (select-window window)

@@ -86,21 +86,29 @@ PREVIEW is what the core says that it would make of a file."
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
-The current buffer is its chat.  Other calls are let be."
-  (let ((tool (plist-get event :tool))
-        (preview (agent-q-core-preview (plist-get event :call))))
-    (when (agent-q-diff-reviewed-p tool preview)
-      (let* ((call (gethash (plist-get event :call) agent-q-call-table))
-             (arguments (agent-q-json-parse (plist-get event :arguments)))
-             (edit (if preview (agent-q-diff-target-planned preview arguments)
-                     (agent-q-diff-target-edit tool arguments
-                                               (agent-q-project-directory)))))
-        (when edit
-          (setf (agent-q-call-review call)
-                (agent-q-diff--open call (current-buffer) edit))
-          (agent-q-render-update-item call)
-          (when (get-buffer-window (current-buffer))
-            (agent-q-diff-display (agent-q-call-review call))))))))
+The current buffer is its chat.  Other edits can be reviewed by a key."
+  (let* ((call (gethash (plist-get event :call) agent-q-call-table))
+         (preview (agent-q-core-preview (agent-q-call-key call))))
+    (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
+           (when (and (agent-q-diff-prepare call preview)
+                      (get-buffer-window (current-buffer)))
+             (agent-q-diff-display (agent-q-call-review call))))
+          (preview
+           (setf (agent-q-call-review call) 'possible)
+           (agent-q-render-update-item call)))))
+
+(defun agent-q-diff-prepare (call &optional preview)
+  "Make the buffer in which CALL of the current chat is reviewed; return it.
+PREVIEW is what the core says that it would make of a file.  Return nil
+when there is nothing to review."
+  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call)) t))
+              (arguments (agent-q-json-parse (agent-q-call-arguments call)))
+              (edit (if (consp preview) (agent-q-diff-target-planned preview arguments)
+                      (agent-q-diff-target-edit (agent-q-call-tool call) arguments
+                                                (agent-q-project-directory)))))
+    (setf (agent-q-call-review call) (agent-q-diff--open call (current-buffer) edit))
+    (agent-q-render-update-item call)
+    (agent-q-call-review call)))
 
 (defun agent-q-diff--open (call chat edit)
   "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
@@ -462,9 +470,10 @@ WHOLE is said of an edit that can only be taken as a whole."
 
 (defun agent-q-diff--settled (call)
   "Close the review of CALL, which was answered or is over."
-  (when-let ((buffer (agent-q-call-review call)))
+  (let ((buffer (agent-q-call-review call)))
     (setf (agent-q-call-review call) nil)
-    (agent-q-diff--leave buffer)))
+    (when (bufferp buffer)
+      (agent-q-diff--leave buffer))))
 
 (add-hook 'agent-q-call-settled-functions #'agent-q-diff--settled)
 

@@ -160,6 +160,31 @@ It is applied then, and has to change the file."
                              (and (string-match-p regexp (agent-q-private-test--reviewed path call))
                                   t))))))))
 
+(ert-deftest agent-q-private-any-edit-can-be-reviewed-by-a-key ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("read_file" (path . ".env")))
+    (agent-q-test-files-write "a.txt" "one\ntwo\n")
+    (agent-q-test-files-write ".env" "KEY=1\n")
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (let ((call (agent-q-test-arm)))
+        ;; Until then all of the call is shown in the chat.
+        (should (agent-q-test-shows "old_str: one"))
+        (should (agent-q-test-shows "[d] review the diff"))
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-test-press "d")
+        (with-current-buffer (agent-q-call-review call)
+          (should (agent-q-test-shows "-one\n+1\n two\n"))
+          (agent-q-test-press "C-c C-c")))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-test-files-text "a.txt") "1\ntwo\n"))
+      (agent-q-test-send "go")
+      (goto-char (agent-q-render-item-start (agent-q-test-arm)))
+      (should-error (agent-q-test-press "d") :type 'user-error)
+      (agent-q-test-press "n")
+      (agent-q-test-until (agent-q-test-idle-p)))))
+
 (ert-deftest agent-q-private-what-is-wrong-is-told-only-after-a-yes ()
   (agent-q-test-files-in-project
       '(("insert_at_line" (path . "id_rsa") (line . 77) (content . "x"))
