@@ -165,6 +165,67 @@
           (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
           (should-not (file-exists-p (agent-q-test-files-path "new.txt"))))))))
 
+;;;; Several calls at once
+
+(defun agent-q-edit-test--batch (&rest calls)
+  "Return the script of a model that makes CALLS, lists of tool and arguments, at once."
+  (json-encode
+   `((turns . [((steps . [((tool_calls . ,(vconcat (mapcar (lambda (call)
+                                                             `((name . ,(car call))
+                                                               (arguments . ,(cdr call))))
+                                                           calls))))]))
+               ((steps . [((text . "ok"))]))]))))
+
+(defun agent-q-edit-test--states ()
+  "Return how the calls of the current chat ended, in their order."
+  (let ((states nil))
+    (maphash (lambda (_key call) (push (agent-q-call-state call) states)) agent-q-call-table)
+    (nreverse states)))
+
+(defmacro agent-q-edit-test--with-batch (calls &rest body)
+  "Run BODY in a chat about a new project whose model makes CALLS at once."
+  (declare (indent 1) (debug t))
+  `(agent-q-test-files-in-project '(("list_buffers"))
+     (agent-q-test-with-model (apply #'agent-q-edit-test--batch ,calls)
+       (agent-q-test-with-chat
+         (agent-q-test-files--listen)
+         ,@body))))
+
+(ert-deftest agent-q-edit-a-call-may-build-on-those-before-it ()
+  (agent-q-edit-test--with-batch
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "two"))
+        ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "three"))
+        ("move_file" (source . "a.txt") (destination . "deep/er/b.txt"))
+        ("edit_file" (path . "deep/er/b.txt") (old_str . "three") (new_str . "four"))
+        ("create_file" (path . "a.txt") (content . "new\n"))
+        ;; Nothing before it can help.
+        ("edit_file" (path . "gone.txt") (old_str . "x") (new_str . "y")))
+    (agent-q-test-files-write "a.txt" "one\n")
+    (agent-q-test-files-next)
+    (should (equal (agent-q-edit-test--states)
+                   '(succeeded succeeded succeeded succeeded succeeded failed)))
+    (should (= 5 (length agent-q-test-files-asked)))
+    (should (equal (agent-q-test-files-text "deep/er/b.txt") "four\n"))
+    (should (equal (agent-q-test-files-text "a.txt") "new\n"))
+    (should (string-match-p "Undid 4 of 4" (agent-q-edit-test-undo)))
+    (should (equal (agent-q-test-files-text "a.txt") "one\n"))
+    ;; The folders that were made go as well.
+    (should-not (file-exists-p (agent-q-test-files-path "deep")))))
+
+(ert-deftest agent-q-edit-undoing-saves-what-the-turn-had-saved ()
+  (agent-q-edit-test--with-batch
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "two"))
+        ("write_to_buffer" (buffer . "a.txt") (content . "more ") (position . 1)))
+    (with-current-buffer (find-file-noselect (agent-q-test-files-write "a.txt" "one\n"))
+      (with-current-buffer chat
+        (agent-q-test-files-next)
+        (should (equal (agent-q-edit-test--states) '(succeeded succeeded)))
+        (should (equal (agent-q-test-files-text "a.txt") "two\n"))
+        (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo))))
+      (should (equal (buffer-string) "one\n"))
+      (should-not (buffer-modified-p))
+      (should (equal (agent-q-test-files-text "a.txt") "one\n")))))
+
 ;;;; Through buffers
 
 (ert-deftest agent-q-edit-through-a-buffer-is-one-undo-step-and-saved ()

@@ -72,6 +72,19 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// Its permissions now; none when it is missing.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        let metadata = self.path.symlink_metadata().ok()?;
+        Some(metadata.mode() & 0o7777)
+    }
+
+    /// How many folders above it don't exist yet.
+    #[must_use]
+    pub fn missing_folders(&self) -> usize {
+        self.missing.saturating_sub(1)
+    }
+
     /// The name that people know it by: relative inside the project.
     #[must_use]
     pub fn shown(&self) -> String {

@@ -99,7 +99,7 @@ pub fn can_create(target: &Resolved, parents: Parents) -> Result<(), FileError> 
         return Err(FileError::new(Trouble::WrongKind, message));
     }
     match parents {
-        Parents::MustExist if target.missing > 1 => Err(no_folder(target)),
+        Parents::MustExist if target.missing_folders() > 0 => Err(no_folder(target)),
         Parents::MustExist | Parents::Make => Ok(()),
     }
 }
@@ -363,7 +363,7 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
         let message = format!("'{shown}' is a directory, not a file.");
         return Err(FileError::new(Trouble::WrongKind, message));
     };
-    let to_make = target.missing.saturating_sub(1);
+    let to_make = target.missing_folders();
     if to_make > 0 && parents == Parents::MustExist {
         return Err(no_folder(target));
     }

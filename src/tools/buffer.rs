@@ -14,7 +14,7 @@ use crate::tool::{
     Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
     Tool, ToolFailure,
 };
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -214,6 +214,8 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
         before: state(&old),
         after: state(&new),
         mode: None,
+        disk: Disk::Untouched,
+        folders: 0,
     });
     if let Err(failure) = change_buffer(&context, &live, &old, &new, Save::No).await {
         context.workspace.journal.take_back(was);

@@ -17,7 +17,7 @@ use crate::files::verified::{self, Parents};
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::WorkContext;
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 use crate::workspace::{Now, text_hash};
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
@@ -260,7 +260,12 @@ impl Plan {
             shown: self.target.shown(),
             before: self.before_state(),
             after: self.after_state(after),
-            mode: mode_of(&self.target),
+            mode: self.target.mode(),
+            disk: match &self.current.home {
+                Home::Buffer(live) if live.modified => Disk::Untouched,
+                _ => Disk::Changed,
+            },
+            folders: self.target.missing_folders(),
         };
         let was = journal.record(entry(&self.after));
         let made = self.make(context).await;
@@ -449,12 +454,6 @@ pub async fn change_buffer(
         saved: if changed.saved { Save::Yes } else { Save::No },
         text: changed.text,
     })
-}
-
-fn mode_of(target: &Resolved) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::symlink_metadata(&target.path).ok()?;
-    Some(metadata.permissions().mode() & 0o7777)
 }
 
 /// Whether TARGET is a file of Lisp code.

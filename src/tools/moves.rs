@@ -21,7 +21,7 @@ use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
     ToolFailure,
 };
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
@@ -108,14 +108,14 @@ fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
 }
 
 fn changes(target: &Resolved, before: State, after: State) -> Entry {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::symlink_metadata(&target.path).ok();
     Entry::Changed {
         place: Place::File(target.path.clone()),
         shown: target.shown(),
         before,
         after,
-        mode: metadata.map(|it| it.permissions().mode() & 0o7777),
+        mode: target.mode(),
+        disk: Disk::Changed,
+        folders: 0,
     }
 }
 
@@ -312,6 +312,7 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
     let moved = journal.record(Entry::Moved {
         from: source.path.clone(),
         to: destination.path.clone(),
+        folders: destination.missing_folders(),
     });
     let was = was.unwrap_or(moved);
     if let Err(failure) = rename(&context, &source, &destination, parents(&arguments)).await {
