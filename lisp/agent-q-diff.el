@@ -74,6 +74,18 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
   (add-hook 'kill-buffer-hook #'agent-q-diff--killed nil t)
   (add-hook 'post-command-hook #'agent-q-diff--watch nil t))
 
+(defun agent-q-diff-show-invisible ()
+  "Show the characters of the current buffer that are made not to be seen.
+They could make a change look like another; in the text they stay.
+With those that turn the direction around, text is shown as it is stored."
+  (setq-local glyphless-char-display (copy-sequence glyphless-char-display))
+  (dolist (range '(#xad #x61c (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #xfeff))
+    (set-char-table-range glyphless-char-display range 'hex-code))
+  (save-excursion
+    (goto-char (point-min))
+    (when (re-search-forward "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]" nil t)
+      (setq bidi-display-reordering nil))))
+
 ;;;; Opening
 
 (defun agent-q-diff-reviewed-p (tool &optional preview)
@@ -163,6 +175,7 @@ Return the window, or nil when that frame has none that can show it."
                        :number (setq number (1+ number)) :old old :new new
                        :header header :body body :added added :removed removed)))
                    hunks)))
+    (agent-q-diff-show-invisible)
     (set-buffer-modified-p nil)
     (goto-char (if hunks (agent-q-diff-hunk-start (aref agent-q-diff--hunks 0))
                  (point-min)))

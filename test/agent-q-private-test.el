@@ -59,6 +59,14 @@
         (with-current-buffer "remote" (setq buffer-file-name nil))
         (kill-buffer "indirect")))))
 
+(ert-deftest agent-q-private-hidden-buffers-are-not-there ()
+  (agent-q-test-files-in-project
+      '(("read_buffer" (buffer . " *hidden*"))
+        ("search_in_buffer" (buffer . " *hidden*") (pattern . "password")))
+    (with-current-buffer (get-buffer-create " *hidden*") (insert "password"))
+    (should-not (string-match-p "password" (agent-q-test-files-fails "no buffer named  \\*hidden")))
+    (agent-q-test-files-fails "no buffer named  \\*hidden")))
+
 (ert-deftest agent-q-private-rules-on-files-hold-for-their-buffers ()
   (agent-q-test-files-in-project
       '(("read_buffer" (buffer . "a.hush")) ("read_buffer" (buffer . "b.txt")))
@@ -184,6 +192,22 @@ It is applied then, and has to change the file."
       (should-error (agent-q-test-press "d") :type 'user-error)
       (agent-q-test-press "n")
       (agent-q-test-until (agent-q-test-idle-p)))))
+
+(ert-deftest agent-q-private-characters-that-hide-are-shown-in-a-review ()
+  (agent-q-test-files-in-project
+      '(("propose_file_edit" (path . "a.txt") (original . "a\n") (description . "")
+         (modified . "a \u202e b\u200b\n")))
+    (agent-q-test-files-write "a.txt" "a\n")
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+        (should (eq 'hex-code (aref glyphless-char-display #x202e)))
+        (should (eq 'hex-code (aref glyphless-char-display #x200b)))
+        (should-not bidi-display-reordering)
+        (should-not (eq 'hex-code (aref (default-value 'glyphless-char-display) #x202e)))
+        (agent-q-test-press "C-c C-c"))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-test-files-text "a.txt") "a \u202e b\u200b\n")))))
 
 (ert-deftest agent-q-private-what-is-wrong-is-told-only-after-a-yes ()
   (agent-q-test-files-in-project

@@ -10,6 +10,8 @@ use crate::protocol::{HostError, HostReply, ReadBuffer};
 
 /// The most characters of one read; the model asks for the next part by position.
 const READ_LIMIT: i64 = 12_000;
+/// How the names of buffers start that users don't see.
+const HIDDEN: char = ' ';
 /// How many buffer names a miss lists.
 const NAMES_SHOWN: usize = 20;
 
@@ -28,6 +30,8 @@ pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
 
 fn find<'e>(env: &'e Env, name: Option<&str>) -> Result<Option<Value<'e>>> {
     let buffer = match name {
+        // Such as the minibuffer, where a password may be typed.
+        Some(name) if name.starts_with(HIDDEN) => return Ok(None),
         Some(name) => env.call("get-buffer", (name,))?,
         None => env.call("agent-q--last-user-buffer", [])?,
     };
@@ -52,7 +56,7 @@ fn user_buffer_names(env: &Env) -> Result<Vec<String>> {
         let name: String = env
             .call("buffer-name", (rest.car::<Value<'_>>()?,))?
             .into_rust()?;
-        if !name.starts_with(' ') {
+        if !name.starts_with(HIDDEN) {
             names.push(name);
         }
         rest = rest.cdr()?;
