@@ -248,7 +248,7 @@ If BRIEFLY is non-nil, only the head of long texts."
              (agent-q-call-tool call))))
 
 (defun agent-q-call-draw-waiting (except)
-  "Draw all calls that wait anew but EXCEPT: some keys are about all of them."
+  "Draw anew whatever waits but EXCEPT; some keys are about all of it."
   (let ((waiting (agent-q-call-all-waiting)))
     (when (<= (length waiting) 2)
       (mapc #'agent-q-render-update-item (delq except waiting)))))

@@ -153,8 +153,8 @@ The last name is the fullest."
     "nothing"))
 
 (defun agent-q-definitions--head (wanted)
-  "Return the full name in WANTED, the head of a definition such as \"(defun f (x)\".
-Nil if it is none."
+  "Return the full name in WANTED, such as \"(defun f (x)\", or nil.
+That is the head of a definition."
   (with-temp-buffer
     (set-syntax-table lisp-mode-syntax-table)
     (insert (if (string-prefix-p "(" wanted) wanted (concat "(" wanted)))

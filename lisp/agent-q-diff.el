@@ -418,7 +418,9 @@ WHOLE is said of an edit that can only be taken as a whole."
     (user-error "The file was changed meanwhile; review the hunks as they fit now"))
   (cond ((agent-q-diff-edit-one agent-q-diff--edit)
          (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
-        ((null (agent-q-diff--chosen)) (agent-q-diff-reject))
+        ;; A new file that holds nothing has no hunks.
+        ((not (or (agent-q-diff--chosen) (seq-empty-p agent-q-diff--hunks)))
+         (agent-q-diff-reject))
         (t
          (agent-q-diff--answer "modified" (agent-q-diff--arguments)
                                (format "approved, %d of %d hunks"
