@@ -37,7 +37,7 @@ Lines with + are added, lines with - go, the others stay.
               " C-c C-c puts the hunk into the review, C-c C-k leaves it as it was"))
 
 (defun agent-q-diff-edit--with-returns (body)
-  "Return BODY, lines of a diff, with carriage returns at their ends."
+  "Return BODY, lines of a diff, with a \\r at the end of each."
   (string-replace "\r\n\\ No newline at end of file\r\n"
                   "\n\\ No newline at end of file\n"
                   (string-replace "\n" "\r\n" body)))

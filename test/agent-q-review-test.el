@@ -91,5 +91,27 @@
         (should (equal (agent-q-test-files-bytes "a.txt")
                        (or result "1\r\ntwo\r\n3\n")))))))
 
+(ert-deftest agent-q-review-what-changed-meanwhile-is-reviewed-and-the-model-told ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt"))
+        ("propose_file_edit" (path . "a.txt") (original . "one\ntwo\n") (modified . "one\n2\n")
+         (description . ""))
+        ("write_file" (path . "a.txt") (content . "mine alone\n")))
+    (agent-q-test-files-write "a.txt" "one\ntwo\n")
+    (agent-q-test-files-succeeds)
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+        (agent-q-test-files-write "a.txt" "zero\none\ntwo\n")
+        (agent-q-test-press "g")
+        (agent-q-test-press "SPC")
+        (agent-q-test-press "C-c C-c"))
+      (agent-q-test-until (agent-q-test-idle-p)))
+    (should (eq (car agent-q-test-files--result) :succeeded))
+    (should (string-match-p "Read it again before" (cdr agent-q-test-files--result)))
+    (should (equal (agent-q-test-files-text "a.txt") "zero\none\n2\n"))
+    ;; It can't overwrite what it has not seen.
+    (agent-q-test-files-fails "changed since you last saw it")))
+
 (provide 'agent-q-review-test)
 ;;; agent-q-review-test.el ends here

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff};
 use crate::files::encoding::{self, Encoding, LineEnds, Mark};
@@ -217,16 +218,16 @@ impl Plan {
     ///
     /// Why it may not be made.
     pub async fn check(&self, context: &WorkContext) -> Result<(), ToolFailure> {
-        let (path, shown) = (&self.target.path, self.target.shown());
+        let shown = self.target.shown();
         let exists = !matches!(self.current.home, Home::Nowhere);
         if exists && self.after == self.current.text {
             return Err(ToolFailure::new(format!(
                 "'{shown}' holds exactly that already; nothing was changed."
             )));
         }
-        if exists {
-            let now = self.current.now();
-            context.workspace.check_seen(path, &shown, now)?;
+        // What the user has reviewed is what stands there now, whatever the model saw.
+        if context.reviewed.is_none() {
+            self.check_seen(context)?;
         }
         if !exists {
             verified::can_create(&self.target, self.parents)?;
@@ -238,6 +239,23 @@ impl Plan {
             encoding::encode(&self.after, encoding)?;
         }
         Ok(())
+    }
+
+    /// Whether the change is of a text that the model does not know; the user has reviewed it then.
+    #[must_use]
+    pub fn unseen(&self, context: &WorkContext) -> bool {
+        self.check_seen(context).is_err()
+    }
+
+    fn check_seen(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        if matches!(self.current.home, Home::Nowhere) {
+            return Ok(());
+        }
+        let (path, now) = (&self.target.path, self.current.now());
+        let seen = context
+            .workspace
+            .check_seen(path, &self.target.shown(), now);
+        Ok(seen?)
     }
 
     /// Notes what the change is of, for when the user has answered.
@@ -268,6 +286,7 @@ impl Plan {
             folders: self.target.missing_folders(),
         };
         let was = journal.record(entry(&self.after));
+        let unseen = self.unseen(context);
         let made = self.make(context).await;
         match &made {
             Ok(made) => {
@@ -275,7 +294,9 @@ impl Plan {
                     journal.record(entry(text));
                 }
                 let text = made.saved_as().unwrap_or(&self.after);
-                context.workspace.saw_text(&self.target.path, text);
+                if !unseen {
+                    context.workspace.saw_text(&self.target.path, text);
+                }
             }
             Err(_) => {
                 journal.take_back(was);
@@ -351,63 +372,6 @@ impl Plan {
         let after = made.saved_as().unwrap_or(&self.after);
         Diff::between(&self.current.text, after, CONTEXT)
             .unified(&format!("a/{shown}"), &format!("b/{shown}"))
-    }
-}
-
-/// How a change was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
-    OnDisk,
-    InBuffer {
-        buffer: String,
-        saved: Save,
-        /// What the user's own hooks made of the text when it was saved.
-        text: Option<String>,
-    },
-}
-
-/// Whether a buffer is saved after a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Save {
-    Yes,
-    No,
-}
-
-impl Made {
-    /// The text that was saved, where that is not the one that was to be.
-    #[must_use]
-    pub fn saved_as(&self) -> Option<&str> {
-        match self {
-            Self::OnDisk => None,
-            Self::InBuffer { text, .. } => text.as_deref(),
-        }
-    }
-
-    /// The end of a sentence.
-    #[must_use]
-    pub fn note(&self) -> String {
-        match self {
-            Self::OnDisk => String::new(),
-            Self::InBuffer {
-                buffer,
-                saved: Save::Yes,
-                text: None,
-            } => format!(" in its buffer {buffer}, and saved"),
-            Self::InBuffer {
-                buffer,
-                saved: Save::Yes,
-                text: Some(_),
-            } => format!(
-                " in its buffer {buffer}, and saved, when the user's Emacs changed the text further"
-            ),
-            Self::InBuffer {
-                buffer,
-                saved: Save::No,
-                ..
-            } => format!(
-                " in its buffer {buffer}, which is NOT saved because it has unsaved changes of the user's"
-            ),
-        }
     }
 }
 

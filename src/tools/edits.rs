@@ -74,8 +74,13 @@ macro_rules! by_plan {
                     };
                     plan.check(&context).await?;
                     context.go_on()?;
+                    let unseen = plan.unseen(&context);
                     let made = plan.commit(&context).await?;
-                    Ok(report($verb, &plan, &made))
+                    let mut report = report($verb, &plan, &made);
+                    if unseen {
+                        report.push_str(UNSEEN);
+                    }
+                    Ok(report)
                 }))
             }) as Task,
             (|arguments, context| -> Checked {
@@ -92,6 +97,9 @@ macro_rules! by_plan {
         )
     };
 }
+
+/// What is said of a change that the user has reviewed on a text which the model does not know.
+const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 async fn plan_reviewed(

@@ -14,6 +14,7 @@ pub mod history;
 pub mod inspection;
 pub mod introspection;
 pub mod journal;
+mod made;
 pub mod more;
 pub mod moves;
 mod outcome;
