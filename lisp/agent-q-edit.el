@@ -28,9 +28,11 @@
 (defun agent-q-edit-find-buffer (name)
   "Return the buffer called NAME, or without one the user's last one."
   (if name
-      ;; Hidden ones, such as the minibuffer, are not for tools.
-      (or (and (not (string-prefix-p " " name)) (get-buffer name))
-          (error "There is no buffer named %s" name))
+      (let ((buffer (get-buffer name)))
+        ;; In the minibuffer a password may be typed.
+        (if (and buffer (not (minibufferp buffer)))
+            buffer
+          (error "There is no buffer named %s" name)))
     (or (agent-q--last-user-buffer)
         (error "There is no buffer that the user works in"))))
 

@@ -10,8 +10,6 @@ use crate::protocol::{HostError, HostReply, ReadBuffer};
 
 /// The most characters of one read; the model asks for the next part by position.
 const READ_LIMIT: i64 = 12_000;
-/// How the names of buffers start that users don't see.
-const HIDDEN: char = ' ';
 /// How many buffer names a miss lists.
 const NAMES_SHOWN: usize = 20;
 
@@ -30,12 +28,12 @@ pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
 
 fn find<'e>(env: &'e Env, name: Option<&str>) -> Result<Option<Value<'e>>> {
     let buffer = match name {
-        // Such as the minibuffer, where a password may be typed.
-        Some(name) if name.starts_with(HIDDEN) => return Ok(None),
         Some(name) => env.call("get-buffer", (name,))?,
         None => env.call("agent-q--last-user-buffer", [])?,
     };
-    Ok(buffer.is_not_nil().then_some(buffer))
+    // In the minibuffer a password may be typed.
+    let found = buffer.is_not_nil() && !env.call("minibufferp", (buffer,))?.is_not_nil();
+    Ok(found.then_some(buffer))
 }
 
 fn miss(env: &Env, name: Option<&str>) -> String {
@@ -56,7 +54,7 @@ fn user_buffer_names(env: &Env) -> Result<Vec<String>> {
         let name: String = env
             .call("buffer-name", (rest.car::<Value<'_>>()?,))?
             .into_rust()?;
-        if !name.starts_with(HIDDEN) {
+        if !name.starts_with(' ') {
             names.push(name);
         }
         rest = rest.cdr()?;
