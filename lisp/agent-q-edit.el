@@ -85,20 +85,6 @@ Its text comes along if WHOLE is true or there are unsaved changes."
         (agent-q-edit--state buffer (or whole (buffer-modified-p buffer)))
       "null")))
 
-(agent-q-operations-define "visited-file" (call buffer)
-  "Tell the file whose text the buffer named BUFFER shows, or null."
-  (let* ((live (agent-q-edit-find-buffer buffer))
-         (base (or (buffer-base-buffer live) live))
-         (file (buffer-local-value 'buffer-file-name base))
-         (remote (and file (file-remote-p file))))
-    (if file
-        (agent-q-edit-json
-         `((file . ,(agent-q--clean
-                     ;; Nothing is asked of another machine.
-                     (if remote file (expand-file-name file))))
-           (remote . ,(agent-q-edit--truth remote))))
-      "null")))
-
 (agent-q-operations-define "buffer-state" (call buffer)
   "Tell the state of the buffer named BUFFER with its text."
   (let ((live (agent-q-edit-find-buffer buffer)))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::offer::Offer;
@@ -332,7 +332,14 @@ struct Visited {
 /// The file of the buffer NAME; none when it visits none. A buffer that isn't there the tool itself
 /// reports.
 async fn visited(name: Option<&str>, context: &WorkContext) -> Option<Visited> {
-    let arguments = json!({"buffer": name});
-    let reply = context.ask_emacs("visited-file", arguments).await.ok()?;
-    serde_json::from_str(&reply).ok()?
+    let body = HostRequest::VisitedFile(name.map(str::to_owned));
+    let reply = within(EMACS_DEADLINE, context.host.request(context.session, body)).await;
+    let visited = reply.ok().and_then(|it| serde_json::from_str(&it).ok());
+    // What can't be told might be anything.
+    visited.unwrap_or_else(|| {
+        Some(Visited {
+            file: "unknown".to_owned(),
+            remote: true,
+        })
+    })
 }
