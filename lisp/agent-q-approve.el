@@ -24,6 +24,7 @@
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
 (declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-diff-display "agent-q-diff" (buffer))
+(declare-function agent-q-diff-prepare "agent-q-diff" (call))
 
 (defconst agent-q-approve-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -187,14 +188,15 @@ Point has to be on CALL."
   (setf (agent-q-call-answered call) label
         (agent-q-call-armed call) nil)
   (agent-q-render-update-item call)
+  (agent-q-call-draw-waiting call)
   (run-hook-with-args 'agent-q-call-settled-functions call))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
   (agent-q-approve-settle (agent-q-approve--call) decision payload label)
-  (agent-q-approve--go-on))
+  (agent-q-approve-go-on))
 
-(defun agent-q-approve--go-on ()
+(defun agent-q-approve-go-on ()
   "Go to the next call that waits, or to the end of the chat.
 What comes of the answers is shown at the end, where the window follows."
   (let ((next (agent-q-call-waiting)))
@@ -228,7 +230,7 @@ What comes of the answers is shown at the end, where the window follows."
       (if (agent-q-call-armed call)
           (agent-q-approve-settle call "approved" nil "approved")
         (setq left (1+ left))))
-    (agent-q-approve--go-on)
+    (agent-q-approve-go-on)
     (unless (zerop left)
       (message "%d more wait that you have not seen yet" left))))
 
@@ -238,7 +240,7 @@ What comes of the answers is shown at the end, where the window follows."
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
     (agent-q-approve-settle call "denied" nil "denied"))
-  (agent-q-approve--go-on))
+  (agent-q-approve-go-on))
 
 (defun agent-q-approve-for-chat ()
   "Run the tool call at point; in this chat, don't ask about its like again.
@@ -302,7 +304,8 @@ The first time, only the rule is shown that would be added."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-approve-open-p call)
-                 (buffer-live-p (agent-q-call-review call)))
+                 (or (buffer-live-p (agent-q-call-review call))
+                     (agent-q-diff-prepare call)))
       (user-error "There is no diff to review here"))
     (let ((window (agent-q-diff-display (agent-q-call-review call))))
       (if window (select-window window)

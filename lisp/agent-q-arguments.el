@@ -14,6 +14,7 @@
 
 (declare-function agent-q-approve-settle "agent-q-approve")
 (declare-function agent-q-approve-open-p "agent-q-approve")
+(declare-function agent-q-approve-go-on "agent-q-approve")
 (declare-function agent-q-core-check-arguments "ext:agent-q-core" (schema arguments))
 (declare-function agent-q-core-tools "ext:agent-q-core" ())
 
@@ -118,7 +119,11 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
         (agent-q-invalid-arguments (user-error "%s" (cadr failure)))))
     (with-current-buffer chat
       (agent-q-approve-settle call "modified" json "approved with changes"))
-    (agent-q-arguments-quit)))
+    (agent-q-arguments-quit)
+    ;; As after any answer.
+    (when (eq (window-buffer) chat)
+      (with-current-buffer chat
+        (agent-q-approve-go-on)))))
 
 (defun agent-q-arguments-quit ()
   "Leave the arguments of the call as they were."

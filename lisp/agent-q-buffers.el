@@ -24,17 +24,30 @@
 (defconst agent-q-buffers--search-seconds 2
   "How long a search may take.")
 
+(defconst agent-q-buffers--most-tries 10
+  "How often a search is begun that the user's keys stop.")
+
+(defconst agent-q-buffers--pause 0.3
+  "How many seconds to wait before a search is begun again.")
+
 ;;;; Searching
 
 (defun agent-q-buffers--match ()
   "Return the match that was just found as a line of text."
   (let ((start (match-beginning 0))
         (text (agent-q--clean (match-string-no-properties 0))))
-    (save-excursion
-      (goto-char start)
-      (format "Line %d, column %d, position %d: %S"
-              (line-number-at-pos start t) (1+ (current-column)) start
-              (truncate-string-to-width text 200 nil nil "...")))))
+    (format "Line %d, column %d, position %d: %S"
+            (line-number-at-pos start t) (agent-q-buffers--column start) start
+            (truncate-string-to-width text 200 nil nil "..."))))
+
+(defun agent-q-buffers--column (position)
+  "Return the column of POSITION, in characters from 1, whatever is narrowed."
+  (save-excursion
+    (save-restriction
+      (widen)
+      (goto-char position)
+      (let ((inhibit-field-text-motion t))
+        (1+ (- position (line-beginning-position)))))))
 
 (defun agent-q-buffers--search (pattern regex most)
   "Return the number of matches of PATTERN and the first ones, as lines.
@@ -66,9 +79,32 @@ It is a regular expression if REGEX is true.  All matches are told if
 ALL_MATCHES is true, or else the first."
   (when (string-empty-p pattern)
     (error "The pattern is empty"))
-  (with-current-buffer (agent-q-edit-find-buffer buffer)
+  (let ((live (agent-q-edit-find-buffer buffer)))
+    (agent-q-buffers--without-delay
+     call agent-q-buffers--most-tries
+     (lambda () (agent-q-buffers--found live pattern regex all_matches)))))
+
+(defun agent-q-buffers--without-delay (call tries function)
+  "Answer CALL with the value of FUNCTION, which any key of the user's stops.
+Then it is called again a moment later, TRIES times in all: a regular
+expression may take for ever."
+  (condition-case failure
+      (let ((answer (while-no-input (funcall function))))
+        (cond ((stringp answer)
+               (agent-q-operations-answer call "done" answer))
+              ((< 1 tries)
+               (run-with-timer agent-q-buffers--pause nil #'agent-q-buffers--without-delay
+                               call (1- tries) function))
+              (t (error "The search takes too long while the user works; use a simpler pattern"))))
+    (error (agent-q-operations-answer call "signalled" (error-message-string failure))))
+  nil)
+
+(defun agent-q-buffers--found (buffer pattern regex all-matches)
+  "Return as a text where PATTERN is in BUFFER.
+REGEX and ALL-MATCHES are as in the tool."
+  (with-current-buffer buffer
     (let* ((case-fold-search (isearch-no-upper-case-p pattern regex))
-           (most (if all_matches agent-q-buffers--most-counted 1))
+           (most (if all-matches agent-q-buffers--most-counted 1))
            (found (condition-case failure
                       (save-excursion
                         (save-match-data
@@ -81,7 +117,7 @@ ALL_MATCHES is true, or else the first."
           (format "No matches found for '%s' in %s%s" pattern (buffer-name)
                   (agent-q-buffers--narrowed))
         (concat (format "Found %d%s %s for '%s' in %s%s:\n\n" count
-                        (if (and all_matches (= count most)) " or more" "")
+                        (if (and all-matches (= count most)) " or more" "")
                         (if (= count 1) "match" "matches")
                         pattern (buffer-name) (agent-q-buffers--narrowed))
                 (string-join (cdr found) "\n")
@@ -145,9 +181,14 @@ ALL_MATCHES is true, or else the first."
     (while (and (progn (forward-comment (point-max)) (not (eobp)))
                 (let ((start (point))
                       (end (ignore-errors (scan-sexps (point) 1))))
-                  (when end
-                    (push (agent-q-buffers--form start end) lines)
-                    (goto-char end)))))
+                  (if end
+                      (progn
+                        (push (agent-q-buffers--form start end) lines)
+                        (goto-char end))
+                    (push (format "From line %d on the parentheses don't match."
+                                  (line-number-at-pos start))
+                          lines)
+                    nil))))
     (nreverse lines)))
 
 (defun agent-q-buffers--form (start end)

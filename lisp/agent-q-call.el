@@ -242,9 +242,16 @@ If BRIEFLY is non-nil, only the head of long texts."
           (agent-q-call-offer call) nil
           (agent-q-call-answered call) nil)
     (agent-q-render-update-item call)
+    (agent-q-call-draw-waiting call)
     (agent-q-approve-shown call)
     (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
              (agent-q-call-tool call))))
+
+(defun agent-q-call-draw-waiting (except)
+  "Draw anew whatever waits but EXCEPT; some keys are about all of it."
+  (let ((waiting (agent-q-call-all-waiting)))
+    (when (<= (length waiting) 2)
+      (mapc #'agent-q-render-update-item (delq except waiting)))))
 
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for what a program answers."
@@ -267,6 +274,9 @@ If BRIEFLY is non-nil, only the head of long texts."
   "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))
     (setf (agent-q-call-state call) 'running
+          ;; The user may have changed them.
+          (agent-q-call-arguments call) (or (plist-get event :arguments)
+                                            (agent-q-call-arguments call))
           (agent-q-call-started call) (current-time))
     (agent-q-render-update-item call)))
 

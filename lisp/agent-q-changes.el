@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-diff)
 (require 'agent-q-edit)
 (require 'agent-q-image-query)
 (require 'agent-q-operations)
@@ -63,6 +64,8 @@ back.  While a turn runs, this waits until it is over."
       (diff-mode)
       ;; Refining runs diff in the foreground, for minutes where a large text was written anew.
       (setq-local diff-refine nil)
+      (setq-local bidi-paragraph-direction 'left-to-right)
+      (agent-q-diff-show-invisible)
       (setq default-directory directory)
       (setq buffer-read-only t)
       (set-buffer-modified-p nil)

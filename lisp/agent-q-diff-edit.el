@@ -13,6 +13,8 @@
 
 (defvar-local agent-q-diff-edit--hunk nil "The hunk that is edited here.")
 (defvar-local agent-q-diff-edit--review nil "The buffer of its review.")
+(defvar-local agent-q-diff-edit--returns nil
+  "Whether carriage returns end the lines of the file; they are not shown here.")
 
 (defvar agent-q-diff-edit-mode-map
   (let ((map (make-sparse-keymap)))
@@ -34,16 +36,27 @@ Lines with + are added, lines with - go, the others stay.
               header-line-format
               " C-c C-c puts the hunk into the review, C-c C-k leaves it as it was"))
 
+(defun agent-q-diff-edit--with-returns (body)
+  "Return BODY, lines of a diff, with a \\r at the end of each."
+  (string-replace "\r\n\\ No newline at end of file\r\n"
+                  "\n\\ No newline at end of file\n"
+                  (string-replace "\n" "\r\n" body)))
+
 (defun agent-q-diff-edit-open (hunk)
   "Edit HUNK of the review in the current buffer."
-  (let ((review (current-buffer))
-        (buffer (generate-new-buffer (format "*agent-q hunk %d*"
-                                             (agent-q-diff-hunk-number hunk)))))
+  (let* ((review (current-buffer))
+         (body (agent-q-diff-hunk-body hunk))
+         (plain (string-replace "\r\n" "\n" body))
+         (returns (and (not (equal plain body))
+                       (equal body (agent-q-diff-edit--with-returns plain))))
+         (buffer (generate-new-buffer (format "*agent-q hunk %d*"
+                                              (agent-q-diff-hunk-number hunk)))))
     (with-current-buffer buffer
-      (insert (agent-q-diff-hunk-body hunk))
+      (insert (if returns plain body))
       (agent-q-diff-edit-mode)
       (setq agent-q-diff-edit--hunk hunk
-            agent-q-diff-edit--review review)
+            agent-q-diff-edit--review review
+            agent-q-diff-edit--returns returns)
       (set-buffer-modified-p nil)
       (goto-char (point-min)))
     (pop-to-buffer buffer '((display-buffer-same-window)))))
@@ -53,8 +66,10 @@ Lines with + are added, lines with - go, the others stay.
   (interactive)
   (unless (buffer-live-p agent-q-diff-edit--review)
     (user-error "The review of this hunk is over"))
-  (let ((body (buffer-substring-no-properties (point-min) (point-max)))
-        (hunk agent-q-diff-edit--hunk))
+  (let* ((text (buffer-substring-no-properties (point-min) (point-max)))
+         (body (if agent-q-diff-edit--returns (agent-q-diff-edit--with-returns text)
+                 text))
+         (hunk agent-q-diff-edit--hunk))
     (with-current-buffer agent-q-diff-edit--review
       (agent-q-diff-replace hunk body)))
   (agent-q-diff-edit-quit))

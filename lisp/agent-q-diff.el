@@ -74,6 +74,18 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
   (add-hook 'kill-buffer-hook #'agent-q-diff--killed nil t)
   (add-hook 'post-command-hook #'agent-q-diff--watch nil t))
 
+(defun agent-q-diff-show-invisible ()
+  "Show the characters of the current buffer that are made not to be seen.
+They could make a change look like another; in the text they stay.
+With those that turn the direction around, text is shown as it is stored."
+  (setq-local glyphless-char-display (copy-sequence glyphless-char-display))
+  (dolist (range '(#xad #x61c (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #xfeff))
+    (set-char-table-range glyphless-char-display range 'hex-code))
+  (save-excursion
+    (goto-char (point-min))
+    (when (re-search-forward "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]" nil t)
+      (setq bidi-display-reordering nil))))
+
 ;;;; Opening
 
 (defun agent-q-diff-reviewed-p (tool &optional preview)
@@ -86,21 +98,29 @@ PREVIEW is what the core says that it would make of a file."
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
-The current buffer is its chat.  Other calls are let be."
-  (let ((tool (plist-get event :tool))
-        (preview (agent-q-core-preview (plist-get event :call))))
-    (when (agent-q-diff-reviewed-p tool preview)
-      (let* ((call (gethash (plist-get event :call) agent-q-call-table))
-             (arguments (agent-q-json-parse (plist-get event :arguments)))
-             (edit (if preview (agent-q-diff-target-planned preview arguments)
-                     (agent-q-diff-target-edit tool arguments
-                                               (agent-q-project-directory)))))
-        (when edit
-          (setf (agent-q-call-review call)
-                (agent-q-diff--open call (current-buffer) edit))
-          (agent-q-render-update-item call)
-          (when (get-buffer-window (current-buffer))
-            (agent-q-diff-display (agent-q-call-review call))))))))
+The current buffer is its chat.  Other edits can be reviewed by a key."
+  (let* ((call (gethash (plist-get event :call) agent-q-call-table))
+         (preview (agent-q-core-preview (agent-q-call-key call))))
+    (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
+           (when (and (agent-q-diff-prepare call preview)
+                      (get-buffer-window (current-buffer)))
+             (agent-q-diff-display (agent-q-call-review call))))
+          (preview
+           (setf (agent-q-call-review call) 'possible)
+           (agent-q-render-update-item call)))))
+
+(defun agent-q-diff-prepare (call &optional preview)
+  "Make the buffer in which CALL of the current chat is reviewed; return it.
+PREVIEW is what the core says that it would make of a file.  Return nil
+when there is nothing to review."
+  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call)) t))
+              (arguments (agent-q-json-parse (agent-q-call-arguments call)))
+              (edit (if (consp preview) (agent-q-diff-target-planned preview arguments)
+                      (agent-q-diff-target-edit (agent-q-call-tool call) arguments
+                                                (agent-q-project-directory)))))
+    (setf (agent-q-call-review call) (agent-q-diff--open call (current-buffer) edit))
+    (agent-q-render-update-item call)
+    (agent-q-call-review call)))
 
 (defun agent-q-diff--open (call chat edit)
   "Return a buffer in which EDIT, which CALL of CHAT would do, is reviewed."
@@ -155,6 +175,7 @@ Return the window, or nil when that frame has none that can show it."
                        :number (setq number (1+ number)) :old old :new new
                        :header header :body body :added added :removed removed)))
                    hunks)))
+    (agent-q-diff-show-invisible)
     (set-buffer-modified-p nil)
     (goto-char (if hunks (agent-q-diff-hunk-start (aref agent-q-diff--hunks 0))
                  (point-min)))
@@ -397,7 +418,9 @@ WHOLE is said of an edit that can only be taken as a whole."
     (user-error "The file was changed meanwhile; review the hunks as they fit now"))
   (cond ((agent-q-diff-edit-one agent-q-diff--edit)
          (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
-        ((null (agent-q-diff--chosen)) (agent-q-diff-reject))
+        ;; A new file that holds nothing has no hunks.
+        ((not (or (agent-q-diff--chosen) (seq-empty-p agent-q-diff--hunks)))
+         (agent-q-diff-reject))
         (t
          (agent-q-diff--answer "modified" (agent-q-diff--arguments)
                                (format "approved, %d of %d hunks"
@@ -462,9 +485,10 @@ WHOLE is said of an edit that can only be taken as a whole."
 
 (defun agent-q-diff--settled (call)
   "Close the review of CALL, which was answered or is over."
-  (when-let ((buffer (agent-q-call-review call)))
+  (let ((buffer (agent-q-call-review call)))
     (setf (agent-q-call-review call) nil)
-    (agent-q-diff--leave buffer)))
+    (when (bufferp buffer)
+      (agent-q-diff--leave buffer))))
 
 (add-hook 'agent-q-call-settled-functions #'agent-q-diff--settled)
 

@@ -28,8 +28,11 @@
 (defun agent-q-edit-find-buffer (name)
   "Return the buffer called NAME, or without one the user's last one."
   (if name
-      (or (get-buffer name)
-          (error "There is no buffer named %s" name))
+      (let ((buffer (get-buffer name)))
+        ;; In the minibuffer a password may be typed.
+        (if (and buffer (not (minibufferp buffer)))
+            buffer
+          (error "There is no buffer named %s" name)))
     (or (agent-q--last-user-buffer)
         (error "There is no buffer that the user works in"))))
 
@@ -40,6 +43,12 @@
   (and buffer-file-name
        (file-exists-p buffer-file-name)
        (not (verify-visited-file-modtime (current-buffer)))))
+
+(defun agent-q-edit--gone-p ()
+  "Whether the file of the current buffer was deleted."
+  (and buffer-file-name
+       (consp (visited-file-modtime))
+       (not (file-exists-p buffer-file-name))))
 
 (defun agent-q-edit--truth (value)
   "Return VALUE as a truth value of JSON."
@@ -57,13 +66,15 @@
     (agent-q-edit-json
      `((buffer . ,(agent-q--clean (buffer-name)))
        (file . ,(if buffer-file-name
-                    (agent-q--clean (file-truename buffer-file-name))
+                    (agent-q--clean (expand-file-name (or buffer-file-truename
+                                                          buffer-file-name)))
                   :null))
        (text . ,(if with-text (agent-q-edit--text) :null))
        (modified . ,(agent-q-edit--truth (buffer-modified-p)))
        (tick . ,(buffer-chars-modified-tick))
        (read_only . ,(agent-q-edit--truth buffer-read-only))
        (stale . ,(agent-q-edit--truth (agent-q-edit--stale-p)))
+       (gone . ,(agent-q-edit--truth (agent-q-edit--gone-p)))
        (point . ,(1- (point)))))))
 
 (agent-q-operations-define "file-buffer" (call path whole)
@@ -120,7 +131,8 @@ Save it if SAVE is non-nil."
     (error "The buffer %s is read-only; nothing was changed" (buffer-name)))
   (let ((from (1+ start))
         (to (+ 1 start (length old)))
-        (modified (buffer-modified-p)))
+        (modified (buffer-modified-p))
+        (changed nil))
     (unless (<= (point-min) from to (point-max))
       (error "The buffer %s is narrowed by the user to lines %d to %d, and the change is outside; nothing was changed"
              (buffer-name)
@@ -133,6 +145,7 @@ Save it if SAVE is non-nil."
         (agent-q-edit--as-one-step
           (agent-q-edit--replace from to new)
           (when save
+            (setq changed (buffer-chars-modified-tick))
             (agent-q-edit--save)))
       (error
        (restore-buffer-modified-p modified)
@@ -141,7 +154,12 @@ Save it if SAVE is non-nil."
        (error "The buffer %s could not be %s (%s); nothing was changed"
               (buffer-name) (if save "changed and saved" "changed")
               (error-message-string failure))))
-    (agent-q-edit-json `((saved . ,(agent-q-edit--truth save))))))
+    (agent-q-edit-json
+     `((saved . ,(agent-q-edit--truth save))
+       ;; The user's hooks may have made something else of it.
+       (text . ,(if (and changed (/= changed (buffer-chars-modified-tick)))
+                    (agent-q-edit--text)
+                  :null))))))
 
 (defun agent-q-edit--replace (from to new)
   "Put NEW in the place of the text between FROM and TO."

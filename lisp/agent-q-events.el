@@ -227,6 +227,16 @@ OWNER is the buffer of the chat that asks, if any."
 
 ;;;; The user's buffer
 
+(defun agent-q--visited-file (buffer)
+  "Return the file that BUFFER visits, or the one that it is indirect to, or nil.
+It is a cons of the name and whether that is on another machine, of which
+nothing is asked.  Called by the core before a tool uses BUFFER."
+  (when-let ((file (buffer-local-value 'buffer-file-name
+                                       (or (buffer-base-buffer buffer) buffer))))
+    (let ((remote (file-remote-p file)))
+      (cons (agent-q--clean (if remote file (expand-file-name file)))
+            (and remote t)))))
+
 (defun agent-q--user-buffer-p (buffer)
   "Whether BUFFER is one that a user works in, and not a chat."
   (and (buffer-live-p buffer)

@@ -138,9 +138,9 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   "Ask for all parts of a rule and return it, a property list."
   (let* ((effect (completing-read "Effect: " '("allow" "ask" "deny") nil t))
          (tool (agent-q-rules--read-tool "Tool (a name, or a glob such as *): "))
-         (scope (completing-read "Scope: " (if agent-q-rules--project
-                                               '("project" "always")
-                                             '("always"))
+         (scope (completing-read "Scope: " `(,@(and agent-q-rules--session '("chat"))
+                                             ,@(and agent-q-rules--project '("project"))
+                                             "always")
                                  nil t))
          (path (agent-q-rules--read-optional "On files matching (a glob; empty: any call): "))
          (argument (agent-q-rules--read-optional "With argument (a name; empty: any): "))
@@ -151,9 +151,10 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
          (dangerous (and (equal effect "allow") (or path argument)
                          (y-or-n-p "Even when the call is dangerous? "))))
     `(:effect ,effect :tool ,tool
-      :scope ,(if (equal scope "project")
-                  `(:for "project" :which ,agent-q-rules--project)
-                '(:for "always"))
+      :scope ,(pcase scope
+                ("chat" `(:for "chat" :which ,agent-q-rules--session))
+                ("project" `(:for "project" :which ,agent-q-rules--project))
+                (_ '(:for "always")))
       ,@(and path `(:path ,path))
       ,@(and argument `(:arguments [(:name ,argument :pattern (:matches ,pattern))]))
       ,@(and package `(:package ,package))

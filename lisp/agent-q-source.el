@@ -4,18 +4,16 @@
 
 ;;; Commentary:
 
-;; Whether a text can be read as Lisp, where it can't, and which top-level form
-;; defines a name.  Emacs's syntax tables know strings, comments, characters
-;; and |odd symbols|; nothing here is ever evaluated.
+;; Whether a text can be read as Lisp, and where it can't.  Emacs's syntax
+;; tables know strings, comments, characters and |odd symbols|; nothing here is
+;; ever evaluated.  Which form defines a name is in agent-q-definitions.el.
 
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-edit)
 (require 'agent-q-operations)
-(require 'cl-lib)
+(require 'json)
 (require 'lisp-mode)
-(require 'seq)
 (require 'subr-x)
 
 ;;;; Syntax
@@ -33,13 +31,35 @@
 (defun agent-q-source--set-syntax (name)
   "Give the current buffer the syntax of the file NAME."
   (cond ((and name (string-match-p "\\.el\\'" name))
-         (set-syntax-table emacs-lisp-mode-syntax-table))
+         (set-syntax-table emacs-lisp-mode-syntax-table)
+         (agent-q-source--mark-characters))
         ((and name (string-match-p "\\.scm\\'" name))
          ;; A comment that starts with #; ends with the form behind it.
          (delay-mode-hooks (scheme-mode))
          (setq-local parse-sexp-lookup-properties t)
          (syntax-propertize (point-max)))
-        (t (set-syntax-table lisp-mode-syntax-table))))
+        (t (set-syntax-table lisp-mode-syntax-table)))
+  (agent-q-source--pass-over-first-line))
+
+(defun agent-q-source--mark-characters ()
+  "Mark the parentheses, quotes and semicolons that are characters, such as `?('.
+Emacs Lisp takes them without a backslash, too."
+  (setq-local parse-sexp-lookup-properties t)
+  (goto-char (point-min))
+  (while (re-search-forward
+          "\\(?:^\\|[] \t()['`,@]\\)\\?\\(?:\\\\\\(?:\\^\\|[ACHMSs]-\\)\\)*\\([][(){}\";]\\)"
+          nil t)
+    (let ((character (match-beginning 1)))
+      (unless (nth 8 (save-excursion (syntax-ppss (match-beginning 0))))
+        (put-text-property character (1+ character) 'syntax-table '(3)))
+      (goto-char (1+ character)))))
+
+(defun agent-q-source--pass-over-first-line ()
+  "Make the first line of a script, which is the shell's, count as white space."
+  (goto-char (point-min))
+  (when (looking-at "#!.*")
+    (setq-local parse-sexp-lookup-properties t)
+    (put-text-property (point-min) (match-end 0) 'syntax-table '(0))))
 
 ;;;; Balance
 
@@ -47,7 +67,8 @@
   "Return POSITION as words."
   (save-excursion
     (goto-char position)
-    (format "line %d, column %d" (line-number-at-pos) (1+ (current-column)))))
+    (format "line %d, column %d" (line-number-at-pos)
+            (1+ (- position (line-beginning-position))))))
 
 (defun agent-q-source--line (position)
   "Return the text of the line at POSITION, shortened."
@@ -150,138 +171,6 @@
     (if problem
         (json-encode-string problem)
       "null")))
-
-;;;; Definitions
-
-(defun agent-q-source--forms ()
-  "Return the top-level forms of the current buffer: lists of start and end."
-  (let ((forms nil)
-        (end nil))
-    (goto-char (point-min))
-    (while (progn
-             (forward-comment (point-max))
-             (and (not (eobp))
-                  (setq end (ignore-errors (scan-sexps (point) 1)))))
-      (push (list (point) end) forms)
-      (goto-char end))
-    (nreverse forms)))
-
-(defun agent-q-source--words (start end)
-  "Return the first subforms of the form between START and END, as texts.
-Nil if it is no list."
-  (save-excursion
-    (goto-char start)
-    (skip-chars-forward "#'`+-")
-    (when (eq (char-after) ?\()
-      (down-list)
-      (let ((words nil)
-            (stop nil))
-        (while (and (not stop) (< (length words) 5))
-          (forward-comment (point-max))
-          (let ((next (and (< (point) end)
-                           (ignore-errors (scan-sexps (point) 1)))))
-            (if (null next)
-                (setq stop t)
-              (push (agent-q-source--normal
-                     (buffer-substring-no-properties (point) next))
-                    words)
-              (goto-char next))))
-        (nreverse words)))))
-
-(defun agent-q-source--normal (text)
-  "Return TEXT with plain white space and in lower case, to compare it."
-  (downcase (replace-regexp-in-string "[ \t\r\n]+" " " text)))
-
-(defun agent-q-source--bare (text)
-  "Return the symbol name in TEXT without package, quote or `#:'."
-  (if (string-match "\\`[#':]*\\(?:[^ ()\":|]+::?\\)?\\([^ ():]+\\)\\'" text)
-      (match-string 1 text)
-    (if (string-match "\\`(\\([^ ()]+\\)[ )]" text)
-        ;; (defstruct (name ...)) is known by its name, (setf name) as it is.
-        (if (equal (match-string 1 text) "setf") text (match-string 1 text))
-      text)))
-
-(defun agent-q-source--specializers (lambda-list)
-  "Return the specializers in LAMBDA-LIST, a text, as a text."
-  (let ((names nil)
-        (form (ignore-errors (car (read-from-string
-                                   (replace-regexp-in-string
-                                    "#'\\|#:\\|#" "" lambda-list))))))
-    (while (and (consp form)
-                (not (and (symbolp (car form))
-                          (string-prefix-p "&" (symbol-name (car form))))))
-      (let ((parameter (pop form)))
-        (push (if (consp parameter) (format "%s" (cadr parameter)) "t") names)))
-    (concat "(" (string-join (nreverse names) " ") ")")))
-
-(defun agent-q-source--names (words)
-  "Return the texts that name the definition of which WORDS are the first forms."
-  (pcase words
-    (`(,(and operator (pred (string-match-p "\\`\\(?:[^ ()]+:\\)?\\(?:def\\|cl-def\\|define-\\)")))
-       ,name . ,rest)
-     (let* ((bare (agent-q-source--bare name))
-            (method (and (string-match-p "method\\'" operator)
-                         (agent-q-source--method bare rest))))
-       (append (list bare (concat operator " " bare))
-               (when method
-                 (list method (concat operator " " method))))))))
-
-(defun agent-q-source--method (name rest)
-  "Return the full name of the method NAME.
-REST are its qualifiers and its lambda list."
-  (let ((qualifiers nil))
-    (while (and rest (not (string-prefix-p "(" (car rest))))
-      (push (pop rest) qualifiers))
-    (when rest
-      (string-join `(,name ,@(nreverse qualifiers)
-                           ,(agent-q-source--specializers (car rest)))
-                   " "))))
-
-(defun agent-q-source--definitions ()
-  "Return the definitions of the current buffer: lists of start, end and names."
-  (delq nil
-        (mapcar (lambda (form)
-                  (let ((names (agent-q-source--names
-                                (agent-q-source--words (car form) (cadr form)))))
-                    (and names (append form (list names)))))
-                (agent-q-source--forms))))
-
-(defun agent-q-source--label (definition)
-  "Return the fullest name of DEFINITION with its line."
-  (format "%s (line %d)" (car (last (nth 2 definition)))
-          (line-number-at-pos (car definition))))
-
-(defun agent-q-source-find (text name)
-  "Return start and end, in characters, of the definition of NAME in TEXT."
-  (agent-q-source--with-text text nil
-    (let* ((problem (agent-q-source--problem))
-           (wanted (agent-q-source--normal (string-trim name)))
-           (all (agent-q-source--definitions))
-           (found (cl-remove-if-not
-                   (lambda (definition)
-                     (or (member wanted (nth 2 definition))
-                         (member (agent-q-source--bare wanted) (nth 2 definition))))
-                   all)))
-      (when problem
-        (error "The file can't be edited by definition, because %s" problem))
-      (pcase found
-        (`((,start ,end . ,_)) (list (1- start) (1- end)))
-        ('nil (error "Nothing in the file defines %s.  It defines: %s" name
-                     (agent-q-source--some all)))
-        (_ (error "%d forms define %s: %s.  Name the one you mean like that"
-                  (length found) name (agent-q-source--some found)))))))
-
-(defun agent-q-source--some (definitions)
-  "Return the labels of DEFINITIONS, the first ones."
-  (if definitions
-      (concat (mapconcat #'agent-q-source--label (seq-take definitions 30) ", ")
-              (if (nthcdr 30 definitions) ", ..." ""))
-    "nothing"))
-
-(agent-q-operations-define "find-definition" (call text name)
-  "Tell where in TEXT the form is that defines NAME."
-  (pcase-let ((`(,start ,end) (agent-q-source-find text name)))
-    (agent-q-edit-json `((start . ,start) (end . ,end)))))
 
 (provide 'agent-q-source)
 ;;; agent-q-source.el ends here

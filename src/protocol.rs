@@ -349,6 +349,8 @@ pub enum HostRequest {
     Image(ImageRequest),
     /// Read text of a buffer, straight through the Env.
     ReadBuffer(ReadBuffer),
+    /// Tell the file of the buffer of that name, or of the user's last one, as JSON.
+    VisitedFile(Option<String>),
     /// Do what agent-q's own Emacs Lisp knows as OPERATION.
     Operation {
         operation: &'static str,

@@ -119,6 +119,33 @@
       (should (equal (agent-q-approve-test--ended)
                      '(("#\\newline \"\\\\n\"\n\tλ\n" . 21)))))))
 
+(ert-deftest agent-q-approve-edited-arguments-are-shown-and-point-goes-on ()
+  (agent-q-approve-test--with-chat
+    (let ((first (agent-q-test-answer "e")))
+      (insert "edited ")
+      (agent-q-test-press "C-c C-c")
+      (should (eq (current-buffer) chat))
+      (should (eq (agent-q-render-item-at (point)) (agent-q-call-waiting)))
+      (should-not (eq first (agent-q-call-waiting)))
+      (agent-q-test-until (eq 'succeeded (agent-q-call-state first)))
+      (should (agent-q-test-shows "t_erase edited a count=2")))
+    (agent-q-test-answer "N")
+    (agent-q-approve-test--ended)))
+
+(ert-deftest agent-q-approve-each-request-says-what-can-be-done-to-all ()
+  (agent-q-approve-test--with-chat
+    (let ((all (agent-q-call-all-waiting))
+          (shows (lambda (call)
+                   (string-match-p "\\[Y\\] run all"
+                                   (buffer-substring (agent-q-render-item-start call)
+                                                     (agent-q-render-item-end call))))))
+      (should (seq-every-p shows all))
+      (agent-q-test-answer "n")
+      (agent-q-test-answer "n")
+      (should-not (funcall shows (nth 2 all)))
+      (agent-q-test-answer "n"))
+    (agent-q-approve-test--ended)))
+
 (ert-deftest agent-q-approve-an-argument-may-become-empty ()
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "e")

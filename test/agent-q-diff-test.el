@@ -445,10 +445,11 @@ three
       (agent-q-diff-test--write (concat (agent-q-diff-test--lines) "more\n"))
       (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
       (agent-q-test-press "C-c C-c")
-      ;; The model never saw what is there now.
-      (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'failed))
+      ;; The user has seen what the model has not.
+      (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'succeeded))
       (should (equal (agent-q-diff-test--disk)
-                     (concat (agent-q-diff-test--lines) "more\n"))))))
+                     (concat "(line 1)\n(new)\n"
+                             (substring (agent-q-diff-test--lines) 9) "more\n"))))))
 
 ;;;; Size
 

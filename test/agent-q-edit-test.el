@@ -165,6 +165,67 @@
           (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
           (should-not (file-exists-p (agent-q-test-files-path "new.txt"))))))))
 
+;;;; Several calls at once
+
+(defun agent-q-edit-test--batch (&rest calls)
+  "Return the script of a model that makes CALLS, lists of tool and arguments, at once."
+  (json-encode
+   `((turns . [((steps . [((tool_calls . ,(vconcat (mapcar (lambda (call)
+                                                             `((name . ,(car call))
+                                                               (arguments . ,(cdr call))))
+                                                           calls))))]))
+               ((steps . [((text . "ok"))]))]))))
+
+(defun agent-q-edit-test--states ()
+  "Return how the calls of the current chat ended, in their order."
+  (let ((states nil))
+    (maphash (lambda (_key call) (push (agent-q-call-state call) states)) agent-q-call-table)
+    (nreverse states)))
+
+(defmacro agent-q-edit-test--with-batch (calls &rest body)
+  "Run BODY in a chat about a new project whose model makes CALLS at once."
+  (declare (indent 1) (debug t))
+  `(agent-q-test-files-in-project '(("list_buffers"))
+     (agent-q-test-with-model (apply #'agent-q-edit-test--batch ,calls)
+       (agent-q-test-with-chat
+         (agent-q-test-files--listen)
+         ,@body))))
+
+(ert-deftest agent-q-edit-a-call-may-build-on-those-before-it ()
+  (agent-q-edit-test--with-batch
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "two"))
+        ("edit_file" (path . "a.txt") (old_str . "two") (new_str . "three"))
+        ("move_file" (source . "a.txt") (destination . "deep/er/b.txt"))
+        ("edit_file" (path . "deep/er/b.txt") (old_str . "three") (new_str . "four"))
+        ("create_file" (path . "a.txt") (content . "new\n"))
+        ;; Nothing before it can help.
+        ("edit_file" (path . "gone.txt") (old_str . "x") (new_str . "y")))
+    (agent-q-test-files-write "a.txt" "one\n")
+    (agent-q-test-files-next)
+    (should (equal (agent-q-edit-test--states)
+                   '(succeeded succeeded succeeded succeeded succeeded failed)))
+    (should (= 5 (length agent-q-test-files-asked)))
+    (should (equal (agent-q-test-files-text "deep/er/b.txt") "four\n"))
+    (should (equal (agent-q-test-files-text "a.txt") "new\n"))
+    (should (string-match-p "Undid 4 of 4" (agent-q-edit-test-undo)))
+    (should (equal (agent-q-test-files-text "a.txt") "one\n"))
+    ;; The folders that were made go as well.
+    (should-not (file-exists-p (agent-q-test-files-path "deep")))))
+
+(ert-deftest agent-q-edit-undoing-saves-what-the-turn-had-saved ()
+  (agent-q-edit-test--with-batch
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "two"))
+        ("write_to_buffer" (buffer . "a.txt") (content . "more ") (position . 1)))
+    (with-current-buffer (find-file-noselect (agent-q-test-files-write "a.txt" "one\n"))
+      (with-current-buffer chat
+        (agent-q-test-files-next)
+        (should (equal (agent-q-edit-test--states) '(succeeded succeeded)))
+        (should (equal (agent-q-test-files-text "a.txt") "two\n"))
+        (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo))))
+      (should (equal (buffer-string) "one\n"))
+      (should-not (buffer-modified-p))
+      (should (equal (agent-q-test-files-text "a.txt") "one\n")))))
+
 ;;;; Through buffers
 
 (ert-deftest agent-q-edit-through-a-buffer-is-one-undo-step-and-saved ()
@@ -239,6 +300,70 @@
       (with-current-buffer (find-file-noselect path)
         (set-visited-file-modtime '(0 1)))
       (agent-q-test-files-fails "changed on disk"))))
+
+;;;; Through buffers, oddly
+
+(ert-deftest agent-q-edit-what-saving-changes-is-what-was-done ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "two") (new_str . "2  "))
+        ("edit_file" (path . "a.txt") (old_str . "2\nthree") (new_str . "3")))
+    (let ((path (agent-q-test-files-write "a.txt" "one\ntwo\nthree\n")))
+      (with-current-buffer (find-file-noselect path)
+        (add-hook 'before-save-hook #'delete-trailing-whitespace nil t))
+      (let ((told (agent-q-test-files-succeeds "saved, when the user's Emacs changed")))
+        (should (string-match-p "^\\+2$" told)))
+      (should (equal (agent-q-test-files-text "a.txt") "one\n2\nthree\n"))
+      ;; The model knows what came of it, and so does who undoes it.
+      (agent-q-test-files-succeeds)
+      (should (equal (agent-q-test-files-text "a.txt") "one\n3\n"))
+      (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo)))
+      (should (equal (agent-q-test-files-text "a.txt") "one\n2\nthree\n"))
+      (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo)))
+      (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\nthree\n")))))
+
+(ert-deftest agent-q-edit-a-deleted-file-comes-back-only-when-made-anew ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("create_file" (path . "a.txt") (content . "again\n"))
+        ("create_file" (path . "b.txt") (content . "new\n"))
+        ("create_file" (path . "c.txt") (content . "new\n")))
+    (find-file-noselect (agent-q-test-files-write "a.txt" "one\n"))
+    (delete-file (agent-q-test-files-path "a.txt"))
+    (agent-q-test-files-fails "'a.txt' was deleted; only the buffer a.txt still has")
+    (should-not agent-q-test-files-asked)
+    (should-not (file-exists-p (agent-q-test-files-path "a.txt")))
+    (agent-q-test-files-succeeds "in its buffer a.txt, and saved")
+    (should (equal (agent-q-test-files-text "a.txt") "again\n"))
+    ;; A buffer that waits for its file does not take the name, but what is in it does.
+    (find-file-noselect (agent-q-test-files-path "b.txt"))
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "b.txt") "new\n"))
+    (agent-q-edit-test-undo)
+    (should-not (file-exists-p (agent-q-test-files-path "b.txt")))
+    (with-current-buffer (find-file-noselect (agent-q-test-files-path "c.txt"))
+      (insert "mine"))
+    (agent-q-test-files-fails "already exists")))
+
+(ert-deftest agent-q-edit-links-and-line-ends-that-nobody-sees ()
+  (agent-q-test-files-in-project
+      '(("delete_file" (path . "link"))
+        ("move_file" (source . "link") (destination . "b.txt"))
+        ("write_file" (path . "new/") (content . "x"))
+        ("move_file" (source . "a.txt") (destination . "new/"))
+        ("create_file" (path . "new/b.txt") (content . "x") (create_parents . :json-false))
+        ("edit_file" (path . "a.txt") (old_str . "one\ntwo") (new_str . "1\n1½\n2"))
+        ("edit_file" (path . "a.txt") (old_str . "three\nfour\n") (new_str . "3\n4\n"))
+        ("edit_file" (path . "a.txt") (old_str . "no\nno") (new_str . "x")))
+    (agent-q-test-files-write "a.txt" "one\r\ntwo\nthree\nfour\r\nend")
+    (make-symbolic-link "a.txt" (agent-q-test-files-path "link"))
+    (dolist (regexp '("'link' is a symbolic link to 'a.txt'" "'link' is a symbolic link"
+                      "'new/' ends in '/'" "'new/' ends in '/'" "new' does not exist"))
+      (agent-q-test-files-fails regexp)
+      (should-not agent-q-test-files-asked))
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "a.txt") "1\r\n1½\r\n2\n3\n4\nend"))
+    (agent-q-test-files-fails "not found")))
 
 ;;;; Lisp
 

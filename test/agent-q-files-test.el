@@ -8,6 +8,7 @@
 
 ;;; Code:
 
+(require 'agent-q-buffers)
 (require 'agent-q-changes)
 (require 'agent-q-test-files)
 
@@ -134,6 +135,31 @@
     (agent-q-test-files-fails "not valid")
     (agent-q-test-files-succeeds "No matches found for 'zz'")
     (agent-q-test-files-fails "no buffer named no such")))
+
+(ert-deftest agent-q-files-a-search-gives-way-to-the-users-keys ()
+  (agent-q-test-files-in-project
+      '(("search_in_buffer" (pattern . "b") (buffer . "look"))
+        ("search_in_buffer" (pattern . "b") (buffer . "look")))
+    (with-current-buffer (get-buffer-create "look") (insert "ab\n"))
+    (let ((unread-command-events (list ?x))
+          (agent-q-buffers--pause 0))
+      (agent-q-test-files-fails "takes too long while the user works")
+      (setq unread-command-events nil)
+      (agent-q-test-files-succeeds "Found 1 match"))))
+
+(ert-deftest agent-q-files-places-are-counted-in-characters ()
+  (agent-q-test-files-in-project
+      '(("search_in_buffer" (pattern . "x") (buffer . "look"))
+        ("buffer_outline" (buffer . "look"))
+        ("check_parens" (path . "tabs.lisp")))
+    (with-current-buffer (get-buffer-create "look")
+      (insert "(a)\n\t(b x))\n(c)\n")
+      (lisp-mode)
+      (narrow-to-region 8 (point-max)))
+    (agent-q-test-files-write "tabs.lisp" "(a)\n\t(b))\n")
+    (agent-q-test-files-succeeds "Line 2, column 5, position 9: \"x\"")
+    (agent-q-test-files-succeeds "2-2: (b x)\nFrom line 2 on the parentheses don't match\\.\\'")
+    (agent-q-test-files-succeeds "line 2, column 5 .* no opener")))
 
 (ert-deftest agent-q-files-listing-and-outlining-buffers ()
   (agent-q-test-files-in-project

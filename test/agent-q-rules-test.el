@@ -113,7 +113,8 @@
 
 (ert-deftest agent-q-rules-nothing-that-files-bring-along-grants ()
   (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-review-edits agent-q-project-root
-                    agent-q-log-file agent-q-offered-tools))
+                    agent-q-log-file agent-q-offered-tools agent-q-eval-policy
+                    agent-q-private-files agent-q-tool-libraries agent-q-module-directory))
     (should (risky-local-variable-p option))
     (should-not (safe-local-variable-p option nil))))
 

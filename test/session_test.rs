@@ -368,11 +368,11 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         [{"text": "I see."}],
     ]));
     let chat = chat(&script, json!({}));
-    chat.host
-        .replies
-        .lock()
-        .unwrap()
-        .push_back(HostReply::Failed(HostError::Signalled("Gone.".to_owned())));
+    // Whether the buffer visits a file is asked first.
+    chat.host.replies.lock().unwrap().extend([
+        HostReply::Done("null".to_owned()),
+        HostReply::Failed(HostError::Signalled("Gone.".to_owned())),
+    ]);
     assert_eq!(chat.say("read").await, TurnOutcome::Finished);
     let told = chat.last_messages().swap_remove(2).1;
     let fenced = fence::read(&told["Error:\n".len()..]).unwrap();

@@ -26,12 +26,33 @@ pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
     }
 }
 
+/// Tells the file that the buffer NAME visits and whether that is on another machine; null for none.
+pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
+    let visited = || -> Result<serde_json::Value> {
+        let Some(buffer) = find(env, name)? else {
+            return Ok(serde_json::Value::Null);
+        };
+        let visited = env.call("agent-q--visited-file", (buffer,))?;
+        if !visited.is_not_nil() {
+            return Ok(serde_json::Value::Null);
+        }
+        let (file, remote): (String, Value<'_>) = (visited.car()?, visited.cdr()?);
+        Ok(serde_json::json!({"file": file, "remote": remote.is_not_nil()}))
+    };
+    match visited() {
+        Ok(visited) => HostReply::Done(visited.to_string()),
+        Err(error) => HostReply::Failed(HostError::Signalled(error.to_string())),
+    }
+}
+
 fn find<'e>(env: &'e Env, name: Option<&str>) -> Result<Option<Value<'e>>> {
     let buffer = match name {
         Some(name) => env.call("get-buffer", (name,))?,
         None => env.call("agent-q--last-user-buffer", [])?,
     };
-    Ok(buffer.is_not_nil().then_some(buffer))
+    // In the minibuffer a password may be typed.
+    let found = buffer.is_not_nil() && !env.call("minibufferp", (buffer,))?.is_not_nil();
+    Ok(found.then_some(buffer))
 }
 
 fn miss(env: &Env, name: Option<&str>) -> String {

@@ -166,6 +166,13 @@ fn serve(env: &Env, core: &Core, event: &Event) -> Served {
             }
             Served::Here
         }
+        HostRequest::VisitedFile(buffer) => {
+            if core.host.is_waiting(*request) {
+                let reply = buffers::visited_file(env, buffer.as_deref());
+                core.host.resolve(*request, reply);
+            }
+            Served::Here
+        }
         HostRequest::Image(_) | HostRequest::Operation { .. } | HostRequest::Handler { .. } => {
             if core.host.is_waiting(*request) {
                 Served::ByLisp

@@ -208,7 +208,9 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .number("handler", handler.0)?
                 .put("arguments", arguments.to_string()),
             // Served by the drain itself; it only gets here when nobody waits any more.
-            HostRequest::ReadBuffer(_) => kind("host-cancelled")?.number("request", request.0),
+            HostRequest::ReadBuffer(_) | HostRequest::VisitedFile(_) => {
+                kind("host-cancelled")?.number("request", request.0)
+            }
         },
         Event::HostCancelled { request } => kind("host-cancelled")?.number("request", request.0),
         Event::Discovered { servers } => {

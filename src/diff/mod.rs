@@ -3,6 +3,7 @@
 //! a line keeps its end, whatever it is. Pure functions; nothing here knows of files or Emacs.
 
 mod apply;
+pub mod middle;
 mod near;
 mod replace;
 mod unified;

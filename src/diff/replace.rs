@@ -72,6 +72,9 @@ pub fn replace_unique(text: &str, old: &str, new: &str) -> Result<Edited, EditEr
             (old, ends) = (adapted.into(), LineEnds::CrLf);
         }
     }
+    if places.is_empty() && ends == LineEnds::Mixed && old.contains('\n') {
+        return replace_across_ends(text, &old, new);
+    }
     let [place] = places.as_slice() else {
         return Err(no_single_place(text, &old, &places));
     };
@@ -80,6 +83,48 @@ pub fn replace_unique(text: &str, old: &str, new: &str) -> Result<Edited, EditEr
         text: [&text[..*place], &new, &text[place + old.len()..]].concat(),
         line: line_of(text, *place),
     })
+}
+
+/// The same in a TEXT with line ends of both kinds, which nobody sees: those of OLD stand for any,
+/// and NEW gets the first that it replaces.
+fn replace_across_ends(text: &str, old: &str, new: &str) -> Result<Edited, EditError> {
+    let plain = text.replace("\r\n", "\n");
+    let old = old.replace("\r\n", "\n");
+    let places: Vec<usize> = plain.match_indices(&old).map(|(place, _)| place).collect();
+    let [place] = places.as_slice() else {
+        return Err(no_single_place(&plain, &old, &places));
+    };
+    let (start, end) = (
+        with_returns(text, *place),
+        with_returns(text, place + old.len()),
+    );
+    let first_end = text[start..end].find('\n').unwrap_or_default();
+    let new = match text[start..end][..first_end].ends_with('\r') {
+        true => LineEnds::CrLf.adapt(new),
+        false => Cow::Borrowed(new),
+    };
+    Ok(Edited {
+        text: [&text[..start], &new, &text[end..]].concat(),
+        line: line_of(text, start),
+    })
+}
+
+/// The place in TEXT of what is at PLACE when its line ends are plain.
+fn with_returns(text: &str, place: usize) -> usize {
+    let mut left = place;
+    let mut lines = text.split_inclusive('\n');
+    let mut start = 0;
+    loop {
+        let Some(line) = lines.next() else {
+            return text.len();
+        };
+        let plain = line.len() - usize::from(line.ends_with("\r\n"));
+        if left < plain {
+            return start + left;
+        }
+        left -= plain;
+        start += line.len();
+    }
 }
 
 fn no_single_place(text: &str, old: &str, places: &[usize]) -> EditError {

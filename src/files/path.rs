@@ -45,6 +45,14 @@ pub enum Kind {
     Missing,
 }
 
+/// Whether a path names a symbolic link, and not only goes through some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Link {
+    #[default]
+    No,
+    Followed,
+}
+
 /// A path that was followed to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
@@ -59,9 +67,24 @@ pub struct Resolved {
     pub anchor: Identity,
     /// How many names at the end of `path` don't exist yet.
     pub missing: usize,
+    /// Whether what was given is itself a link, to `path`.
+    pub link: Link,
 }
 
 impl Resolved {
+    /// Its permissions now; none when it is missing.
+    #[must_use]
+    pub fn mode(&self) -> Option<u32> {
+        let metadata = self.path.symlink_metadata().ok()?;
+        Some(metadata.mode() & 0o7777)
+    }
+
+    /// How many folders above it don't exist yet.
+    #[must_use]
+    pub fn missing_folders(&self) -> usize {
+        self.missing.saturating_sub(1)
+    }
+
     /// The name that people know it by: relative inside the project.
     #[must_use]
     pub fn shown(&self) -> String {
@@ -235,6 +258,7 @@ impl PathPolicy {
             given: given.to_owned(),
             relative,
             missing,
+            link: walk.link,
         })
     }
 
@@ -289,6 +313,9 @@ impl PathPolicy {
                 _ => {
                     if let Some(target) = walk.step(name, given)? {
                         links += 1;
+                        if left.is_empty() {
+                            walk.link = Link::Followed;
+                        }
                         if links > MOST_LINKS {
                             return Err(refused(given, "goes around in symbolic links"));
                         }
@@ -323,6 +350,7 @@ struct Walk {
     /// The first is the file system's root.
     trail: Vec<Step>,
     at_file: bool,
+    link: Link,
 }
 
 impl Walk {

@@ -85,6 +85,33 @@ pub fn open_directory(target: &Resolved) -> Result<OwnedFd, FileError> {
     Ok(folder)
 }
 
+/// Makes sure that a file may be made at TARGET, as far as that can be told beforehand.
+///
+/// # Errors
+///
+/// TARGET is written as a folder, or the folder above is missing and PARENTS says that it must not.
+pub fn can_create(target: &Resolved, parents: Parents) -> Result<(), FileError> {
+    if target.given.ends_with('/') {
+        let message = format!(
+            "'{}' ends in '/', which is for a directory; name the file.",
+            target.given
+        );
+        return Err(FileError::new(Trouble::WrongKind, message));
+    }
+    match parents {
+        Parents::MustExist if target.missing_folders() > 0 => Err(no_folder(target)),
+        Parents::MustExist | Parents::Make => Ok(()),
+    }
+}
+
+fn no_folder(target: &Resolved) -> FileError {
+    let folder = target.path.parent().unwrap_or(&target.path).display();
+    FileError::new(
+        Trouble::Missing,
+        format!("The directory '{folder}' does not exist."),
+    )
+}
+
 /// Makes a new file with CONTENT at TARGET, all of it or nothing.
 ///
 /// # Errors
@@ -336,11 +363,9 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
         let message = format!("'{shown}' is a directory, not a file.");
         return Err(FileError::new(Trouble::WrongKind, message));
     };
-    let to_make = target.missing.saturating_sub(1);
+    let to_make = target.missing_folders();
     if to_make > 0 && parents == Parents::MustExist {
-        let folder = target.path.parent().unwrap_or(&target.path).display();
-        let message = format!("The directory '{folder}' does not exist.");
-        return Err(FileError::new(Trouble::Missing, message));
+        return Err(no_folder(target));
     }
     let flags = PASS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let existing = names.len() - to_make;

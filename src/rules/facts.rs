@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Call, Provenance, Rule, Scope};
 use crate::files::path::PathPolicy;
+use crate::tool::work::Reached;
 use crate::tool::{Arguments, Assessment, Origin, Runner, SafetyLevel, Tool};
 
 /// Parameters of tools that are not ours which name files, besides those that end with `_path`.
@@ -73,28 +74,29 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts about CALL of TOOL with ARGUMENTS, assessed as ASSESSMENT, in PLACE.
+    /// The facts about CALL of TOOL with ARGUMENTS in PLACE, assessed as ASSESSMENT and found to be
+    /// about the files in REACHED.
     #[must_use]
     pub fn gather(
         call: u64,
         tool: &Tool,
         arguments: &Arguments,
-        assessment: &Assessment,
+        (assessment, reached): (&Assessment, &Reached),
         place: &Place,
     ) -> Self {
         let map = match arguments.to_json() {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        let paths = paths(tool, &map, place.project.as_deref());
-        let outside = |path: &PathBuf| {
-            let root = place.project.as_ref();
-            !root.is_some_and(|root| path.starts_with(root))
+        let (paths, provenance) = match tool.origin {
+            Origin::BuiltIn => (reached.files.clone(), reached.provenance),
+            Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
+                named(&map, place.project.as_deref())
+            }
         };
-        let yields = if paths.iter().any(outside) {
-            Provenance::Foreign
-        } else {
-            tool.provenance
+        let yields = match provenance {
+            Provenance::Foreign => Provenance::Foreign,
+            Provenance::Own => tool.provenance,
         };
         let in_image = matches!(tool.runner, Runner::Image(_) | Runner::Operation(_));
         Self {
@@ -181,30 +183,30 @@ impl Facts {
     }
 }
 
-/// The files that ARGUMENTS name. One that can't be followed to its end is left out: no rule
-/// allows a call for it, and the tools refuse it.
-fn paths(tool: &Tool, arguments: &Map<String, Value>, project: Option<&Path>) -> Vec<PathBuf> {
-    let names = |name: &str| match tool.origin {
-        Origin::BuiltIn => tool.paths.contains(&name),
-        Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
-            PATH_PARAMETERS.contains(&name) || name.ends_with("_path")
-        }
-    };
+/// The files that ARGUMENTS of a tool that is not ours name, and whether all are in PROJECT. One that
+/// can't be followed to its end is left out: no rule allows a call for it.
+fn named(arguments: &Map<String, Value>, project: Option<&Path>) -> (Vec<PathBuf>, Provenance) {
     let given: Vec<&str> = arguments
         .iter()
-        .filter(|(name, _)| names(name))
+        .filter(|(name, _)| PATH_PARAMETERS.contains(&name.as_str()) || name.ends_with("_path"))
         .filter_map(|(_, value)| value.as_str())
         .collect();
     if given.is_empty() {
-        return Vec::new();
+        return (Vec::new(), Provenance::Own);
     }
     let (root, home) = (project.unwrap_or(Path::new("/")), std::env::home_dir());
     let Ok(policy) = PathPolicy::with_private::<&str>(root, home.as_deref(), &[]) else {
-        return Vec::new();
+        return (Vec::new(), Provenance::Own);
     };
-    given
+    let paths: Vec<PathBuf> = given
         .into_iter()
         .filter_map(|path| policy.judge(path).resolved().ok())
         .map(|resolved| resolved.path)
-        .collect()
+        .collect();
+    let inside = |path: &PathBuf| project.is_some_and(|root| path.starts_with(root));
+    let provenance = match paths.iter().all(inside) {
+        true => Provenance::Own,
+        false => Provenance::Foreign,
+    };
+    (paths, provenance)
 }

@@ -8,7 +8,7 @@ use lexpr::Value;
 
 use super::executor::{Call, Circumstances, Executor};
 use super::work;
-use super::work::within;
+use super::work::{Reached, within};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostRequest, ImageRequest};
@@ -23,6 +23,7 @@ const GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Verdict {
     pub(super) assessment: Assessment,
+    pub(super) reached: Reached,
     /// What running it does and nothing can undo.
     pub(super) notes: Vec<String>,
     /// How many forms were assessed, where the image has to see to the rest while it runs them.
@@ -30,9 +31,10 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    fn plain(assessment: Assessment) -> Self {
+    fn plain((assessment, reached): (Assessment, Reached)) -> Self {
         Self {
             assessment,
+            reached,
             notes: Vec::new(),
             assessed: None,
         }

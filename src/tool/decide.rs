@@ -59,7 +59,7 @@ impl Executor {
             call.key.0,
             &call.tool,
             &call.arguments,
-            &call.verdict.assessment,
+            (&call.verdict.assessment, &call.verdict.reached),
             &circumstances.place,
         );
         call.explanation = self.explain(&call.facts);
@@ -240,7 +240,8 @@ impl Executor {
         call: &mut Call,
         circumstances: &Circumstances,
     ) -> Result<Standing, Ending> {
-        let depends = call.tool.code.is_some() || !call.tool.paths.is_empty();
+        let tool = &call.tool;
+        let depends = tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some();
         if !depends || call.freshness == Freshness::Fresh {
             return Ok(Standing::Holds);
         }

@@ -81,6 +81,8 @@ impl Circumstances {
 /// A call that has passed validation, or the failure that it ended in.
 enum Prepared {
     Runnable(Box<Call>),
+    /// As things stand it would fail; calls before it may change that.
+    Doubtful(Box<Call>, Ending),
     Failed(Ending),
 }
 
@@ -218,16 +220,27 @@ impl Executor {
             .iter()
             .zip(keys)
             .map(|(call, &key)| self.prepare(call, key, circumstances));
-        let mut prepared = join_all(preparing).await;
-        for (index, call) in prepared.iter_mut().enumerate() {
-            if let Prepared::Runnable(call) = call {
+        let mut prepared: Vec<Option<Prepared>> = Vec::with_capacity(calls.len());
+        for (index, mut call) in join_all(preparing).await.into_iter().enumerate() {
+            call = match call {
+                Prepared::Doubtful(call, ending) => {
+                    let before = prepared.iter().flatten();
+                    match before.into_iter().any(|it| it.may_change_files_of(&call)) {
+                        true => Prepared::Runnable(call),
+                        false => Prepared::Failed(ending),
+                    }
+                }
+                other => other,
+            };
+            if let Prepared::Runnable(call) = &mut call {
                 if index > 0 {
                     call.freshness = Freshness::Stale;
                 }
                 self.ask_if_needed(call, circumstances);
             }
+            prepared.push(Some(call));
         }
-        prepared.into_iter().map(Some).collect()
+        prepared
     }
 
     async fn prepare(
@@ -242,22 +255,23 @@ impl Executor {
                 return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
             }
         };
-        let looked_at = async {
-            let verdict = self.assess(&tool, &arguments, circumstances).await?;
-            let context = self.context(circumstances);
-            let preview = precheck(&tool, &arguments, &context).await?;
-            Ok((verdict, preview))
-        };
         let place = &circumstances.place;
-        let (verdict, preview) = match looked_at.await {
-            Ok(seen) => seen,
-            Err(failure) => {
-                let source = || Source::of(&tool, &arguments, place, tool.provenance);
-                return Prepared::Failed(Ending::failed(failure, source));
-            }
+        let ended = |failure| {
+            let source = || Source::of(&tool, &arguments, place, tool.provenance);
+            Ending::failed(failure, source)
         };
-        let facts = Facts::gather(key.0, &tool, &arguments, &verdict.assessment, place);
-        Prepared::Runnable(Box::new(Call {
+        let verdict = match self.assess(&tool, &arguments, circumstances).await {
+            Ok(verdict) => verdict,
+            Err(failure) => return Prepared::Failed(ended(failure)),
+        };
+        let context = self.context(circumstances);
+        let (preview, doubt) = match precheck(&tool, &arguments, &context).await {
+            Ok(preview) => (preview, None),
+            Err(failure) => (None, Some(ended(failure))),
+        };
+        let found = (&verdict.assessment, &verdict.reached);
+        let facts = Facts::gather(key.0, &tool, &arguments, found, place);
+        let call = Box::new(Call {
             key,
             tool,
             arguments,
@@ -272,7 +286,11 @@ impl Executor {
             reviewed: None,
             review: None,
             unfit: None,
-        }))
+        });
+        match doubt {
+            None => Prepared::Runnable(call),
+            Some(ending) => Prepared::Doubtful(call, ending),
+        }
     }
 
     /// What the work of a call here may reach.
@@ -298,7 +316,9 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> CallResult {
         let mut result = match prepared {
-            Prepared::Failed(ending) => ending.result(id, Duration::ZERO, None, Consent::NotNeeded),
+            Prepared::Failed(ending) | Prepared::Doubtful(_, ending) => {
+                ending.result(id, Duration::ZERO, None, Consent::NotNeeded)
+            }
             Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
         };
         self.host.emit(Event::CallFinished {
@@ -432,7 +452,20 @@ impl Prepared {
             Self::Runnable(call) => {
                 call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
             }
-            Self::Failed(_) => true,
+            Self::Failed(_) | Self::Doubtful(..) => true,
+        }
+    }
+
+    /// Whether it may change a file that LATER is about.
+    fn may_change_files_of(&self, later: &Call) -> bool {
+        match self {
+            Self::Runnable(call) => {
+                let files = &call.verdict.reached.files;
+                let later = &later.verdict.reached.files;
+                call.verdict.assessment.level > SafetyLevel::Safe
+                    && files.iter().any(|file| later.contains(file))
+            }
+            Self::Failed(_) | Self::Doubtful(..) => false,
         }
     }
 }

@@ -25,14 +25,12 @@ impl Executor {
         arguments: &Arguments,
         circumstances: &Circumstances,
     ) -> Result<Foretold, ToolFailure> {
-        let assessment = self
-            .assess(tool, arguments, circumstances)
-            .await?
-            .assessment;
-        let facts = Facts::gather(0, tool, arguments, &assessment, &circumstances.place);
+        let verdict = self.assess(tool, arguments, circumstances).await?;
+        let found = (&verdict.assessment, &verdict.reached);
+        let facts = Facts::gather(0, tool, arguments, found, &circumstances.place);
         Ok(Foretold {
             explanation: self.explain(&facts),
-            assessment,
+            assessment: verdict.assessment,
         })
     }
 }

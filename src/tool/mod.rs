@@ -310,6 +310,9 @@ pub struct Tool {
     pub assess: fn(SafetyLevel, &Arguments) -> Assessment,
     /// The parameters that name files; a path outside the project, or of secrets, raises the level.
     pub paths: &'static [&'static str],
+    /// The parameter that names a buffer, the user's last one when left out. The file that it visits
+    /// counts like one of the paths.
+    pub buffer: Option<&'static str>,
     /// Whether a call can succeed at all, asked before the user is.
     pub precheck: Option<Precheck>,
     /// The arguments that are code for the image, if any are.
@@ -390,6 +393,7 @@ impl Tool {
                 reason: String::new(),
             },
             paths: &[],
+            buffer: None,
             precheck: None,
             code: None,
             instead: None,

@@ -2,10 +2,12 @@
 //! What the work of a tool may reach beside its arguments: the chat's files, Emacs, and whether
 //! the user has cancelled. And the look at a call's paths before anyone is asked.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +20,7 @@ use crate::files::{FileError, Stop};
 use crate::host::Host;
 use crate::image::Reply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
+use crate::rules::Provenance;
 use crate::workspace::{Ground, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
@@ -185,7 +188,24 @@ pub async fn to_the_end(
     }
 }
 
-/// The level of a call by its tool, and by where its paths lead.
+/// The files that a call is about, found by following its paths and its buffer to them.
+#[derive(Debug, Clone)]
+pub struct Reached {
+    pub files: Vec<PathBuf>,
+    /// Foreign when any of them is outside the project.
+    pub provenance: Provenance,
+}
+
+impl Default for Reached {
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            provenance: Provenance::Own,
+        }
+    }
+}
+
+/// The level of a call by its tool and by the files that it is about, and these files.
 ///
 /// # Errors
 ///
@@ -194,11 +214,11 @@ pub async fn assess(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<Assessment, ToolFailure> {
+) -> Result<(Assessment, Reached), ToolFailure> {
     let mut assessment = (tool.assess)(tool.level, arguments);
-    let concerns = tokio::select! {
-        () = context.cancel.cancelled() => return Ok(assessment),
-        concerns = concerns(tool, arguments, context) => concerns?,
+    let (reached, concerns) = tokio::select! {
+        () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
+        reached = reach(tool, arguments, context) => reached?,
     };
     if !concerns.is_empty() {
         assessment.level = SafetyLevel::Dangerous;
@@ -207,7 +227,7 @@ pub async fn assess(
         }
         assessment.reason.push_str(&concerns.join(" "));
     }
-    Ok(assessment)
+    Ok((assessment, reached))
 }
 
 /// Makes sure that a call can succeed, which saves the user a question about one that must fail,
@@ -226,12 +246,14 @@ pub async fn precheck(
         return Ok(None);
     };
     // A failed check would tell the model something about a file that the user may not want to
-    // show it, so a file of concern is not looked into before the user has said yes.
+    // show it, so what is wrong with a file of concern is told once the user has said yes.
     let checked = async {
-        if !concerns(tool, arguments, context).await?.is_empty() {
-            return Ok(None);
+        let (_, concerns) = reach(tool, arguments, context).await?;
+        let checked = check(arguments.clone(), context.clone()).await;
+        match concerns.is_empty() {
+            true => checked.map(Some),
+            false => Ok(checked.ok()),
         }
-        check(arguments.clone(), context.clone()).await.map(Some)
     };
     tokio::select! {
         () = context.cancel.cancelled() => Ok(None),
@@ -239,31 +261,85 @@ pub async fn precheck(
     }
 }
 
-/// Why the paths among ARGUMENTS have to be asked about.
-async fn concerns(
+/// The files that a call of TOOL with ARGUMENTS is about, and why some have to be asked about.
+async fn reach(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<Vec<String>, ToolFailure> {
+) -> Result<(Reached, Vec<String>), ToolFailure> {
     let given: Vec<String> = tool
         .paths
         .iter()
         .filter_map(|name| arguments.text(name).map(str::to_owned))
         .collect();
-    if given.is_empty() {
-        return Ok(Vec::new());
+    let visited = match tool.buffer {
+        Some(parameter) => visited(arguments.text(parameter), context).await,
+        None => None,
+    };
+    if given.is_empty() && visited.is_none() {
+        return Ok((Reached::default(), Vec::new()));
     }
-    let policy = context.policy().await?;
+    let policy = match context.policy().await {
+        Ok(policy) => Some(policy),
+        // A buffer can be looked at where there is no project, but its file is in none then.
+        Err(_) if given.is_empty() => None,
+        Err(failure) => return Err(failure),
+    };
     context
         .on_a_thread(move |_| {
-            let mut concerns = Vec::new();
+            let (mut reached, mut concerns) = (Reached::default(), Vec::new());
             for path in &given {
-                match policy.judge(path) {
-                    Verdict::Refused(error) => return Err(error),
-                    verdict => concerns.extend(verdict.concern()),
+                let mut verdict = policy.iter().map(|policy| policy.judge(path));
+                verdict.try_for_each(|it| take(it, &mut reached, &mut concerns))?;
+            }
+            if let Some(Visited { file, remote }) = visited {
+                let here = policy.filter(|_| !remote);
+                let verdict = here.map(|policy| policy.judge(&file));
+                let taken = verdict.map(|it| take(it, &mut reached, &mut concerns));
+                if !matches!(taken, Some(Ok(()))) {
+                    reached.provenance = Provenance::Foreign;
+                    concerns.push(format!("Its file '{file}' is outside the project."));
                 }
             }
-            Ok(concerns)
+            Ok((reached, concerns))
         })
         .await
+}
+
+/// Adds what VERDICT found to REACHED, and to CONCERNS why it has to be asked about.
+fn take(
+    verdict: Verdict,
+    reached: &mut Reached,
+    concerns: &mut Vec<String>,
+) -> Result<(), FileError> {
+    concerns.extend(verdict.concern());
+    let resolved = verdict.resolved()?;
+    if resolved.relative.is_none() {
+        reached.provenance = Provenance::Foreign;
+    }
+    reached.files.push(resolved.path);
+    Ok(())
+}
+
+/// The file that a buffer visits.
+#[derive(Deserialize)]
+struct Visited {
+    file: String,
+    /// On another machine, or for another user.
+    remote: bool,
+}
+
+/// The file of the buffer NAME; none when it visits none. A buffer that isn't there the tool itself
+/// reports.
+async fn visited(name: Option<&str>, context: &WorkContext) -> Option<Visited> {
+    let body = HostRequest::VisitedFile(name.map(str::to_owned));
+    let reply = within(EMACS_DEADLINE, context.host.request(context.session, body)).await;
+    let visited = reply.ok().and_then(|it| serde_json::from_str(&it).ok());
+    // What can't be told might be anything.
+    visited.unwrap_or_else(|| {
+        Some(Visited {
+            file: "unknown".to_owned(),
+            remote: true,
+        })
+    })
 }

@@ -14,7 +14,7 @@ use crate::tool::{
     Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
     Tool, ToolFailure,
 };
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -27,8 +27,16 @@ pub fn tools() -> Vec<Tool> {
     ]
 }
 
+/// TOOL, which is about the buffer of its parameter `buffer`.
+fn about_a_buffer(tool: Tool) -> Tool {
+    Tool {
+        buffer: Some("buffer"),
+        ..tool
+    }
+}
+
 fn read_buffer() -> Tool {
-    Tool::new(
+    about_a_buffer(Tool::new(
         "read_buffer",
         "Read text of an Emacs buffer as the user sees it, unsaved changes included. Without a name it reads the buffer that the user last worked in. Long buffers come in parts: ask again with the start that the answer names.",
         SafetyLevel::Safe,
@@ -60,7 +68,7 @@ fn read_buffer() -> Tool {
             },
             render: |_, text| Ok(text),
         }),
-    )
+    ))
 }
 
 fn buffer_parameter() -> Parameter {
@@ -95,7 +103,7 @@ fn search_in_buffer() -> Tool {
     );
     let default = Value::Bool(true);
     all_matches.constraints.insert("default".into(), default);
-    served_in_lisp(
+    about_a_buffer(served_in_lisp(
         "search_in_buffer",
         "Search an Emacs buffer for a text or a regular expression (Emacs syntax), and tell line, column and position of each match.",
         vec![
@@ -109,7 +117,7 @@ fn search_in_buffer() -> Tool {
             all_matches,
         ],
         "search-in-buffer",
-    )
+    ))
 }
 
 fn list_buffers() -> Tool {
@@ -122,12 +130,12 @@ fn list_buffers() -> Tool {
 }
 
 fn buffer_outline() -> Tool {
-    served_in_lisp(
+    about_a_buffer(served_in_lisp(
         "buffer_outline",
         "List the top-level forms of a buffer with their lines.",
         vec![buffer_parameter()],
         "buffer-outline",
-    )
+    ))
 }
 
 fn write_to_buffer() -> Tool {
@@ -152,7 +160,7 @@ fn write_to_buffer() -> Tool {
         ),
     );
     tool.answers = Answers::Words;
-    tool
+    about_a_buffer(tool)
 }
 
 async fn write(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
@@ -203,6 +211,8 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
         before: state(&old),
         after: state(&new),
         mode: None,
+        disk: Disk::Untouched,
+        folders: 0,
     });
     if let Err(failure) = change_buffer(&context, &live, &old, &new, Save::No).await {
         context.workspace.journal.take_back(was);

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+pub use super::made::{Made, Save};
+use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff};
 use crate::files::encoding::{self, Encoding, LineEnds, Mark};
 use crate::files::fingerprint::Fingerprint;
@@ -16,7 +18,7 @@ use crate::files::verified::{self, Parents};
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::WorkContext;
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 use crate::workspace::{Now, text_hash};
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
@@ -37,6 +39,8 @@ pub struct LiveBuffer {
     pub read_only: bool,
     /// The file was changed on disk since Emacs read or wrote it.
     pub stale: bool,
+    /// The file was there, and was deleted since.
+    pub gone: bool,
     /// Point, in characters from the buffer's start.
     pub point: usize,
 }
@@ -214,16 +218,19 @@ impl Plan {
     ///
     /// Why it may not be made.
     pub async fn check(&self, context: &WorkContext) -> Result<(), ToolFailure> {
-        let (path, shown) = (&self.target.path, self.target.shown());
+        let shown = self.target.shown();
         let exists = !matches!(self.current.home, Home::Nowhere);
         if exists && self.after == self.current.text {
             return Err(ToolFailure::new(format!(
                 "'{shown}' holds exactly that already; nothing was changed."
             )));
         }
-        if exists {
-            let now = self.current.now();
-            context.workspace.check_seen(path, &shown, now)?;
+        // What the user has reviewed is what stands there now, whatever the model saw.
+        if context.reviewed.is_none() {
+            self.check_seen(context)?;
+        }
+        if !exists {
+            verified::can_create(&self.target, self.parents)?;
         }
         if is_lisp(&self.target) {
             check_lisp(context, &self.after, &shown).await?;
@@ -232,6 +239,23 @@ impl Plan {
             encoding::encode(&self.after, encoding)?;
         }
         Ok(())
+    }
+
+    /// Whether the change is of a text that the model does not know; the user has reviewed it then.
+    #[must_use]
+    pub fn unseen(&self, context: &WorkContext) -> bool {
+        self.check_seen(context).is_err()
+    }
+
+    fn check_seen(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        if matches!(self.current.home, Home::Nowhere) {
+            return Ok(());
+        }
+        let (path, now) = (&self.target.path, self.current.now());
+        let seen = context
+            .workspace
+            .check_seen(path, &self.target.shown(), now);
+        Ok(seen?)
     }
 
     /// Notes what the change is of, for when the user has answered.
@@ -248,24 +272,52 @@ impl Plan {
     ///
     /// Why it was not made; then nothing was.
     pub async fn commit(&self, context: &WorkContext) -> Result<Made, ToolFailure> {
-        let was = context.workspace.journal.record(Entry::Changed {
+        let journal = &context.workspace.journal;
+        let entry = |after: &str| Entry::Changed {
             place: Place::File(self.target.path.clone()),
             shown: self.target.shown(),
-            before: self.current.state(),
-            after: self.after_state(),
-            mode: mode_of(&self.target),
-        });
+            before: self.before_state(),
+            after: self.after_state(after),
+            mode: self.target.mode(),
+            disk: match &self.current.home {
+                Home::Buffer(live) if live.modified => Disk::Untouched,
+                _ => Disk::Changed,
+            },
+            folders: self.target.missing_folders(),
+        };
+        let was = journal.record(entry(&self.after));
+        let unseen = self.unseen(context);
         let made = self.make(context).await;
         match &made {
-            Ok(_) => context.workspace.saw_text(&self.target.path, &self.after),
-            Err(_) => context.workspace.journal.take_back(was),
+            Ok(made) => {
+                if let Some(text) = made.saved_as() {
+                    journal.record(entry(text));
+                }
+                let text = made.saved_as().unwrap_or(&self.after);
+                if !unseen {
+                    context.workspace.saw_text(&self.target.path, text);
+                }
+            }
+            Err(_) => {
+                journal.take_back(was);
+            }
         }
         made
     }
 
-    fn after_state(&self) -> State {
+    fn before_state(&self) -> State {
+        match &self.current.home {
+            // The user has the buffer of a file that is still to be made.
+            Home::Buffer(live) if self.target.kind == Kind::Missing && !live.modified => {
+                State::Absent
+            }
+            _ => self.current.state(),
+        }
+    }
+
+    fn after_state(&self, after: &str) -> State {
         State::Text {
-            text: Arc::from(self.after.as_str()),
+            text: Arc::from(after),
             encoding: match self.current.home {
                 Home::Disk(_, encoding) => Some(encoding),
                 Home::Buffer(_) => None,
@@ -313,52 +365,20 @@ impl Plan {
         }
     }
 
-    /// The change as a diff, for the model.
+    /// The change as it was MADE, as a diff for the model.
     #[must_use]
-    pub fn diff(&self) -> String {
+    pub fn diff(&self, made: &Made) -> String {
         let shown = self.target.shown();
-        Diff::between(&self.current.text, &self.after, CONTEXT)
+        let after = made.saved_as().unwrap_or(&self.after);
+        Diff::between(&self.current.text, after, CONTEXT)
             .unified(&format!("a/{shown}"), &format!("b/{shown}"))
-    }
-}
-
-/// How a change was made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Made {
-    OnDisk,
-    InBuffer { buffer: String, saved: Save },
-}
-
-/// Whether a buffer is saved after a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Save {
-    Yes,
-    No,
-}
-
-impl Made {
-    /// The end of a sentence.
-    #[must_use]
-    pub fn note(&self) -> String {
-        match self {
-            Self::OnDisk => String::new(),
-            Self::InBuffer {
-                buffer,
-                saved: Save::Yes,
-            } => format!(" in its buffer {buffer}, and saved"),
-            Self::InBuffer {
-                buffer,
-                saved: Save::No,
-            } => format!(
-                " in its buffer {buffer}, which is NOT saved because it has unsaved changes of the user's"
-            ),
-        }
     }
 }
 
 #[derive(Deserialize)]
 struct Changed {
     saved: bool,
+    text: Option<String>,
 }
 
 /// Makes OLD, the text of LIVE, into NEW, as one undo step that touches only what differs.
@@ -396,39 +416,8 @@ pub async fn change_buffer(
     Ok(Made::InBuffer {
         buffer: live.buffer.clone(),
         saved: if changed.saved { Save::Yes } else { Save::No },
+        text: changed.text,
     })
-}
-
-/// Where two texts differ.
-struct Middle<'t> {
-    /// In characters.
-    start: usize,
-    old: &'t str,
-    new: &'t str,
-}
-
-fn difference<'t>(old: &'t str, new: &'t str) -> Middle<'t> {
-    let same = |pair: &(char, char)| pair.0 == pair.1;
-    let start_of = |chars: &mut dyn Iterator<Item = (char, char)>| -> (usize, usize) {
-        let common = chars.take_while(same);
-        common.fold((0, 0), |(count, bytes), (it, _)| {
-            (count + 1, bytes + it.len_utf8())
-        })
-    };
-    let (start, head) = start_of(&mut old.chars().zip(new.chars()));
-    let (old, new) = (&old[head..], &new[head..]);
-    let (_, tail) = start_of(&mut old.chars().rev().zip(new.chars().rev()));
-    Middle {
-        start,
-        old: &old[..old.len() - tail],
-        new: &new[..new.len() - tail],
-    }
-}
-
-fn mode_of(target: &Resolved) -> Option<u32> {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::symlink_metadata(&target.path).ok()?;
-    Some(metadata.permissions().mode() & 0o7777)
 }
 
 /// Whether TARGET is a file of Lisp code.
@@ -467,20 +456,5 @@ pub async fn lisp_problem(
     match parse::<Value>(&reply)? {
         Value::String(problem) => Ok(Some(problem)),
         _ => Ok(None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_differs_is_sent_and_characters_are_counted() {
-        let middle = difference("λ(a b)é", "λ(a cc b)é");
-        assert_eq!((middle.start, middle.old, middle.new), (4, "", "cc "));
-        let middle = difference("aaa", "aa");
-        assert_eq!((middle.start, middle.old, middle.new), (2, "a", ""));
-        let middle = difference("same", "same");
-        assert_eq!((middle.start, middle.old, middle.new), (4, "", ""));
     }
 }

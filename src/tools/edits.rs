@@ -6,12 +6,12 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, Plan, is_lisp, lisp_problem, load, look, parse};
+use super::change::{Current, Home, Made, Plan, load, parse};
 use super::files::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
-use crate::files::path::Resolved;
+use crate::files::path::{Kind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
@@ -32,7 +32,7 @@ pub fn tools() -> Vec<Tool> {
         propose_file_edit(),
         edit_definition(),
         insert_definition(),
-        check_parens(),
+        super::parens::check_parens(),
     ]
 }
 
@@ -74,8 +74,13 @@ macro_rules! by_plan {
                     };
                     plan.check(&context).await?;
                     context.go_on()?;
+                    let unseen = plan.unseen(&context);
                     let made = plan.commit(&context).await?;
-                    Ok(report($verb, &plan, &made.note()))
+                    let mut report = report($verb, &plan, &made);
+                    if unseen {
+                        report.push_str(UNSEEN);
+                    }
+                    Ok(report)
                 }))
             }) as Task,
             (|arguments, context| -> Checked {
@@ -92,6 +97,9 @@ macro_rules! by_plan {
         )
     };
 }
+
+/// What is said of a change that the user has reviewed on a text which the model does not know.
+const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 async fn plan_reviewed(
@@ -112,8 +120,9 @@ async fn plan_reviewed(
     })
 }
 
-fn report(verb: &str, plan: &Plan, note: &str) -> String {
-    format!("{verb} {}{note}.\n\n{}", plan.target.shown(), plan.diff())
+fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+    let (shown, note) = (plan.target.shown(), made.note());
+    format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
 }
 
 fn text(name: &str, description: &str) -> Parameter {
@@ -176,7 +185,22 @@ async fn existing(
     let (target, current) = target(arguments, context).await?;
     match current.home {
         Home::Nowhere => Err(missing(&target).into()),
-        Home::Disk(..) | Home::Buffer(_) => Ok((target, current)),
+        Home::Disk(..) | Home::Buffer(_) => {
+            not_deleted(&target, &current)?;
+            Ok((target, current))
+        }
+    }
+}
+
+/// Makes sure that no edit brings a file back that was deleted while its buffer was open.
+fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
+    match &current.home {
+        Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file makes it again.",
+            target.shown(),
+            live.buffer
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -295,7 +319,11 @@ fn create_file() -> Tool {
 
 async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
-    let taken = !matches!(current.home, Home::Nowhere);
+    let taken = match &current.home {
+        Home::Nowhere => false,
+        Home::Disk(..) => true,
+        Home::Buffer(live) => target.kind == Kind::File || live.modified,
+    };
     if taken && !arguments.flag("allow_overwrite") {
         return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
@@ -328,6 +356,7 @@ fn propose_file_edit() -> Tool {
 
 async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
     let (target, current) = target(arguments, context).await?;
+    not_deleted(&target, &current)?;
     let original = adapted(arguments.required_text("original"), &current);
     let modified = adapted(arguments.required_text("modified"), &current);
     let after = if original == current.text {
@@ -366,11 +395,11 @@ struct Form {
 }
 
 async fn find_form(
-    current: &Current,
+    (target, current): (&Resolved, &Current),
     name: &str,
     context: &WorkContext,
 ) -> Result<std::ops::Range<usize>, ToolFailure> {
-    let arguments = json!({"text": current.text, "name": name});
+    let arguments = json!({"text": current.text, "name": name, "file": target.shown()});
     let reply = context.ask_emacs("find-definition", arguments).await?;
     let form: Form = parse(&reply)?;
     let text = &current.text;
@@ -386,7 +415,12 @@ async fn plan_definition(
     context: &WorkContext,
 ) -> Result<Plan, ToolFailure> {
     let (target, current) = existing(arguments, context).await?;
-    let form = find_form(&current, arguments.required_text("name"), context).await?;
+    let form = find_form(
+        (&target, &current),
+        arguments.required_text("name"),
+        context,
+    )
+    .await?;
     let source = adapted(arguments.required_text("new_source").trim(), &current);
     let text = &current.text;
     let after = [&text[..form.start], &source, &text[form.end..]].concat();
@@ -419,10 +453,15 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
     let text = &current.text;
     let after = match arguments.text("after") {
         Some(name) => {
-            let form = find_form(&current, name, context).await?;
+            let form = find_form((&target, &current), name, context).await?;
             let rest = &text[form.end..];
-            // A comment behind the form stays with it.
-            let line_end = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            // A comment behind the form stays with it; what else follows on the line is not its own.
+            let line_end = match rest.trim_start_matches([' ', '\t', '\r']) {
+                own if own.is_empty() || own.starts_with(['\n', ';']) => {
+                    rest.find('\n').map_or(rest.len(), |end| end + 1)
+                }
+                _ => 0,
+            };
             let (tail, rest) = rest.split_at(line_end);
             let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
             let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
@@ -435,37 +474,4 @@ async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<
         }
     };
     Ok(Plan::new(target, current, after))
-}
-
-fn check_parens() -> Tool {
-    let task: Task = |arguments, context| -> Answer {
-        Box::pin(async move {
-            let target = context.resolve(arguments.required_text("path")).await?;
-            let current = look(&context, &target).await?;
-            if matches!(current.home, Home::Nowhere) {
-                return Err(missing(&target).into());
-            }
-            let shown = target.shown();
-            if !is_lisp(&target) {
-                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
-            }
-            Ok(match lisp_problem(&context, &current.text, &shown).await? {
-                Some(problem) => format!("'{shown}' is unbalanced: {problem}"),
-                None => format!("'{shown}' is balanced."),
-            })
-        })
-    };
-    Tool {
-        paths: &["path"],
-        ..Tool::new(
-            "check_parens",
-            "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
-            SafetyLevel::Safe,
-            &["filesystem", "editing"],
-            vec![path_parameter(
-                "The Lisp file, from the project's root or absolute",
-            )],
-            Runner::Task(task),
-        )
-    }
 }

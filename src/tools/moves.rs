@@ -11,7 +11,7 @@ use super::change::{LiveBuffer, Wanted, visiting};
 use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
 use super::files::path_parameter;
 use crate::files::encoding::decode;
-use crate::files::path::{Kind, Resolved};
+use crate::files::path::{Kind, Link, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size};
@@ -21,7 +21,7 @@ use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
     ToolFailure,
 };
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
@@ -94,15 +94,28 @@ async fn nothing_unsaved(context: &WorkContext, target: &Resolved) -> Result<(),
     }
 }
 
+/// Makes sure that TARGET was not named by a symbolic link: whoever says so means the link, and it is
+/// what the link leads to that would go.
+fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
+    match target.link {
+        Link::No => Ok(()),
+        Link::Followed => Err(ToolFailure::new(format!(
+            "'{}' is a symbolic link to '{}'; nothing was done. Name the file itself, or leave the link to the user.",
+            target.given,
+            target.shown()
+        ))),
+    }
+}
+
 fn changes(target: &Resolved, before: State, after: State) -> Entry {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = std::fs::symlink_metadata(&target.path).ok();
     Entry::Changed {
         place: Place::File(target.path.clone()),
         shown: target.shown(),
         before,
         after,
-        mode: metadata.map(|it| it.permissions().mode() & 0o7777),
+        mode: target.mode(),
+        disk: Disk::Changed,
+        folders: 0,
     }
 }
 
@@ -168,6 +181,7 @@ async fn deletable(
     if target.kind == Kind::Missing {
         return Err(crate::files::missing::missing(&target).into());
     }
+    not_a_link(&target)?;
     nothing_unsaved(context, &target).await?;
     let state = on_disk(context, &target).await?;
     Ok((target, state))
@@ -250,6 +264,7 @@ async fn movable(
     let source = context.resolve(arguments.required_text("source")).await?;
     let given = arguments.required_text("destination");
     let destination = context.resolve(given).await?;
+    not_a_link(&source)?;
     match source.kind {
         Kind::File => {}
         Kind::Missing => return Err(crate::files::missing::missing(&source).into()),
@@ -271,6 +286,9 @@ async fn movable(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             destination.shown()
         )));
+    }
+    if destination.kind == Kind::Missing {
+        verified::can_create(&destination, parents(arguments))?;
     }
     if let Some(live) = buffer_of(context, &destination).await? {
         return Err(ToolFailure::new(format!(
@@ -294,6 +312,7 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
     let moved = journal.record(Entry::Moved {
         from: source.path.clone(),
         to: destination.path.clone(),
+        folders: destination.missing_folders(),
     });
     let was = was.unwrap_or(moved);
     if let Err(failure) = rename(&context, &source, &destination, parents(&arguments)).await {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, LiveBuffer, Save, change_buffer, load, parse};
+use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load, parse};
 use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{Kind, Resolved};
@@ -16,7 +16,7 @@ use crate::tool::fence::{draw, fence};
 use crate::tool::work::WorkContext;
 use crate::tool::{Source, ToolFailure};
 use crate::workspace::Workspace;
-use crate::workspace::journal::{Entry, Place, State};
+use crate::workspace::journal::{Disk, Entry, Place, State};
 
 /// The latest turn of the chat whose changes in the image hold, as Emacs tells it.
 #[derive(Debug, Clone, Deserialize)]
@@ -107,7 +107,7 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
 
 async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFailure> {
     match entry {
-        Entry::Moved { from, to } => {
+        Entry::Moved { from, to, folders } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);
             if now.kind != Kind::File || then.kind != Kind::Missing {
                 return Err(ToolFailure::new(format!(
@@ -117,6 +117,7 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
                 )));
             }
             rename(context, &now, &then, Parents::Make).await?;
+            remove_folders(to, *folders);
             Ok(format!("moved back to {}", then.shown()))
         }
         Entry::Changed {
@@ -130,8 +131,25 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
             before,
             after,
             mode,
+            disk,
+            folders,
             ..
-        } => file_back(context, path, before, after, *mode).await,
+        } => {
+            let shown = file_back(context, path, (before, after), *mode, *disk).await?;
+            if *before == State::Absent {
+                remove_folders(path, *folders);
+            }
+            Ok(shown)
+        }
+    }
+}
+
+/// Removes the FOLDERS that were made for the file at PATH, as far as nothing else is in them now.
+fn remove_folders(path: &Path, folders: usize) {
+    for folder in path.ancestors().skip(1).take(folders) {
+        if std::fs::remove_dir(folder).is_err() {
+            return;
+        }
     }
 }
 
@@ -171,9 +189,9 @@ async fn buffer_back(
 async fn file_back(
     context: &WorkContext,
     path: &Path,
-    before: &State,
-    after: &State,
+    (before, after): (&State, &State),
     mode: Option<u32>,
+    disk: Disk,
 ) -> Result<String, ToolFailure> {
     let target = at(context, path).await?;
     let shown = target.shown();
@@ -192,7 +210,7 @@ async fn file_back(
     if !now.same(after) {
         return Err(changed_since(&shown));
     }
-    restore(context, &target, before, current.as_ref()).await?;
+    let made = restore(context, &target, before, current.as_ref(), disk).await?;
     if target.kind == Kind::Missing
         && let Some(mode) = mode
     {
@@ -200,8 +218,7 @@ async fn file_back(
         let permissions = std::fs::Permissions::from_mode(mode);
         let _ = std::fs::set_permissions(&target.path, permissions);
     }
-    // The model does not know that it was undone.
-    Ok(shown)
+    Ok(format!("{shown}{}", made.note()))
 }
 
 /// Makes BEFORE what is at TARGET, where CURRENT is now.
@@ -210,7 +227,8 @@ async fn restore(
     target: &Resolved,
     before: &State,
     current: Option<&Current>,
-) -> Result<(), ToolFailure> {
+    disk: Disk,
+) -> Result<Made, ToolFailure> {
     let live = match current.map(|current| (&current.home, current)) {
         Some((Home::Buffer(live), current)) => Some((live, &current.text)),
         _ => None,
@@ -220,18 +238,17 @@ async fn restore(
             let target = target.clone();
             context
                 .on_a_thread(move |_| verified::remove(&target))
-                .await
-        }
-        State::Text { text, .. } if live.is_some() => {
-            let Some((live, now)) = live else {
-                return Ok(());
-            };
-            let save = if live.modified { Save::No } else { Save::Yes };
-            change_buffer(context, live, now, text, save)
-                .await
-                .map(drop)
+                .await?;
         }
         State::Text { text, encoding } => {
+            if let Some((live, now)) = live {
+                // What the turn saved is saved again; what the user had not saved stays that way.
+                let save = match (live.modified, disk) {
+                    (true, Disk::Untouched) => Save::No,
+                    _ => Save::Yes,
+                };
+                return change_buffer(context, live, now, text, save).await;
+            }
             let (ends, now_encoding) = match current {
                 Some(Current {
                     text,
@@ -244,10 +261,11 @@ async fn restore(
                 // What a buffer held has plain line ends, whatever the file has.
                 None => encode(&ends.adapt(text), now_encoding)?,
             };
-            write(context, target, bytes).await
+            write(context, target, bytes).await?;
         }
-        State::Bytes(bytes) => write(context, target, bytes.to_vec()).await,
+        State::Bytes(bytes) => write(context, target, bytes.to_vec()).await?,
     }
+    Ok(Made::OnDisk)
 }
 
 async fn write(

@@ -57,6 +57,13 @@ impl State {
     }
 }
 
+/// Whether a change reached the disk, or is only in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Disk {
+    Changed,
+    Untouched,
+}
+
 /// One thing that a turn did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
@@ -68,10 +75,14 @@ pub enum Entry {
         after: State,
         /// The file's permissions before.
         mode: Option<u32>,
+        disk: Disk,
+        /// How many folders above were made for the file.
+        folders: usize,
     },
     Moved {
         from: PathBuf,
         to: PathBuf,
+        folders: usize,
     },
 }
 
@@ -136,15 +147,21 @@ impl Journal {
         let known = turn[since_move..]
             .iter_mut()
             .find_map(|known| match (known, &entry) {
-                (Entry::Changed { place, after, .. }, Entry::Changed { place: here, .. })
-                    if place == here =>
-                {
-                    Some(after)
-                }
+                (
+                    Entry::Changed {
+                        place, after, disk, ..
+                    },
+                    Entry::Changed { place: here, .. },
+                ) if place == here => Some((after, disk)),
                 _ => None,
             });
         match (known, entry) {
-            (Some(known), Entry::Changed { after, .. }) => *known = after,
+            (Some((known, known_disk)), Entry::Changed { after, disk, .. }) => {
+                *known = after;
+                if disk == Disk::Changed {
+                    *known_disk = disk;
+                }
+            }
             (_, entry) => turn.push(entry),
         }
         was
@@ -197,7 +214,7 @@ pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
     let mut text = String::new();
     for entry in turn {
         match entry {
-            Entry::Moved { from, to } => {
+            Entry::Moved { from, to, .. } => {
                 text.push_str(&format!(
                     "rename from {}\nrename to {}\n",
                     name(from),

@@ -18,7 +18,7 @@
   "Where projects are made; nil for the directory of all tests.")
 
 (defvar agent-q-test-files-answer "approved"
-  "How approval requests are answered.")
+  "How approval requests are answered; nil leaves that to the test.")
 
 (defvar agent-q-test-files-before-answer #'ignore
   "Function called before an approval request is answered.")
@@ -101,8 +101,9 @@ CALLS are what the model calls, one each time it is asked."
               (:approval
                (push (plist-get event :reason) agent-q-test-files-asked)
                (funcall agent-q-test-files-before-answer)
-               (agent-q-core-decide (plist-get event :call)
-                                    agent-q-test-files-answer nil))
+               (when agent-q-test-files-answer
+                 (agent-q-core-decide (plist-get event :call)
+                                      agent-q-test-files-answer nil)))
               (:call-finished
                (setq agent-q-test-files--result
                      (cons (plist-get event :outcome)

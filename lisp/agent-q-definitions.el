@@ -1,0 +1,208 @@
+;;; agent-q-definitions.el --- Lisp definitions by name, for tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Which form of a text defines a name.  Forms that `progn', `eval-when',
+;; `let' and the like keep on top level, or wrap definitions in, count too.
+
+;;; Code:
+
+(require 'agent-q-edit)
+(require 'agent-q-operations)
+(require 'agent-q-source)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+
+(defconst agent-q-definitions--wrappers
+  '("progn" "eval-when" "eval-and-compile" "eval-when-compile" "locally" "macrolet"
+    "symbol-macrolet" "let" "let*" "flet" "labels" "cl-flet" "cl-labels" "cl-macrolet"
+    "with-eval-after-load" "with-compilation-unit")
+  "The operators whose subforms may be definitions that count.")
+
+(defconst agent-q-definitions--operator "\\`\\(?:def\\|cl-def\\|test\\'\\)"
+  "What the names of operators look like that define something.")
+
+(defconst agent-q-definitions--most-words 6
+  "How many subforms of a definition are looked at for its name.")
+
+;;;; Forms
+
+(defun agent-q-definitions--forms (limit)
+  "Return the forms from point to LIMIT: lists of start and end."
+  (let ((forms nil)
+        (end nil))
+    (while (progn
+             (forward-comment (point-max))
+             (and (< (point) limit)
+                  (setq end (ignore-errors (scan-sexps (point) 1)))))
+      (push (list (point) end) forms)
+      (goto-char end))
+    (nreverse forms)))
+
+(defun agent-q-definitions--subforms (start end)
+  "Return the forms in the list between START and END; nil if it is none."
+  (save-excursion
+    (goto-char start)
+    (skip-chars-forward "#'`")
+    (when (eq (char-after) ?\()
+      (forward-char)
+      (agent-q-definitions--forms (1- end)))))
+
+(defun agent-q-definitions--text (form)
+  "Return the text of FORM to compare it by."
+  (agent-q-definitions--normal
+   (buffer-substring-no-properties (car form) (cadr form))))
+
+;;;; Names
+
+(defun agent-q-definitions--normal (text)
+  "Return TEXT in lower case with plain white space."
+  (let ((case-fold-search nil)
+        (plain (downcase (replace-regexp-in-string "[ \t\r\n]+" " " (string-trim text)))))
+    (dolist (change '(("( " . "(") (" )" . ")")
+                      ;; As in "area(square)".
+                      ("\\([^ ('`,#\\\\]\\)(" . "\\1 (")))
+      (setq plain (replace-regexp-in-string (car change) (cdr change) plain)))
+    plain))
+
+(defun agent-q-definitions--bare (text)
+  "Return TEXT without packages, and without the signs before names."
+  (let ((bare text))
+    (dolist (change '(("\\(\\`\\|[ (]\\)\\(?:#'\\|#?:\\|'\\)\\([^ ()]+\\)\\'" . "\\1\\2")
+                      ("\\`\"\\([^\"]+\\)\"\\'" . "\\1")
+                      ("\\(\\`\\|[ (']\\)[^] ()\":|'#\\\\]+::?\\([^ ():]\\)" . "\\1\\2")))
+      (setq bare (replace-regexp-in-string (car change) (cdr change) bare)))
+    bare))
+
+(defun agent-q-definitions--name (text)
+  "Return the name that TEXT, the second subform of a definition, gives it."
+  (cond ((string-match "\\`[#':]+\\([^ ()]+\\)\\'" text)
+         (match-string 1 text))
+        ;; (defstruct (name ...)) is known by its name, (setf name) as it is.
+        ((and (string-match "\\`(\\([^ ()]+\\)[ )]" text)
+              (not (equal (match-string 1 text) "setf")))
+         (match-string 1 text))
+        (t text)))
+
+(defun agent-q-definitions--specializers (start end)
+  "Return the specializers in the lambda list between START and END, as a text."
+  (let ((names nil)
+        (stop nil))
+    (dolist (parameter (agent-q-definitions--subforms start end))
+      (cond ((or stop (setq stop (eq (char-after (car parameter)) ?&))))
+            ((eq (char-after (car parameter)) ?\()
+             (let ((specializer (cadr (apply #'agent-q-definitions--subforms parameter))))
+               (push (if specializer (agent-q-definitions--text specializer) "t") names)))
+            (t (push "t" names))))
+    (concat "(" (string-join (nreverse names) " ") ")")))
+
+(defun agent-q-definitions--method (name forms)
+  "Return the full name of the method NAME.
+FORMS are what follows its name: qualifiers, and the lambda list."
+  (let ((qualifiers nil))
+    (while (and forms (not (eq (char-after (caar forms)) ?\()))
+      (push (agent-q-definitions--text (pop forms)) qualifiers))
+    (when forms
+      (string-join `(,name ,@(nreverse qualifiers)
+                           ,(apply #'agent-q-definitions--specializers (car forms)))
+                   " "))))
+
+(defun agent-q-definitions--names (forms)
+  "Return what names the definition of which FORMS are the subforms, or nil.
+The last name is the fullest."
+  (when (cdr forms)
+    (let ((operator (agent-q-definitions--bare (agent-q-definitions--text (car forms)))))
+      (when (string-match-p agent-q-definitions--operator operator)
+        (let* ((name (agent-q-definitions--name (agent-q-definitions--text (cadr forms))))
+               (method (and (string-suffix-p "method" operator)
+                            (agent-q-definitions--method
+                             name (seq-take (cddr forms) agent-q-definitions--most-words)))))
+          (append (list name (concat operator " " name))
+                  (when method
+                    (list method (concat operator " " method)))))))))
+
+;;;; Finding
+
+(defun agent-q-definitions--all (forms)
+  "Return the definitions among FORMS and in them: lists of start, end and names."
+  (seq-mapcat
+   (pcase-lambda (`(,start ,end))
+     (let* ((subforms (agent-q-definitions--subforms start end))
+            (names (agent-q-definitions--names subforms)))
+       (cond (names (list (list start end names)))
+             ((and subforms
+                   (member (agent-q-definitions--bare
+                            (agent-q-definitions--text (car subforms)))
+                           agent-q-definitions--wrappers))
+              (agent-q-definitions--all (cdr subforms))))))
+   forms))
+
+(defun agent-q-definitions--label (definition)
+  "Return the fullest name of DEFINITION with its line."
+  (format "%s (line %d)" (car (last (nth 2 definition)))
+          (line-number-at-pos (car definition))))
+
+(defun agent-q-definitions--some (definitions)
+  "Return the labels of DEFINITIONS, the first ones."
+  (if definitions
+      (concat (mapconcat #'agent-q-definitions--label (seq-take definitions 30) ", ")
+              (if (nthcdr 30 definitions) ", ..." ""))
+    "nothing"))
+
+(defun agent-q-definitions--head (wanted)
+  "Return the full name in WANTED, such as \"(defun f (x)\", or nil.
+That is the head of a definition."
+  (with-temp-buffer
+    (set-syntax-table lisp-mode-syntax-table)
+    (insert (if (string-prefix-p "(" wanted) wanted (concat "(" wanted)))
+    (insert (make-string (max 0 (car (syntax-ppss))) ?\)))
+    (when (equal (ignore-errors (scan-sexps (point-min) 1)) (point-max))
+      (car (last (agent-q-definitions--names
+                  (agent-q-definitions--subforms (point-min) (point-max))))))))
+
+(defun agent-q-definitions--matching (wanted definitions)
+  "Return those of DEFINITIONS that WANTED names, as closely as it can be taken."
+  (if (string-match "\\`\\(.*[^ ]\\) (line \\([0-9]+\\))\\'" wanted)
+      (let ((name (match-string 1 wanted))
+            (line (string-to-number (match-string 2 wanted))))
+        (seq-filter (lambda (definition)
+                      (= line (line-number-at-pos (car definition))))
+                    (agent-q-definitions--matching name definitions)))
+    (let ((head (agent-q-definitions--head wanted)))
+      (seq-some
+       (lambda (try)
+         (pcase-let ((`(,name . ,change) try))
+           (and name
+                (seq-filter (lambda (definition)
+                              (member (funcall change name)
+                                      (mapcar change (nth 2 definition))))
+                            definitions))))
+       `((,wanted . identity) (,wanted . agent-q-definitions--bare)
+         (,head . identity) (,head . agent-q-definitions--bare))))))
+
+(defun agent-q-definitions-find (text name &optional file)
+  "Return start and end, in characters, of the definition of NAME in TEXT.
+FILE is the name of the file that TEXT is of."
+  (agent-q-source--with-text text file
+    (when-let ((problem (agent-q-source--problem)))
+      (error "The file can't be edited by definition, because %s" problem))
+    (goto-char (point-min))
+    (let* ((all (agent-q-definitions--all (agent-q-definitions--forms (point-max))))
+           (found (agent-q-definitions--matching (agent-q-definitions--normal name) all)))
+      (pcase found
+        (`((,start ,end . ,_)) (list (1- start) (1- end)))
+        ('nil (error "Nothing in the file defines %s.  It defines: %s" name
+                     (agent-q-definitions--some all)))
+        (_ (error "%d forms define %s: %s.  Name the one you mean like that"
+                  (length found) name (agent-q-definitions--some found)))))))
+
+(agent-q-operations-define "find-definition" (call text name file)
+  "Tell where in TEXT, of FILE, the form is that defines NAME."
+  (pcase-let ((`(,start ,end) (agent-q-definitions-find text name file)))
+    (agent-q-edit-json `((start . ,start) (end . ,end)))))
+
+(provide 'agent-q-definitions)
+;;; agent-q-definitions.el ends here

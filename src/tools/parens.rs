@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tool that tells whether a Lisp file is balanced; edits check that by themselves.
+
+use futures_util::future::BoxFuture;
+
+use super::change::{Home, is_lisp, lisp_problem, look};
+use super::files::path_parameter;
+use crate::files::missing::missing;
+use crate::tool::work::Task;
+use crate::tool::{Runner, SafetyLevel, Tool, ToolFailure};
+
+type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+
+pub(super) fn check_parens() -> Tool {
+    let task: Task = |arguments, context| -> Answer {
+        Box::pin(async move {
+            let target = context.resolve(arguments.required_text("path")).await?;
+            let current = look(&context, &target).await?;
+            if matches!(current.home, Home::Nowhere) {
+                return Err(missing(&target).into());
+            }
+            let shown = target.shown();
+            if !is_lisp(&target) {
+                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
+            }
+            Ok(match lisp_problem(&context, &current.text, &shown).await? {
+                Some(problem) => format!("'{shown}' is unbalanced: {problem}"),
+                None => format!("'{shown}' is balanced."),
+            })
+        })
+    };
+    Tool {
+        paths: &["path"],
+        ..Tool::new(
+            "check_parens",
+            "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
+            SafetyLevel::Safe,
+            &["filesystem", "editing"],
+            vec![path_parameter(
+                "The Lisp file, from the project's root or absolute",
+            )],
+            Runner::Task(task),
+        )
+    }
+}

@@ -1,0 +1,117 @@
+;;; agent-q-review-test.el --- Reviews of edits by the built-in tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What a review shows and does beyond its hunks, which agent-q-diff-test.el is
+;; about: opened by a key, with odd characters and line ends, of empty files.
+
+;;; Code:
+
+(require 'agent-q-test-files)
+(require 'agent-q-diff)
+(require 'agent-q-diff-edit)
+
+(ert-deftest agent-q-review-any-edit-can-be-reviewed-by-a-key ()
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
+        ("read_file" (path . ".env")))
+    (agent-q-test-files-write "a.txt" "one\ntwo\n")
+    (agent-q-test-files-write ".env" "KEY=1\n")
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (let ((call (agent-q-test-arm)))
+        ;; Until then all of the call is shown in the chat.
+        (should (agent-q-test-shows "old_str: one"))
+        (should (agent-q-test-shows "[d] review the diff"))
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-test-press "d")
+        (with-current-buffer (agent-q-call-review call)
+          (should (agent-q-test-shows "-one\n+1\n two\n"))
+          (agent-q-test-press "C-c C-c")))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-test-files-text "a.txt") "1\ntwo\n"))
+      (agent-q-test-send "go")
+      (goto-char (agent-q-render-item-start (agent-q-test-arm)))
+      (should-error (agent-q-test-press "d") :type 'user-error)
+      (agent-q-test-press "n")
+      (agent-q-test-until (agent-q-test-idle-p)))))
+
+(ert-deftest agent-q-review-characters-that-hide-are-shown-in-a-review ()
+  (agent-q-test-files-in-project
+      '(("propose_file_edit" (path . "a.txt") (original . "a\n") (description . "")
+         (modified . "a \u202e b\u200b\n")))
+    (agent-q-test-files-write "a.txt" "a\n")
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+        (should (eq 'hex-code (aref glyphless-char-display #x202e)))
+        (should (eq 'hex-code (aref glyphless-char-display #x200b)))
+        (should-not bidi-display-reordering)
+        (should-not (eq 'hex-code (aref (default-value 'glyphless-char-display) #x202e)))
+        (agent-q-test-press "C-c C-c"))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-test-files-text "a.txt") "a \u202e b\u200b\n")))))
+
+(ert-deftest agent-q-review-an-empty-new-file-can-be-applied ()
+  (agent-q-test-files-in-project '(("create_file" (path . "a.txt") (content . "")))
+    (let ((agent-q-review-edits t)
+          (agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+        (agent-q-test-press "C-c C-c"))
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (equal (agent-q-test-files-bytes "a.txt") "")))))
+
+(ert-deftest agent-q-review-carriage-returns-are-kept-from-who-edits-a-hunk ()
+  (pcase-dolist (`(,text ,shown ,result)
+                 '(("1\r\n2\r\n3" " 1\n-2\n+two\n 3\n\\ No newline at end of file\n"
+                    "1\r\ntwo more\r\nand more\r\n3")
+                   ("1\r\n2\r\n3\n" " 1\r\n-2\r\n+two\r\n 3\n" nil)))
+    (agent-q-test-files-in-project
+        '(("edit_file" (path . "a.txt") (old_str . "2") (new_str . "two")))
+      (let ((agent-q-review-edits t)
+            (agent-q-test-files-answer nil)
+            (coding-system-for-write 'utf-8-unix))
+        (write-region text nil (agent-q-test-files-path "a.txt") nil 'silent)
+        (agent-q-test-send "go")
+        (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+          (save-window-excursion
+            (agent-q-test-press "e")
+            (should (equal (buffer-string) shown))
+            (if (not result) (agent-q-test-press "C-c C-k")
+              (agent-q-test-find "+two")
+              (end-of-line)
+              (insert " more\n+and more")
+              (agent-q-test-press "C-c C-c"))))
+        (with-current-buffer (agent-q-call-review (agent-q-call-waiting))
+          (agent-q-test-press "C-c C-c"))
+        (agent-q-test-until (agent-q-test-idle-p))
+        (should (equal (agent-q-test-files-bytes "a.txt")
+                       (or result "1\r\ntwo\r\n3\n")))))))
+
+(ert-deftest agent-q-review-what-changed-meanwhile-is-reviewed-and-the-model-told ()
+  (agent-q-test-files-in-project
+      '(("read_file" (path . "a.txt"))
+        ("propose_file_edit" (path . "a.txt") (original . "one\ntwo\n") (modified . "one\n2\n")
+         (description . ""))
+        ("write_file" (path . "a.txt") (content . "mine alone\n")))
+    (agent-q-test-files-write "a.txt" "one\ntwo\n")
+    (agent-q-test-files-succeeds)
+    (let ((agent-q-test-files-answer nil))
+      (agent-q-test-send "go")
+      (with-current-buffer (agent-q-call-review (agent-q-test-arm))
+        (agent-q-test-files-write "a.txt" "zero\none\ntwo\n")
+        (agent-q-test-press "g")
+        (agent-q-test-press "SPC")
+        (agent-q-test-press "C-c C-c"))
+      (agent-q-test-until (agent-q-test-idle-p)))
+    (should (eq (car agent-q-test-files--result) :succeeded))
+    (should (string-match-p "Read it again before" (cdr agent-q-test-files--result)))
+    (should (equal (agent-q-test-files-text "a.txt") "zero\none\n2\n"))
+    ;; It can't overwrite what it has not seen.
+    (agent-q-test-files-fails "changed since you last saw it")))
+
+(provide 'agent-q-review-test)
+;;; agent-q-review-test.el ends here
