@@ -105,6 +105,9 @@
 
 (define-walker (define-method-combination) (form scope)
   (check-name (second form) form)
+  (loop for (option value) on (cddr form)
+        when (and (eq option :operator) (symbolp value))
+          do (walk-function-name value scope))
   (walk-loosely (remove-if #'symbolp (cddr form)) scope))
 
 ;;; Classes
