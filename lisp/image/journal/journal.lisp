@@ -1,8 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The journal of what the agent changed in the image, and its way back. Each call that can define
-;;; anything is compared with what was there before. Variables and types are followed by the forms
-;;; that set them, so what functions and compiled files set is not seen; nor is what other threads do
-;;; once the call is over.
+;;; anything is compared with what was there before. What other threads do meanwhile can't be told from
+;;; it; what they do once the call is over is not seen.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -34,7 +33,7 @@
 (defparameter *unbound* (list :unbound)
   "Stands for the value of a variable that had none.")
 
-;;; Variables and types
+;;; Variables, some of which no snapshot has
 
 (defvar *noted* nil
   "While a call runs: a list of one element, what may be set by it with what it was before.")
@@ -49,9 +48,6 @@
     * ** *** + ++ +++ / // /// -)
   "Variables that each call has values of its own for.")
 
-(defun variable-value (symbol)
-  (if (boundp symbol) (symbol-value symbol) *unbound*))
-
 (defun note-variable (symbol)
   (unless (or (null symbol) (member symbol *bound-by-calls*)
               (not (or (watched-symbol-p symbol)
@@ -62,23 +58,13 @@
 (defun watched-symbol-p (symbol)
   (and (symbol-package symbol) (watched-package-p (symbol-package symbol))))
 
-(defun type-expander (name)
-  "What the type NAME expands by, where the implementation tells."
-  (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
-    (and info (fboundp info) (eval `(,info :type :expander ',name)))))
-
-(defun note-type (name)
-  (when (and name (symbolp name))
-    (push (list (cons :type name) (type-expander name)) (first *noted*))))
-
 (defun note-setting (form)
   "Note what FORM may set, when it is one that sets something."
   (when (and *noted* (consp form) (ignore-errors (list-length form)))
     (let ((operator (first form)))
-      (cond ((member operator *setters*)
-             (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
-               (when (symbolp part) (note-variable part))))
-            ((eq operator 'deftype) (note-type (second form)))))))
+      (when (member operator *setters*)
+        (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
+          (when (symbolp part) (note-variable part)))))))
 
 (defun note-text (text)
   "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
@@ -113,7 +99,7 @@
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
-  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p 'note-type)
+  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p)
   (let ((hook #'note-and-expand))
     ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
     (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
@@ -123,9 +109,20 @@
 
 (defun noted-differences ()
   (loop for ((kind . name) old) in (first *noted*)
-        for new = (if (eq kind :variable) (variable-value name) (type-expander name))
-        unless (eq old new)
+        for new = (variable-value name)
+        unless (eql old new)
           collect (list kind name old new)))
+
+(defun all-differences (before)
+  "What differs from the snapshot BEFORE; and of what is noted, which had its value later, what else."
+  (let ((found (snapshot-differences before (take-snapshot))))
+    (append (remove-if (lambda (noted)
+                         (find-if (lambda (other)
+                                    (and (eq (first other) (first noted))
+                                         (eq (second other) (second noted))))
+                                  found))
+                       (noted-differences))
+            found)))
 
 ;;; Writing the journal
 
@@ -191,14 +188,11 @@
 (defun call-compared (function text)
   "Call FUNCTION and enter what is defined otherwise afterwards, with TEXT as the reason."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
-               'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
+               'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
                'generic-methods 'own-slots 'optional-function 'state-differences)
   (let ((before (take-snapshot)))
     (unwind-protect (call-noting-settings function)
-      (ignore-errors
-       (enter-changes (append (snapshot-differences before (take-snapshot))
-                              (noted-differences))
-                      text)))))
+      (ignore-errors (enter-changes (all-differences before) text)))))
 
 (defun call-journaled (function arguments)
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
@@ -208,7 +202,15 @@
         (funcall function)
         (call-compared function
                        (or (getf arguments :form) (getf arguments :values)
-                           (format nil "load_system ~A" (getf arguments :system)))))))
+                           (call-text arguments))))))
+
+(defun call-text (arguments)
+  "What stands for a call with ARGUMENTS that brings no code."
+  (flet ((given-p (key) (get-properties arguments (list key))))
+    (format nil "~:[~:[load_system~;run_tests~]~;invoke_restart~]~{ ~A~}"
+            (given-p :restart) (given-p :suite)
+            (loop for key in '(:restart :system :suite :test)
+                  when (getf arguments key) collect it))))
 
 (dolist (operation '("eval-form" "compile-form" "load-system" "eval-in-frame" "invoke-restart"
                      "run-tests"))
