@@ -63,6 +63,9 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
 A printer that fails gives a remark in the place of the object."
   (let ((options (loop for (key value) on options by #'cddr
                        unless (member key '(:limit :writer)) collect key and collect value)))
+    ;; The first of the two passes for circles writes nowhere: an endless printer would not be stopped.
+    (when (typep object '(or standard-object condition))
+      (setf options (list* :circle nil options)))
     (apply #'call-with-printer
            (lambda ()
              (if (typep object '(or fixnum symbol character))

@@ -44,7 +44,8 @@
 
 (defparameter *bound-by-calls*
   '(*package* *readtable* *standard-output* *error-output* *trace-output* *standard-input*
-    *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval*
+    *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval* *read-base*
+    *read-suppress*
     * ** *** + ++ +++ / // /// -)
   "Variables that each call has values of its own for.")
 
