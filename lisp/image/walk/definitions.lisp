@@ -194,5 +194,11 @@
              (when (rest option) (walk-function-name (second option) scope)))
             (:include (dolist (slot (cddr option))
                         (when (consp slot) (walk (second slot) scope))))
-            (:constructor (when (third option) (walk-lambda-list (third option) scope)))
+            ((:constructor :predicate :copier)
+             (check-name (second option) form)
+             (when (third option) (walk-lambda-list (third option) scope)))
+            (:conc-name
+             (unless (second option)
+               (dolist (slot slots)
+                 (check-name (if (consp slot) (first slot) slot) form))))
             (t (scan-data option 'eql))))))))
