@@ -120,6 +120,22 @@ This goes over CONNECTION, and past the journal."
         (agent-q-test-image-value connection "journal-restore")
         (should (equal old (agent-q-journal-test--in connection state)))))))
 
+(agent-q-test-image-on-each values-of-a-variable-do-not-pile-up ()
+  "Of a variable that each call sets, few values are kept, the first one among them."
+  (agent-q-journal-test--start connection)
+  (dotimes (i 30)
+    (agent-q-test-image-values connection (format "(setf *v* %d)" i) :package "AQ-JOURNAL"))
+  (should (< 1 (length (agent-q-journal-test--changes connection)) 10))
+  ;; The last one alone, then all.
+  (agent-q-test-image-value connection "journal-restore"
+                            :id (plist-get (car (plist-get (agent-q-test-image-value
+                                                            connection "journal-list")
+                                                           :changes))
+                                           :id))
+  (should (equal "28" (agent-q-journal-test--in connection "*v*")))
+  (agent-q-test-image-value connection "journal-restore")
+  (should (equal ":OLD" (agent-q-journal-test--in connection "*v*"))))
+
 (agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
   "A class or a type that is only defined again is not listed as changed for good."
   (agent-q-journal-test--start connection)

@@ -30,6 +30,9 @@
 
 (defparameter *journal-limit* 1000)
 
+(defparameter *values-limit* 8
+  "How many earlier values of a variable are kept, so that the journal does not fill the memory.")
+
 (defparameter *unbound* (list :unbound)
   "Stands for the value of a variable that had none.")
 
@@ -166,13 +169,31 @@
                          :chat *chat* :turn *turn*)
             *journal*))))
 
+(defun join-old-values (name)
+  "When too many values of the variable NAME are kept, make one change of two old ones."
+  (let ((changes (reverse (remove-if-not (lambda (change)
+                                           (and (eq (change-kind change) :variable)
+                                                (eq (change-name change) name)
+                                                (not (change-restored change))))
+                                         *journal*))))
+    (when (> (length changes) *values-limit*)
+      (loop for (first second) on changes
+            when (and second
+                      (equal (change-chat first) (change-chat second))
+                      (eql (change-new first) (change-old second)))
+              do (setf (change-new first) (change-new second)
+                       *journal* (remove second *journal* :test #'eq))
+                 (return)))))
+
 (defun enter-changes (differences text)
   (call-with-lock
    (lambda ()
      ;; A class after its functions: the list is read latest first.
      (dolist (difference (sort (copy-list differences) #'string<
                                :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
-       (enter-change difference text))
+       (enter-change difference text)
+       (when (eq (first difference) :variable)
+         (join-old-values (second difference))))
      (when (> (length *journal*) *journal-limit*)
        (setf *journal* (subseq *journal* 0 *journal-limit*))))))
 
