@@ -217,7 +217,13 @@
   (let ((agent-q-eval-policy 'read-only))
     (agent-q-test-with-chat
       (agent-q-guard-test--ask connection "/eval_form (setf shop::*harm* 1)")
-      (should-not (agent-q-call-waiting))))
+      (should-not (agent-q-call-waiting))
+      ;; Nor does code run that a call only names.
+      (agent-q-guard-test--ask connection "/load_system asdf")
+      (should-not (agent-q-call-waiting))
+      (agent-q-guard-test--ask connection "/run_tests suite=shop")
+      (should-not (agent-q-call-waiting))
+      (should-not (string-match-p "✓" (agent-q-test-log)))))
   (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
   (let ((agent-q-eval-policy 'ask-always))
     (agent-q-test-with-chat
