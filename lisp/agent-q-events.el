@@ -16,6 +16,7 @@
 
 (declare-function agent-q-rules-explained "agent-q-rules" (event))
 (declare-function agent-q-core-start "agent-q-core")
+(declare-function agent-q-core-attend "agent-q-core")
 (declare-function agent-q-core-drain "agent-q-core")
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
@@ -96,6 +97,33 @@ This is quicker than `agent-q-events-ensure', which looks at the core's file."
 
 (defun agent-q-events--wake (_process _bytes)
   "Take what the core has queued.  Filter of the wake pipe."
+  (agent-q-events--take))
+
+(defun agent-q-events-attend (function)
+  "Return the value of FUNCTION, which hands the core something.
+What the core queues for it is taken at once: to be woken for it would take
+longer than most calls."
+  (let ((attending (agent-q-core-attend)))
+    (unwind-protect
+        (funcall function)
+      (when attending
+        (agent-q-events--take-here)))))
+
+(defun agent-q-events-resolve (request status text)
+  "Answer REQUEST of the core with STATUS and TEXT; what comes of it is done too."
+  (agent-q-events-attend
+   (lambda () (agent-q-core-resolve request status text))))
+
+(defun agent-q-events--take-here ()
+  "Take what the core has queued, wherever Emacs is.
+As in a filter, that can't be quit, and the caller notices nothing."
+  (let ((inhibit-quit t))
+    (save-match-data
+      (save-current-buffer
+        (agent-q-events--take)))))
+
+(defun agent-q-events--take ()
+  "Take what the core has queued."
   ;; The core wakes us again only after `agent-q-core-ready', so Emacs is never
   ;; behind by more than one batch and keys are read between batches.
   (unwind-protect
@@ -176,7 +204,7 @@ OWNER is the buffer of the chat that asks, if any."
                           (plist-get event :arguments)
                           (plist-get event :seconds)
                           (lambda (status payload)
-                            (agent-q-core-resolve
+                            (agent-q-events-resolve
                              request status (agent-q-events--named connection payload)))
                           owner))))
 

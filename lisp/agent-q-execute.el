@@ -12,6 +12,7 @@
 
 (require 'agent-q-handlers)
 
+(declare-function agent-q-events-attend "agent-q-events" (function))
 (declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-events-running-p "agent-q-events" ())
@@ -75,20 +76,23 @@ Return the batch, for `agent-q-cancel-tool-calls'."
 
 (defun agent-q-execute--start (wanted function)
   "Start the batch WANTED, and return its number.
-FUNCTION gets the results, in the filter of the wake pipe."
+FUNCTION gets the results, where Emacs is at the core's events.  That can be
+before this returns."
   (agent-q--expect #'agent-q-execute--list-p wanted "CALLS" "a list of calls")
   (agent-q-registry-ensure)
   ;; The pipe may be gone although the core is there.
   (unless (agent-q-events-running-p)
     (agent-q-events-ensure))
-  (let* ((prepared (agent-q-execute--prepared wanted))
-         (batch (agent-q-core-execute (agent-q-execute--json prepared)
-                                      (and agent-q-approval-handler t))))
-    (puthash batch
-             (lambda (results)
-               (funcall function (agent-q-execute--in-order prepared results)))
-             agent-q-execute--batches)
-    batch))
+  (let ((prepared (agent-q-execute--prepared wanted)))
+    (agent-q-events-attend
+     (lambda ()
+       (let ((batch (agent-q-core-execute (agent-q-execute--json prepared)
+                                          (and agent-q-approval-handler t))))
+         (puthash batch
+                  (lambda (results)
+                    (funcall function (agent-q-execute--in-order prepared results)))
+                  agent-q-execute--batches)
+         batch)))))
 
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)

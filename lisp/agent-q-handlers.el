@@ -13,7 +13,7 @@
 
 (require 'agent-q-registry)
 
-(declare-function agent-q-core-resolve "ext:agent-q-core" (request status payload))
+(declare-function agent-q-events-resolve "agent-q-events" (request status text))
 (declare-function agent-q-events-log "agent-q-events" (line))
 (declare-function agent-q--last-user-buffer "agent-q-events" ())
 
@@ -186,8 +186,8 @@ Return non-nil if somebody waited for it; the first value is the one."
     (let ((failed (agent-q-tools-failure-p value))
           (text (agent-q-handlers--text value)))
       (agent-q-handlers--forget call)
-      (agent-q-core-resolve (agent-q-handlers--call-request call)
-                            (if failed "signalled" "done") text)
+      (agent-q-events-resolve (agent-q-handlers--call-request call)
+                              (if failed "signalled" "done") text)
       t)))
 
 (defun agent-q-handlers--text (value)

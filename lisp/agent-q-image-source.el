@@ -110,16 +110,18 @@ A guess of the client's is one line without an end."
 Files that the user doesn't visit are read, those of other machines
 only when the text is WANTED."
   (or (and name (get-buffer name))
-      (and file (find-buffer-visiting file))
+      (and file (get-file-buffer file))
       (cdr (assoc file agent-q-image-source--buffers))
       (and file
-           (< (float-time) agent-q-image-source--end)
            (or wanted (not (file-remote-p file)))
+           ;; First, as it is quick: the implementation's own sources are often not there.
            (file-readable-p file)
-           (file-regular-p file)
-           (< (file-attribute-size (file-attributes file))
-              agent-q-image-source--largest-file)
-           (agent-q-image-source--read file))))
+           (or (find-buffer-visiting file)
+               (and (< (float-time) agent-q-image-source--end)
+                    (file-regular-p file)
+                    (< (file-attribute-size (file-attributes file))
+                       agent-q-image-source--largest-file)
+                    (agent-q-image-source--read file))))))
 
 (defun agent-q-image-source--read (file)
   "Return a new buffer with the text of FILE, kept until the reply is resolved."

@@ -147,7 +147,8 @@ VALUE is no object, return nil."
 
 (defun agent-q-json--ascii-p (text)
   "Whether TEXT has nothing but ASCII characters, which need no care."
-  (not (string-match-p "[^[:ascii:]]" text)))
+  ;; Quicker than a regexp, and what else there is takes more bytes than one.
+  (= (length text) (string-bytes (string-to-multibyte text))))
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."

@@ -73,7 +73,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 8
+(defconst agent-q-module-interface 9
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory

@@ -13,7 +13,7 @@
 (require 'json)
 (require 'agent-q)
 
-(declare-function agent-q-core-resolve "agent-q-core")
+(declare-function agent-q-events-resolve "agent-q-events" (request status text))
 (declare-function agent-q-image-live-p "agent-q-image")
 
 (cl-defstruct (agent-q-operations-call
@@ -56,8 +56,8 @@ reason why there is no answer."
 
 (defun agent-q-operations-answer (call status text)
   "End CALL with STATUS and TEXT, as the core takes them."
-  (agent-q-core-resolve (agent-q-operations-call-request call) status
-                        (and text (agent-q--clean (substring-no-properties text)))))
+  (agent-q-events-resolve (agent-q-operations-call-request call) status
+                          (and text (agent-q--clean (substring-no-properties text)))))
 
 (defun agent-q-operations-run (event connection owner)
   "Do what EVENT asks for, soon.

@@ -12,6 +12,7 @@ pub mod files;
 pub mod gram;
 pub mod host;
 pub mod image;
+pub mod near;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
@@ -34,7 +35,7 @@ use session::settings::Approval;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 8;
+pub const CORE_INTERFACE: i64 = 9;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -69,10 +70,17 @@ fn drain(env: &Env, most_events: i64, budget: i64) -> Result<Value<'_>> {
     bridge::drain(env, most_events, budget)
 }
 
+/// Say that Emacs is going to drain the events and needs no waking; return t.
+/// Return nil when it was woken already, and is at them or soon will be.
+#[defun]
+fn attend(env: &Env) -> Result<bool> {
+    Ok(bridge::attend(core(env)?))
+}
+
 /// Say that the drained events are applied; return t when more are waiting.
 #[defun]
 fn ready(env: &Env) -> Result<bool> {
-    Ok(core(env)?.host.queue.ready())
+    Ok(bridge::ready(core(env)?))
 }
 
 /// Open a session with SETTINGS, a JSON object, and return its number.

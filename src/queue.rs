@@ -32,7 +32,7 @@ pub enum Due {
 #[derive(Debug, Default)]
 pub struct EventQueue {
     inner: Mutex<Inner>,
-    /// Told of every push and every `ready`.
+    /// Told when there may be something to wake Emacs for.
     pub changed: Notify,
 }
 
@@ -65,7 +65,7 @@ enum Emacs {
 impl EventQueue {
     /// Appends EVENT, merged into the one before it when both are text of one message.
     pub fn push(&self, event: Event) {
-        {
+        let emacs = {
             let mut inner = held(&self.inner);
             match event {
                 Event::Text { session, text } if text.len() > TEXT_LIMIT => {
@@ -80,8 +80,12 @@ impl EventQueue {
                 }
                 event => inner.append(event),
             }
+            inner.emacs
+        };
+        // An Emacs that is at the events says when it is ready for more.
+        if emacs == Emacs::Listening {
+            self.changed.notify_one();
         }
-        self.changed.notify_one();
     }
 
     /// The oldest event.

@@ -76,19 +76,14 @@ pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
-/// Like [`spawn`]; a panic of FUTURE is told to REPORT in a sentence for the user.
-pub fn spawn_guarded(
-    future: impl Future<Output = ()> + Send + 'static,
-    report: impl FnOnce(String) + Send + 'static,
-) {
-    spawn(async move {
-        if let Err(payload) = AssertUnwindSafe(future).catch_unwind().await {
-            report(format!(
-                "A bug of agent-q's was contained ({}); its log has the details.",
-                panic_message(&*payload)
-            ));
-        }
-    });
+/// FUTURE, a panic of which is told to REPORT in a sentence for the user.
+pub async fn guarded(future: impl Future<Output = ()>, report: impl FnOnce(String)) {
+    if let Err(payload) = AssertUnwindSafe(future).catch_unwind().await {
+        report(format!(
+            "A bug of agent-q's was contained ({}); its log has the details.",
+            panic_message(&*payload)
+        ));
+    }
 }
 
 /// Stops the threads without waiting for them: Emacs is exiting and must not be held up.

@@ -348,11 +348,31 @@
                           (quit 'quit))))
       (agent-q-test-until (equal (plist-get (agent-q-core-status) :requests) 0)))))
 
+(ert-deftest agent-q-execute-the-caller-notices-nothing ()
+  "What the core asks of Emacs at once leaves the caller's buffer and match alone."
+  (agent-q-test-with-tools ((agent-q-execute-test--echo))
+    (with-temp-buffer
+      (insert "where the program is")
+      (let ((here (point)) (results nil) (buffer (current-buffer)))
+        (string-match "m\\(e\\)" "somewhere")
+        (agent-q-execute-tool-calls
+         (list '(:name "list_buffers") '(:name "t_echo") (list :name "read_buffer"
+                                                              :arguments
+                                                              (list :buffer (buffer-name))))
+         (lambda (them) (setq results them)))
+        (should (eq buffer (current-buffer)))
+        (should (= here (point)))
+        (should (equal '(2 4 3 4) (match-data)))
+        (agent-q-test-until results)
+        (should (equal '(t t t) (mapcar #'agent-q-tool-result-success results)))
+        (should (string-match-p "where the program is"
+                                (agent-q-tool-result-content (nth 2 results))))))))
+
 (ert-deftest agent-q-execute-a-tool-removed-meanwhile-is-said ()
   (agent-q-test-with-tools ((agent-q-execute-test--echo))
     (let ((results nil))
-      (agent-q-execute-tool-calls '((:name "t_echo")) (lambda (them) (setq results them)))
       (clrhash agent-q-registry--handlers)
+      (agent-q-execute-tool-calls '((:name "t_echo")) (lambda (them) (setq results them)))
       (agent-q-test-until results)
       (should (string-match-p "removed meanwhile"
                               (agent-q-tool-result-error (car results)))))))

@@ -136,7 +136,7 @@
 
 (ert-deftest agent-q-history-an-operation-always-answers ()
   (let ((answers nil))
-    (cl-letf (((symbol-function 'agent-q-core-resolve)
+    (cl-letf (((symbol-function 'agent-q-events-resolve)
                (lambda (&rest answer) (push answer answers))))
       (agent-q-operations-run '(:request 1 :operation "no-such" :arguments "{}") nil nil)
       (agent-q-operations-run '(:request 2 :operation "stage-at-repl"

@@ -17,7 +17,9 @@ use emacs::{Env, IntoLisp, Result, Value};
 use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
+use crate::engine::batch::NO_SESSION;
 use crate::gram::GramError;
+use crate::near;
 use crate::protocol::{Event, HostRequest};
 use crate::rules::RuleBook;
 use crate::runtime;
@@ -104,14 +106,33 @@ pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
     )
 }
 
+/// Has Emacs drain the events without being woken; false when it was woken already.
+pub fn attend(core: &Core) -> bool {
+    let claimed = core.host.queue.claim_wake();
+    if claimed {
+        near::attend();
+    }
+    claimed
+}
+
+/// Lets Emacs be woken again; true when it will be at once.
+pub fn ready(core: &Core) -> bool {
+    near::leave();
+    core.host.queue.ready()
+}
+
 /// Takes events for Lisp, oldest first, within the two budgets. What Emacs's thread can serve
-/// itself is served on the way.
+/// itself is served on the way, and the calls that this lets go on do so.
 pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>> {
     let core = core(env)?;
+    near::attend();
     let started = Instant::now();
     let mut events = Vec::new();
     while (events.len() as i64) < most_events && started.elapsed() < budget {
         let Some(event) = core.host.queue.pop() else {
+            if near::run_ready() {
+                continue;
+            }
             break;
         };
         match serve(env, core, &event) {
@@ -128,8 +149,15 @@ enum Served {
 }
 
 fn serve(env: &Env, core: &Core, event: &Event) -> Served {
-    let Event::HostRequested { request, body, .. } = event else {
-        return Served::ByLisp;
+    let (request, body) = match event {
+        Event::HostRequested { request, body, .. } => (request, body),
+        // Nobody watches a call that a program made.
+        Event::CallProposed { session, .. } | Event::State { session, .. }
+            if *session == NO_SESSION =>
+        {
+            return Served::Here;
+        }
+        _ => return Served::ByLisp,
     };
     match body {
         HostRequest::ReadBuffer(what) => {

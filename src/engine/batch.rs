@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
+use crate::near;
 use crate::protocol::{BatchId, Event, SessionId, TurnId};
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::Place;
@@ -68,11 +69,11 @@ impl Engine {
         };
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
-        self.spawn(async move {
+        near::spawn(self.guarded(async move {
             let results = executor.run(&calls, &circumstances).await;
             held(&batches).remove(&batch);
             executor.host.emit(Event::BatchFinished { batch, results });
-        });
+        }));
         Ok(batch)
     }
 

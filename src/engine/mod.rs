@@ -232,8 +232,16 @@ impl Engine {
 
     /// Runs FUTURE on the core's threads; a panic becomes an event.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        runtime::spawn(self.guarded(future));
+    }
+
+    /// FUTURE, a panic of which becomes an event.
+    fn guarded(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let host = Arc::clone(&self.shared.executor.host);
-        runtime::spawn_guarded(future, move |message| host.emit(Event::Fault { message }));
+        runtime::guarded(future, move |message| host.emit(Event::Fault { message }))
     }
 
     /// How many sessions are open.

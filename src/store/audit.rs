@@ -5,11 +5,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 use crate::protocol::{CallOutcome, Consent, Decider, SessionId};
 use crate::runtime::held;
@@ -85,21 +86,28 @@ impl AuditLog {
         self.path.as_deref()
     }
 
-    /// Appends RECORD as one line. A full disk must not stop the editor, so failures only go to
-    /// the program's own log.
-    pub fn append(&self, record: &Record<'_>) {
-        let mut open = held(&self.open);
-        let Some(file) = open.as_mut() else {
-            return;
+    /// Appends RECORD as one line, which is written when this is over. A slow disk holds up
+    /// nothing else. A full one must not stop the editor, so failures only go to the program's own
+    /// log.
+    pub async fn append(self: &Arc<Self>, record: &Record<'_>) {
+        let log = Arc::clone(self);
+        let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
+        let written = match line {
+            Ok(line) => spawn_blocking(move || log.write(line))
+                .await
+                .unwrap_or_else(|failure| Err(io::Error::other(failure))),
+            Err(error) => Err(error),
         };
-        let written = serde_json::to_vec(&line(record))
-            .map_err(io::Error::from)
-            .and_then(|mut bytes| {
-                bytes.push(b'\n');
-                file.write_all(&bytes)
-            });
         if let Err(error) = written {
             tracing::error!("the audit log could not be written: {error}");
+        }
+    }
+
+    fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
+        line.push(b'\n');
+        match held(&self.open).as_mut() {
+            Some(file) => file.write_all(&line),
+            None => Ok(()),
         }
     }
 

@@ -332,7 +332,8 @@ impl Executor {
         let key = MetricsKey::of(&call.tool);
         self.metrics
             .record(key, ending.outcome, run, ending.content.len());
-        self.audit_end(&call, &ending, elapsed, circumstances.session);
+        self.audit_end(&call, &ending, elapsed, circumstances.session)
+            .await;
         let level = Some(call.verdict.assessment.level);
         ending.result(id, elapsed, level, call.consent)
     }
@@ -340,7 +341,7 @@ impl Executor {
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
         let session = circumstances.session;
         let arguments = call.arguments.to_json();
-        self.audit(call, &arguments, Step::Started, session);
+        self.audit(call, &arguments, Step::Started, session).await;
         self.host.emit(Event::State {
             session,
             state: State::Running,
@@ -389,7 +390,7 @@ impl Executor {
         }
     }
 
-    fn audit_end(&self, call: &Call, ending: &Ending, elapsed: Duration, session: SessionId) {
+    async fn audit_end(&self, call: &Call, ending: &Ending, elapsed: Duration, session: SessionId) {
         let step = Step::Finished {
             outcome: ending.outcome,
             elapsed,
@@ -398,13 +399,19 @@ impl Executor {
             Some(unfit) => unfit.clone(),
             None => call.arguments.to_json(),
         };
-        self.audit(call, &arguments, step, session);
+        self.audit(call, &arguments, step, session).await;
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
-    fn audit(&self, call: &Call, arguments: &serde_json::Value, step: Step, session: SessionId) {
+    async fn audit(
+        &self,
+        call: &Call,
+        arguments: &serde_json::Value,
+        step: Step,
+        session: SessionId,
+    ) {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
-            self.audit.append(&Record {
+            let record = Record {
                 session,
                 tool: &call.tool.name,
                 level: call.verdict.assessment.level,
@@ -412,7 +419,8 @@ impl Executor {
                 consent: call.consent,
                 decided_by: call.decider,
                 step,
-            });
+            };
+            self.audit.append(&record).await;
         }
     }
 }
