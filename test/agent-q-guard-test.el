@@ -153,6 +153,39 @@
   (should (agent-q-guard-test--stopped-p
            connection "(defvar aq-late::*x* 1) (in-package :aq-late) (cl:delete-file \"x\")" 0)))
 
+;;;; In two calls
+
+(defconst agent-q-guard-test--two-calls
+  '(("(defvar shop::*name* (intern (format nil \"DELETE-~a\" \"FILE\") :cl))"
+     "(funcall shop::*name* \"HARM\")")
+    ("(setf (gethash :it shop:*catalog*) (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl))"
+     "(let ((name (gethash :it shop:*catalog*))) (funcall name \"HARM\"))")
+    ("(setf (get 'shop::it 'shop::does) (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl))"
+     "(mapc (get 'shop::it 'shop::does) '(\"HARM\"))")
+    ("(defun shop::call-it (function &rest arguments) (apply function arguments))"
+     "(shop::call-it shop::*name* \"HARM\")")
+    ("(defvar shop::*named* (list (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl)))"
+     "(defmethod print-object ((it shop::item) stream) (funcall (first shop::*named*) \"HARM\"))")
+    ("(defmacro shop::hidden () (list (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl) \"HARM\"))"
+     "(shop::hidden)")
+    ("(defvar shop::*text* \"(delete-file HARM)\")"
+     "(eval (read-from-string shop::*text*))"))
+  "Texts of which the first does nothing by itself, and the second is a hit after it.")
+
+(agent-q-test-image-on-each what-an-earlier-call-stored-is-seen ()
+  "A name that a call has put into a variable, a table or a macro is found where it is used."
+  (agent-q-guard-test--prepare connection)
+  (pcase-dolist (`(,first ,second) agent-q-guard-test--two-calls)
+    (should-not (plist-get (agent-q-guard-test--assess connection first) :hits))
+    (agent-q-test-image-values connection first)
+    (ert-info (second)
+      (should (plist-get (agent-q-guard-test--assess connection second) :hits))))
+  ;; What is stored is not what is called.
+  (should-not (plist-get (agent-q-guard-test--assess
+                          connection "(funcall (or (gethash :other shop:*catalog*) #'list) shop::*harm*)")
+                         :hits))
+  (agent-q-test-image-values connection "(clrhash shop:*catalog*)"))
+
 ;;;; Through the pipeline
 
 (defvar agent-q-eval-policy)
@@ -184,7 +217,13 @@
   (let ((agent-q-eval-policy 'read-only))
     (agent-q-test-with-chat
       (agent-q-guard-test--ask connection "/eval_form (setf shop::*harm* 1)")
-      (should-not (agent-q-call-waiting))))
+      (should-not (agent-q-call-waiting))
+      ;; Nor does code run that a call only names.
+      (agent-q-guard-test--ask connection "/load_system asdf")
+      (should-not (agent-q-call-waiting))
+      (agent-q-guard-test--ask connection "/run_tests suite=shop")
+      (should-not (agent-q-call-waiting))
+      (should-not (string-match-p "✓" (agent-q-test-log)))))
   (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
   (let ((agent-q-eval-policy 'ask-always))
     (agent-q-test-with-chat

@@ -87,6 +87,96 @@ This goes over CONNECTION, and past the journal."
   (should (equal "NIL" (agent-q-journal-test--in
                         connection "(find-method #'g '() (list (find-class 'symbol)) nil)"))))
 
+(defconst agent-q-journal-test--indirect
+  '(("(defvar *w* :old)" "(set '*w* :new)" "*w*")
+    ("(defvar *w* :old)" "(eval (list 'setf '*w* :new))" "*w*")
+    ("(defvar *w* :old) (defun set-w () (setf *w* :new))" "(set-w)" "*w*")
+    ("(defvar *w* :old)" "(makunbound '*w*)" "(if (boundp '*w*) *w* :gone)")
+    ("(defsetf place-1 (x) (new) `(list :old ,new ,x))"
+     "(defsetf place-1 (x) (new) `(list :new ,new ,x))" "(eval '(setf (place-1 1) 2))")
+    ("(define-setf-expander place-2 (x) (values nil nil '(n) `(list :old n ,x) x))"
+     "(define-setf-expander place-2 (x) (values nil nil '(n) `(list :new n ,x) x))"
+     "(eval '(setf (place-2 1) 2))")
+    ("1" "(defsetf place-3 set-place-3)" "(and (ignore-errors (macroexpand-1 '(setf (place-3 1) 2)))
+                                               (first (macroexpand-1 '(setf (place-3 1) 2))))")
+    ("(define-symbol-macro there :old)" "(define-symbol-macro there :new)" "(eval 'there)")
+    ("1" "(define-symbol-macro nowhere :new)" "(ignore-errors (eval 'nowhere))")
+    ("(handler-bind ((error #'continue)) (defconstant +c+ :old))"
+     "(handler-bind ((error #'continue)) (defconstant +c+ :new))" "(symbol-value '+c+)")
+    ("(defun gone () :old)" "(unintern 'gone)" "(and (find-symbol \"GONE\") (fboundp (find-symbol \"GONE\")) t)"))
+  "Forms: what is there, a change that no definition shows, and what tells it.")
+
+(agent-q-test-image-on-each changes-that-no-definition-shows-come-back ()
+  "Variables that functions set, places, symbol macros, constants and symbols come back."
+  (pcase-dolist (`(,before ,change ,state) agent-q-journal-test--indirect)
+    (ert-info (change)
+      (agent-q-journal-test--start connection)
+      (agent-q-test-image-values connection before :package "AQ-JOURNAL")
+      (agent-q-test-image-values connection "(setf agent-q-image::*journal* '())")
+      (let ((old (agent-q-journal-test--in connection state)))
+        (agent-q-test-image-values connection change :package "AQ-JOURNAL")
+        (should-not (equal old (agent-q-journal-test--in connection state)))
+        (should (= 1 (length (agent-q-journal-test--changes connection))))
+        (agent-q-test-image-value connection "journal-restore")
+        (should (equal old (agent-q-journal-test--in connection state)))))))
+
+(agent-q-test-image-on-each values-of-a-variable-do-not-pile-up ()
+  "Of a variable that each call sets, few values are kept, the first one among them."
+  (agent-q-journal-test--start connection)
+  (dotimes (i 30)
+    (agent-q-test-image-values connection (format "(setf *v* %d)" i) :package "AQ-JOURNAL"))
+  (should (< 1 (length (agent-q-journal-test--changes connection)) 10))
+  ;; The last one alone, then all.
+  (agent-q-test-image-value connection "journal-restore"
+                            :id (plist-get (car (plist-get (agent-q-test-image-value
+                                                            connection "journal-list")
+                                                           :changes))
+                                           :id))
+  (should (equal "28" (agent-q-journal-test--in connection "*v*")))
+  (agent-q-test-image-value connection "journal-restore")
+  (should (equal ":OLD" (agent-q-journal-test--in connection "*v*"))))
+
+(agent-q-test-image-on-each what-is-defined-as-it-was-is-no-change ()
+  "A class or a type that is only defined again is not listed as changed for good."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-values connection "(defclass c () (a)) (setf *v* *v*)" :package "AQ-JOURNAL")
+  (should-not (agent-q-journal-test--changes connection))
+  (agent-q-test-image-values connection "(deftype small () '(integer 0 1))" :package "AQ-JOURNAL")
+  (should (equal '("AQ-JOURNAL::SMALL type redefined") (agent-q-journal-test--changes connection))))
+
+(agent-q-test-image-on-each what-can-not-be-restored-does-not-keep-the-rest ()
+  "A new constant stays, which is told before and after; the rest of the call is restored."
+  (agent-q-journal-test--start connection)
+  (let* ((constant (format "+new-%d+" (random 1000000)))
+         (form (format "(defconstant %s 1) (defun f (x) (list :new x))" constant)))
+    (should (string-match-p "a constant, which can't be undone"
+                            (car (plist-get (agent-q-test-image-value
+                                             connection "assess-form" :package "AQ-JOURNAL" :form form)
+                                            :notes))))
+    (agent-q-test-image-values connection form :package "AQ-JOURNAL"))
+  (should (string-match-p "was not restored: What is a constant stays one"
+                          (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
+                                                  :results)
+                                       "\n")))
+  (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)"))))
+
+(agent-q-test-image-on-each what-fails-to-come-back-is-told ()
+  "A definition that the implementation does not take back leaves the others alone."
+  (agent-q-journal-test--start connection)
+  (agent-q-test-image-values connection "(defun f (x) (list :new x)) (defun h () 1)"
+                             :package "AQ-JOURNAL")
+  (agent-q-test-image-directly connection "(sb-ext:lock-package :aq-journal)")
+  (let ((results (plist-get (agent-q-test-image-value connection "journal-restore") :results)))
+    (agent-q-test-image-directly connection "(sb-ext:unlock-package :aq-journal)")
+    (should (= 2 (length results)))
+    (dolist (result results)
+      (should (string-match-p "was not restored: .*lock" result))))
+  (should (string-match-p "is back"
+                          (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
+                                                  :results)
+                                       "\n")))
+  (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)"))))
+
 (agent-q-test-image-on-each changes-through-macros-and-files-are-there ()
   "The journal has what macros and LOAD define, and what the compiler does."
   (agent-q-journal-test--start connection)
@@ -156,6 +246,11 @@ This goes over CONNECTION, and past the journal."
                           (car (plist-get (agent-q-test-image-value
                                            connection "assess-form" :package "AQ-JOURNAL"
                                            :form "(defclass c () (a b))")
+                                          :notes))))
+  (should (string-match-p "superclasses of the class AQ-JOURNAL::C"
+                          (car (plist-get (agent-q-test-image-value
+                                           connection "assess-form" :package "AQ-JOURNAL"
+                                           :form "(defclass c (structure-object) (a))")
                                           :notes))))
   (agent-q-test-image-values connection "(defclass c () (a b))" :package "AQ-JOURNAL")
   (should (member "AQ-JOURNAL::C class redefined" (agent-q-journal-test--changes connection)))

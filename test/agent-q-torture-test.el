@@ -127,6 +127,14 @@ A row is a console line and a regexp for the whole of the answer."
      "=> (1 #<AQ-TEST::TOUCHY whose printer failed: SIMPLE-ERROR> (2 3)) \\[v[0-9]+\\]\\'")
    '("/eval_form (progn (defclass aq-chatty () ()) (defmethod print-object ((it aq-chatty) stream) (loop (write-string \"never \" stream))) (list (make-instance 'aq-chatty)))"
      "=> (never never .*\\[cut\\] \\[v[0-9]+\\]\\'")
+   '("/eval_form (defclass aq-endless () ())
+      (defmethod print-object ((it aq-endless) stream) (loop (write-char #\\x stream)))
+      (make-instance 'aq-endless)"
+     "\\(?:.\\|\n\\)*=> x\\{1000\\}")
+   '("/eval_form (define-condition aq-endless-report (error) ()
+                   (:report (lambda (it stream) it (loop (write-string \"abc\" stream)))))
+      (error 'aq-endless-report)"
+     "Error AQ-ENDLESS-REPORT: \\(?:abc\\)\\{300\\}")
    `("/eval_form (dotimes (i 1000000) (write-char #\\x))"
      ,(concat "=> NIL\nOutput:\n" agent-q-torture-test--any
               "992000 more characters of output were dropped"))))
@@ -158,6 +166,17 @@ A row is a console line and a regexp for the whole of the answer."
    '("/macroexpand_form #.(defparameter cl-user::*aq-read* 1)" ".*READ-EVAL"))
   (should (equal "NIL" (agent-q-test-image-directly
                         connection "(boundp (intern \"*AQ-READ*\" :cl-user))"))))
+
+(agent-q-test-tools-on-each torture-reading-is-as-before ()
+  "How a call has text read does not outlast it."
+  (agent-q-torture-test--rows
+   connection
+   '("/eval_form (setf *read-base* 2) 101" ".*\n=> 2\n101\n=> 5")
+   '("/eval_form (setf *read-suppress* t) (+ 1 2)" "\\(?:.\\|\n\\)*")
+   '("/eval_form (setf *readtable* (copy-readtable nil)) (setf (readtable-case *readtable*) :preserve)"
+     "\\(?:.\\|\n\\)*=> :PRESERVE")
+   '("/eval_form 12" "=> 12\\'"))
+  (should (equal "12" (agent-q-test-image-directly connection "12"))))
 
 (agent-q-test-tools-on-each torture-packages ()
   "A form may be in a package that the form before it makes."

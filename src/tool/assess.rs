@@ -71,7 +71,10 @@ impl Executor {
         let policy = circumstances.eval_policy;
         let runs = code.treatment != Treatment::Expand;
         if code_texts(code, arguments).next().is_none() {
-            return Ok(verdict);
+            return match policy {
+                EvalPolicy::ReadOnly if code.parameters.is_empty() => Err(read_only(tool)),
+                _ => Ok(verdict),
+            };
         }
         match policy {
             EvalPolicy::ReadOnly if runs => return Err(read_only(tool)),

@@ -176,7 +176,8 @@ pub struct Assessment {
 /// the macros that it has, before anybody decides whether the call may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Code {
-    /// The parameters with code in them; `package` says in which package it is read.
+    /// The parameters with code in them; `package` says in which package it is read. None where a
+    /// call only names code that it runs, such as a system.
     pub parameters: &'static [&'static str],
     pub treatment: Treatment,
 }

@@ -12,7 +12,7 @@ use crate::tool::{
 };
 
 use super::common::{flag, package_parameter, text};
-use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
+use super::execution::{FORMS, NAMED, form_parameter, timeout, timeout_parameter};
 use super::outcome;
 
 /// Systems and their tests take longer than forms do.
@@ -110,6 +110,7 @@ fn load_system() -> Tool {
         level,
         reason: "loads code into your image".to_owned(),
     };
+    tool.code = Some(NAMED);
     tool
 }
 
@@ -171,6 +172,7 @@ fn run_tests() -> Tool {
         level,
         reason: "runs tests in your image".to_owned(),
     };
+    tool.code = Some(NAMED);
     tool
 }
 

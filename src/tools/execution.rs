@@ -27,6 +27,12 @@ const EVALUATED: Code = Code {
     treatment: Treatment::RunInSteps,
 };
 
+/// Code that is somewhere else: in files, or in the image.
+pub(super) const NAMED: Code = Code {
+    parameters: &[],
+    treatment: Treatment::RunAtOnce,
+};
+
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![eval_form(), eval_in_package()]

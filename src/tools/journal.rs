@@ -22,7 +22,7 @@ pub fn tools() -> Vec<Tool> {
 fn undo_definition() -> Tool {
     Tool::new(
         "undo_definition",
-        "Take back the last change that you made to a definition in the user's image: the function, macro, methods, variable or type that was there before is put back, and what was new is removed. Slots of classes can't be put back.",
+        "Take back the last change that you made to a definition in the user's image: the function, macro, methods, variable's value or type that was there before is put back, and what was new is removed. Slots of classes, packages, declarations, documentation and what objects contain can't be put back.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![

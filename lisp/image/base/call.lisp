@@ -81,6 +81,8 @@ CANCEL with the same ID stops it."
   (let ((*client* client)
         (*package* (find-package "COMMON-LISP-USER"))
         (*readtable* *readtable*)
+        ;; What the code sets these to would change what every later call and the user's REPL read.
+        (*read-base* *read-base*) (*read-suppress* nil)
         (*progress* (constantly nil))
         (*on-condition* (constantly nil))
         (*outer-restarts* (compute-restarts)))

@@ -25,6 +25,8 @@
   ;; Operators that make symbols of strings, and calls of what is only known at run time.
   (makers '())
   (callers '())
+  ;; Strings that run code when they are read.
+  (readings '())
   ;; Whether the forms that follow can mean something else once this one was run.
   (defers nil)
   ;; What running it does and nothing can undo.
@@ -38,8 +40,9 @@
   "The findings of the assessment that runs in this thread.")
 
 (defstruct (scope (:copier copy-scope))
-  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions.
-  (functions '()) (macros '()) (symbol-macros '()))
+  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions, and
+  ;; variables with the symbols that they are bound to in the text.
+  (functions '()) (macros '()) (symbol-macros '()) (aliases '()))
 
 ;;; Hits
 

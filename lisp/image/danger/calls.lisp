@@ -24,6 +24,10 @@
          (when (and (symbolp code) (not (constantp code)))
            (hit-run-time form)))
         ((eq (first code) 'lambda))
+        ;; A backquote without a comma in it is a quote.
+        ((and (symbolp (first code)) (string= (symbol-name (first code)) "QUASIQUOTE")
+              (quoted-p (macroexpand-1 code)))
+         (walk (second (macroexpand-1 code)) (make-scope)))
         (t (hit-run-time form))))
 
 (defun hit-run-time (form)
@@ -84,6 +88,12 @@
 (define-call-check (fmakunbound makunbound ensure-generic-function) (form arguments)
   (check-redefinition (first arguments) form))
 
+(defun check-output (form)
+  "Look at FORM, a call of UIOP's CALL-WITH-OUTPUT: given a pathname it writes to that file."
+  (let ((target (second form)))
+    (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
+      (hit :reaches "deletes or writes files" (first form)))))
+
 (define-call-check (proclaim) (form arguments)
   (scan-data arguments nil))
 
@@ -94,13 +104,16 @@
           (hit :redefines "redefines what is not the program's" (second function) form))
         (hit :redefines "redefines what is only known at run time" nil form))))
 
-(define-call-check (import shadowing-import shadow use-package unuse-package export unexport)
-    (form arguments)
-  (note-operator (first form))
-  (let* ((named (second arguments))
-         (package (if (quoted-p named) (second named) named)))
+(defun check-package (named form)
+  "Look at the package that NAMED stands for in the text, whose names FORM changes."
+  (let ((package (if (quoted-p named) (second named) named)))
     (when (and (typep package '(and (or symbol string) (not null)))
                (find-package package)
                (or (locked-p (find-package package))
                    (gethash (find-package package) *danger-packages*)))
       (hit :redefines "changes a package that is not the program's" nil form))))
+
+(define-call-check (import shadowing-import shadow use-package unuse-package export unexport)
+    (form arguments)
+  (note-operator (first form))
+  (check-package (second arguments) form))

@@ -84,6 +84,11 @@ the text must meet what it would have met without us."
 
 ;;; Looking at a form
 
+(defun check-type-predicate (form)
+  "Look at FORM as (SATISFIES NAME): wherever such a type is, it calls what it names."
+  (when (and (eq (car form) 'satisfies) (consp (cdr form)) (symbolp (cadr form)))
+    (mention (cadr form) 'funcall)))
+
 (defun note-conses (form)
   (let ((seen (findings-conses *findings*)))
     (labels ((note (tree)
@@ -92,6 +97,7 @@ the text must meet what it would have met without us."
                  (cond ((comma-content tree) (setf tree (first (comma-content tree))))
                        ((or (atom tree) (gethash tree seen)) (return))
                        (t (setf (gethash tree seen) t)
+                          (when *danger-symbols* (check-type-predicate tree))
                           (call-deeper (lambda () (note (car tree))))
                           (setf tree (cdr tree)))))))
       (note form))))
@@ -119,7 +125,10 @@ the text must meet what it would have met without us."
   "Look at what FORM mentions, whatever it does with it."
   (call-with-atoms
    (lambda (atom)
-     (cond ((stringp atom) (check-format-control atom))
+     (cond ((stringp atom)
+            (check-format-control atom)
+            (when (read-evaluation-p atom 0)
+              (push atom (findings-readings *findings*))))
            ((and atom (symbolp atom) (internal-symbol-p atom))
             (hit :reaches "uses what is internal to the implementation" atom nil))))
    form))
@@ -137,6 +146,10 @@ the text must meet what it would have met without us."
   (let ((makers (findings-makers *findings*))
         (callers (findings-callers *findings*))
         (soft (findings-soft *findings*)))
+    (when (and (findings-readings *findings*)
+               (intersection '(read read-preserving-whitespace read-delimited-list) makers))
+      (hit :reaches "reads text that may run code while it is read"
+           (first (findings-readings *findings*))))
     (when (and makers callers)
       (hit :reaches "makes names out of text and calls what they name" (first makers)
            (first callers)))
@@ -181,7 +194,8 @@ the text must meet what it would have met without us."
         (*danger-packages* (make-hash-table :test 'eq))
         (*symbols-before* '())
         (*package* *package*))
-    (compile-now 'walk 'walk-compound 'walk-call 'call-with-atoms 'enter-danger)
+    (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
+                 'call-with-atoms 'enter-danger)
     (enter-dangers)
     (funcall function)))
 

@@ -1,8 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The journal of what the agent changed in the image, and its way back. Each call that can define
-;;; anything is compared with what was there before. Variables and types are followed by the forms
-;;; that set them, so what functions and compiled files set is not seen; nor is what other threads do
-;;; once the call is over.
+;;; anything is compared with what was there before. What other threads do meanwhile can't be told from
+;;; it; what they do once the call is over is not seen.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -33,10 +32,13 @@ has changed is left out: others did it.")
 
 (defparameter *journal-limit* 1000)
 
+(defparameter *values-limit* 8
+  "How many earlier values of a variable are kept, so that the journal does not fill the memory.")
+
 (defparameter *unbound* (list :unbound)
   "Stands for the value of a variable that had none.")
 
-;;; Variables and types
+;;; Variables, some of which no snapshot has
 
 (defvar *noted* nil
   "While a call runs: a list of one element, what may be set by it with what it was before.")
@@ -47,12 +49,10 @@ has changed is left out: others did it.")
 
 (defparameter *bound-by-calls*
   '(*package* *readtable* *standard-output* *error-output* *trace-output* *standard-input*
-    *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval*
+    *query-io* *debug-io* *terminal-io* *macroexpand-hook* *debugger-hook* *read-eval* *read-base*
+    *read-suppress*
     * ** *** + ++ +++ / // /// -)
   "Variables that each call has values of its own for.")
-
-(defun variable-value (symbol)
-  (if (boundp symbol) (symbol-value symbol) *unbound*))
 
 (defun note-variable (symbol)
   (unless (or (null symbol) (member symbol *bound-by-calls*)
@@ -64,23 +64,13 @@ has changed is left out: others did it.")
 (defun watched-symbol-p (symbol)
   (and (symbol-package symbol) (watched-package-p (symbol-package symbol))))
 
-(defun type-expander (name)
-  "What the type NAME expands by, where the implementation tells."
-  (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
-    (and info (fboundp info) (eval `(,info :type :expander ',name)))))
-
-(defun note-type (name)
-  (when (and name (symbolp name))
-    (push (list (cons :type name) (type-expander name)) (first *noted*))))
-
 (defun note-setting (form)
   "Note what FORM may set, when it is one that sets something."
   (when (and *noted* (consp form) (ignore-errors (list-length form)))
     (let ((operator (first form)))
-      (cond ((member operator *setters*)
-             (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
-               (when (symbolp part) (note-variable part))))
-            ((eq operator 'deftype) (note-type (second form)))))))
+      (when (member operator *setters*)
+        (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
+          (when (symbolp part) (note-variable part)))))))
 
 (defun note-text (text)
   "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
@@ -115,7 +105,7 @@ has changed is left out: others did it.")
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
-  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p 'note-type)
+  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p)
   (let ((hook #'note-and-expand))
     ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
     (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
@@ -123,20 +113,28 @@ has changed is left out: others did it.")
         (let ((*outer-hook* *macroexpand-hook*) (*macroexpand-hook* hook))
           (funcall function)))))
 
-(defun noted-state (kind name)
-  (if (eq kind :variable) (variable-value name) (type-expander name)))
-
 (defun noted-differences ()
   (loop for ((kind . name) old) in (first *noted*)
-        for new = (noted-state kind name)
-        unless (eq old new)
+        for new = (variable-value name)
+        unless (eql old new)
           collect (list kind name old new)))
 
 (defun note-anew ()
   "Note what there is now of all that is noted."
   (loop for entry in (first *noted*)
-        for ((kind . name)) = entry
-        do (setf (second entry) (noted-state kind name))))
+        for ((nil . name)) = entry
+        do (setf (second entry) (variable-value name))))
+
+(defun all-differences (before now)
+  "What differs between the snapshots; and of what is noted, which had its value later, what else."
+  (let ((found (snapshot-differences before now)))
+    (append (remove-if (lambda (noted)
+                         (find-if (lambda (other)
+                                    (and (eq (first other) (first noted))
+                                         (eq (second other) (second noted))))
+                                  found))
+                       (noted-differences))
+            found)))
 
 ;;; Writing the journal
 
@@ -179,13 +177,31 @@ has changed is left out: others did it.")
                          :chat (first *author*) :turn (second *author*))
             *journal*))))
 
+(defun join-old-values (name)
+  "When too many values of the variable NAME are kept, make one change of two old ones."
+  (let ((changes (reverse (remove-if-not (lambda (change)
+                                           (and (eq (change-kind change) :variable)
+                                                (eq (change-name change) name)
+                                                (not (change-restored change))))
+                                         *journal*))))
+    (when (> (length changes) *values-limit*)
+      (loop for (first second) on changes
+            when (and second
+                      (equal (change-chat first) (change-chat second))
+                      (eql (change-new first) (change-old second)))
+              do (setf (change-new first) (change-new second)
+                       *journal* (remove second *journal* :test #'eq))
+                 (return)))))
+
 (defun enter-changes (differences text)
   (call-with-lock
    (lambda ()
      ;; A class after its functions: the list is read latest first.
      (dolist (difference (sort (copy-list differences) #'string<
                                :key (lambda (it) (format nil "~A~A" (second it) (first it)))))
-       (enter-change difference text))
+       (enter-change difference text)
+       (when (eq (first difference) :variable)
+         (join-old-values (second difference))))
      (when (> (length *journal*) *journal-limit*)
        (setf *journal* (subseq *journal* 0 *journal-limit*))))))
 
@@ -202,15 +218,14 @@ has changed is left out: others did it.")
 (defun call-compared (function text)
   "Call FUNCTION and enter what is defined otherwise afterwards, with TEXT as the reason."
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
-               'setf-definition 'snapshot-differences 'equalp-states 'same-definition-p
-               'generic-methods 'own-slots 'optional-function 'state-differences)
+               'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
+               'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
+               'own-slots 'optional-function 'state-differences)
   (let* ((before (take-snapshot))
          (*settle* (lambda (&optional forget)
                      (let ((now (take-snapshot)))
                        (unless forget
-                         (enter-changes (append (snapshot-differences before now)
-                                                (noted-differences))
-                                        text))
+                         (enter-changes (all-differences before now) text))
                        (setf before now)
                        (note-anew)))))
     (unwind-protect (call-noting-settings function)
@@ -231,7 +246,15 @@ has changed is left out: others did it.")
         (funcall function)
         (call-compared function
                        (or (getf arguments :form) (getf arguments :values)
-                           (format nil "load_system ~A" (getf arguments :system)))))))
+                           (call-text arguments))))))
+
+(defun call-text (arguments)
+  "What stands for a call with ARGUMENTS that brings no code."
+  (flet ((given-p (key) (get-properties arguments (list key))))
+    (format nil "~:[~:[load_system~;run_tests~]~;invoke_restart~]~{ ~A~}"
+            (given-p :restart) (given-p :suite)
+            (loop for key in '(:restart :system :suite :test)
+                  when (getf arguments key) collect it))))
 
 (dolist (operation '("eval-form" "compile-form" "load-system" "eval-in-frame" "invoke-restart"
                      "run-tests"))

@@ -20,7 +20,10 @@
       (:compiler-macro "compiler macro")
       (:class "class")
       (:variable "variable")
-      (:type "type"))))
+      (:type "type")
+      (:place "setf expander")
+      (:symbol-macro "symbol macro")
+      (:symbol "symbol"))))
 
 (defun no-definition-p (change definition)
   (if (eq (change-kind change) :variable)
@@ -38,11 +41,14 @@
 
 (defun irreversible-p (change)
   "Why CHANGE can't be undone, or NIL."
-  (cond ((and (eq (change-kind change) :class) (change-old change))
-         "The slots of a class that has objects can't be put back; define the class again.")
-        ((and (eq (change-kind change) :type)
-              (not (find-package "SB-INT")))
-         (format nil "~A does not tell how a type was defined." (lisp-implementation-type)))))
+  (let ((kind (change-kind change)) (new-p (no-definition-p change (change-old change))))
+    (cond ((and (eq kind :class) (not new-p))
+           "The slots and superclasses of a class can't be put back; define the class again.")
+          ((and (eq kind :variable) new-p (constantp (change-name change)))
+           "What is a constant stays one.")
+          ((and (member kind '(:type :place :symbol-macro))
+                (not (find-package "SB-INT")))
+           (format nil "~A does not tell how that was defined." (lisp-implementation-type))))))
 
 (defun current-definition (change)
   (let ((name (change-name change)))
@@ -52,7 +58,10 @@
       (:compiler-macro (compiler-macro-function name))
       (:class (find-class name nil))
       (:variable (variable-value name))
-      (:type (type-expander name)))))
+      (:type (nth-value 0 (expanders name)))
+      (:place (nth-value 1 (expanders name)))
+      (:symbol-macro (symbol-macro name))
+      (:symbol (symbol-package name)))))
 
 ;;; Undoing
 
@@ -79,6 +88,23 @@
         (eval `(setf (,info :type :expander ',name) nil (,info :type :kind ',name) nil)))
     (when (and forget (fboundp forget)) (funcall forget))))
 
+(defun put-place (name expander)
+  (eval (if expander
+            `(setf (,(find-symbol "INFO" "SB-INT") :setf :expander ',name) ',expander)
+            `(,(find-symbol "CLEAR-INFO" "SB-INT") :setf :expander ',name))))
+
+(defun put-symbol-macro (name expansion)
+  (cond (expansion (eval `(define-symbol-macro ,name ,(first expansion))))
+        (t (eval `(,(find-symbol "CLEAR-INFO" "SB-INT") :variable :macro-expansion ',name))
+           (eval `(setf (,(find-symbol "INFO" "SB-INT") :variable :kind ',name) :unknown)))))
+
+(defun put-value (name value)
+  (handler-bind ((error (lambda (condition)
+                          ;; SBCL asks before it changes a constant, which the agent did, too.
+                          (let ((restart (find-restart 'continue condition)))
+                            (when (and restart (constantp name)) (invoke-restart restart))))))
+    (if (eq value *unbound*) (makunbound name) (setf (symbol-value name) value))))
+
 (defun undo-change (change)
   (let ((name (change-name change)) (old (change-old change)))
     (handler-bind ((warning #'muffle-warning))
@@ -87,8 +113,11 @@
         (:methods (put-methods name old (change-new change)))
         (:compiler-macro (setf (compiler-macro-function name) old))
         (:class (setf (find-class name) nil))
-        (:variable (if (eq old *unbound*) (makunbound name) (setf (symbol-value name) old)))
-        (:type (put-type name old))))
+        (:variable (put-value name old))
+        (:type (put-type name old))
+        (:place (put-place name old))
+        (:symbol-macro (put-symbol-macro name old))
+        (:symbol (import name old))))
     (setf (change-restored change) t)))
 
 (defun in-chat-p (change chat)
@@ -112,14 +141,25 @@
     (cond ((change-restored change)
            (format nil "~A was restored already." (change-name-text change)))
           (problem (format nil "~A was not restored: ~A" (change-name-text change) problem))
-          ((not (same-definition-p (current-definition (first all)) (change-new (first all))))
+          ((not (unchanged-since-p (first all)))
            (format nil "~A was left alone: somebody else has changed it since."
                    (change-name-text change)))
-          (t (mapc #'undo-change all)
+          (t (handler-case (mapc #'undo-change all)
+               (error (condition)
+                 (return-from try-to-undo
+                   (format nil "~A was not restored: ~A" (change-name-text change)
+                           (first-line (condition-message condition) 200)))))
              (format nil "~A: ~:[the ~A that was there is back~;the new ~A is removed~]."
                      (change-name-text change)
                      (string= (what-text change) "new")
                      (kind-text change))))))
+
+(defun unchanged-since-p (change)
+  "Whether what CHANGE made is still there."
+  (let ((current (current-definition change)) (new (change-new change)))
+    (if (eq (change-kind change) :symbol-macro)
+        (eql (first current) (first new))
+        (same-definition-p current new))))
 
 ;;; Operations
 

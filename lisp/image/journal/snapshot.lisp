@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; What is defined in the image, before and after a call of the agent's: functions, macros, setf
-;;; functions, compiler macros, methods and classes of all packages that are the program's.
+;;; What is defined in the image, before and after a call of the agent's: functions, macros, places,
+;;; methods, types, classes and the values of variables, in all packages that are the program's.
 ;;; Needs: guard, names
 
 (cl:in-package "AGENT-Q-IMAGE")
@@ -11,9 +11,11 @@
 ;; States are plain vectors and their parts macros: there are many, and the first ones are taken while
 ;; this text is not compiled yet.
 (defparameter *state-parts*
-  '(function methods setf-function setf-methods compiler-macro class slots)
+  '(function methods setf-function setf-methods compiler-macro class superclasses slots
+    type setf-expander symbol-macro variable home)
   "The function or (:macro function), and of a generic function its methods; the same of the setf
-function; the compiler macro; the class and its own slots.")
+function; the compiler macro; the class, its direct superclasses and its own slots; what a type and
+a place expand by; what a symbol macro stands for, in a list; the value and the package.")
 
 (defmacro part (part state)
   `(svref ,state ,(position part *state-parts*)))
@@ -24,6 +26,46 @@ function; the compiler macro; the class and its own slots.")
              (member name '("KEYWORD" "AGENT-Q-IMAGE" "COMMON-LISP") :test #'string=)
              (prefixed-p "SLYNK" name) (prefixed-p "SWANK" name) (prefixed-p "SB-" name)
              (locked-p package)))))
+
+(defun followed-values-p (package)
+  "Whether the values of PACKAGE's variables are of use to anybody; build tools change theirs always."
+  (notany (lambda (prefix) (prefixed-p prefix (package-name package)))
+          '("ASDF" "UIOP" "QUICKLISP" "QL-" "QLQS-")))
+
+(defvar *expander-readers* nil
+  "Functions that give what a name expands by as a type and as a place, NIL before they are made.")
+
+(defun expander-reader (kind)
+  "A function that gives what a name expands by as KIND, :TYPE or :SETF, where it can be told."
+  (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
+    (or (and info (fboundp info)
+             (ignore-errors
+              (let ((reader (compile nil `(lambda (name) (,info ,kind :expander name)))))
+                (funcall reader 'car)
+                reader)))
+        (constantly nil))))
+
+(defun expanders (name)
+  "What NAME expands by as a type and as a place."
+  (unless *expander-readers*
+    (setf *expander-readers* (list (expander-reader :type) (expander-reader :setf))))
+  (values (funcall (first *expander-readers*) name)
+          (funcall (second *expander-readers*) name)))
+
+(defun symbol-macro (symbol)
+  "A list of what SYMBOL stands for as a symbol macro, or NIL."
+  (unless (boundp symbol)
+    (multiple-value-bind (expansion expanded) (macroexpand-1 symbol)
+      (and expanded (list expansion)))))
+
+(defun variable-value (symbol)
+  (if (boundp symbol) (symbol-value symbol) *unbound*))
+
+(defun direct-superclasses (class)
+  (let ((superclasses (or (optional-function "SB-MOP" "CLASS-DIRECT-SUPERCLASSES")
+                          (optional-function "SLYNK-MOP" "CLASS-DIRECT-SUPERCLASSES")
+                          (optional-function "SWANK-MOP" "CLASS-DIRECT-SUPERCLASSES"))))
+    (and superclasses class (ignore-errors (copy-list (funcall superclasses class))))))
 
 (defun generic-methods (function)
   "The methods of FUNCTION when it is generic."
@@ -49,16 +91,20 @@ function; the compiler macro; the class and its own slots.")
   (let ((name (list 'setf symbol)))
     (and (fboundp name) (fdefinition name))))
 
-(defun symbol-state (symbol)
-  "What SYMBOL means, or NIL when it means nothing."
+(defun symbol-state (symbol value)
+  "What SYMBOL means, with VALUE as its value, or NIL when it means nothing."
   (let* ((function (symbol-definition symbol))
          (setf-function (setf-definition symbol))
          (compiler-macro (compiler-macro-function symbol))
-         (class (find-class symbol nil)))
-    (when (or function setf-function compiler-macro class)
-      (vector function (generic-methods function)
-              setf-function (generic-methods setf-function)
-              compiler-macro class (own-slots class)))))
+         (class (find-class symbol nil))
+         (symbol-macro (symbol-macro symbol)))
+    (multiple-value-bind (type setf-expander) (expanders symbol)
+      (when (or function setf-function compiler-macro class type setf-expander symbol-macro
+                (not (eq value *unbound*)))
+        (vector function (generic-methods function)
+                setf-function (generic-methods setf-function)
+                compiler-macro class (direct-superclasses class) (own-slots class)
+                type setf-expander symbol-macro value (symbol-package symbol))))))
 
 (defun call-with-own-symbols (function package)
   "Call FUNCTION with each symbol at home in PACKAGE."
@@ -72,29 +118,58 @@ function; the compiler macro; the class and its own slots.")
 (defun take-snapshot ()
   "From each watched symbol that means anything to its state."
   (let ((table (make-hash-table :test 'eq)) (count 0))
-    (flet ((take (symbol)
-             (incf count)
-             (let ((state (symbol-state symbol)))
-               (when state (setf (gethash symbol table) state)))))
+    (labels ((take (symbol value)
+               (incf count)
+               (let ((state (symbol-state symbol value)))
+                 (when state (setf (gethash symbol table) state))))
+             (take-function (symbol) (take symbol *unbound*))
+             (take-all (symbol) (take symbol (variable-value symbol))))
       (dolist (package (list-all-packages))
         (when (and (watched-package-p package) (< count *watched-symbols-limit*))
-          (call-with-own-symbols #'take package)))
+          (call-with-own-symbols (if (followed-values-p package) #'take-all #'take-function)
+                                 package)))
       ;; Common Lisp's own generic functions get methods for the program's classes.
       (do-external-symbols (symbol "COMMON-LISP")
         (when (and (fboundp symbol) (typep (fdefinition symbol) 'generic-function))
-          (take symbol))))
+          (take-function symbol))))
     table))
 
 ;;; Differences
 
 (defun same-definition-p (one other)
-  (or (eq one other)
-      (and (consp one) (consp other) (eq (second one) (second other)))))
+  (or (eql one other)
+      (and (consp one) (consp other)
+           (eq (first one) :macro) (eq (first other) :macro)
+           (eq (second one) (second other)))))
+
+(defun slot-features (slot)
+  "What the definition of SLOT says."
+  (flet ((feature (name)
+           (let ((reader (or (optional-function "SB-MOP" name)
+                             (optional-function "SLYNK-MOP" name)
+                             (optional-function "SWANK-MOP" name))))
+             (and reader (ignore-errors (funcall reader slot))))))
+    (mapcar #'feature
+            '("SLOT-DEFINITION-NAME" "SLOT-DEFINITION-TYPE" "SLOT-DEFINITION-ALLOCATION"
+              "SLOT-DEFINITION-INITFORM" "SLOT-DEFINITION-INITARGS" "SLOT-DEFINITION-READERS"
+              "SLOT-DEFINITION-WRITERS"))))
+
+(defun same-class-p (before after)
+  "Whether the class in the state AFTER is what it was BEFORE, perhaps defined again."
+  (and (eq (part class before) (part class after))
+       (equal (part superclasses before) (part superclasses after))
+       (or (equal (part slots before) (part slots after))
+           (equal (mapcar #'slot-features (part slots before))
+                  (mapcar #'slot-features (part slots after))))))
+
+(defun nothing-state ()
+  (let ((state (make-array (length *state-parts*) :initial-element nil)))
+    (setf (part variable state) *unbound*)
+    state))
 
 (defun state-differences (symbol before after)
   "What differs of SYMBOL: lists of kind, name, old and new."
-  (let* ((nothing (make-array (length *state-parts*) :initial-element nil))
-         (before (or before nothing)) (after (or after nothing)) (found '()))
+  (let ((before (or before (nothing-state))) (after (or after (nothing-state))) (found '()))
     (flet ((compare (kind name old new)
              (unless (same-definition-p old new)
                (push (list kind name old new) found)))
@@ -113,8 +188,13 @@ function; the compiler macro; the class and its own slots.")
                        (part setf-methods before) (part setf-methods after))
       (compare :compiler-macro symbol
                (part compiler-macro before) (part compiler-macro after))
-      (unless (and (eq (part class before) (part class after))
-                   (equal (part slots before) (part slots after)))
+      (compare :type symbol (part type before) (part type after))
+      (compare :place symbol (part setf-expander before) (part setf-expander after))
+      (unless (eql (first (part symbol-macro before)) (first (part symbol-macro after)))
+        (push (list :symbol-macro symbol (part symbol-macro before) (part symbol-macro after))
+              found))
+      (compare :variable symbol (part variable before) (part variable after))
+      (unless (same-class-p before after)
         (push (list :class symbol (part class before) (part class after)) found)))
     found))
 
@@ -127,7 +207,10 @@ function; the compiler macro; the class and its own slots.")
              after)
     (maphash (lambda (symbol state)
                (unless (gethash symbol after)
-                 (setf found (append (state-differences symbol state nil) found))))
+                 (setf found (append (if (symbol-package symbol)
+                                         (state-differences symbol state nil)
+                                         (list (list :symbol symbol (part home state) nil)))
+                                     found))))
              before)
     found))
 
@@ -140,4 +223,9 @@ function; the compiler macro; the class and its own slots.")
        (eq (part setf-function one) (part setf-function other))
        (equal (part methods one) (part methods other))
        (equal (part setf-methods one) (part setf-methods other))
-       (equal (part slots one) (part slots other))))
+       (equal (part superclasses one) (part superclasses other))
+       (equal (part slots one) (part slots other))
+       (eq (part type one) (part type other))
+       (eq (part setf-expander one) (part setf-expander other))
+       (eql (first (part symbol-macro one)) (first (part symbol-macro other)))
+       (eql (part variable one) (part variable other))))

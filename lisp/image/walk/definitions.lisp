@@ -48,6 +48,8 @@
 (define-walker (defvar defparameter defconstant) (form scope)
   (check-name (second form) form)
   (check-assignment (second form) t)
+  (when (and (eq (first form) 'defconstant) (not (constantp (second form))))
+    (note-for-good "It makes ~A a constant, which can't be undone." (symbol-text (second form))))
   (walk-arguments nil (and (cddr form) (list (third form))) scope))
 
 ;;; Generic functions
@@ -105,9 +107,28 @@
 
 (define-walker (define-method-combination) (form scope)
   (check-name (second form) form)
+  (loop for (option value) on (cddr form)
+        when (and (eq option :operator) (symbolp value))
+          do (walk-function-name value scope))
   (walk-loosely (remove-if #'symbolp (cddr form)) scope))
 
 ;;; Classes
+
+(defun note-for-good (control &rest arguments)
+  "Note what can't be undone, which CONTROL and ARGUMENTS tell."
+  (pushnew (apply #'format nil control arguments) (findings-notes *findings*) :test #'string=))
+
+(defun note-superclasses (name superclasses)
+  "Note that a class which exists gets other SUPERCLASSES, if it does."
+  (let ((class (and (symbolp name) (find-class name nil)))
+        (reader (or (optional-function "SB-MOP" "CLASS-DIRECT-SUPERCLASSES")
+                    (optional-function "SLYNK-MOP" "CLASS-DIRECT-SUPERCLASSES")
+                    (optional-function "SWANK-MOP" "CLASS-DIRECT-SUPERCLASSES"))))
+    (when (and class reader superclasses)
+      (unless (equal superclasses
+                     (ignore-errors (mapcar #'class-name (funcall reader class))))
+        (note-for-good "It changes the superclasses of the class ~A, which can't be undone."
+                       (symbol-text name))))))
 
 (defun note-layout (name slots kind)
   "Note that a class which exists gets other SLOTS, if it does."
@@ -115,10 +136,9 @@
     (when class
       (let ((old (existing-slots class)))
         (unless (equal (sort (copy-list old) #'string<) (sort (copy-list slots) #'string<))
-          (pushnew (format nil "It changes the slots of the ~A ~A, which can't be undone: ~
-                                ~:[its objects are no longer valid~;its objects are changed to match~]."
-                           kind (symbol-text name) (string= kind "class"))
-                   (findings-notes *findings*) :test #'string=))))))
+          (note-for-good "It changes the slots of the ~A ~A, which can't be undone: ~
+                          ~:[its objects are no longer valid~;its objects are changed to match~]."
+                         kind (symbol-text name) (string= kind "class")))))))
 
 (defun existing-slots (class)
   "The names of CLASS's own slots."
@@ -139,10 +159,13 @@
 
 (define-walker (defclass define-condition) (form scope)
   (destructuring-bind (operator name superclasses slots &rest options) form
-    (declare (ignore superclasses))
     (check-name name form)
-    (when (eq operator 'defclass)
-      (note-layout name (slot-names slots) "class"))
+    (cond ((eq operator 'defclass)
+           (note-superclasses name superclasses)
+           (note-layout name (slot-names slots) "class"))
+          ((and (symbolp name) (find-class name nil))
+           (note-for-good "It defines the condition ~A again, which can't be undone."
+                          (symbol-text name))))
     (dolist (slot slots)
       (when (consp slot)
         (loop for (option value) on (rest slot) by #'cddr
@@ -171,5 +194,11 @@
              (when (rest option) (walk-function-name (second option) scope)))
             (:include (dolist (slot (cddr option))
                         (when (consp slot) (walk (second slot) scope))))
-            (:constructor (when (third option) (walk-lambda-list (third option) scope)))
+            ((:constructor :predicate :copier)
+             (check-name (second option) form)
+             (when (third option) (walk-lambda-list (third option) scope)))
+            (:conc-name
+             (unless (second option)
+               (dolist (slot slots)
+                 (check-name (if (consp slot) (first slot) slot) form))))
             (t (scan-data option 'eql))))))))

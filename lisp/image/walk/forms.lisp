@@ -13,7 +13,8 @@
   (walk-body (rest form) scope))
 (define-walker (block return-from load-time-value) (form scope)
   (walk-all (if (eq (first form) 'load-time-value) (list (second form)) (cddr form)) scope))
-(define-walker (go declaim) (form scope))
+(define-walker (go) (form scope))
+(define-walker (declaim) (form scope) (walk-declarations (rest form)))
 
 (define-walker (the) (form scope) (walk-all (cddr form) scope))
 
@@ -26,8 +27,7 @@
   (walk-all (cddr form) scope))
 
 (define-walker (multiple-value-call) (form scope)
-  (unless (literal-function-p (second form)) (note-caller form))
-  (walk-arguments 'multiple-value-call (rest form) scope))
+  (walk-calling form 0 scope))
 
 (define-walker (progv) (form scope)
   (unless (quoted-p (second form))
@@ -39,9 +39,12 @@
     (dolist (binding (second form))
       (let ((name (if (consp binding) (first binding) binding)))
         (when (and (consp binding) (rest binding))
-          (walk (second binding) (if sequential inner scope)))
+          (walk (second binding) (if sequential inner scope))
+          (mention-value (second binding) 'let (if sequential inner scope)))
         (check-binding name (and (consp binding) (second binding)))
-        (setf inner (with-variables inner (list name)))))
+        (setf inner (with-variables inner (list name)))
+        (when (and (consp binding) (quoted-p (second binding)))
+          (push (cons name (second (second binding))) (scope-aliases inner)))))
     (walk-body (cddr form) inner)))
 
 (define-walker (let) (form scope) (walk-bindings form scope nil))
@@ -79,9 +82,10 @@
 (defun check-binding (symbol value)
   (unless (symbolp symbol)
     (beyond-assessment "a variable in it is no symbol"))
-  (cond ((danger symbol) (hit :reaches (danger symbol) symbol))
-        ((and (eq symbol '*read-eval*) value)
-         (hit :reaches "lets text run code while it is read" symbol))))
+  (multiple-value-bind (reason soft) (danger symbol)
+    (cond ((and reason (not soft)) (hit :reaches reason symbol))
+          ((and (eq symbol '*read-eval*) value)
+           (hit :reaches "lets text run code while it is read" symbol)))))
 
 (defun check-assignment (symbol value)
   (check-binding symbol (if (eq symbol '*read-eval*) value t))
@@ -145,7 +149,7 @@
 (define-walker (setq) (form scope)
   (loop for (place value) on (rest form) by #'cddr
         do (check-place place scope value)
-           (walk value scope)))
+           (walk-argument nil value scope)))
 
 (define-walker (setf psetf psetq) (form scope)
   (loop for (place value) on (rest form) by #'cddr
@@ -156,7 +160,7 @@
 (define-walker (push pushnew) (form scope)
   (check-place (third form) scope)
   (walk-place (third form) scope)
-  (walk-arguments nil (cons (second form) (cdddr form)) scope))
+  (walk-arguments nil (cons (second form) (cdddr form)) scope 'adjoin))
 
 (define-walker (pop incf decf remf) (form scope)
   (check-place (second form) scope)

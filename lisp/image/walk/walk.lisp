@@ -24,9 +24,26 @@
     (multiple-value-call . 0) (complement . 0))
   "Functions that call an argument, and which one.")
 
+(defparameter *named-callers*
+  '(("MAKE-THREAD" . 0) ("PROCESS-RUN-FUNCTION" . 1) ("MAKE-TIMER" . 0) ("FINALIZE" . 1))
+  "The same of functions that other packages have, by their names.")
+
+(defparameter *keyed-functions*
+  '(find member assoc rassoc position count remove delete adjoin union nunion intersection
+    nintersection set-difference nset-difference set-exclusive-or subsetp sort stable-sort merge reduce
+    remove-duplicates delete-duplicates search mismatch substitute nsubstitute subst nsubst sublis
+    tree-equal find-if find-if-not position-if count-if remove-if remove-if-not member-if assoc-if)
+  "Functions that call what they are given as :KEY or :TEST.")
+
 (defparameter *careful-functions*
   '(open eval read-from-string set fmakunbound makunbound)
   "Functions whose harm depends on arguments that can't be seen when they are passed on.")
+
+(defun called-position (operator)
+  "Which of its arguments OPERATOR calls, if it calls one."
+  (or (cdr (assoc operator *function-callers*))
+      (and (symbol-package operator)
+           (cdr (assoc (symbol-name operator) *named-callers* :test #'string=)))))
 
 (defun hit-careful (symbol)
   (hit :reaches "passes on a function that runs code or opens files" symbol))
@@ -40,15 +57,15 @@
       (and (quoted-p form) (symbolp (second form)))))
 
 (defun mention (symbol operator)
-  "Look at SYMBOL as data given to OPERATOR, NIL for data on its own."
+  "Look at SYMBOL as data given to OPERATOR, which calls it, is :UNKNOWN, or NIL without one."
   (take-step)
   (multiple-value-bind (reason soft) (danger symbol)
-    (cond ((null reason)
-           (when (and (member symbol *careful-functions*) (assoc operator *function-callers*))
-             (hit-careful symbol)))
-          ((not soft) (hit :reaches reason symbol))
-          ((assoc operator *function-callers*) (hit :reaches reason symbol))
-          (t (push symbol (findings-soft *findings*))))))
+    (let ((called (assoc operator *function-callers*)))
+      (cond ((null reason)
+             (when (and called (member symbol *careful-functions*))
+               (hit-careful symbol)))
+            ((or called (not soft)) (hit :reaches reason symbol))
+            ((not (eq operator :unknown)) (push symbol (findings-soft *findings*)))))))
 
 (defun comma-content (object)
   "What is behind a comma that a backquote left as an object; NIL for anything else."
@@ -121,6 +138,7 @@
   "SCOPE with SYMBOLS bound as variables, which hides symbol macros."
   (let ((inner (copy-scope scope)))
     (dolist (symbol symbols inner)
+      (push (cons symbol nil) (scope-aliases inner))
       (push (cons symbol :variable) (scope-symbol-macros inner)))))
 
 (defun with-functions (scope names)
@@ -192,6 +210,7 @@
 (defun makes-symbols-p (operator)
   (and (symbol-package operator)
        (or (member operator '(find-symbol intern read read-preserving-whitespace read-from-string
+                              read-delimited-list
                               find-all-symbols apropos-list do-symbols do-external-symbols
                               do-all-symbols with-package-iterator))
            (member (symbol-name operator)
@@ -214,6 +233,8 @@
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
     (note-operator operator)
+    (when (changes-names-p operator)
+      (check-package (second form) form))
     (cond (reason
            (hit :reaches reason operator)
            (walk-loosely (rest form) scope))
@@ -232,23 +253,54 @@
 (defun walk-call (form scope)
   (let* ((operator (first form)) (arguments (rest form))
          (check (gethash operator *call-checks*))
-         (position (cdr (assoc operator *function-callers*))))
+         (position (called-position operator)))
     (note-operator operator)
     (cond (check (funcall check form arguments))
-          ((danger operator) (hit :reaches (danger operator) operator)))
-    (when (and position (nthcdr position arguments)
-               (not (literal-function-p (nth position arguments))))
-      (note-caller form))
-    (walk-arguments operator arguments scope)))
+          ((danger operator) (hit :reaches (danger operator) operator))
+          ((string= (symbol-name operator) "CALL-WITH-OUTPUT") (check-output form)))
+    (if (and position (nthcdr position arguments))
+        (walk-calling form position scope)
+        (walk-arguments operator arguments scope))))
+
+(defun walk-calling (form position scope)
+  "Look at FORM, which calls its argument at POSITION with what others give."
+  (let* ((arguments (rest form)) (function (nth position arguments)))
+    (unless (literal-function-p function)
+      (note-caller form)
+      (check-alias function scope))
+    (walk-argument 'funcall function scope)
+    (walk-arguments (cond ((and (consp function) (eq (first function) 'lambda)) nil)
+                          ((not (literal-function-p function)) :unknown)
+                          ((symbolp (second function)) (second function)))
+                    (append (subseq arguments 0 position) (nthcdr (1+ position) arguments))
+                    scope (first form))))
 
 (defun note-caller (form)
   (push form (findings-callers *findings*)))
 
-(defun walk-arguments (operator arguments scope)
-  (dolist (argument arguments)
-    (if (quoted-p argument)
-        (scan-data (second argument) operator)
-        (walk argument scope))))
+(defun check-alias (function scope)
+  "Look at FUNCTION, a variable perhaps that a LET in SCOPE has bound to a name."
+  (let ((alias (and (symbolp function) (cdr (assoc function (scope-aliases scope))))))
+    (when (member alias *careful-functions*)
+      (hit-careful alias))))
+
+(defun walk-arguments (operator arguments scope &optional (keyed operator))
+  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to."
+  (loop for previous = nil then argument
+        for argument in arguments
+        do (walk-argument (if (and (member previous '(:key :test :test-not))
+                                   (member keyed *keyed-functions*))
+                              'funcall
+                              operator)
+                          argument scope)))
+
+(defun walk-argument (operator argument scope)
+  (cond ((quoted-p argument) (scan-data (second argument) operator))
+        ((and (member operator '(documentation describe disassemble function-lambda-expression))
+              (literal-function-p argument)
+              (symbolp (second argument))))
+        (t (walk argument scope)
+           (mention-value argument operator scope))))
 
 ;;; Functions and lambda lists
 
@@ -280,6 +332,8 @@
       (take-step)
       (when (atom rest)
         (when (and rest (symbolp rest)) (push rest variables))
+        (dolist (variable variables)
+          (when (boundp variable) (check-binding variable t)))
         (return (with-variables scope variables)))
       (let ((parameter (pop rest)))
         (cond ((member parameter '(&optional &key &aux)) (setf optional t))
@@ -300,5 +354,12 @@
   (unless (proper-list-p body)
     (beyond-assessment "a body in it is not a proper list"))
   (dolist (form body)
-    (unless (and (consp form) (eq (first form) 'declare))
-      (walk form scope))))
+    (if (and (consp form) (eq (first form) 'declare))
+        (walk-declarations (rest form))
+        (walk form scope))))
+
+(defun walk-declarations (specifiers)
+  "Look at what SPECIFIERS of a declaration are about, not at what they say of it."
+  (dolist (specifier (and (proper-list-p specifiers) specifiers))
+    (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier)))
+      (hit :reaches (danger (first specifier)) (first specifier)))))

@@ -1,0 +1,65 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What an expression surely gives now, told without running any of the program: constants, global
+;;; variables and what is found in them. So a name that an earlier call stored is still seen.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *looking-functions*
+  '(find-symbol intern find-package symbol-name symbol-value symbol-function fdefinition
+    get getf gethash car cdr first second third fourth fifth caar cadr cdar cddr nth aref svref assoc
+    concatenate string string-upcase string-downcase reverse subseq list cons)
+  "Functions that only look at what they are given; INTERN is taken for FIND-SYMBOL.")
+
+(defparameter *known-length* 200
+  "The longest string that is made to find out a name.")
+
+(defun known-value (form scope)
+  "The value of FORM and whether it is known. What a lexical variable has never is."
+  (take-step)
+  (cond ((quoted-p form) (values (second form) t))
+        ((symbolp form)
+         (if (or (assoc form (scope-symbol-macros scope))
+                 (not (boundp form))
+                 (not (eq form (macroexpand-1 form))))
+             (values nil nil)
+             (values (symbol-value form) t)))
+        ((atom form) (values form t))
+        ((and (member (first form) *looking-functions*) (proper-list-p form)
+              (not (member (first form) (scope-functions scope))))
+         (known-result (first form) (rest form) scope))
+        (t (values nil nil))))
+
+(defun known-result (operator forms scope)
+  (let ((arguments '()))
+    (dolist (form forms)
+      (multiple-value-bind (value known)
+          (call-deeper (lambda () (known-value form scope)))
+        (unless (and known
+                     (not (and (stringp value) (> (length value) *known-length*))))
+          (return-from known-result (values nil nil)))
+        (push value arguments)))
+    (handler-case (values (apply (if (eq operator 'intern) 'find-symbol operator)
+                                 (reverse arguments))
+                          t)
+      (error () (values nil nil)))))
+
+(defun function-symbol (object)
+  "The symbol that OBJECT, a symbol or a global function, goes by; NIL for anything else."
+  (cond ((symbolp object) object)
+        ((functionp object)
+         (let ((name (ignore-errors (nth-value 2 (function-lambda-expression object)))))
+           (and name (symbolp name) (fboundp name)
+                (eq object (ignore-errors (fdefinition name)))
+                name)))))
+
+(defun mention-value (form operator scope)
+  "Look at FORM, given to OPERATOR, when its value is known to be a name or a function."
+  (when (or (and form (symbolp form)) (consp form))
+    (multiple-value-bind (value known) (known-value form scope)
+      (let ((symbol (and known (function-symbol value))))
+        (when (and symbol (danger symbol) (not (member operator *data-functions*)))
+          ;; What Common Lisp's own functions do with it shows where it is called or stored.
+          (if (and operator (eq (symbol-package operator) (find-package "COMMON-LISP"))
+                   (not (assoc operator *function-callers*)))
+              (push symbol (findings-soft *findings*))
+              (mention symbol operator)))))))
