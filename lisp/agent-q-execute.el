@@ -16,7 +16,7 @@
 (declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-events-running-p "agent-q-events" ())
-(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask))
+(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch why))
 (declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
                   (call decision payload))
@@ -87,7 +87,8 @@ before this returns."
     (agent-q-events-attend
      (lambda ()
        (let ((batch (agent-q-core-execute (agent-q-execute--json prepared)
-                                          (and agent-q-approval-handler t))))
+                                          (and agent-q-approval-handler t)
+                                          (and agent-q-tool-execution-hooks t))))
          (puthash batch
                   (lambda (results)
                     (funcall function (agent-q-execute--in-order prepared results)))

@@ -14,6 +14,10 @@ failures=''
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
+# What Emacs and the images leave behind goes with it.
+TMPDIR=$scratch/tmp
+export TMPDIR
+mkdir "$TMPDIR" || exit 1
 
 count() { # PASSED FAILED SKIPPED WHAT
   passed=$((passed + $1))

@@ -31,11 +31,12 @@ use emacs::{Env, Result, Value, defun};
 use bridge::{core, signal};
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId};
 use session::settings::Approval;
+use tool::executor::Watcher;
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 9;
+pub const CORE_INTERFACE: i64 = 10;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -317,14 +318,24 @@ fn set_levels(env: &Env, levels: String) -> Result<()> {
 }
 
 /// Run CALLS, a JSON list of id, name and arguments, and return the number of the batch.
-/// A `:batch-finished' event brings the results.  ASK is t when approval requests are answered.
+/// A `:batch-finished' event brings the results.  ASK is t when approval requests are answered,
+/// WATCH when the start and the end of each call are wanted, too.
 #[defun]
-fn execute(env: &Env, calls: String, ask: Option<Value<'_>>) -> Result<i64> {
+fn execute(
+    env: &Env,
+    calls: String,
+    ask: Option<Value<'_>>,
+    watch: Option<Value<'_>>,
+) -> Result<i64> {
     let approval = match ask {
         Some(_) => Approval::Ask,
         None => Approval::None,
     };
-    match core(env)?.engine.execute(&calls, approval) {
+    let watcher = match watch {
+        Some(_) => Watcher::Hooks,
+        None => Watcher::Nobody,
+    };
+    match core(env)?.engine.execute(&calls, approval, watcher) {
         Ok(batch) => Ok(batch.0 as i64),
         Err(error) => signal(env, error),
     }

@@ -17,7 +17,6 @@ use emacs::{Env, IntoLisp, Result, Value};
 use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
-use crate::engine::batch::NO_SESSION;
 use crate::gram::GramError;
 use crate::near;
 use crate::protocol::{Event, HostRequest};
@@ -149,15 +148,8 @@ enum Served {
 }
 
 fn serve(env: &Env, core: &Core, event: &Event) -> Served {
-    let (request, body) = match event {
-        Event::HostRequested { request, body, .. } => (request, body),
-        // Nobody watches a call that a program made.
-        Event::CallProposed { session, .. } | Event::State { session, .. }
-            if *session == NO_SESSION =>
-        {
-            return Served::Here;
-        }
-        _ => return Served::ByLisp,
+    let Event::HostRequested { request, body, .. } = event else {
+        return Served::ByLisp;
     };
     match body {
         HostRequest::ReadBuffer(what) => {

@@ -18,7 +18,7 @@ use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
 use crate::tool::exact;
-use crate::tool::executor::Circumstances;
+use crate::tool::executor::{Circumstances, Watcher};
 use crate::tool::schema::Problem;
 
 /// Calls made outside a chat belong to no session.
@@ -46,7 +46,12 @@ impl Engine {
     /// # Errors
     ///
     /// When the text is no list of calls.
-    pub fn execute(&self, calls: &str, approval: Approval) -> Result<BatchId, RequestError> {
+    pub fn execute(
+        &self,
+        calls: &str,
+        approval: Approval,
+        watcher: Watcher,
+    ) -> Result<BatchId, RequestError> {
         let given: Vec<CallJson> = serde_json::from_str(calls).map_err(RequestError::Arguments)?;
         let mut inexact = inexact_arguments(calls);
         let calls: Vec<ToolCall> = given
@@ -64,6 +69,7 @@ impl Engine {
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
         let circumstances = Circumstances {
+            watcher,
             why_cancelled: running.why_cancelled,
             ..self.outside_chats(approval, running.cancel)
         };
@@ -85,6 +91,7 @@ impl Engine {
     ) -> Circumstances {
         Circumstances {
             session: NO_SESSION,
+            watcher: Watcher::Nobody,
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
             approval,

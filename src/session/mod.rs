@@ -23,7 +23,7 @@ use crate::provider::http::Client;
 use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
-use crate::tool::executor::{Circumstances, Executor};
+use crate::tool::executor::{Circumstances, Executor, Watcher};
 use crate::tool::libraries::{Libraries, LibrariesError};
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
@@ -167,6 +167,7 @@ impl Actor {
         let turn = TurnId::next();
         let circumstances = Circumstances {
             session: self.id,
+            watcher: Watcher::Chat,
             tools,
             offer: Arc::clone(&self.offer),
             approval: settings.approval,

@@ -45,10 +45,34 @@ pub struct Executor {
     pub rules: Arc<Mutex<RuleBook>>,
 }
 
+/// Who is told of the calls of a batch before their results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watcher {
+    /// Of all that happens.
+    Chat,
+    /// Of the start and the end of each call.
+    Hooks,
+    Nobody,
+}
+
+impl Watcher {
+    fn wants(self, event: &Event) -> bool {
+        match self {
+            Self::Chat => true,
+            Self::Hooks => matches!(
+                event,
+                Event::CallStarted { .. } | Event::CallFinished { .. }
+            ),
+            Self::Nobody => false,
+        }
+    }
+}
+
 /// The circumstances of a batch of calls.
 #[derive(Debug, Clone)]
 pub struct Circumstances {
     pub session: SessionId,
+    pub watcher: Watcher,
     /// The tools that can be called here.
     pub tools: Arc<Registry>,
     /// What could be called besides, when the model asks for it.
@@ -184,12 +208,15 @@ impl Executor {
     pub async fn run(&self, calls: &[ToolCall], circumstances: &Circumstances) -> Vec<CallResult> {
         let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
         for (call, &key) in calls.iter().zip(&keys) {
-            self.host.emit(Event::CallProposed {
-                session: circumstances.session,
-                call: key,
-                tool: call.name.clone(),
-                arguments: call.raw_arguments.clone(),
-            });
+            self.tell(
+                circumstances,
+                Event::CallProposed {
+                    session: circumstances.session,
+                    call: key,
+                    tool: call.name.clone(),
+                    arguments: call.raw_arguments.clone(),
+                },
+            );
         }
         let mut prepared = self.prepare_all(calls, &keys, circumstances).await;
         let mut results = Vec::with_capacity(calls.len());
@@ -307,6 +334,13 @@ impl Executor {
         }
     }
 
+    /// Tells Emacs of EVENT, if anybody there wants to know.
+    fn tell(&self, circumstances: &Circumstances, event: Event) {
+        if circumstances.watcher.wants(&event) {
+            self.host.emit(event);
+        }
+    }
+
     /// Takes one prepared call to its result.
     async fn settle(
         &self,
@@ -321,11 +355,14 @@ impl Executor {
             }
             Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
         };
-        self.host.emit(Event::CallFinished {
-            session: circumstances.session,
-            call: key,
-            result: result.clone(),
-        });
+        self.tell(
+            circumstances,
+            Event::CallFinished {
+                session: circumstances.session,
+                call: key,
+                result: result.clone(),
+            },
+        );
         result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
         result
     }
@@ -362,22 +399,31 @@ impl Executor {
         let session = circumstances.session;
         let arguments = call.arguments.to_json();
         self.audit(call, &arguments, Step::Started, session).await;
-        self.host.emit(Event::State {
-            session,
-            state: State::Running,
-        });
-        self.host.emit(Event::CallStarted {
-            session,
-            call: call.key,
-            tool: call.tool.name.clone(),
-            handler: call.tool.handler(),
-            arguments,
-        });
-        for note in &call.verdict.notes {
-            self.host.emit(Event::Notice {
+        self.tell(
+            circumstances,
+            Event::State {
                 session,
-                text: note.clone(),
-            });
+                state: State::Running,
+            },
+        );
+        self.tell(
+            circumstances,
+            Event::CallStarted {
+                session,
+                call: call.key,
+                tool: call.tool.name.clone(),
+                handler: call.tool.handler(),
+                arguments,
+            },
+        );
+        for note in &call.verdict.notes {
+            self.tell(
+                circumstances,
+                Event::Notice {
+                    session,
+                    text: note.clone(),
+                },
+            );
         }
         let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
         let finished = tokio::select! {

@@ -23,7 +23,7 @@ pub use agent_q_core::provider::{CallArguments, ToolCall};
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Place, Rule, RuleBook, Scope};
 pub use agent_q_core::session::settings::{Approval, EvalPolicy};
 pub use agent_q_core::store::audit::AuditLog;
-pub use agent_q_core::tool::executor::{Circumstances, Executor};
+pub use agent_q_core::tool::executor::{Circumstances, Executor, Watcher};
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
@@ -63,6 +63,7 @@ pub fn bench(approval: Approval) -> Bench {
         circumstances: Circumstances {
             offer: Arc::default(),
             session: SessionId(7),
+            watcher: Watcher::Chat,
             tools: Arc::new(Registry::default()),
             approval,
             eval_deadline: Duration::from_secs(30),
