@@ -31,7 +31,7 @@ use emacs::{Env, Result, Value, defun};
 use bridge::{core, signal};
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId};
 use session::settings::Approval;
-use tool::executor::Watcher;
+use tool::circumstances::Watcher;
 
 emacs::plugin_is_GPL_compatible!();
 

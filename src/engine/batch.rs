@@ -17,8 +17,8 @@ use crate::provider::{CallArguments, ToolCall};
 use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
+use crate::tool::circumstances::{Circumstances, Watcher};
 use crate::tool::exact;
-use crate::tool::executor::{Circumstances, Watcher};
 use crate::tool::schema::Problem;
 
 /// Calls made outside a chat belong to no session.

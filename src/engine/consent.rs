@@ -13,7 +13,7 @@ use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
 use crate::rules::{Outcome, Place, Provenance, Rule};
 use crate::runtime::held;
 use crate::session::settings::Approval;
-use crate::tool::executor::Circumstances;
+use crate::tool::circumstances::Circumstances;
 use crate::tool::foretell::Foretold;
 use crate::tool::preview::Preview;
 use crate::tool::{ToolFailure, exact};

@@ -8,7 +8,7 @@ use crate::provider::{
     CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
     StreamEvent, ToolCall,
 };
-use crate::tool::executor::Circumstances;
+use crate::tool::circumstances::Circumstances;
 use crate::tool::fence::draw;
 
 use super::Shared;

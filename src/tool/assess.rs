@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lexpr::Value;
 
-use super::executor::{Call, Circumstances, Executor};
+use super::circumstances::Circumstances;
+use super::executor::{Call, Executor};
 use super::work;
 use super::work::{Reached, within};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};

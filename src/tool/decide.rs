@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::executor::{Call, Circumstances, Ending, Executor, Freshness};
+use super::circumstances::Circumstances;
+use super::executor::{Call, Ending, Executor, Freshness};
 use super::preview::Reviewed;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::executor::{Call, Circumstances, Executor};
+use super::circumstances::Circumstances;
+use super::executor::{Call, Executor};
 use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, within};
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;

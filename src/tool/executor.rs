@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use once_cell::sync::OnceCell;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::assess::Verdict;
+use super::circumstances::Circumstances;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
-use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
@@ -28,12 +26,7 @@ use crate::protocol::{
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{AuditLog, Record, Step};
-use crate::workspace::Workspace;
-
-/// What the model reads when the user stopped the turn.
-const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
 
 /// What all calls share.
 #[derive(Clone)]
@@ -43,63 +36,6 @@ pub struct Executor {
     pub audit: Arc<AuditLog>,
     pub metrics: Arc<Metrics>,
     pub rules: Arc<Mutex<RuleBook>>,
-}
-
-/// Who is told of the calls of a batch before their results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Watcher {
-    /// Of all that happens.
-    Chat,
-    /// Of the start and the end of each call.
-    Hooks,
-    Nobody,
-}
-
-impl Watcher {
-    fn wants(self, event: &Event) -> bool {
-        match self {
-            Self::Chat => true,
-            Self::Hooks => matches!(
-                event,
-                Event::CallStarted { .. } | Event::CallFinished { .. }
-            ),
-            Self::Nobody => false,
-        }
-    }
-}
-
-/// The circumstances of a batch of calls.
-#[derive(Debug, Clone)]
-pub struct Circumstances {
-    pub session: SessionId,
-    pub watcher: Watcher,
-    /// The tools that can be called here.
-    pub tools: Arc<Registry>,
-    /// What could be called besides, when the model asks for it.
-    pub offer: Arc<Offer>,
-    pub approval: Approval,
-    /// How long code may run in the image when the call does not say.
-    pub eval_deadline: Duration,
-    /// The files that the calls are about.
-    pub workspace: Arc<Workspace>,
-    /// When code may run in the image without asking.
-    pub eval_policy: EvalPolicy,
-    pub cancel: CancellationToken,
-    /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
-    pub why_cancelled: Arc<OnceCell<String>>,
-    /// What rules look at besides the call.
-    pub place: Place,
-}
-
-impl Circumstances {
-    /// What is told of a call that was cancelled here.
-    #[must_use]
-    pub fn cancelled(&self) -> String {
-        match self.why_cancelled.get() {
-            Some(why) => format!("The call was stopped or did not run: {why}."),
-            None => CANCELLED.to_owned(),
-        }
-    }
 }
 
 /// A call that has passed validation, or the failure that it ended in.

@@ -2,7 +2,8 @@
 //! What would be decided about a call, found out the way the pipeline decides: by its arguments,
 //! its paths, the image's look at its code, and the rules. Nothing runs, and nobody is asked.
 
-use super::executor::{Circumstances, Executor};
+use super::circumstances::Circumstances;
+use super::executor::Executor;
 use super::{Arguments, Assessment, Tool, ToolFailure};
 use crate::rules::{Explanation, Facts};
 

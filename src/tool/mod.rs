@@ -5,6 +5,7 @@
 
 pub mod arguments;
 mod assess;
+pub mod circumstances;
 pub mod console;
 mod decide;
 mod default;

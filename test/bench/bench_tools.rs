@@ -13,7 +13,8 @@ use agent_q_core::protocol::{Event, HostReply, HostRequest, SessionId};
 use agent_q_core::provider::{CallArguments, ToolCall};
 use agent_q_core::rules::{Place, RuleBook};
 use agent_q_core::session::settings::{Approval, EvalPolicy};
-use agent_q_core::tool::executor::{Circumstances, Executor};
+use agent_q_core::tool::circumstances::{Circumstances, Watcher};
+use agent_q_core::tool::executor::Executor;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, SafetyLevel, Tool};
 use futures_util::future::BoxFuture;
@@ -84,6 +85,7 @@ async fn calls() {
         rules: Arc::new(Mutex::new(RuleBook::open(&rules))),
     };
     let circumstances = Circumstances {
+        watcher: Watcher::Chat,
         offer: Arc::default(),
         session: SessionId(1),
         tools: Arc::new(registry),

@@ -23,7 +23,8 @@ pub use agent_q_core::provider::{CallArguments, ToolCall};
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Place, Rule, RuleBook, Scope};
 pub use agent_q_core::session::settings::{Approval, EvalPolicy};
 pub use agent_q_core::store::audit::AuditLog;
-pub use agent_q_core::tool::executor::{Circumstances, Executor, Watcher};
+pub use agent_q_core::tool::circumstances::{Circumstances, Watcher};
+pub use agent_q_core::tool::executor::Executor;
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
