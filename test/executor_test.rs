@@ -308,3 +308,41 @@ async fn the_trace_of_what_nobody_decided_says_so() {
     assert_eq!(snapshot[0].1.calls, 3);
     assert_eq!(snapshot[0].1.median(), None);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn tasks_work_elsewhere_than_the_call_goes_on() {
+    let bench = bench(Approval::None);
+    let here = || format!("{:?}", std::thread::current().id());
+    let runner =
+        Runner::Task(|_, _| Box::pin(async { Ok(format!("{:?}", std::thread::current().id())) }));
+    let tool = Tool::new("place", "A task.", SafetyLevel::Safe, &[], vec![], runner);
+    bench.circumstances.tools.register(tool);
+    let results = bench.run(&[call("1", "place", json!({}))]).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_ne!(results[0].content, here(), "that can be Emacs's thread");
+}
+
+#[tokio::test]
+async fn only_who_watches_is_told_of_a_call() {
+    for (watcher, wanted) in [
+        (Watcher::Nobody, vec![]),
+        (Watcher::Hooks, vec!["started", "finished"]),
+        (
+            Watcher::Chat,
+            vec!["proposed", "state", "started", "finished"],
+        ),
+    ] {
+        let mut bench = bench(Approval::None);
+        bench.circumstances.watcher = watcher;
+        bench.echo("echo", SafetyLevel::Safe);
+        bench.run(&[call("1", "echo", json!({"text": "x"}))]).await;
+        let told = bench.host.collect(|event| match event {
+            Event::CallProposed { .. } => Some("proposed"),
+            Event::State { .. } => Some("state"),
+            Event::CallStarted { .. } => Some("started"),
+            Event::CallFinished { .. } => Some("finished"),
+            _ => None,
+        });
+        assert_eq!(told, wanted, "{watcher:?}");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
-use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, within};
+use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, joined, off_emacs, within};
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
@@ -27,20 +27,14 @@ impl Executor {
             Runner::Image(tool) => return self.run_in_image(tool, call, circumstances).await,
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
-                match tokio::task::spawn_blocking(move || work(arguments)).await {
-                    Ok(result) => result,
-                    Err(failure) if failure.is_panic() => {
-                        std::panic::resume_unwind(failure.into_panic())
-                    }
-                    Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
-                }
+                joined(tokio::task::spawn_blocking(move || work(arguments)).await)
             }
             Runner::Task(task) => {
                 let context = WorkContext {
                     reviewed: call.reviewed.clone(),
                     ..self.context(circumstances)
                 };
-                task(call.arguments.clone(), context).await
+                off_emacs(task(call.arguments.clone(), context)).await
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,

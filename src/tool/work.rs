@@ -9,7 +9,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
@@ -147,11 +149,7 @@ impl WorkContext {
     ) -> Result<T, ToolFailure> {
         let cancel = self.cancel.clone();
         let running = tokio::task::spawn_blocking(move || work(&|| cancel.is_cancelled()));
-        match running.await {
-            Ok(result) => Ok(result?),
-            Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
-            Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
-        }
+        joined(running.await.map(|result| Ok(result?)))
     }
 }
 
@@ -181,7 +179,24 @@ pub async fn image_answer(
 pub async fn to_the_end(
     work: impl Future<Output = Result<String, ToolFailure>> + Send + 'static,
 ) -> Result<String, ToolFailure> {
-    match tokio::spawn(work).await {
+    joined(tokio::spawn(work).await)
+}
+
+/// Runs WORK on the core's own threads, as long as somebody waits for it. A call may go on on
+/// Emacs's thread, and what plans edits and compares texts would keep Emacs busy.
+///
+/// # Errors
+///
+/// WORK's own.
+pub(super) async fn off_emacs<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ToolFailure>> + Send + 'static,
+) -> Result<T, ToolFailure> {
+    joined(AbortOnDropHandle::new(tokio::spawn(work)).await)
+}
+
+/// What came of a task of our own.
+pub(super) fn joined<T>(task: Result<Result<T, ToolFailure>, JoinError>) -> Result<T, ToolFailure> {
+    match task {
         Ok(result) => result,
         Err(failure) if failure.is_panic() => std::panic::resume_unwind(failure.into_panic()),
         Err(_) => Err(ToolFailure::new("agent-q is shutting down.")),
@@ -249,7 +264,7 @@ pub async fn precheck(
     // show it, so what is wrong with a file of concern is told once the user has said yes.
     let checked = async {
         let (_, concerns) = reach(tool, arguments, context).await?;
-        let checked = check(arguments.clone(), context.clone()).await;
+        let checked = off_emacs(check(arguments.clone(), context.clone())).await;
         match concerns.is_empty() {
             true => checked.map(Some),
             false => Ok(checked.ok()),
