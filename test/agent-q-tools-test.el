@@ -209,6 +209,12 @@
                         :required ("symbol")))))))
     (should (equal (gethash "required" (agent-q-tool-schema tool)) ["symbol"]))))
 
+(ert-deftest agent-q-tools-schema-says-nothing-of-what-is-not-described ()
+  (let ((tool (agent-q-define-tool "t_bare" "Do." '((:name "x" :type :string))
+                                     :handler #'ignore)))
+    (should (equal "{\"x\":{\"type\":\"string\"}}"
+                   (agent-q-json-encode (gethash "properties" (agent-q-tool-schema tool)))))))
+
 (ert-deftest agent-q-tools-schema-without-parameters-has-empty-properties ()
   (let* ((tool (agent-q-tools-test--define :parameters nil))
          (schema (car (agent-q-tools-to-schema (list tool)))))

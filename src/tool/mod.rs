@@ -158,7 +158,9 @@ impl Parameter {
     fn schema(&self) -> Value {
         let mut schema = Map::new();
         schema.insert("type".into(), self.kind.name().into());
-        schema.insert("description".into(), self.description.clone().into());
+        if !self.description.is_empty() {
+            schema.insert("description".into(), self.description.clone().into());
+        }
         schema.extend(self.constraints.clone());
         Value::Object(schema)
     }
