@@ -15,7 +15,7 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 # What Emacs and the images leave behind goes with it.
-TMPDIR=$scratch/tmp
+TMPDIR=$scratch/t # short, as it is a part of the names of sockets
 export TMPDIR
 mkdir "$TMPDIR" || exit 1
 

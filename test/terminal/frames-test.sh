@@ -5,25 +5,12 @@
 
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-: "${EMACS:=emacs}"
-
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-frames.XXXXXX") || exit 1
-terminal() { tmux -S "$scratch/tmux" -f /dev/null "$@"; }
-finish() {
-  terminal kill-server 2>/dev/null
-  rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; }
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
+name=frames
+. test/terminal/support.sh
 
 # The second terminal belongs to nobody until Emacs opens it.
 terminal new-session -d -s other -x 80 -y 24 "tty > '$scratch/tty'; exec sleep 120"
-patience=50
-while [ ! -s "$scratch/tty" ] && [ "$patience" -gt 0 ]; do
-  sleep 0.1
-  patience=$((patience - 1))
-done
-[ -s "$scratch/tty" ] || { echo 'frames: FAILED: no second terminal'; exit 1; }
+patiently 'no second terminal' test -s "$scratch/tty"
 
 AGENT_Q_TTY=$(cat "$scratch/tty") AGENT_Q_OUTCOME=$scratch/outcome
 export AGENT_Q_TTY AGENT_Q_OUTCOME

@@ -5,41 +5,8 @@
 
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-: "${EMACS:=emacs}"
-
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-review.XXXXXX") || exit 1
-server=''
-terminal() { tmux -u -S "$scratch/tmux" -f /dev/null "$@"; }
-
-finish() {
-  terminal kill-server 2>/dev/null
-  [ -z "$server" ] || kill "$server" 2>/dev/null
-  # Emacs may still be writing while it goes away.
-  rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; }
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-screen() { terminal capture-pane -p -t 0 2>/dev/null; }
-press() { terminal send-keys -t 0 "$@"; }
-type_text() { terminal send-keys -t 0 -l "$1"; }
-
-fail() { # WHAT
-  echo "review: FAILED: $1"
-  screen
-  exit 1
-}
-
-# Waits until a line of the screen matches; the limit only ends a test that is stuck.
-await() { # PATTERN WHAT
-  tries=0
-  until screen | grep -q -e "$1"; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 600 ] || fail "$2 did not come (waited for: $1)"
-    sleep 0.1
-  done
-  echo "review: $2"
-}
+name=review
+. test/terminal/support.sh
 
 lines() { # NUMBER... : forty lines, those changed
   number=1
@@ -56,31 +23,15 @@ holds() { # WHAT LINES...
   what=$1
   shift
   lines "$@" > "$scratch/expected"
-  tries=0
-  until cmp -s "$scratch/expected" "$scratch/project/three.lisp"; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 100 ] || fail "$what: the file has other bytes"
-    sleep 0.1
-  done
+  patiently "$what: the file has other bytes" \
+    cmp -s "$scratch/expected" "$scratch/project/three.lisp"
   echo "review: $what"
 }
 
 mkdir "$scratch/home" "$scratch/project"
 lines > "$scratch/project/three.lisp"
 
-binary=${CARGO_TARGET_DIR:-target}/debug/examples/scripted-server
-[ -x "$binary" ] || cargo build --quiet --example scripted-server || fail 'the scripted server did not build'
-mkfifo "$scratch/input" # the server ends when this closes
-"$binary" test/terminal/review-script.json < "$scratch/input" > "$scratch/address" 2> "$scratch/errors" &
-server=$!
-exec 9> "$scratch/input"
-tries=0
-until [ -s "$scratch/address" ]; do
-  tries=$((tries + 1))
-  [ "$tries" -lt 100 ] || fail "the scripted server did not start: $(cat "$scratch/errors")"
-  sleep 0.1
-done
-address=$(sed -n 's/^listening on //p' "$scratch/address")
+start_server test/terminal/review-script.json
 
 cat > "$scratch/settings.el" <<LISP
 (push "$PWD/lisp" load-path)

@@ -5,62 +5,8 @@
 
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-: "${EMACS:=emacs}"
-
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-terminal.XXXXXX") || exit 1
-server=''
-terminal() { tmux -u -S "$scratch/tmux" -f /dev/null "$@"; }
-
-finish() {
-  terminal kill-server 2>/dev/null
-  [ -z "$server" ] || kill "$server" 2>/dev/null
-  # Emacs may still be writing while it goes away.
-  rm -rf "$scratch" 2>/dev/null || { sleep 1; rm -rf "$scratch"; }
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-screen() { terminal capture-pane -p -t 0 2>/dev/null; }
-
-fail() { # WHAT
-  echo "terminal: FAILED: $1"
-  echo '---- the screen'
-  screen
-  echo '---- the requests'
-  cat "$scratch/requests" 2>/dev/null
-  exit 1
-}
-
-# Waits until a line of the screen matches; the limit only ends a test that is stuck.
-await() { # PATTERN WHAT
-  tries=0
-  until screen | grep -q -e "$1"; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 600 ] || fail "$2 did not come (waited for: $1)"
-    sleep 0.1
-  done
-  echo "terminal: $2"
-}
-
-press() { terminal send-keys -t 0 "$@"; }
-type_text() { terminal send-keys -t 0 -l "$1"; }
-
-start_server() {
-  binary=${CARGO_TARGET_DIR:-target}/debug/examples/scripted-server
-  [ -x "$binary" ] || cargo build --quiet --example scripted-server || fail 'the scripted server did not build'
-  mkfifo "$scratch/input" # the server ends when this closes
-  "$binary" test/terminal/script.json --requests "$scratch/requests" \
-    < "$scratch/input" > "$scratch/address" 2> "$scratch/errors" &
-  server=$!
-  exec 9> "$scratch/input"
-  tries=0
-  until [ -s "$scratch/address" ]; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 100 ] || fail "the scripted server did not start: $(cat "$scratch/errors")"
-    sleep 0.1
-  done
-  address=$(sed -n 's/^listening on //p' "$scratch/address")
-}
+name=terminal
+. test/terminal/support.sh
 
 start_emacs() {
   cat > "$scratch/settings.el" <<LISP
@@ -76,7 +22,7 @@ LISP
       2> '$scratch/emacs.log'" || fail 'tmux did not start'
 }
 
-start_server
+start_server test/terminal/script.json
 start_emacs
 await 'scripted (scripted).*sbcl.*Ready' 'the chat is open, with its model and its image'
 
