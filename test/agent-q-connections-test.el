@@ -197,7 +197,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                            (agent-q-test-tools-ask "/eval_form (defvar *aq-chat* :new)" chat)))
             (should (equal ":NEW" (agent-q-test-image-directly another "*aq-chat*")))
             (should (equal "T" (agent-q-test-image-directly
-                                another "(stringp (agent-q-image:version \"base\"))"))))
+                                another "(consp agent-q-image::*versions*)"))))
         (agent-q-test-image-kill another)))))
 
 ;;;; Saved
