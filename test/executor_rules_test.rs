@@ -132,3 +132,41 @@ async fn no_tool_touches_the_file_of_rules() {
     let results = bench.executor.run(&calls, &bench.circumstances).await;
     assert_eq!(results[0].outcome, CallOutcome::Denied);
 }
+
+#[tokio::test]
+async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls() {
+    let project = tempfile::tempdir().unwrap();
+    let root = project.path().canonicalize().unwrap();
+    for (file, foreign) in [
+        (root.join("src/x.lisp").display().to_string(), false),
+        ("/elsewhere/x.lisp".to_owned(), true),
+        (format!("{}/../x.lisp", root.display()), true),
+        ("/ssh:host:/x.lisp".to_owned(), true),
+        ("buffer x.lisp".to_owned(), false),
+    ] {
+        let mut bench = bench(Approval::None);
+        agent_q_core::tools::register(&bench.circumstances.tools);
+        bench.circumstances.place = Place::new(1, 7, Some(&root), None);
+        bench.echo("erase", SafetyLevel::Dangerous);
+        bench.add(bench.waive("erase", "disk"));
+        bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(
+            "(:outcome :returned :value (:name \"X\" :definitions ((:what \"(DEFUN X)\" :where \"{file}:3\" :text \"(defun x ())\"))))"
+        )));
+        let results = bench
+            .run(&[call("a", "find_definition", json!({"symbol": "x"}))])
+            .await;
+        assert_eq!(results[0].outcome, CallOutcome::Succeeded, "{results:?}");
+        assert!(results[0].content.contains("(defun x ())"));
+        let told = results[0].source.as_ref().unwrap().to_string();
+        assert_eq!(
+            told.ends_with("from outside the project"),
+            foreign,
+            "{file}: {told}"
+        );
+        let results = bench
+            .run(&[call("b", "erase", json!({"text": "disk"}))])
+            .await;
+        let ran = results[0].outcome == CallOutcome::Succeeded;
+        assert_eq!(ran, !foreign, "{file}");
+    }
+}

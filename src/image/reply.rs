@@ -2,6 +2,8 @@
 //! Replies of the Common Lisp half, parsed. They come from a program that anybody may have
 //! changed, so whatever they are ends in a [`Reply`] or in a sentence.
 
+use std::path::PathBuf;
+
 use lexpr::Value;
 use lexpr::parse::{KeywordSyntax, NilSymbol, Options, StringSyntax, TSymbol};
 
@@ -51,6 +53,21 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
         }),
         other => Err(MalformedReply::new(format!("unknown outcome {other}"))),
     }
+}
+
+/// The files whose text REPLY quotes, as Emacs names them: those of definitions with their source.
+#[must_use]
+pub fn quoted_files(reply: &Reply) -> Vec<PathBuf> {
+    let Reply::Returned(data) = reply else {
+        return Vec::new();
+    };
+    Plist::new(data)
+        .plists("definitions")
+        .filter(|definition| definition.text("text").is_some())
+        .filter_map(|definition| definition.text("where")?.rsplit_once(':'))
+        .map(|(file, _line)| PathBuf::from(file))
+        .filter(|file| file.is_absolute())
+        .collect()
 }
 
 /// CONTENT, made of the reply TEXT, with the image's name. Emacs puts that at the head of replies

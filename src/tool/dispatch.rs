@@ -2,6 +2,7 @@
 //! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. Part of
 //! the pipeline in `executor`.
 
+use std::path::{Component, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, joined, o
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
+use crate::rules::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
 const IMAGE_GRACE: Duration = Duration::from_secs(30);
@@ -107,9 +109,37 @@ impl Executor {
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         let context = self.context(circumstances);
         let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
+        if let Ok(content) = &mut content {
+            let project = circumstances.place.project.clone();
+            if quotes_elsewhere(image::quoted_files(&reply), project, &context).await? {
+                content.provenance = Provenance::Foreign;
+            }
+        }
         name_image(&mut content, |content| &mut content.text, &text);
         content
     }
+}
+
+/// Whether not all of FILES are in the PROJECT.
+async fn quotes_elsewhere(
+    files: Vec<PathBuf>,
+    project: Option<PathBuf>,
+    context: &WorkContext,
+) -> Result<bool, ToolFailure> {
+    if files.is_empty() {
+        return Ok(false);
+    }
+    context
+        .on_a_thread(move |_| {
+            let inside = |file: &PathBuf| {
+                // One that is not there is taken by its name, unless that leads upwards.
+                let file = file.canonicalize().unwrap_or_else(|_| file.clone());
+                project.as_ref().is_some_and(|root| file.starts_with(root))
+                    && !file.components().any(|it| it == Component::ParentDir)
+            };
+            Ok(!files.iter().all(inside))
+        })
+        .await
 }
 
 /// Puts the name of the image that sent REPLY, if the reply has it, at the end of an ANSWER.

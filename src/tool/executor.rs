@@ -314,7 +314,8 @@ impl Executor {
             Ok(()) => {
                 let started = Instant::now();
                 let ending = self.run_one(&call, circumstances).await;
-                if call.facts.yields() == Provenance::Foreign {
+                let source = ending.source.as_ref().map(|source| source.provenance);
+                if [Some(call.facts.yields()), source].contains(&Some(Provenance::Foreign)) {
                     circumstances.place.note_foreign();
                 }
                 (ending, Some(started.elapsed()))

@@ -22,11 +22,17 @@ pub struct Content {
     pub text: String,
     /// Where it comes from, when that is not what its tool is about.
     pub from: Option<&'static str>,
+    /// What only the text shows, such as a definition whose file is not of the project.
+    pub provenance: Provenance,
 }
 
 impl From<String> for Content {
     fn from(text: String) -> Self {
-        Self { text, from: None }
+        Self {
+            text,
+            from: None,
+            provenance: Provenance::Own,
+        }
     }
 }
 
@@ -68,12 +74,12 @@ impl Source {
     /// The source of CONTENT, a text of what this is the source of otherwise.
     #[must_use]
     pub fn of_content(self, content: &Content) -> Self {
-        match content.from {
-            Some(from) => Self {
-                what: from.to_owned(),
-                ..self
+        Self {
+            what: content.from.map_or(self.what, str::to_owned),
+            provenance: match content.provenance {
+                Provenance::Foreign => Provenance::Foreign,
+                Provenance::Own => self.provenance,
             },
-            None => self,
         }
     }
 }

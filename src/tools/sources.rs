@@ -110,7 +110,7 @@ async fn search(
         Err(failure) => return Err(ToolFailure::new(format!("{head} It failed: {failure}"))),
     };
     Ok(Content {
-        text,
         from: Some("the project"),
+        ..Content::from(text)
     })
 }
