@@ -310,16 +310,30 @@ async fn the_trace_of_what_nobody_decided_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn tasks_work_elsewhere_than_the_call_goes_on() {
+async fn edits_are_planned_elsewhere_than_the_call_goes_on() {
     let bench = bench(Approval::None);
-    let here = || format!("{:?}", std::thread::current().id());
-    let runner =
-        Runner::Task(|_, _| Box::pin(async { Ok(format!("{:?}", std::thread::current().id())) }));
-    let tool = Tool::new("place", "A task.", SafetyLevel::Safe, &[], vec![], runner);
+    let place = || format!("{:?}", std::thread::current().id());
+    let mut tool = Tool::new(
+        "place",
+        "Edits.",
+        SafetyLevel::Safe,
+        &[],
+        vec![],
+        Runner::Worker(Arc::new(|_| Ok(String::new()))),
+    );
+    tool.precheck = Some(|_, _| {
+        Box::pin(async {
+            Err(ToolFailure::new(format!(
+                "{:?}",
+                std::thread::current().id()
+            )))
+        })
+    });
     bench.circumstances.tools.register(tool);
     let results = bench.run(&[call("1", "place", json!({}))]).await;
-    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
-    assert_ne!(results[0].content, here(), "that can be Emacs's thread");
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert!(results[0].content.starts_with("ThreadId("));
+    assert_ne!(results[0].content, place(), "that can be Emacs's thread");
 }
 
 #[tokio::test]

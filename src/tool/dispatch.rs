@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
-use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, joined, off_emacs, within};
+use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, joined, within};
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
 use crate::protocol::{HostRequest, ImageRequest, SessionId};
@@ -36,7 +36,7 @@ impl Executor {
                     reviewed: call.reviewed.clone(),
                     ..self.context(circumstances)
                 };
-                off_emacs(task(call.arguments.clone(), context)).await
+                task(call.arguments.clone(), context).await
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
