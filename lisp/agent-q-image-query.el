@@ -17,6 +17,10 @@
 (defvar agent-q-image-query--last 0
   "The number of the last call that was made from here.")
 
+(defun agent-q-image-query-read (text)
+  "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
+  (ignore-errors (car (read-from-string text))))
+
 (defun agent-q-image-query (connection operation arguments function &optional seconds)
   "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
 FUNCTION gets three arguments: the reply of the Common Lisp half as Lisp
@@ -29,7 +33,7 @@ the request, for `agent-q-image-cancel'."
                         (lambda (status payload)
                           (funcall function
                                    (and (equal status "done")
-                                        (ignore-errors (car (read-from-string payload))))
+                                        (agent-q-image-query-read payload))
                                    status payload)))
     request))
 
