@@ -21,12 +21,13 @@
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
-(declare-function agent-q-image-call "agent-q-image")
-(declare-function agent-q-image-connections "agent-q-image-connection")
 (declare-function agent-q-image-with-name "agent-q-image-connection")
-(declare-function agent-q-operations-run "agent-q-operations")
 (declare-function agent-q-image-cancel "agent-q-image")
-(declare-function agent-q-image-default-connection "agent-q-image")
+
+;; Loaded for the first call that needs them.
+(autoload 'agent-q-image-call "agent-q-image")
+(autoload 'agent-q-image-default-connection "agent-q-image")
+(autoload 'agent-q-operations-run "agent-q-operations")
 
 (defconst agent-q-events--batch-size 256
   "How many events one run of the filter takes at most.")
@@ -185,11 +186,8 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
   (pcase (plist-get event :type)
     (:approval (agent-q-execute-approve event))
     (:emacs-call
-     (require 'agent-q-operations)
-     (require 'agent-q-image)
      (agent-q-operations-run event (agent-q-image-default-connection) nil))
     (:image-call
-     (require 'agent-q-image)
      (agent-q-events-image-call event (agent-q-image-default-connection)))))
 
 (defun agent-q-events-image-call (event connection &optional owner)

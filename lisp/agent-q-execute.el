@@ -86,7 +86,7 @@ before this returns."
   (let ((prepared (agent-q-execute--prepared wanted)))
     (agent-q-events-attend
      (lambda ()
-       (let ((batch (agent-q-core-execute (agent-q-execute--json prepared)
+       (let ((batch (agent-q-core-execute (vconcat (cl-remove-if-not #'vectorp prepared))
                                           (and agent-q-approval-handler t)
                                           (and agent-q-tool-execution-hooks t))))
          (puthash batch
@@ -155,7 +155,7 @@ Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
       (and (proper-list-p value) (not (keywordp (car value))))))
 
 (defun agent-q-execute--prepared (wanted)
-  "Return the batch WANTED as a list, each call in it as JSON text.
+  "Return the batch WANTED as a list, each call in it as the core wants it.
 What the core can't be told of is a failed result instead."
   (let ((number 0))
     (mapcar (lambda (call)
@@ -164,23 +164,32 @@ What the core can't be told of is a failed result instead."
             wanted)))
 
 (defun agent-q-execute--prepare (call id)
-  "Return CALL, which gets ID when it has none, as JSON text or a failed result."
+  "Return CALL as a vector [ID NAME ARGUMENTS] of strings, or a failed result.
+It gets ID when it has none.  Its arguments are JSON text."
   (condition-case failure
-      (let* ((members (or (agent-q-json-members call)
-                          (signal 'agent-q-error
-                                  (list "A tool call has to be an object"))))
-             (arguments (gethash "arguments" members)))
+      (let* ((call (agent-q-execute--call call))
+             (arguments (plist-get call :arguments)))
         ;; First, so that whatever is wrong besides is said under the call's id.
-        (setq id (agent-q-execute--id (gethash "id" members) id))
-        (agent-q-json-encode-members
-         (list :id id
-               :name (agent-q-execute--name (gethash "name" members))
-               ;; JSON text is for the core to read, as that of a model.
-               :arguments (cond ((stringp arguments) (agent-q-json-text arguments))
-                                ((eq arguments :null) (agent-q-json-empty-object))
-                                (t (agent-q-json-object arguments))))))
+        (setq id (agent-q-execute--id (plist-get call :id) id))
+        (vector id
+                (agent-q-execute--name (plist-get call :name))
+                ;; JSON text is for the core to read, as that of a model.
+                (cond ((stringp arguments) (agent-q-json-text arguments))
+                      ((memq arguments '(nil :null)) "{}")
+                      (t (agent-q-json-encode-object arguments)))))
     (agent-q-error (agent-q-execute--failed-result id (cadr failure)))
     (error (agent-q-execute--failed-result id (error-message-string failure)))))
+
+(defun agent-q-execute--call (call)
+  "Return CALL, an object, as a property list."
+  (if (agent-q-json-plist-p call)
+      call
+    (let ((members (or (agent-q-json-members call)
+                       (signal 'agent-q-error
+                               (list "A tool call has to be an object")))))
+      (list :id (gethash "id" members)
+            :name (gethash "name" members)
+            :arguments (gethash "arguments" members)))))
 
 (defun agent-q-execute--id (given otherwise)
   "Return the id that a call was GIVEN as a string, or OTHERWISE if it has none."
@@ -203,13 +212,9 @@ What the core can't be told of is a failed result instead."
     (agent-q-execute--make-result :id id :success nil :content message :error message
                                   :metadata metadata)))
 
-(defun agent-q-execute--json (prepared)
-  "Return as JSON text for the core what of PREPARED can run."
-  (concat "[" (mapconcat #'identity (seq-filter #'stringp prepared) ",") "]"))
-
 (defun agent-q-execute--in-order (prepared results)
   "Return the results of all in PREPARED; RESULTS are those of the core."
-  (mapcar (lambda (call) (if (stringp call) (pop results) call))
+  (mapcar (lambda (call) (if (vectorp call) (pop results) call))
           prepared))
 
 (defun agent-q-execute-finished (event)
@@ -311,7 +316,7 @@ With an answer that is none, the tool is not run."
     (`(:modified ,arguments)
      (condition-case failure
          (agent-q-execute--tell call "modified"
-                                (agent-q-json-encode (agent-q-json-object arguments)))
+                                (agent-q-json-encode-object arguments))
        (error (agent-q-execute--unusable call (cadr failure)))))
     (_ (agent-q-execute--fail call "The approval handler gave no answer"))))
 

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'subr-x)
 (require 'agent-q-sly)
 (require 'agent-q-slime)
 
@@ -46,7 +47,9 @@ Its first argument is the connection's process."
 
 (defun agent-q-image-default-connection ()
   "Return the connection that the user works with now, or nil."
-  (car (agent-q-image-connections)))
+  (cl-loop for (client . functions) in agent-q-image--clients
+           for process = (car (funcall (plist-get functions :connections)))
+           when process return (agent-q-image--make-connection client process)))
 
 (defun agent-q-image-live-p (connection)
   "Return non-nil when CONNECTION is a connection that is open."
@@ -87,6 +90,39 @@ at its end.  That is done only while there are other connections."
                 (format "; it is the image %s, one of the %d that the user has"
                         (agent-q-image-label connection) count)
               ""))))
+
+;;;; What the Lisp printed by itself
+
+(defun agent-q-image--silence (connection)
+  "Return what can be said on the image behind CONNECTION, which doesn't answer."
+  (concat (if (agent-q-image--ask connection :threads-p)
+              ""
+            "This Lisp has no threads here: it hears nothing while it does something else.\n")
+          (agent-q-image--output-tail connection)))
+
+(defun agent-q-image--output-tail (connection)
+  "Return the last lines that the Lisp behind CONNECTION printed by itself."
+  (let ((buffer (agent-q-image--ask connection :buffer)))
+    (if (buffer-live-p buffer)
+        (with-current-buffer buffer
+          (save-restriction
+            (widen)
+            (let ((tail (string-trim
+                         (buffer-substring-no-properties
+                          (max (point-min) (- (point-max) 600)) (point-max)))))
+              (if (string-empty-p tail)
+                  ""
+                (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
+      "")))
+
+(defun agent-q-image--last-words (connection)
+  "Return the last that the Lisp behind CONNECTION printed before it went."
+  (let* ((buffer (agent-q-image--ask connection :buffer))
+         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
+    ;; What it wrote as it died can still be on its way, behind the end of the connection.
+    (when lisp
+      (ignore-errors (accept-process-output lisp 0.05 nil t)))
+    (agent-q-image--output-tail connection)))
 
 (provide 'agent-q-image-connection)
 ;;; agent-q-image-connection.el ends here

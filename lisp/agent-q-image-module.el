@@ -97,14 +97,20 @@ names of the modules to send before it, VERSION what an image knows it by."
       (add module nil))
     (nreverse modules)))
 
+(defvar agent-q-image--needed (make-hash-table :test #'equal)
+  "By operation, the modules that it needs, as each call asks for them.")
+
 (defun agent-q-image--modules-for (operation)
   "Return the modules that OPERATION needs in an image, in the order of sending.
 For an operation of no module, that is the base."
-  (agent-q-image--with-needs
-   (or (cl-find-if (lambda (module)
-                     (member operation (agent-q-image--module-operations module)))
-                   (agent-q-image--modules))
-       (agent-q-image--module "base"))))
+  (or (gethash operation agent-q-image--needed)
+      (puthash operation
+               (agent-q-image--with-needs
+                (or (cl-find-if (lambda (module)
+                                  (member operation (agent-q-image--module-operations module)))
+                                (agent-q-image--modules))
+                    (agent-q-image--module "base")))
+               agent-q-image--needed)))
 
 ;;;; Modules as they are in an image
 
@@ -233,8 +239,10 @@ It is asked once for all modules."
                (format "The image did not take agent-q's Common Lisp half: %s"
                        (car rest))))))))
     (setf (agent-q-image--shipping-continuation shipping) continuation)
-    (agent-q-image--ask (agent-q-image--shipping-connection shipping)
-                        :rex form t continuation)))
+    ;; Clients copy what they send a few times.  Garbage is collected while the image works.
+    (let ((gc-cons-threshold (max gc-cons-threshold 20000000)))
+      (agent-q-image--ask (agent-q-image--shipping-connection shipping)
+                          :rex form t continuation))))
 
 (defun agent-q-image--shipping-form (module client)
   "Return the form to make MODULE part of an image that CLIENT is connected to."

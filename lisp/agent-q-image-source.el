@@ -115,18 +115,29 @@ A guess of the client's is one line without an end."
 Files that the user doesn't visit are read, those of other machines
 only when the text is WANTED."
   (or (and name (not (equal name agent-q-image-source--none)) (get-buffer name))
-      (and file (get-file-buffer file))
       (cdr (assoc file agent-q-image-source--buffers))
       (and file
-           (or wanted (not (file-remote-p file)))
-           ;; First, as it is quick: the implementation's own sources are often not there.
-           (file-readable-p file)
-           (or (find-buffer-visiting file)
-               (and (< (float-time) agent-q-image-source--end)
-                    (file-regular-p file)
-                    (< (file-attribute-size (file-attributes file))
-                       agent-q-image-source--largest-file)
-                    (agent-q-image-source--read file))))))
+           (let ((found (agent-q-image-source--look-up file wanted)))
+             (if (bufferp found)
+                 found
+               (and found
+                    (or (find-buffer-visiting file)
+                        (and (< (float-time) agent-q-image-source--end)
+                             (file-regular-p file)
+                             (< (file-attribute-size (file-attributes file))
+                                agent-q-image-source--largest-file)
+                             (agent-q-image-source--read file)))))))))
+
+(defun agent-q-image-source--look-up (file wanted)
+  "Return the buffer that visits FILE by this name, else whether it can be read.
+On another machine it can only when its text is WANTED.  This is quick,
+as the implementation's own sources are often not there."
+  (let* ((remote (file-remote-p file))
+         ;; All that is asked here looks in it, each time twice.
+         (file-name-handler-alist (and remote file-name-handler-alist)))
+    (or (get-file-buffer file)
+        (and (or wanted (not remote))
+             (file-readable-p file)))))
 
 (defun agent-q-image-source--read (file)
   "Return a new buffer with the text of FILE, kept until the reply is resolved."

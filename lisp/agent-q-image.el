@@ -13,6 +13,7 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-log)
 (require 'agent-q-image-module)
 (require 'agent-q-image-source)
 (require 'agent-q-image-park)
@@ -348,41 +349,11 @@ A clean-up form that hangs takes a second request to stop."
                   (cl-evenp (agent-q-image--call-patience call)))
              (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
 
-(defun agent-q-image--silence (connection)
-  "Return what can be said on the image behind CONNECTION, which doesn't answer."
-  (concat (if (agent-q-image--ask connection :threads-p)
-              ""
-            "This Lisp has no threads here: it hears nothing while it does something else.\n")
-          (agent-q-image--output-tail connection)))
-
-(defun agent-q-image--output-tail (connection)
-  "Return the last lines that the Lisp behind CONNECTION printed by itself."
-  (let ((buffer (agent-q-image--ask connection :buffer)))
-    (if (buffer-live-p buffer)
-        (with-current-buffer buffer
-          (save-restriction
-            (widen)
-            (let ((tail (string-trim
-                         (buffer-substring-no-properties
-                          (max (point-min) (- (point-max) 600)) (point-max)))))
-              (if (string-empty-p tail)
-                  ""
-                (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
-      "")))
-
-(defun agent-q-image--last-words (connection)
-  "Return the last that the Lisp behind CONNECTION printed before it went."
-  (let* ((buffer (agent-q-image--ask connection :buffer))
-         (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
-    ;; What it wrote as it died can still be on its way, behind the end of the connection.
-    (when lisp
-      (ignore-errors (accept-process-output lisp 0.05 nil t)))
-    (agent-q-image--output-tail connection)))
-
 ;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
-  "Listen to the events of CONNECTION's client."
+  "Listen to the events of CONNECTION's client, which need not log our replies."
+  (agent-q-image-log-without-replies connection)
   (funcall (agent-q-image--client connection :install)
            #'agent-q-image--on-event #'agent-q-image--on-close))
 

@@ -61,12 +61,11 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
   (agent-q-json--guarded
     (agent-q-json-serialize (agent-q-json-value value))))
 
-(defun agent-q-json-encode-members (members)
-  "Return as JSON text the object with MEMBERS, a property list.
-Their values are as `agent-q-json-value' returns them.  Signal
-`agent-q-error' when JSON can't hold one."
+(defun agent-q-json-encode-object (value)
+  "Return VALUE, an object as in `agent-q-json-object', as JSON text.
+Signal `agent-q-error' when a part of it is nothing that JSON can hold."
   (agent-q-json--guarded
-    (agent-q-json-serialize members)))
+    (agent-q-json-serialize (agent-q-json-object value))))
 
 (defun agent-q-json-serialize (value)
   "Return VALUE, which is as `json-serialize' wants it, as JSON text."
@@ -136,7 +135,8 @@ VALUE is no object, return nil."
 
 (defun agent-q-json-empty-object ()
   "Return a new empty object, which is a hash table with strings as keys."
-  (make-hash-table :test #'equal))
+  ;; Most have few members, and Emacs makes room for 65.
+  (make-hash-table :test #'equal :size 8))
 
 (defun agent-q-json-text (text)
   "Return TEXT without properties and without what UTF-8 can't hold."

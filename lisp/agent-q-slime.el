@@ -41,7 +41,11 @@
 (defun agent-q-slime--ready-p (process)
   "Return non-nil when PROCESS is open, and the Lisp has said who it is."
   (and (process-live-p process)
-       (slime-connection-name process)))
+       ;; SLIME looks up the name in another buffer each time.
+       (or (process-get process 'agent-q-named)
+           (when (slime-connection-name process)
+             (process-put process 'agent-q-named t)
+             t))))
 
 (defun agent-q-slime-name (process)
   "Return the name of the connection PROCESS in SLIME."
@@ -133,6 +137,7 @@ Return nil when it was not started here."
         :threads-p #'agent-q-slime-threads-p
         :requests #'agent-q-slime-requests
         :interrupt #'agent-q-slime-interrupt
+        :logging 'slime-log-events
         :install #'agent-q-slime-install)
   "What agent-q-image.el needs of SLIME.")
 

@@ -133,6 +133,7 @@ Return nil when it was not started here."
         :threads-p #'agent-q-sly-threads-p
         :requests #'agent-q-sly-requests
         :interrupt #'agent-q-sly-interrupt
+        :logging 'sly-log-events
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")
 

@@ -26,7 +26,7 @@ pub mod workspace;
 
 use std::time::Duration;
 
-use emacs::{Env, Result, Value, defun};
+use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::{core, signal};
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId};
@@ -36,7 +36,7 @@ use tool::circumstances::Watcher;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 10;
+pub const CORE_INTERFACE: i64 = 11;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -317,13 +317,13 @@ fn set_levels(env: &Env, levels: String) -> Result<()> {
         .or_else(|error| signal(env, error))
 }
 
-/// Run CALLS, a JSON list of id, name and arguments, and return the number of the batch.
-/// A `:batch-finished' event brings the results.  ASK is t when approval requests are answered,
-/// WATCH when the start and the end of each call are wanted, too.
+/// Run CALLS, a vector of vectors [ID NAME ARGUMENTS] with the arguments as JSON text, and return
+/// the number of the batch. A `:batch-finished' event brings the results. ASK is t when approval
+/// requests are answered, WATCH when the start and the end of each call are wanted, too.
 #[defun]
 fn execute(
     env: &Env,
-    calls: String,
+    calls: Vector<'_>,
     ask: Option<Value<'_>>,
     watch: Option<Value<'_>>,
 ) -> Result<i64> {
@@ -335,10 +335,8 @@ fn execute(
         Some(_) => Watcher::Hooks,
         None => Watcher::Nobody,
     };
-    match core(env)?.engine.execute(&calls, approval, watcher) {
-        Ok(batch) => Ok(batch.0 as i64),
-        Err(error) => signal(env, error),
-    }
+    let calls = bridge::wire::calls(calls)?;
+    Ok(core(env)?.engine.execute(calls, approval, watcher).0 as i64)
 }
 
 /// Cancel BATCH; its calls still get their results, which say WHY.

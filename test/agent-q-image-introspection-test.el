@@ -161,6 +161,16 @@
                            connection "find-definition" :symbol "aq-look:callee"
                            :kind "macro"))))
 
+(agent-q-test-image-on-each leaves-out-what-serves-the-compiler ()
+  "What only SBCL's compiler knows of a name is told when there is nothing else."
+  (dolist (operation '("describe-symbol" "find-definition"))
+    (cl-flet ((definitions (symbol)
+                (mapcar (lambda (definition) (plist-get definition :what))
+                        (plist-get (agent-q-test-image-value connection operation :symbol symbol)
+                                   :definitions))))
+      (should (equal '("(DEFUN MAPCAR)") (definitions "mapcar")))
+      (should (equal '("(:DEF-IR1-TRANSLATOR BLOCK)") (definitions "block"))))))
+
 (agent-q-test-image-on-each finds-definitions-without-a-file ()
   "What was evaluated has its form; what comes from nowhere says so."
   (agent-q-test-image-eval connection "(defun aq-typed (x) \"Doc.\" (list x :typed))")

@@ -11,6 +11,9 @@
 (require 'ert)
 (require 'agent-q-test-image)
 
+(declare-function sly--events-buffer "ext:sly")
+(declare-function slime-events-buffer "ext:slime")
+
 (agent-q-test-image-on-each strange-characters-pass ()
   "Text with any character goes there and back, or is replaced; the connection lives."
   (should (equal '("\"λ→🦀 \\\\ \\\" ? ;\"")
@@ -92,6 +95,55 @@
   (should (agent-q-test-image-await
            (lambda () (equal '("NIL") (agent-q-test-image-values
                                        connection "(agent-q-image::interpreted-names)"))))))
+
+;;;; The client's event log
+
+(defun agent-q-image-test--log (connection)
+  "Return what the client of CONNECTION has logged."
+  (with-current-buffer
+      (if (eq 'sly (agent-q-image-connection-client connection))
+          (sly--events-buffer (agent-q-image-connection-process connection))
+        (slime-events-buffer))
+    (buffer-string)))
+
+(agent-q-test-image-on-each logs-the-users-messages-alone ()
+  "The client's log has what the user's calls are answered, and not what ours are."
+  (agent-q-test-image-values connection "\"aq-ours-short\"")
+  ;; This one comes in several pieces, and with characters of several bytes.
+  (should (= 6 (length (agent-q-test-image-values
+                        connection "(values-list
+                                      (loop repeat 6
+                                            collect (format nil \"aq-ours ~V,,,'λA\" 3000 1)))"))))
+  (let (answer)
+    (agent-q-image--ask connection :rex '(cl:string-downcase "AQ-THEIRS") t
+                        (lambda (result) (setq answer result)))
+    (agent-q-test-image-await (lambda () answer)))
+  (let ((log (agent-q-image-test--log connection)))
+    (should (string-match-p ":ok \"aq-theirs\"" log))
+    (should-not (string-match-p "aq-ours" log))))
+
+(ert-deftest agent-q-image-log-tells-our-replies ()
+  "Only a reply of ours that is whole, with nothing before or after it, stays unlogged."
+  (let* ((buffer (generate-new-buffer " *aq-wire*" t))
+         (process (make-pipe-process :name "aq-wire" :buffer buffer :noquery t))
+         (reply "(:return (:ok \"(:outcome :returned)\") 7)\n")
+         (wire (format "%06X%s" (length reply) reply))
+         (other "00000c(:ping 1 2)\n"))
+    (cl-flet ((reply-p (there new)
+                (with-current-buffer buffer
+                  (erase-buffer)
+                  (insert there))
+                (agent-q-image-log--reply-p process new)))
+      (unwind-protect
+          (progn
+            (dotimes (cut (length wire))
+              (should (reply-p (substring wire 0 cut) (substring wire cut)))
+              (should-not (reply-p "" (substring wire 0 cut)))
+              (should-not (reply-p (substring wire 0 cut) (concat (substring wire cut) other)))
+              (should-not (reply-p other (substring wire cut))))
+            (should-not (reply-p "" other)))
+        (delete-process process)
+        (kill-buffer buffer)))))
 
 (ert-deftest agent-q-image-modules-are-small ()
   "No module is too long to be sent at once, and no operation is in two."

@@ -117,6 +117,9 @@ A row is a console line and a regexp for the whole of the answer."
    connection
    '("/eval_form (values)" "=> no values\\'")
    '("/eval_form (let ((it (list 1))) (setf (cdr it) it))" "=> #1=(1 \\. #1#)")
+   '("/eval_form (let ((it (list '||))) (setf (cdr it) it))" "=> #1=(|| \\. #1#)")
+   '("/eval_form (let ((it (list 1))) (setf (car it) it))" "=> #1=(#1#)")
+   '("/eval_form (list \"one\" 'two :three #\\4 5)" "=> (\"one\" TWO :THREE #\\\\4 5)\\'")
    '("/eval_form (make-list 1000000)" "=> (NIL NIL")
    '("/eval_form (make-string 3000000 :initial-element #\\x)" "=> \"xxx")
    '("/eval_form (let ((it nil)) (dotimes (i 100000 it) (setf it (list it))))" "=> (((")

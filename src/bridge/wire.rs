@@ -2,12 +2,14 @@
 //! Events and tools as Lisp values, replies as Rust ones: the only place that knows how they look
 //! on the other side. Every event is a property list that starts with `:type`.
 
-use emacs::{Env, IntoLisp, Result, Value};
+use emacs::{Env, IntoLisp, Result, Value, Vector};
 
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
     TurnOutcome,
 };
+use crate::provider::ToolCall;
+use crate::provider::accumulator::parse_arguments;
 use crate::tool::metrics::{MetricsKey, Statistics};
 use crate::tool::{Origin, Parameter, Presence, SafetyLevel, Tool};
 
@@ -286,6 +288,22 @@ fn parameter<'e>(env: &'e Env, parameter: &Parameter) -> Result<Value<'e>> {
         .put("required", parameter.presence == Presence::Required)?
         .put("choices", strings(env, &choices)?)?
         .list()
+}
+
+/// The tool calls that a program makes, given as vectors [ID NAME ARGUMENTS] of strings.
+pub fn calls(given: Vector<'_>) -> Result<Vec<ToolCall>> {
+    (0..given.len())
+        .map(|index| {
+            let call: Vector<'_> = given.get(index)?;
+            let raw_arguments: String = call.get(2)?;
+            Ok(ToolCall {
+                id: call.get(0)?,
+                name: call.get(1)?,
+                arguments: parse_arguments(&raw_arguments),
+                raw_arguments,
+            })
+        })
+        .collect()
 }
 
 /// The reply that Emacs's STATUS and PAYLOAD stand for.

@@ -2,24 +2,19 @@
 //! Tool calls that Emacs Lisp asks for outside a chat: the same pipeline, all tools, and the
 //! results in one event.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use once_cell::sync::OnceCell;
-use serde::Deserialize;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Engine, RequestError};
+use super::Engine;
 use crate::near;
 use crate::protocol::{BatchId, Event, SessionId, TurnId};
-use crate::provider::{CallArguments, ToolCall};
+use crate::provider::ToolCall;
 use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
 use crate::tool::circumstances::{Circumstances, Watcher};
-use crate::tool::exact;
-use crate::tool::schema::Problem;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
@@ -31,40 +26,9 @@ pub(super) struct RunningBatch {
     why_cancelled: Arc<OnceCell<String>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CallJson {
-    id: String,
-    name: String,
-    /// An object, or its JSON text.
-    arguments: Value,
-}
-
 impl Engine {
-    /// Runs the calls in the JSON text; a `BatchFinished` event brings the results.
-    ///
-    /// # Errors
-    ///
-    /// When the text is no list of calls.
-    pub fn execute(
-        &self,
-        calls: &str,
-        approval: Approval,
-        watcher: Watcher,
-    ) -> Result<BatchId, RequestError> {
-        let given: Vec<CallJson> = serde_json::from_str(calls).map_err(RequestError::Arguments)?;
-        let mut inexact = inexact_arguments(calls);
-        let calls: Vec<ToolCall> = given
-            .into_iter()
-            .enumerate()
-            .map(|(index, call)| match inexact.remove(&index) {
-                Some(problem) => ToolCall {
-                    arguments: CallArguments::Inexact(problem),
-                    ..ToolCall::from(call)
-                },
-                None => ToolCall::from(call),
-            })
-            .collect();
+    /// Runs CALLS; a `BatchFinished` event brings the results.
+    pub fn execute(&self, calls: Vec<ToolCall>, approval: Approval, watcher: Watcher) -> BatchId {
         let batch = BatchId::next();
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
@@ -80,7 +44,7 @@ impl Engine {
             held(&batches).remove(&batch);
             executor.host.emit(Event::BatchFinished { batch, results });
         }));
-        Ok(batch)
+        batch
     }
 
     /// The circumstances of calls that no chat makes.
@@ -111,48 +75,6 @@ impl Engine {
             // Cancelled twice, the first reason is the one.
             let _ = running.why_cancelled.set(why.to_owned());
             running.cancel.cancel();
-        }
-    }
-}
-
-/// The calls in the JSON text whose arguments have numbers that would change, by position.
-fn inexact_arguments(calls: &str) -> HashMap<usize, String> {
-    let mut inexact: HashMap<usize, String> = HashMap::new();
-    for problem in exact::problems(calls).into_iter().flat_map(|it| it.0) {
-        let place = problem.path.strip_prefix('[').and_then(|path| {
-            let (index, path) = path.split_once("].arguments.")?;
-            Some((index.parse().ok()?, path.to_owned()))
-        });
-        if let Some((index, path)) = place {
-            let all = inexact.entry(index).or_default();
-            if !all.is_empty() {
-                all.push('\n');
-            }
-            all.push_str(&Problem { path, ..problem }.to_string());
-        }
-    }
-    inexact
-}
-
-impl From<CallJson> for ToolCall {
-    fn from(call: CallJson) -> Self {
-        let raw_arguments = match &call.arguments {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let arguments = match serde_json::from_str(&raw_arguments) {
-            Ok(Value::Object(object)) => match exact::problems(&raw_arguments) {
-                Some(problems) => CallArguments::Inexact(problems.to_string()),
-                None => CallArguments::Object(object),
-            },
-            Ok(_) => CallArguments::Malformed("Arguments must be an object".to_owned()),
-            Err(error) => CallArguments::Malformed(error.to_string()),
-        };
-        Self {
-            id: call.id,
-            name: call.name,
-            raw_arguments,
-            arguments,
         }
     }
 }

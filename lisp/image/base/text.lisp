@@ -26,6 +26,11 @@
 
 ;;; Printing
 
+(defun cut-at (limit text)
+  (if (> (length text) limit)
+      (concatenate 'string (subseq text 0 limit) "... [cut]")
+      text))
+
 (defun write-bounded (writer limit)
   "What WRITER writes to the stream it is given, at most LIMIT characters of it.
 WRITER is left as soon as it has written more: a printer need not end by itself."
@@ -40,10 +45,7 @@ WRITER is left as soon as it has written more: a printer need not end by itself.
                                  (throw full nil))))))
         (funcall writer stream)
         (finish-output stream)))
-    (let ((text (get-output-stream-string text)))
-      (if (> (length text) limit)
-          (concatenate 'string (subseq text 0 limit) "... [cut]")
-          text))))
+    (cut-at limit (get-output-stream-string text))))
 
 (defun type-name (object)
   "The type of OBJECT for a sentence, without calling any printer of the program's."
@@ -94,29 +96,44 @@ and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limi
              (write-string (printed (car tail) :limit (floor limit 8)) stream)
           finally (format stream "~:[~; ...~])" tail))))
 
-(defun printed (object &rest options &key (limit 4000) (writer #'prin1) (length 200) (level 12)
-                                       (circle t) &allow-other-keys)
-  "OBJECT as text of at most LIMIT characters, by WRITER, with the OPTIONS of CALL-WITH-PRINTER.
+(defun plain-p (object limit)
+  "Whether no printer of the program's takes part in printing OBJECT, and that ends soon: it is a
+tree of symbols, fixnums, characters and strings, with about LIMIT characters in it at most."
+  (let ((left limit))
+    (labels ((see (it depth)
+               (decf left (typecase it
+                            (string (1+ (length it)))
+                            (symbol (1+ (length (symbol-name it))))
+                            ((or fixnum character cons) 1)
+                            (t (return-from plain-p nil))))
+               (unless (and (plusp left) (< depth 20))
+                 (return-from plain-p nil))
+               (when (consp it)
+                 (loop for tail = it then (cdr tail)
+                       while (consp tail)
+                       do (see (car tail) (1+ depth))
+                       finally (see tail (1+ depth))))))
+      (see object 0)
+      t)))
+
+(defun printed (object &key (limit 4000) (writer #'prin1) (length 200) (level 12) (circle t) pretty)
+  "OBJECT as text of at most LIMIT characters, by WRITER; the rest is as in CALL-WITH-PRINTER.
 A printer that fails gives a remark in the place of the object."
-  (let ((options (list* :circle (and circle
-                                     (typep object '(and (or cons array structure-object)
-                                                         (not string)))
-                                     (shared-p object length level))
-                        (loop for (key value) on options by #'cddr
-                              unless (member key '(:limit :writer :circle))
-                                collect key and collect value))))
-    (apply #'call-with-printer
-           (lambda ()
-             (if (typep object '(or fixnum symbol character))
-                 (with-output-to-string (stream) (funcall writer object stream))
-                 (guarded (lambda ()
-                            (write-bounded (lambda (stream) (funcall writer object stream)) limit))
-                          (lambda (condition)
-                            (if (and (consp object) (> limit 40))
-                                (printed-parts object limit)
-                                (format nil "#<~A whose printer failed: ~A>"
-                                        (type-name object) (type-name condition)))))))
-           options)))
+  (flet ((write-object (stream) (funcall writer object stream)))
+    (call-with-printer
+     (lambda ()
+       (if (and (not pretty) (plain-p object limit))
+           (cut-at limit (with-output-to-string (stream) (write-object stream)))
+           (guarded (lambda () (write-bounded #'write-object limit))
+                    (lambda (condition)
+                      (if (and (consp object) (> limit 40))
+                          (printed-parts object limit)
+                          (format nil "#<~A whose printer failed: ~A>"
+                                  (type-name object) (type-name condition)))))))
+     :length length :level level :pretty pretty
+     :circle (and circle
+                  (typep object '(and (or cons array structure-object) (not string)))
+                  (shared-p object length level)))))
 
 (defun symbol-text (symbol)
   "SYMBOL as one writes it in CL-USER."

@@ -27,16 +27,10 @@
     (cond ((eq arglist :not-available) nil)
           ((null arglist) "()")
           ((stringp arglist) arglist)
-          (t (let ((*print-gensym* nil))
-               (call-with-printer
-                (lambda ()
-                  (let ((*print-gensym* nil))
-                    (guarded (lambda ()
-                               (write-bounded (lambda (stream)
-                                                (prin1 (bare-symbols arglist) stream))
-                                              1000))
-                             (constantly nil))))
-                :circle nil))))))
+          (t (printed (bare-symbols arglist)
+                      :limit 1000 :circle nil
+                      :writer (lambda (arglist stream)
+                                (let ((*print-gensym* nil)) (prin1 arglist stream))))))))
 
 (defun function-kind (symbol)
   (cond ((special-operator-p symbol) "special operator")

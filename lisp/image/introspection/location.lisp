@@ -112,9 +112,20 @@ WHAT is defined there."
 (defun definition-text (what)
   (printed what :limit 160 :circle nil))
 
+(defun definer (what)
+  (if (and (consp what) (symbolp (first what)) (not (keywordp (first what))))
+      (symbol-name (first what))
+      ""))
+
+(defun real-definitions (definitions)
+  "DEFINITIONS without notes that only serve the compiler, unless there is nothing else."
+  (or (remove-if-not (lambda (definition) (prefixed-p "DEF" (definer (first definition))))
+                     definitions)
+      definitions))
+
 (defun definition-list (name &key (limit 8))
   "The definitions of NAME whose places are known, at most LIMIT."
-  (let ((found (remove nil (found-definitions name) :key #'second)))
+  (let ((found (real-definitions (remove nil (found-definitions name) :key #'second))))
     (append (loop for (what location) in found
                   repeat limit
                   collect (list :what (definition-text what) :location location))

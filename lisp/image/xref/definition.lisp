@@ -13,11 +13,6 @@
     ("setf" "DEFSETF" "DEFINE-SETF-EXPANDER" "SETF-EXPANDER"))
   "The kinds of definition that a caller may name, and what defines them.")
 
-(defun definer (what)
-  (if (and (consp what) (symbolp (first what)) (not (keywordp (first what))))
-      (symbol-name (first what))
-      ""))
-
 (defun of-kind-p (what kind)
   (let ((definers (rest (assoc kind *definers* :test #'string-equal))))
     (or (member (definer what) definers :test #'string=)
@@ -28,15 +23,12 @@
   (fboundp (list 'setf symbol)))
 
 (defun definitions-of (name)
-  "What NAME is defined as, and where. Notes that only serve the compiler are left out."
-  (let* ((symbol (name-symbol name))
-         (all (append (unless (eq (name-kind name) :setf) (found-definitions symbol))
-                      (when (and (not (eq (name-kind name) :function)) (setf-name-p symbol))
-                        (found-definitions (list 'setf symbol)))))
-         (real (remove-if-not (lambda (definition)
-                                (prefixed-p "DEF" (definer (first definition))))
-                              all)))
-    (or real all)))
+  "What NAME is really defined as, and where."
+  (let ((symbol (name-symbol name)))
+    (real-definitions
+     (append (unless (eq (name-kind name) :setf) (found-definitions symbol))
+             (when (and (not (eq (name-kind name) :function)) (setf-name-p symbol))
+               (found-definitions (list 'setf symbol)))))))
 
 (defun implementation-note-p (form)
   "Whether FORM is a declaration that CLISP adds to what it keeps."
