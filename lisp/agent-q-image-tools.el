@@ -89,7 +89,7 @@ Answers can overtake each other, so there is one question at a time."
   "Register the tool that ENTRY describes; return it, or nil when that can't be.
 Its calls go over CONNECTION."
   (let* ((name (plist-get entry :name))
-         (origin (list 'image (agent-q-image-name connection)))
+         (origin (agent-q-image-tools--origin connection))
          (there (agent-q-get-tool name)))
     (condition-case failure
         (progn
@@ -103,6 +103,15 @@ Its calls go over CONNECTION."
                                          name (cadr origin)
                                          (error-message-string failure)))
        nil))))
+
+(defun agent-q-image-tools--origin (connection)
+  "Return the origin of the tools of the image behind CONNECTION.
+It stays while the connection lives, whatever others come and go."
+  (let ((process (agent-q-image-connection-process connection)))
+    (or (process-get process 'agent-q-image-tools-origin)
+        (let ((origin (list 'image (agent-q-image-label connection))))
+          (process-put process 'agent-q-image-tools-origin origin)
+          origin))))
 
 (defun agent-q-image-tools--tool (connection origin entry)
   "Return the tool with ORIGIN that ENTRY, of the image behind CONNECTION, is."

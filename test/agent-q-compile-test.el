@@ -143,8 +143,10 @@ OPTIONS are options of the definition."
     (should (string-match-p "^error in AQ-CHECKS::BREAKS\n  Unexpected Error.*\n  broken 1" told)))
   (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
                  (agent-q-test-tools-ask "/run_tests test=aq-checks::fine")))
-  (should (string-match-p "no-such is no test or suite of FiveAM"
-                          (agent-q-test-tools-ask "/run_tests test=no-such"))))
+  (should (string-match-p "zzz is no test or suite of FiveAM\\. There are .*AQ-CHECKS::FINE.*AQ-CHECKS::NUMBERS"
+                          (agent-q-test-tools-ask "/run_tests test=zzz")))
+  (should (string-match-p "nmbers is .*FiveAM\\. Near names: AQ-CHECKS::NUMBERS\\. If"
+                          (agent-q-test-tools-ask "/run_tests suite=nmbers"))))
 
 (agent-q-test-tools-on-each compile-runs-parachute ()
   "Parachute's tests are run by name and by package."

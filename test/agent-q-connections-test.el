@@ -131,6 +131,36 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
           (kill-buffer other))))
     (agent-q-test-until (null (agent-q-image-park-list)))))
 
+(ert-deftest agent-q-connections-of-both-clients-keep-their-tools ()
+  "Images of one name, in SLIME and SLY, don't take each other's tools; each may redefine its own."
+  (let* ((slime (agent-q-test-image-connection 'slime))
+         (sly (agent-q-test-image-connection 'sly))
+         (definition "(agent-q-image:define-tool \"aq_same\" \"From %s.\" '() :handler #'list)"))
+    (unless (and slime sly)
+      (ert-skip "SLIME and SLY are not both here"))
+    (cl-flet ((define (connection text)
+                (agent-q-test-image-values connection (format definition text)))
+              (described ()
+                (plist-get (cl-find "aq_same" (agent-q-core-tools)
+                                    :key (lambda (tool) (plist-get tool :name)) :test #'equal)
+                           :description)))
+      (cl-letf (((symbol-function 'display-warning) #'ignore)
+                ((symbol-function 'agent-q-image-name) (lambda (_) "sbcl")))
+        (unwind-protect
+            (progn
+              (agent-q-image-tools-ensure slime)
+              (define slime "one")
+              (agent-q-test-until (equal "From one." (described)))
+              (agent-q-image-tools-ensure sly)
+              (define sly "another")
+              (agent-q-test-until (zerop (agent-q-image-pending)))
+              (should (equal "From one." (described)))
+              (define slime "one, better")
+              (agent-q-test-until (equal "From one, better." (described))))
+          (dolist (connection (list slime sly))
+            (agent-q-test-image-values connection "(agent-q-image:remove-tool \"aq_same\")"))
+          (agent-q-test-until (not (described))))))))
+
 ;;;; Lost and found
 
 (defconst agent-q-connections-test--turn

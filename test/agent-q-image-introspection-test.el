@@ -111,8 +111,16 @@
     (should (equal '("AQ-LOOK::USER") (users "binds" "*level*")))
     (should (equal '("AQ-LOOK::USER") (users "macroexpands" "twice")))
     (should (equal '("AQ-LOOK:CALLEE") (users "callees" "caller")))
-    (should (cl-find-if (lambda (what) (string-match-p "AREA" what))
-                        (users "specializes" "shape")))
+    ;; The methods of a generic function call, not itself.
+    (should (equal '("AQ-LOOK:CALLEE") (users "callees" "area")))
+    (should (equal '(("(DEFMETHOD (SETF AQ-LOOK::AREA) (T AQ-LOOK::SHAPE))" 1 26)
+                     ("(DEFMETHOD AQ-LOOK::AREA (AQ-LOOK::SHAPE))" 1 24))
+                   (sort (cl-remove-if-not
+                          (lambda (user) (string-match-p "AREA" (car user)))
+                          (agent-q-test-program-users
+                           (agent-q-test-image-value connection "xref" :kind "specializes"
+                                                     :name "aq-look::shape")))
+                         (lambda (one other) (string< (car one) (car other))))))
     (should (member "AQ-LOOK::CALLER" (users "callers" "callee"))))
   (should (string-match-p "CAR is no class; it is a function"
                           (agent-q-test-program-miss

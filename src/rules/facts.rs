@@ -203,10 +203,6 @@ fn named(arguments: &Map<String, Value>, project: Option<&Path>) -> (Vec<PathBuf
         .filter_map(|path| policy.judge(path).resolved().ok())
         .map(|resolved| resolved.path)
         .collect();
-    let inside = |path: &PathBuf| project.is_some_and(|root| path.starts_with(root));
-    let provenance = match paths.iter().all(inside) {
-        true => Provenance::Own,
-        false => Provenance::Foreign,
-    };
+    let provenance = Provenance::of_files(&paths, project);
     (paths, provenance)
 }

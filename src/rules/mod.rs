@@ -9,7 +9,7 @@ mod facts;
 mod matching;
 mod store;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -311,6 +311,17 @@ pub enum Provenance {
     Foreign,
 }
 
+impl Provenance {
+    /// That of texts from FILES, which are followed to their ends, for PROJECT, if there is one.
+    pub fn of_files(files: &[PathBuf], project: Option<&Path>) -> Self {
+        let inside = |file: &PathBuf| project.is_some_and(|root| file.starts_with(root));
+        match files.iter().all(inside) {
+            true => Self::Own,
+            false => Self::Foreign,
+        }
+    }
+}
+
 /// A tool call, as far as rules look at it.
 #[derive(Debug, Clone)]
 pub struct Call<'c> {
@@ -328,6 +339,6 @@ pub struct Call<'c> {
     pub package: Option<&'c str>,
     pub connection: Option<&'c str>,
     /// The project's root, without symbolic links.
-    pub project: Option<&'c std::path::Path>,
+    pub project: Option<&'c Path>,
     pub provenance: Provenance,
 }

@@ -111,8 +111,9 @@ impl Executor {
         let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
         if let Ok(content) = &mut content {
             let project = circumstances.place.project.clone();
-            if quotes_elsewhere(image::quoted_files(&reply), project, &context).await? {
-                content.provenance = Provenance::Foreign;
+            let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
+            if quoted == Provenance::Foreign {
+                content.provenance = quoted;
             }
         }
         name_image(&mut content, |content| &mut content.text, &text);
@@ -120,24 +121,25 @@ impl Executor {
     }
 }
 
-/// Whether not all of FILES are in the PROJECT.
-async fn quotes_elsewhere(
+/// The provenance of texts that are quoted from FILES, as an image names them.
+async fn provenance_of(
     files: Vec<PathBuf>,
     project: Option<PathBuf>,
     context: &WorkContext,
-) -> Result<bool, ToolFailure> {
+) -> Result<Provenance, ToolFailure> {
     if files.is_empty() {
-        return Ok(false);
+        return Ok(Provenance::Own);
     }
     context
         .on_a_thread(move |_| {
-            let inside = |file: &PathBuf| {
-                // One that is not there is taken by its name, unless that leads upwards.
-                let file = file.canonicalize().unwrap_or_else(|_| file.clone());
-                project.as_ref().is_some_and(|root| file.starts_with(root))
-                    && !file.components().any(|it| it == Component::ParentDir)
-            };
-            Ok(!files.iter().all(inside))
+            // One that is not there is taken by its name, unless that leads upwards.
+            let follow = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+            let files: Vec<PathBuf> = files.iter().map(follow).collect();
+            let upwards = |file: &PathBuf| file.components().any(|it| it == Component::ParentDir);
+            Ok(match files.iter().any(upwards) {
+                true => Provenance::Foreign,
+                false => Provenance::of_files(&files, project.as_deref()),
+            })
         })
         .await
 }

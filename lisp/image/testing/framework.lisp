@@ -13,7 +13,9 @@
   ;; What surrounds a result while it is made.
   (surroundings (constantly nil))
   ;; A function that runs what a symbol or a package names, or NIL.
-  runner)
+  runner
+  ;; What can be run: symbols and packages.
+  (names (constantly '())))
 
 (defun own-function (package name)
   "The function NAME of a test framework's PACKAGE."
@@ -56,6 +58,10 @@
   (let ((package "IT.BESE.FIVEAM"))
     (when (and (symbolp target) (funcall (own-function package "GET-TEST") target))
       (lambda () (funcall (own-function package "RUN") target)))))
+
+(defun fiveam-names ()
+  ;; NIL is the suite of those that are in no other.
+  (remove nil (funcall (own-function "IT.BESE.FIVEAM" "TEST-NAMES"))))
 
 (defun call-with-quiet-fiveam (function)
   "Call FUNCTION; FiveAM does not print meanwhile what its results say, nor enters the debugger."
@@ -114,6 +120,9 @@
         (funcall (own-function package "TEST") (if (packagep target) target known)
                  :report (find-symbol "QUIET" package))))))
 
+(defun parachute-names ()
+  (remove-if-not (own-function "ORG.SHIRAKUMO.PARACHUTE" "PACKAGE-TESTS") (list-all-packages)))
+
 ;;; Rove
 
 (defun rove-entry (result surroundings)
@@ -150,22 +159,34 @@
             (when test
               (suite-call test)))))))
 
+(defun rove-names ()
+  (loop for package being the hash-keys of (own-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
+        collect package))
+
 ;;; All of them
 
 (defparameter *frameworks*
   (list (make-framework :title "FiveAM" :package "IT.BESE.FIVEAM" :result-class "TEST-RESULT"
-                        :entry 'fiveam-entry :runner 'fiveam-runner)
+                        :entry 'fiveam-entry :runner 'fiveam-runner :names 'fiveam-names)
         (make-framework :title "Parachute" :package "ORG.SHIRAKUMO.PARACHUTE"
                         :result-class "RESULT" :entry 'parachute-entry
                         :surroundings (lambda ()
                                         (own-value "ORG.SHIRAKUMO.PARACHUTE" "*PARENT*"))
-                        :runner 'parachute-runner)
+                        :runner 'parachute-runner :names 'parachute-names)
         (make-framework :title "Rove" :package "ROVE/CORE/RESULT" :result-class "ASSERTION"
-                        :entry 'rove-entry :runner 'rove-runner)))
+                        :entry 'rove-entry :runner 'rove-runner :names 'rove-names)))
 
 (defun loaded-frameworks ()
   (remove-if-not (lambda (framework) (find-package (framework-package framework)))
                  *frameworks*))
+
+(defun test-names ()
+  "What the loaded frameworks can run: lists of its bare name and how one writes it."
+  (loop for framework in (loaded-frameworks)
+        append (loop for it in (guarded (framework-names framework) (constantly '()))
+                     collect (if (packagep it)
+                                 (list (package-name it) (package-name it))
+                                 (list (symbol-name it) (symbol-text it))))))
 
 (defvar *results* '()
   "The results that were made since the tests began: lists of framework, result, surroundings.")

@@ -17,11 +17,23 @@
               (let ((named (find-package-named text)))
                 (and named (list named))))))
 
+(defun no-such-test (text)
+  "Leave the operation: TEXT names nothing that can be run. What does is told."
+  (let* ((names (test-names))
+         (bare (subseq text (1+ (or (position #\: text :from-end t) -1))))
+         (near (nearest bare (loop for (name full) in names collect (cons name full))))
+         (all (mapcar #'second names)))
+    (missed "~A is no test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~].~@[ Near names: ~{~A~^, ~}.~]~@[ There are ~{~A~^, ~}~]~:[~;~:* and ~D more~]~:[~;.~] If it is another one, load its system first, by load_system or the argument system."
+            text (mapcar #'framework-title (loaded-frameworks))
+            near
+            (unless near (page all 0 10))
+            (and (not near) (> (length all) 10) (- (length all) 10))
+            (and (not near) all))))
+
 (defun test-runner (text package)
   "The function that runs the test or suite TEXT."
   (dolist (candidate (test-candidates (string-left-trim "'" (trimmed text)) package)
-                     (missed "~A is no test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~]. Load its system first, by load_system or the argument system."
-                             text (mapcar #'framework-title (loaded-frameworks))))
+                     (no-such-test text))
     (dolist (framework (loaded-frameworks))
       (let ((runner (funcall (framework-runner framework) candidate)))
         (when runner

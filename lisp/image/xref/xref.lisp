@@ -38,22 +38,48 @@
                              collect (if (typep specializer 'class)
                                          (class-name specializer)
                                          `(eql ,(mop "EQL-SPECIALIZER-OBJECT" specializer)))))
-        collect (list what (place-of-method name what))))
+        ;; T has thousands: places are looked up for those that are told.
+        collect (list what (let ((method method) (name name) (what what))
+                             (lambda () (place-of-method method name what))))))
 
-(defun place-of-method (name what)
-  (let ((found (guarded (lambda () (backend "FIND-DEFINITIONS" name)) (constantly '()))))
-    (second (or (find what found :key (lambda (it) (plain-definition (first it))) :test #'equal)
-                ;; Its text is searched for in the file of any other.
-                (first found)))))
+(defun place-of-method (method name what)
+  (if (implementation-p "SBCL")
+      (guarded (lambda () (backend "FIND-SOURCE-LOCATION" method)) (constantly nil))
+      (let ((found (guarded (lambda () (backend "FIND-DEFINITIONS" name)) (constantly '()))))
+        (second (or (find what found :key (lambda (it) (plain-definition (first it)))
+                                     :test #'equal)
+                    ;; Its text is searched for in the file of any other.
+                    (first found))))))
+
+(defun method-callee-sites (function)
+  "What the methods of the generic FUNCTION call. Itself, it only calls what finds them."
+  (let ((callees (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLEES"))
+        (body (or (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")
+                  (lambda (method) (mop "METHOD-FUNCTION" method)))))
+    (loop for method in (and callees (mop "GENERIC-FUNCTION-METHODS" function))
+          append (loop for callee in (guarded (lambda ()
+                                                (funcall callees (funcall body method)))
+                                              (constantly '()))
+                       for name = (nth-value 2 (function-lambda-expression callee))
+                       ;; What makes a method of the body, and CALL-NEXT-METHOD.
+                       unless (mentions-package-p "SB-PCL" (printed name))
+                         collect (list name
+                                       (guarded (lambda ()
+                                                  (backend "FIND-SOURCE-LOCATION" callee))
+                                                (constantly nil)))))))
 
 (defun use-sites (kind target)
-  "The places that use TARGET as KIND says: lists of what and a location. :NOT-IMPLEMENTED when
-this implementation does not record them."
-  (let ((sites (recorded-sites kind target)))
-    (cond ((listp sites) sites)
-          ((string= kind "specializes") (method-sites (find-class target)))
-          ((string= kind "calls") (recorded-sites "callers" target))
-          (t sites))))
+  "The places that use TARGET as KIND says: lists of what and a location, or a function that finds
+it. :NOT-IMPLEMENTED when this implementation does not record them."
+  (if (string= kind "specializes")
+      (method-sites (find-class target))
+      (let ((sites (recorded-sites kind target)))
+        (cond ((and (string= kind "callees") (listp sites) (fboundp target)
+                    (typep (fdefinition target) 'generic-function))
+               (append sites (method-callee-sites (fdefinition target))))
+              ((and (eq sites :not-implemented) (string= kind "calls"))
+               (recorded-sites "callers" target))
+              (t sites)))))
 
 (defun user-rank (what home)
   "What is at home in HOME first, then other programs, then the implementation."
@@ -105,7 +131,10 @@ this implementation does not record them."
                                                (definition-text what))
                                      :count count
                                      :ways (remove nil (reverse ways))
-                                     :location (location-plist location what))))))
+                                     :location (location-plist (if (functionp location)
+                                                                   (funcall location)
+                                                                   location)
+                                                               what))))))
 
 (defun not-recorded (kind name)
   "Leave the operation: uses of NAME as KIND says are not known here. Sources can be searched."
@@ -212,8 +241,11 @@ function's object, and the implementation found that way, is added."
             kind (mapcar #'first *xref-functions*)))
   (let* ((found (name-of-text name package))
          (symbol (name-symbol found)))
-    (unless (eq (name-kind found) :setf) (check-target kind symbol))
-    (let ((sites (use-sites kind (function-name-of found))))
+    (unless (and (eq (name-kind found) :setf) (string/= kind "specializes"))
+      (check-target kind symbol))
+    (let ((sites (use-sites kind (if (string= kind "specializes")
+                                     symbol
+                                     (function-name-of found)))))
       (when (eq sites :not-implemented) (not-recorded kind found))
       (append (users-page (name-text found) (symbol-package symbol)
                           (with-way nil sites) limit offset)
