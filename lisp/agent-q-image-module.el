@@ -163,11 +163,21 @@ Nothing that waits for a module is called."
   (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules nil))
 
+(defmacro agent-q-image--collecting-later (&rest body)
+  "Evaluate BODY, a source of much garbage, before any is collected.
+To read modules makes some, and clients copy what they send a few times;
+this way it is collected while the image works."
+  (declare (indent 0) (debug t))
+  `(let ((gc-cons-threshold (max gc-cons-threshold 20000000)))
+     ,@body))
+
 (defun agent-q-image--provide (connection operation receiver)
   "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.
 Its arguments are a status and a payload, nil when all is there."
   (condition-case err
-      (agent-q-image--provide-all connection (agent-q-image--modules-for operation) receiver)
+      (agent-q-image--collecting-later
+        (agent-q-image--provide-all connection (agent-q-image--modules-for operation)
+                                    receiver))
     (error (funcall receiver "signalled" (error-message-string err)))))
 
 (defun agent-q-image--provide-all (connection modules receiver)
@@ -239,8 +249,7 @@ It is asked once for all modules."
                (format "The image did not take agent-q's Common Lisp half: %s"
                        (car rest))))))))
     (setf (agent-q-image--shipping-continuation shipping) continuation)
-    ;; Clients copy what they send a few times.  Garbage is collected while the image works.
-    (let ((gc-cons-threshold (max gc-cons-threshold 20000000)))
+    (agent-q-image--collecting-later
       (agent-q-image--ask (agent-q-image--shipping-connection shipping)
                           :rex form t continuation))))
 

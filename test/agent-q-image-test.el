@@ -76,6 +76,34 @@
   (let ((version (agent-q-test-image-values connection "(cdar agent-q-image::*versions*)")))
     (should (string-match-p "\\`\"[0-9a-f]\\{40\\}\"\\'" (car version)))))
 
+(agent-q-test-image-on-each costs-the-client-no-look-at-all-symbols ()
+  "Our package does not make the client tell again how all macros are indented."
+  (let* ((function (if (eq 'sly (agent-q-image-connection-client connection))
+                       'sly-handle-indentation-update
+                     'slime-handle-indentation-update))
+         (updates nil)
+         (note (lambda (update) (push (mapcar #'car update) updates))))
+    (cl-labels ((define (name)
+                  (agent-q-image--ask
+                   connection :rex
+                   `(cl:null (cl:eval (cl:read-from-string
+                                       ,(format "(defmacro %s (it &body body) it body)" name))))
+                   t #'ignore)
+                  ;; Updates come in the order in which there was a reason for them.
+                  (agent-q-test-image-await
+                   (lambda () (cl-find-if (lambda (names) (member name names)) updates)))))
+      (advice-add function :before note)
+      (unwind-protect
+          (progn
+            (should (define "aq-indented-before"))
+            (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+            (setq updates nil)
+            (agent-q-test-image-values connection "(+ 1 2)")
+            (should (define "aq-indented-after"))
+            ;; All macros together are hundreds.
+            (should (< (apply #'max (mapcar #'length updates)) 50)))
+        (advice-remove function note)))))
+
 (agent-q-test-image-on-each sends-modules-when-they-are-needed ()
   "A module comes with the first call that needs it, and what has just come works as later."
   (agent-q-test-image-values connection "(delete-package :agent-q-image)")
