@@ -201,7 +201,7 @@ It gets ID when it has none.  Its arguments are JSON text."
   "Return NAME, the one of a call, as a string."
   (if (or (stringp name)
           (and name (symbolp name) (not (keywordp name))))
-      (agent-q-json-value name)
+      (agent-q-json-text (format "%s" name))
     (signal 'agent-q-error (list (format "A tool call has no name: %S" name)))))
 
 (defun agent-q-execute--failed-result (id reason)

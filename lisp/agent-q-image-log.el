@@ -6,7 +6,9 @@
 
 ;; SLY and SLIME write each message to a log for their own developers, and
 ;; pretty-print it there, which takes longer than the rest of a call.  Our calls
-;; are sent without that; here the replies to them are kept out of it too.
+;; are sent without that; here the replies to them are kept out of it too, and
+;; what is sent while a reply is taken.  One that comes together with another
+;; message is logged like that.
 
 ;;; Code:
 

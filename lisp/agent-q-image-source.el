@@ -134,7 +134,8 @@ On another machine it can only when its text is WANTED.  This is quick,
 as the implementation's own sources are often not there."
   (let* ((remote (file-remote-p file))
          ;; All that is asked here looks in it, each time twice.
-         (file-name-handler-alist (and remote file-name-handler-alist)))
+         (file-name-handler-alist (and (or remote (string-prefix-p "/:" file))
+                                       file-name-handler-alist)))
     (or (get-file-buffer file)
         (and (or wanted (not remote))
              (file-readable-p file)))))

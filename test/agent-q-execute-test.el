@@ -74,6 +74,7 @@
                     (:id "i" :name "t_echo" :arguments ,circle)
                     7
                     (:id "k" :name "t_echo" :arguments ((,(string 0) . 1)))
+                    (:id "l" :name ,(intern (string ?t #x3fff80 #xd800)))
                     "{\"id\":"
                     (:name "t_echo" :arguments (:text "two"))))
            (results 'none))
@@ -86,8 +87,8 @@
                             (agent-q-test-until (listp results))
                             results)))
         (should (equal (mapcar #'agent-q-tool-result-id them)
-                       '("a" "b" "c" "d" "e" "f" "g" "h" "i" "call_10" "k" "call_12"
-                         "call_13")))
+                       '("a" "b" "c" "d" "e" "f" "g" "h" "i" "call_10" "k" "l"
+                         "call_13" "call_14")))
         (should (equal (delq nil (mapcar (lambda (result)
                                            (and (agent-q-tool-result-success result)
                                                 (agent-q-tool-result-content result)))
@@ -98,7 +99,7 @@
                                    "can't hold the number 18446744073709551616"
                                    "can't hold the number" "can't hold the number"
                                    "can't hold a buffer" "" "has to be an object"
-                                   "" "not JSON" nil)
+                                   "" "Unknown tool" "not JSON" nil)
                  when part
                  do (should (string-match-p part (agent-q-tool-result-error result)))
                  (should (equal (agent-q-tool-result-error result)

@@ -197,6 +197,16 @@
                                     :definitions))))
     (should (string-match-p "list\\.lisp" (plist-get definition :where)))))
 
+(ert-deftest agent-q-image-source-looks-up-quoted-names ()
+  "A file is found by its name, and by the name that is quoted for Emacs."
+  (let ((file (make-temp-file "aq-source")))
+    (unwind-protect
+        (dolist (name (list file (concat "/:" file)))
+          (should (equal (list name t)
+                         (list name (agent-q-image-source--look-up name "wanted")))))
+      (delete-file file))
+    (should-not (agent-q-image-source--look-up file "wanted"))))
+
 (agent-q-test-image-on-each reads-what-the-user-has-in-a-buffer ()
   "The source is read where the user edits it, moved and unsaved as it may be."
   (let* ((file (agent-q-test-program-file connection))

@@ -126,6 +126,13 @@ A row is a console line and a regexp for the whole of the answer."
    '("/eval_form (make-array 100000)" "=> #(0 0")
    '("/eval_form (expt 7 100000)" "=> [0-9]\\{50\\}")
    '("/eval_form (make-instance 'aq-test::touchy)" "=> #<AQ-TEST::TOUCHY whose printer failed")
+   ;; SBCL lets programs print its own characters, strings and lists.
+   '("/eval_form (progn (defvar *aq-own* (find-method #'print-object nil (list (find-class 'character) (find-class t)))) (defmethod print-object ((it character) stream) (error \"no character\")))"
+     "=> #<STANDARD-METHOD")
+   '("/eval_form (list 1 #\\x)"
+     "=> (1 #<[A-Z:-]+ whose printer failed: SIMPLE-ERROR>)")
+   '("/eval_form (progn (add-method #'print-object *aq-own*) #\\x)"
+     "=> #\\\\x")
    '("/eval_form (list 1 (make-instance 'aq-test::touchy) '(2 3))"
      "=> (1 #<AQ-TEST::TOUCHY whose printer failed: SIMPLE-ERROR> (2 3)) \\[v[0-9]+\\]\\'")
    '("/eval_form (progn (defclass aq-chatty () ()) (defmethod print-object ((it aq-chatty) stream) (loop (write-string \"never \" stream))) (list (make-instance 'aq-chatty)))"

@@ -69,22 +69,6 @@
                  (push name tried)
                  (ignore-errors (compile-function name)))))))
 
-(defun spare-indentation ()
-  "Keep the client from looking through all symbols, and telling Emacs again how all macros are
-indented, because there is a package that it has not seen: ours has nothing for the user."
-  (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
-         (connection (and package (find-symbol "*EMACS-CONNECTION*" package)))
-         (accessor (and package
-                        (or (find-symbol "CONNECTION-INDENTATION-CACHE-PACKAGES" package)
-                            (find-symbol "CONNECTION.INDENTATION-CACHE-PACKAGES" package)))))
-    (when (and connection (boundp connection) (symbol-value connection)
-               accessor (fboundp accessor))
-      (ignore-errors
-       (let ((seen (funcall accessor (symbol-value connection))))
-         (when seen
-           (eval `(setf (,accessor (symbol-value ',connection))
-                        ',(adjoin (find-package "AGENT-Q-IMAGE") seen)))))))))
-
 (defun receive (client module version text)
   "Make TEXT, the source of MODULE called VERSION, part of this image.
 Warnings, and what compilers print, are kept from the user."
@@ -108,8 +92,6 @@ Warnings, and what compilers print, are kept from the user."
 (defun arrived (client module version)
   "Note that the text of MODULE called VERSION is there, and make it quick."
   (let ((*client* client))
-    (when (string= module "base")
-      (spare-indentation))
     (setf *versions* (acons module version
                             (remove module *versions* :key #'car :test #'string=)))
     (when (call-with-lock (lambda ()

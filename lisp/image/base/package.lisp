@@ -9,6 +9,22 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defun note-as-seen (package client accessor)
+  "Keep CLIENT from looking through all symbols, and telling Emacs again how all macros are indented,
+because there is a PACKAGE that it has not seen. ACCESSOR gets those that it has."
+  (let ((connection (and (find-package client) (find-symbol "*EMACS-CONNECTION*" client)))
+        (accessor (and (find-package client) (find-symbol accessor client))))
+    (when (and connection (boundp connection) (symbol-value connection)
+               accessor (fboundp accessor))
+      (ignore-errors
+       (let ((seen (funcall accessor (symbol-value connection))))
+         (when seen
+           (eval `(setf (,accessor (symbol-value ',connection)) ',(adjoin package seen)))))))))
+
+;; Ours has nothing for the user. The client looks at any time from now on.
+(note-as-seen *package* "SLYNK" "CONNECTION-INDENTATION-CACHE-PACKAGES")
+(note-as-seen *package* "SWANK" "CONNECTION.INDENTATION-CACHE-PACKAGES")
+
 ;; State is in DEFVARs: sending this text again must not lose the calls that run.
 
 (defvar *versions* '()

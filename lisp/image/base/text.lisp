@@ -96,9 +96,37 @@ and at most LEVEL deep. With labels, SBCL first prints to nowhere, where no limi
              (write-string (printed (car tail) :limit (floor limit 8)) stream)
           finally (format stream "~:[~; ...~])" tail))))
 
+(defvar *printers* '()
+  "The methods of PRINT-OBJECT when they were last looked at, and whether SBCL's own print what is
+plain.")
+
+(defun spares-plain-p (method)
+  "Whether METHOD of SBCL's PRINT-OBJECT prints no plain object, or is SBCL's own."
+  (let ((class (first (funcall (optional-function "SB-MOP" "METHOD-SPECIALIZERS") method))))
+    (typecase class
+      ((or standard-class structure-class) t)
+      (class (or (notany (lambda (type) (or (subtypep class type) (subtypep type class)))
+                         '(symbol fixnum character string cons))
+                 (let ((file (funcall
+                              (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")
+                              (funcall (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE")
+                                       method))))
+                   (and file (prefixed-p "SYS:" (namestring file)))))))))
+
+(defun plain-printing-p ()
+  "Whether no program has a say in how plain objects are printed. On SBCL a program can define
+methods of PRINT-OBJECT for strings and lists."
+  (cond ((implementation-p "SBCL")
+         (let ((methods (funcall (optional-function "SB-MOP" "GENERIC-FUNCTION-METHODS")
+                                 #'print-object)))
+           (unless (eq methods (car *printers*))
+             (setf *printers* (cons methods (ignore-errors (every #'spares-plain-p methods)))))
+           (cdr *printers*)))
+        (t (implementation-p "ECL" "CLISP"))))
+
 (defun plain-p (object limit)
-  "Whether no printer of the program's takes part in printing OBJECT, and that ends soon: it is a
-tree of symbols, fixnums, characters and strings, with about LIMIT characters in it at most."
+  "Whether printing OBJECT ends soon, and without the program: it is a tree of symbols, fixnums,
+characters and strings, with about LIMIT characters in it at most."
   (let ((left limit))
     (labels ((see (it depth)
                (decf left (typecase it
@@ -114,7 +142,7 @@ tree of symbols, fixnums, characters and strings, with about LIMIT characters in
                        do (see (car tail) (1+ depth))
                        finally (see tail (1+ depth))))))
       (see object 0)
-      t)))
+      (plain-printing-p))))
 
 (defun printed (object &key (limit 4000) (writer #'prin1) (length 200) (level 12) (circle t) pretty)
   "OBJECT as text of at most LIMIT characters, by WRITER; the rest is as in CALL-WITH-PRINTER.

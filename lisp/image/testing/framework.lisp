@@ -161,7 +161,7 @@
 
 (defun rove-names ()
   (loop for package being the hash-keys of (own-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
-        collect package))
+        when (package-name package) collect package))
 
 ;;; All of them
 
