@@ -125,8 +125,8 @@ methods of PRINT-OBJECT for strings and lists."
         (t (implementation-p "ECL" "CLISP"))))
 
 (defun plain-p (object limit)
-  "Whether printing OBJECT ends soon, and without the program: it is a tree of symbols, fixnums,
-characters and strings, with about LIMIT characters in it at most."
+  "Whether printing OBJECT ends soon: it is a tree of symbols, fixnums, characters and strings, with
+about LIMIT characters in it at most."
   (let ((left limit))
     (labels ((see (it depth)
                (decf left (typecase it
@@ -142,7 +142,7 @@ characters and strings, with about LIMIT characters in it at most."
                        do (see (car tail) (1+ depth))
                        finally (see tail (1+ depth))))))
       (see object 0)
-      (plain-printing-p))))
+      t)))
 
 (defun printed (object &key (limit 4000) (writer #'prin1) (length 200) (level 12) (circle t) pretty)
   "OBJECT as text of at most LIMIT characters, by WRITER; the rest is as in CALL-WITH-PRINTER.
@@ -150,7 +150,7 @@ A printer that fails gives a remark in the place of the object."
   (flet ((write-object (stream) (funcall writer object stream)))
     (call-with-printer
      (lambda ()
-       (if (and (not pretty) (plain-p object limit))
+       (if (and (not pretty) (plain-printing-p) (plain-p object limit))
            (cut-at limit (with-output-to-string (stream) (write-object stream)))
            (guarded (lambda () (write-bounded #'write-object limit))
                     (lambda (condition)
