@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test build bench implementations lint clean
+.PHONY: help chat demo-model test test-quick seen build bench implementations lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -28,10 +28,20 @@ chat: ## Install what is missing, build, and open a chat beside a running Common
 demo-model: ## Fetch the tiny demo model (about 130 MB) for machines without a model
 	@sh scripts/demo-model.sh install
 
-test: ## Run everything that CI runs
+test: ## Run everything that CI runs; T=regexp: only the tests whose names match
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
-	@sh scripts/test.sh
+	@T='$(T)' sh scripts/test.sh
+
+test-quick: ## Run the tests that need neither an image nor a terminal
+	@sh scripts/setup.sh build
+	@sh scripts/build.sh
+	@QUICK=1 sh scripts/test.sh
+
+seen: ## Write the golden files of what the model sees (test/fixtures/seen): schemas, prompt, results of tools
+	@sh scripts/setup.sh build chat
+	@sh scripts/build.sh
+	@AGENT_Q_WRITE_SEEN=1 T=agent-q-seen-is sh scripts/test.sh
 
 build: ## Build the core and put it into lisp/
 	@sh scripts/setup.sh build

@@ -149,6 +149,20 @@ SIGN stands between the agent's name and the form."
                              :key #'agent-q-image-connection-process)))
     (and connection (agent-q-image-connection-client connection))))
 
+(defmacro agent-q-echo--keeping-undo (mark &rest body)
+  "Evaluate BODY, an insertion at MARK, and have undo know nothing of it."
+  (declare (indent 1) (debug t))
+  (let ((undo (make-symbol "undo")) (start (make-symbol "start")) (size (make-symbol "size")))
+    `(let ((,undo buffer-undo-list)
+           (,start (marker-position ,mark))
+           (,size (buffer-size)))
+       (setq buffer-undo-list t)
+       (unwind-protect (progn ,@body)
+         (setq buffer-undo-list
+               (if (listp ,undo)
+                   (agent-q-echo--moved ,undo ,start (- (buffer-size) ,size))
+                 ,undo))))))
+
 (defun agent-q-echo--insert-sly (process text)
   "Put TEXT above the prompt of SLY's REPL of PROCESS."
   (let ((buffer (and (fboundp 'sly-mrepl--insert-output)
@@ -178,20 +192,6 @@ SIGN stands between the agent's name and the form."
   (save-excursion
     (goto-char mark)
     (if (bolp) text (concat "\n" text))))
-
-(defmacro agent-q-echo--keeping-undo (mark &rest body)
-  "Evaluate BODY, an insertion at MARK, and have undo know nothing of it."
-  (declare (indent 1) (debug t))
-  (let ((undo (make-symbol "undo")) (start (make-symbol "start")) (size (make-symbol "size")))
-    `(let ((,undo buffer-undo-list)
-           (,start (marker-position ,mark))
-           (,size (buffer-size)))
-       (setq buffer-undo-list t)
-       (unwind-protect (progn ,@body)
-         (setq buffer-undo-list
-               (if (listp ,undo)
-                   (agent-q-echo--moved ,undo ,start (- (buffer-size) ,size))
-                 ,undo))))))
 
 (defun agent-q-echo--moved (undo start distance)
   "Return the list UNDO after an insertion of DISTANCE characters at START."

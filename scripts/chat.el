@@ -16,6 +16,7 @@
 (require 'agent-q-provider)
 (require 'agent-q-demo)
 
+(declare-function agent-q-ide-use "lisp-ide")
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function sly "ext:sly")
 (declare-function slime-start "ext:slime")

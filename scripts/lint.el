@@ -9,10 +9,11 @@
 
 ;;; Code:
 
-(require 'bytecomp)
 (require 'checkdoc)
-(require 'lisp-ide (expand-file-name "scripts/lisp-ide.el"))
+(require 'cl-lib)
+(load (expand-file-name "scripts/lisp-ide.el") nil t)
 
+(declare-function agent-q-ide-package-directories "lisp-ide")
 (declare-function package-lint-buffer "package-lint")
 (defvar package-lint-main-file)
 
@@ -26,6 +27,9 @@
     "\\`This makes the package uninstallable in all released Emacs versions")
   "What package-lint says without being right here.")
 
+(defvar agent-q-lint--load-path nil
+  "Where else what is compiled finds what it needs.")
+
 (defconst agent-q-lint--root default-directory
   "The project's root, where this is started.")
 
@@ -35,34 +39,36 @@
   (princ (format "%s:%s: %s\n" (file-relative-name file agent-q-lint--root) line text)))
 
 (defun agent-q-lint--compile (sources)
-  "Compile SOURCES in a folder of their own, where no old .elc hides a fault."
-  (let* ((folder (make-temp-file "agent-q-lint" t))
-         (load-path (cons folder load-path))
-         (byte-compile-verbose nil)
-         (inhibit-message t))
+  "Compile each of SOURCES in an Emacs of its own, as package managers do.
+In one Emacs, a macro that one file defines would be there for the others.
+They are in a folder of their own, where no old .elc hides a fault."
+  (let ((folder (file-name-as-directory (make-temp-file "agent-q-lint" t))))
     (unwind-protect
         (progn
           (dolist (source sources)
-            (copy-file source (file-name-as-directory folder)))
+            (copy-file source folder))
           (dolist (source sources)
-            (let ((copy (expand-file-name (file-name-nondirectory source) folder))
-                  (log (get-buffer-create byte-compile-log-buffer)))
-              (with-current-buffer log
-                (let ((inhibit-read-only t)) (erase-buffer)))
-              (let ((compiled (byte-compile-file copy)))
-                (agent-q-lint--compiler-log log source (eq compiled t))))))
+            (with-temp-buffer
+              (let ((status (apply #'call-process
+                                   (expand-file-name invocation-name invocation-directory)
+                                   nil t nil "-Q" "--batch" "-L" folder
+                                   `(,@(cl-mapcan (lambda (directory) (list "-L" directory))
+                                                  agent-q-lint--load-path)
+                                     "--eval" "(setq byte-compile-verbose nil)"
+                                     "-f" "batch-byte-compile"
+                                     ,(concat folder (file-name-nondirectory source))))))
+                (agent-q-lint--compiler-log source (eq status 0))))))
       (delete-directory folder t))))
 
-(defun agent-q-lint--compiler-log (log source compiled)
-  "Report what the compiler's LOG says about SOURCE.
+(defun agent-q-lint--compiler-log (source compiled)
+  "Report what the compiler's output in this buffer says about SOURCE.
 COMPILED is whether the compiler succeeded."
   (let ((before agent-q-lint--findings))
-    (with-current-buffer log
-      (goto-char (point-min))
-      (while (re-search-forward
-              "^[^:\n]+\\.el:\\([0-9]+\\)\\(?::[0-9]+\\)?: \\(.*\\(?:\n [^\n]*\\)*\\)" nil t)
-        (agent-q-lint--finding source (match-string 1)
-                               (replace-regexp-in-string "\n *" " " (match-string 2)))))
+    (goto-char (point-min))
+    (while (re-search-forward
+            "^\\(?:In .*:\n\\)?[^:\n]+\\.el:\\([0-9]+\\)\\(?::[0-9]+\\)?: \\(.*\\(?:\n [^\n]*\\)*\\)" nil t)
+      (agent-q-lint--finding source (match-string 1)
+                             (replace-regexp-in-string "\n *" " " (match-string 2))))
     (unless (or compiled (> agent-q-lint--findings before))
       (agent-q-lint--finding source 1 "does not compile"))))
 
@@ -93,7 +99,7 @@ MAIN is the package's main file."
         (scripts (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'"))
         (linter (car (agent-q-ide-package-directories "package-lint"))))
     (agent-q-lint--compile sources)
-    (let ((load-path (cons (expand-file-name "lisp") load-path)))
+    (let ((agent-q-lint--load-path (list (expand-file-name "lisp"))))
       (agent-q-lint--compile scripts))
     (dolist (source sources)
       (agent-q-lint--checkdoc source))

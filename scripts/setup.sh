@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 packages=''      # Debian packages that are missing
 by_hand=''       # what is missing, for people on other systems; one a line
 unmended=''      # what no package of Debian's mends
+welcome=''       # Debian packages that are missing, without which some tests are skipped
 
 want() { # PACKAGES DESCRIPTION
   packages="$packages $1"
@@ -79,6 +80,15 @@ check_lint() {
   fi
 }
 
+# Test frameworks that run_tests knows, and what is tried with readtables: without them these tests
+# are skipped, so nothing is asked of people without Debian's packages.
+check_frameworks() {
+  have apt-get && have dpkg || return
+  for package in cl-fiveam cl-rt cl-fiasco cl-named-readtables cl-alexandria; do
+    dpkg -s "$package" >/dev/null 2>&1 || welcome="$welcome $package"
+  done
+}
+
 explain() { # WHY
   echo "$1" >&2
   [ -z "$packages" ] || echo "On Debian or Ubuntu: sudo apt-get install$packages" >&2
@@ -116,18 +126,33 @@ install() {
     explain "apt-get could not install what is missing."
 }
 
+install_welcome() {
+  if [ "$(id -u)" -ne 0 ] && ! have sudo; then return; fi
+  echo "Debian packages that some tests use:$welcome"
+  if { [ -z "${YES:-}${CI:-}" ] && { [ ! -t 0 ] || [ ! -t 1 ]; }; } || ! agreed; then
+    echo "Not installed; the tests that use them are skipped."
+    return
+  fi
+  export DEBIAN_FRONTEND=noninteractive
+  [ -n "$packages" ] || as_root apt-get -q update >/dev/null 2>&1
+  # shellcheck disable=SC2086
+  as_root apt-get -q install -y --no-install-recommends $welcome ||
+    echo "apt-get could not install them; the tests that use them are skipped." >&2
+}
+
 ask_emacs
 for purpose in "$@"; do
   case "$purpose" in
     build) check_emacs; check_rust ;;
     chat) check_image ;;
-    test) have tmux || want tmux 'tmux, for the test in a terminal'; check_lint ;;
+    test) have tmux || want tmux 'tmux, for the test in a terminal'; check_lint; check_frameworks ;;
     lint) check_emacs; check_rust; check_lint ;;
     *) echo "setup.sh: unknown purpose $purpose" >&2; exit 2 ;;
   esac
 done
 
 [ -z "$packages" ] || install
+[ -z "$welcome" ] || install_welcome
 if [ -n "$unmended" ]; then
   echo "Still missing:$unmended" >&2
   exit 1

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
-# --module-assertions), the terminal test. Ends with one line that sums the whole run.
+# --module-assertions), the terminal tests. With T, an extended regexp, only the tests whose names match, with
+# QUICK=1 only what needs neither an image nor a terminal. Ends with one line that sums the run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
-: "${EMACS:=emacs}"
+: "${EMACS:=emacs}" "${T:=}" "${QUICK:=}"
 
 passed=0
 failed=0
@@ -31,12 +32,12 @@ lint() {
   if LINT_RUST=optional sh scripts/lint.sh; then count 1 0 0 lint; else count 0 1 0 lint; fi
 }
 
-# Sums cargo's own summaries; a listed test file that ran nothing is a failure.
+# Sums cargo's own summaries; a listed test file that ran nothing is a failure, unless T chose.
 cargo_summary() { # LOG -> "PASSED FAILED SKIPPED"
-  awk '
+  awk -v chosen="$T" '
     /^ *Running / { target = $0; sub(/^ *Running (unittests )?/, "", target); sub(/ .*/, "", target) }
     /^ *Doc-tests / { target = "" }
-    /^running 0 tests/ && target ~ /^test\// { print target ": no test ran" > "/dev/stderr"; failed++ }
+    /^running 0 tests/ && chosen == "" && target ~ /^test\// { print target ": no test ran" > "/dev/stderr"; failed++ }
     /^test result: / {
       for (i = 1; i < NF; i++) {
         if ($(i + 1) == "passed;") passed += $i
@@ -47,10 +48,10 @@ cargo_summary() { # LOG -> "PASSED FAILED SKIPPED"
     END { print passed + 0, failed + 0, ignored + 0 }' "$1"
 }
 
-cargo_tests() {
+cargo_tests() { # CARGO-TEST-ARGUMENT...
   log=$scratch/cargo.log
   # The exit status passes the pipe in a file.
-  { cargo test --quiet --no-run && cargo test --no-fail-fast 2>&1; echo $? > "$scratch/status"; } | tee "$log"
+  { cargo test --quiet --no-run && cargo test --no-fail-fast "$@" 2>&1; echo $? > "$scratch/status"; } | tee "$log"
   # shellcheck disable=SC2046
   set -- $(cargo_summary "$log")
   if [ "$(cat "$scratch/status")" -ne 0 ] && [ "$2" -eq 0 ]; then
@@ -83,7 +84,7 @@ ert_files() {
 }
 
 # The tests of the image layer run through each of SLY and SLIME that is there.
-ert_suites() {
+find_clients() {
   for ide in sly slime; do
     directory=$("$EMACS" -Q --batch -l scripts/lisp-ide.el \
       --eval "(princ (or (agent-q-ide-find '$ide) \"\"))" 2>/dev/null)
@@ -94,6 +95,10 @@ ert_suites() {
       echo "$ide was not found: the tests through it are skipped ($variable=... names a checkout)."
     fi
   done
+}
+
+ert_suites() {
+  find_clients
   for file in $(ert_files); do ert_file batch "$file"; done
   for file in $(ert_files); do
     case "$file" in
@@ -103,6 +108,41 @@ ert_suites() {
     esac
   done
   unset AGENT_Q_COUNTS
+}
+
+# Names of Rust tests that match T: their functions, wherever they are.
+rust_tests() {
+  find src test -name '*.rs' -exec awk '
+    /#\[(tokio::)?test/ { test = 1 }
+    test && match($0, /fn [a-z0-9_]+/) { print substr($0, RSTART + 3, RLENGTH - 3); test = 0 }' {} + |
+    grep -E -e "$T" || true
+}
+
+matching_tests() {
+  names=$(rust_tests)
+  # shellcheck disable=SC2086
+  if [ -n "$names" ]; then cargo_tests -- $names; fi
+  find_clients
+  # Emacs writes the operators of extended regexps with a backslash.
+  AGENT_Q_TEST_SELECTOR=$(printf '%s' "$T" | sed 's/[|()]/\\&/g')
+  export AGENT_Q_TEST_SELECTOR
+  # shellcheck disable=SC2046
+  matching=$("$EMACS" -Q --batch -l test/support/run-ert.el \
+    --matching "$AGENT_Q_TEST_SELECTOR" $(ert_files))
+  for file in $matching; do ert_file batch "$file"; done
+  [ $((passed + failed + skipped)) -gt 0 ] || count 0 1 0 "no test has a name that matches $T"
+}
+
+# What asks for an image skips itself. Cargo's tests run beside Emacs's, and are shown after them.
+quick_tests() {
+  export AGENT_Q_TEST_QUICK=1
+  (cargo_tests && echo "$passed $failed $skipped" > "$scratch/cargo.counts") > "$scratch/cargo.out" 2>&1 &
+  for file in $(ert_files); do ert_file batch "$file"; done
+  wait
+  cat "$scratch/cargo.out"
+  # shellcheck disable=SC2046
+  set -- $(cat "$scratch/cargo.counts" 2>/dev/null || echo 0 1 0)
+  count "$1" "$2" "$3" 'cargo test'
 }
 
 terminal_test() {
@@ -125,11 +165,21 @@ terminal_test() {
   fi
 }
 
-[ "${LINTED:-}" = 1 ] || lint
+everything() {
+  [ "${LINTED:-}" = 1 ] || lint
+  cargo_tests
+  ert_suites
+  terminal_test
+}
+
 cargo build --quiet --examples || count 0 1 0 'building the examples'
-cargo_tests
-ert_suites
-terminal_test
+if [ -n "$T" ]; then
+  matching_tests
+elif [ -n "$QUICK" ]; then
+  quick_tests
+else
+  everything
+fi
 
 [ -z "$failures" ] || printf 'Failures in:%s\n' "$failures"
 closing="$passed passed, $failed failed"

@@ -7,6 +7,8 @@
 ;; emacs -Q --batch -l test/support/run-ert.el FILE, in the project's root.  Loads FILE, runs its
 ;; tests, and writes "PASSED FAILED SKIPPED" into the file that AGENT_Q_COUNTS names.  A file
 ;; without a test counts as a failure.  AGENT_Q_TEST_SELECTOR chooses tests by a regexp.
+;;
+;; With --matching REGEXP FILE... it prints those of FILEs that have a test whose name matches.
 
 ;;; Code:
 
@@ -41,8 +43,21 @@
                             skipped)
     (kill-emacs (if (or (zerop total) (> (+ failed aborted) 0)) 1 0))))
 
-(let ((file (pop command-line-args-left)))
-  (unless file
-    (error "Usage: emacs -Q --batch -l test/support/run-ert.el FILE"))
-  (agent-q-run-ert file))
+(defun agent-q-run-ert-matching (regexp files)
+  "Print those of FILES that have a test whose name REGEXP matches."
+  (let ((seen '()))
+    (dolist (file files)
+      (load (expand-file-name file) nil t)
+      (let ((new (seq-remove (lambda (test) (memq test seen))
+                             (mapcar #'ert-test-name (ert-select-tests regexp t)))))
+        (when new
+          (princ (concat file "\n")))
+        (setq seen (append new seen))))))
+
+(pcase (pop command-line-args-left)
+  ('nil (error "Usage: emacs -Q --batch -l test/support/run-ert.el FILE"))
+  ("--matching" (agent-q-run-ert-matching (pop command-line-args-left)
+                                          command-line-args-left)
+   (kill-emacs 0))
+  (file (agent-q-run-ert file)))
 ;;; run-ert.el ends here
