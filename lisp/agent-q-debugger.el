@@ -11,6 +11,7 @@
 
 (require 'agent-q-history)
 (require 'agent-q-image)
+(require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-past)
 
@@ -76,17 +77,36 @@ They hold the connection, thread, condition, restarts and level.")
 
 (defun agent-q-debugger--thread (found)
   "Return the thread of FOUND, a parked error or a buffer."
+  (or (agent-q-debugger--waiting-in found)
+      (error "It runs; it is not in the debugger now")))
+
+(defun agent-q-debugger--all (process)
+  "Return all that is open over PROCESS: parked errors and buffers."
+  (append (agent-q-image-park-list process)
+          (agent-q-debugger--user-buffers process)))
+
+(defun agent-q-debugger--name (found)
+  "Return the name that tools have for FOUND, a parked error or a buffer."
+  (if (bufferp found)
+      (agent-q-debugger--buffer-name found)
+    (agent-q-image-parked-name found)))
+
+(defun agent-q-debugger--waiting-in (found)
+  "Return the thread that FOUND, a parked error or a buffer, is in, or nil."
   (if (bufferp found)
       (agent-q-debugger--local found 3)
-    (or (agent-q-image-parked-thread found)
-        (error "It runs; it is not in the debugger now"))))
+    (agent-q-image-parked-thread found)))
 
-(defun agent-q-debugger--list (process)
-  "Return a text on all debuggers that are open over PROCESS."
-  (let ((lines (append
-                (mapcar #'agent-q-debugger--parked-line (agent-q-image-park-list process))
-                (mapcar #'agent-q-debugger--buffer-line
-                        (agent-q-debugger--user-buffers process)))))
+(defun agent-q-debugger--list (process &optional names)
+  "Return a text on all debuggers that are open over PROCESS.
+NAMES has the names of their threads, by the client's number."
+  (let ((lines (mapcar
+                (lambda (found)
+                  (if (bufferp found)
+                      (agent-q-debugger--buffer-line
+                       found (cdr (assoc (agent-q-debugger--waiting-in found) names)))
+                    (agent-q-debugger--parked-line found)))
+                (agent-q-debugger--all process))))
     (if lines
         (concat "Open:\n" (string-join lines "\n"))
       "No debugger is open in this image, neither the user's nor yours.")))
@@ -101,12 +121,14 @@ They hold the connection, thread, condition, restarts and level.")
           (truncate-string-to-width
            (string-trim (or (agent-q-image-park-form parked) "")) 100 nil nil "...")))
 
-(defun agent-q-debugger--buffer-line (buffer)
-  "Return a text on the user's debugger in BUFFER."
-  (format "%s, the user's, level %s: %s"
+(defun agent-q-debugger--buffer-line (buffer thread)
+  "Return a text on the user's debugger in BUFFER.
+THREAD is the name of its thread, or nil."
+  (format "%s, the user's, level %s: %s%s"
           (agent-q-debugger--buffer-name buffer)
           (agent-q-debugger--local buffer 6)
-          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))))
+          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))
+          (if thread (format "\n  in the thread %s" thread) "")))
 
 (defun agent-q-debugger--condition-text (condition)
   "Return CONDITION, a list of a message and a type line, as a text."
@@ -117,8 +139,20 @@ They hold the connection, thread, condition, restarts and level.")
 
 (agent-q-operations-define "list-debuggers" (call)
   "Tell which debuggers are open."
-  (agent-q-operations-of-image
-   call (agent-q-debugger--list (agent-q-debugger--process call))))
+  (agent-q-debugger--tell-all call))
+
+(defun agent-q-debugger--tell-all (call)
+  "Answer CALL with the debuggers that are open, each with its thread."
+  (let* ((process (agent-q-debugger--process call))
+         (threads (delq nil (mapcar #'agent-q-debugger--waiting-in
+                                    (agent-q-debugger--all process)))))
+    (agent-q-image-query-threads
+     (agent-q-operations-call-connection call) threads
+     (lambda (names)
+       (agent-q-operations-answer
+        call "done"
+        (agent-q-operations-of-image call (agent-q-debugger--list process names)))))
+    nil))
 
 (defun agent-q-debugger--answer (call status payload)
   "End CALL with the STATUS and PAYLOAD of a call in the image."
@@ -138,9 +172,17 @@ Its reply is the answer to CALL."
   nil)
 
 (agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
-  "Tell at most LIMIT frames of the debugger NAME, with LOCALS."
-  (agent-q-debugger--call call (agent-q-debugger--find call name)
-                          "debugger-frames" (list :limit limit :locals locals) 15))
+  "Tell at most LIMIT frames of the debugger NAME, with LOCALS.
+Without NAME it is the only one; of none or several all are told."
+  (let* ((all (and (null name) (agent-q-debugger--all (agent-q-debugger--process call))))
+         (found (cond (name (agent-q-debugger--find call name))
+                      ((null (cdr all)) (car all)))))
+    (if (null found)
+        (agent-q-debugger--tell-all call)
+      (agent-q-debugger--call call found "debugger-frames"
+                              (list :debugger (agent-q-debugger--name found)
+                                    :limit limit :locals locals)
+                              15))))
 
 (agent-q-operations-define "eval-in-frame"
     (call (name debugger) form frame package assessed)
@@ -155,11 +197,28 @@ ASSESSED is how many of its forms were assessed, nil when all were approved."
 (agent-q-operations-define "invoke-restart" (call (name debugger) restart values package)
   "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
 They are read in PACKAGE."
+  (agent-q-debugger--leave call name "invoke-restart"
+                           (list :restart restart :values values :package package)))
+
+(agent-q-operations-define "restart-frame" (call (name debugger) frame)
+  "Leave the debugger NAME by calling FRAME again."
+  (agent-q-debugger--leave call name "restart-frame" (list :frame frame)))
+
+(agent-q-operations-define "return-from-frame"
+    (call (name debugger) frame values package assessed)
+  "Leave the debugger NAME by FRAME, which returns what the forms in VALUES give.
+They are read in PACKAGE.  ASSESSED is as in eval-in-frame."
+  (agent-q-debugger--leave call name "return-from-frame"
+                           (list :frame frame :values values :package package
+                                 :assessed assessed)))
+
+(defun agent-q-debugger--leave (call name operation arguments)
+  "Leave the debugger NAME by OPERATION with ARGUMENTS.
+What the evaluation then yields is the answer to CALL."
   (let* ((found (agent-q-debugger--find call name))
          (thread (agent-q-debugger--thread found))
-         (arguments (list :restart restart :values values :package package))
          (answer (lambda (status payload)
-                   ;; The client aborts what a restart leaves.
+                   ;; The client aborts what is left.
                    (if (equal status "aborted")
                        (agent-q-debugger--answer
                         call "done" (format "(:outcome :returned :value (:left %s))"
@@ -168,11 +227,11 @@ They are read in PACKAGE."
     (if (bufferp found)
         (agent-q-image-call (agent-q-operations-call-connection call)
                             (agent-q-operations-call-request call)
-                            "invoke-restart" (prin1-to-string arguments)
+                            operation (prin1-to-string arguments)
                             agent-q-eval-timeout answer
                             (agent-q-operations-call-owner call) thread)
       (agent-q-image-resume found (agent-q-operations-call-request call)
-                            arguments agent-q-eval-timeout answer))
+                            operation arguments agent-q-eval-timeout answer))
     nil))
 
 ;;;; Commands

@@ -29,6 +29,7 @@
 (declare-function agent-q-image--call-id "agent-q-image")
 (declare-function agent-q-image--call-owner "agent-q-image")
 (declare-function agent-q-image--resumed "agent-q-image")
+(declare-function agent-q-image-source-resolve "agent-q-image-source")
 
 (cl-defstruct (agent-q-image-parked
                (:constructor agent-q-image-park--make) (:copier nil))
@@ -111,7 +112,9 @@ and ACTIVATION are what the client would have shown its debugger for."
        (lambda (result)
          (pcase result
            (`(:ok ,(and reply (pred stringp)))
-            (agent-q-image--finish call "done" reply))
+            (agent-q-image--finish
+             call "done"
+             (agent-q-image-source-resolve (agent-q-image--call-connection call) reply)))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 
@@ -150,17 +153,17 @@ and ACTIVATION are what the client would have shown its debugger for."
 
 ;;;; Going on
 
-(defun agent-q-image-resume (parked request arguments seconds callback)
-  "Have PARKED go on by the operation invoke-restart with ARGUMENTS.
+(defun agent-q-image-resume (parked request operation arguments seconds callback)
+  "Have PARKED go on by OPERATION with ARGUMENTS, a way out of its debugger.
 REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
-call ends anew, with what comes of it."
+call ends once more, with what comes of it."
   (let ((call (agent-q-image-parked-call parked)))
     (agent-q-image--resumed call request seconds callback)
     (agent-q-image-call
      (agent-q-image--call-connection call) (list 'restart request)
-     "invoke-restart" (prin1-to-string arguments) seconds
+     operation (prin1-to-string arguments) seconds
      (lambda (status payload)
-       ;; A restart that is taken leaves the operation, too.
+       ;; What leaves the debugger leaves the operation, too.
        (unless (equal status "aborted")
          (when (agent-q-image--pending-p call)
            (agent-q-image--finish call status payload))))

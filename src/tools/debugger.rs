@@ -2,13 +2,13 @@
 //! The tools for errors whose stack is alive: the model's own parked ones and those that the user
 //! has in the debugger. Emacs knows which there are and calls the image in their threads.
 
-use crate::image::{Plist, parse_reply};
+use crate::image::{Frame, Plist, parse_reply};
 use crate::tool::{
     Arguments, Assessment, Code, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
     Tool, ToolFailure, Treatment,
 };
 
-use super::execution::{FORMS, evaluation, render_evaluation};
+use super::execution::{FORMS, NAMED, evaluated_parameter, evaluation, render_resumed};
 use super::outcome;
 
 #[must_use]
@@ -18,6 +18,8 @@ pub fn tools() -> Vec<Tool> {
         debugger_frames(),
         eval_in_frame(),
         invoke_restart(),
+        restart_frame(),
+        return_from_frame(),
     ]
 }
 
@@ -38,18 +40,24 @@ fn tool(
     )
 }
 
+const DEBUGGER_NAME: &str = "d1 is yours, u3 the user's";
+
 fn debugger_parameter() -> Parameter {
+    Parameter::required("debugger", ParameterType::String, DEBUGGER_NAME)
+}
+
+fn frame_parameter() -> Parameter {
     Parameter::required(
-        "debugger",
-        ParameterType::String,
-        "Its name, from list_debuggers or the report of the error, such as d1 (yours) or u3 (the user's)",
+        "frame",
+        ParameterType::Integer,
+        "The frame's number, from debugger_frames",
     )
 }
 
 fn list_debuggers() -> Tool {
     tool(
         "list_debuggers",
-        "List the errors whose stack is alive: those you parked with eval_form's on_error, and those open in the user's debugger.",
+        "List the errors whose stack is still alive: those you parked with eval_form's on_error, and those open in the user's debugger.",
         SafetyLevel::Safe,
         vec![],
         OperationTool::plain("list-debuggers"),
@@ -59,20 +67,16 @@ fn list_debuggers() -> Tool {
 fn debugger_frames() -> Tool {
     tool(
         "debugger_frames",
-        "Tell the condition, the restarts and the program's frames of an open debugger, innermost first, each with its number for eval_in_frame and, on request, its local variables.",
+        "Show a parked error or a debugger that the user has open: condition, restarts and the program's frames, innermost first. Then eval_in_frame, restart_frame, return_from_frame or invoke_restart.",
         SafetyLevel::Safe,
         vec![
-            debugger_parameter(),
             Parameter::optional(
-                "limit",
-                ParameterType::Integer,
-                "How many frames; 10 when left out, at most 50",
+                "debugger",
+                ParameterType::String,
+                "d1 is yours, u3 the user's; needed when several are open",
             ),
-            Parameter::optional(
-                "locals",
-                ParameterType::Boolean,
-                "Tell the local variables of each frame, too",
-            ),
+            Parameter::optional("limit", ParameterType::Integer, "Default 10, at most 50"),
+            Parameter::optional("locals", ParameterType::Boolean, "With local variables"),
         ],
         OperationTool {
             operation: "debugger-frames",
@@ -84,21 +88,17 @@ fn debugger_frames() -> Tool {
 fn eval_in_frame() -> Tool {
     let mut tool = tool(
         "eval_in_frame",
-        "Evaluate forms where a frame of an open debugger stopped: its local variables can be read and set.",
+        "Evaluate forms in a frame of an open debugger: they can read and set its local variables.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),
-            Parameter::required("form", ParameterType::String, "One or more complete forms"),
+            evaluated_parameter(),
             Parameter::optional(
                 "frame",
                 ParameterType::Integer,
-                "The frame's number, from debugger_frames; the innermost of the program when left out",
+                "Number from debugger_frames; default: innermost of the program",
             ),
-            Parameter::optional(
-                "package",
-                ParameterType::String,
-                "Package to read names in; the frame's own when left out",
-            ),
+            Parameter::optional("package", ParameterType::String, "Default: the frame's own"),
         ],
         OperationTool {
             operation: "eval-in-frame",
@@ -113,19 +113,19 @@ fn eval_in_frame() -> Tool {
 fn invoke_restart() -> Tool {
     let mut tool = tool(
         "invoke_restart",
-        "Leave an open debugger by one of its restarts. Evaluation goes on from there; what comes of it is the answer. ABORT gives the evaluation up.",
+        "Continue a parked error or an open debugger through a restart; returns what the evaluation then yields. ABORT abandons the evaluation.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),
             Parameter::required(
                 "restart",
                 ParameterType::String,
-                "The restart's name, such as CONTINUE, or its number",
+                "Name, such as CONTINUE, or number",
             ),
             Parameter::optional(
                 "values",
                 ParameterType::String,
-                "Forms whose values the restart gets, such as 0 for USE-VALUE",
+                "Forms for the restart's values, such as 0 for USE-VALUE",
             ),
             super::common::package_parameter(),
         ],
@@ -138,6 +138,55 @@ fn invoke_restart() -> Tool {
     tool.code = Some(Code {
         parameters: &["values"],
         treatment: Treatment::RunAtOnce,
+    });
+    tool
+}
+
+fn restart_frame() -> Tool {
+    let mut tool = tool(
+        "restart_frame",
+        "Unwind the stack of an open debugger to a frame and call its function again with the same arguments, as the function is defined now. So fix the function, then restart its frame. What the evaluation then yields is the answer.",
+        SafetyLevel::Cautious,
+        vec![debugger_parameter(), frame_parameter()],
+        OperationTool {
+            operation: "restart-frame",
+            render: render_restart,
+        },
+    );
+    tool.assess = assess_restart;
+    tool.code = Some(NAMED);
+    tool
+}
+
+fn return_from_frame() -> Tool {
+    let mut tool = tool(
+        "return_from_frame",
+        "Unwind the stack of an open debugger to a frame, which returns the values that you give instead of what it would have computed. What the evaluation then yields is the answer.",
+        SafetyLevel::Cautious,
+        vec![
+            debugger_parameter(),
+            frame_parameter(),
+            Parameter::optional(
+                "values",
+                ParameterType::String,
+                "Forms whose values the frame returns, evaluated in it with its variables; NIL when left out",
+            ),
+            Parameter::optional(
+                "package",
+                ParameterType::String,
+                "Package to read the forms in; that of the frame's function when left out",
+            ),
+        ],
+        OperationTool {
+            operation: "return-from-frame",
+            render: render_restart,
+        },
+    );
+    tool.assess = assess_restart;
+    // The image assesses them once more in the package of the frame.
+    tool.code = Some(Code {
+        parameters: &["values"],
+        treatment: Treatment::RunInSteps,
     });
     tool
 }
@@ -160,21 +209,26 @@ fn reply(text: &str) -> Result<crate::image::Reply, ToolFailure> {
     parse_reply(text).map_err(|error| ToolFailure::new(error.to_string()))
 }
 
-fn render_restart(arguments: &Arguments, text: String) -> Result<String, ToolFailure> {
+fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
     let data = outcome::returned(&reply)?;
     if data.keyword("left") == Some("user") {
-        return Ok("The user's debugger was left by that restart, and what the user evaluates went on from there, unless it was ABORT. get_repl_history tells what came of it.".to_owned());
+        return Ok("The user's debugger was left, and what ran there went on, unless it was ABORT. get_repl_history shows what came of it, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
     }
-    render_evaluation(arguments, &reply)
+    render_resumed(&reply)
 }
 
 fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
+    // Emacs's own words on which debuggers there are.
+    if !text.starts_with("(:") {
+        return Ok(text);
+    }
     let reply = reply(&text)?;
     let data = outcome::returned(&reply)?;
+    let name = data.text("debugger").unwrap_or_default();
     let mut lines = vec![format!(
         "{}: {}",
         data.text("type").unwrap_or("ERROR"),
@@ -194,32 +248,33 @@ fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
         lines.push(format!("Restarts: {}", restarts.join(", ")));
     }
     lines.push("Frames, innermost first:".to_owned());
-    let frames: Vec<Plist<'_>> = data.plists("frames").collect();
-    lines.extend(frames.iter().flat_map(|frame| render_frame(*frame)));
+    let frames: Vec<Vec<String>> = data.list("frames").filter_map(render_frame).collect();
+    let shown = frames.len();
+    lines.extend(frames.into_iter().flatten());
     let total = data.integer("total").unwrap_or_default();
-    let more = total - i64::try_from(frames.len()).unwrap_or(total);
+    let more = total - i64::try_from(shown).unwrap_or(total);
     if more > 0 {
         lines.push(format!("({more} more; ask with a larger limit.)"));
     }
+    lines.push(format!(
+        "Next, with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."
+    ));
     Ok(lines.join("\n"))
 }
 
-fn render_frame(frame: Plist<'_>) -> Vec<String> {
-    let number = frame.integer("number").unwrap_or_default();
-    let text = frame.text("text").unwrap_or_default();
-    let place = frame
-        .text("place")
-        .map(|place| format!("  [{place}]"))
-        .unwrap_or_default();
-    let mut lines = vec![format!("  {number}: {text}{place}")];
-    lines.extend(frame.list("locals").filter_map(|local| {
-        let pair = local.to_ref_vec()?;
-        let mut texts = pair.into_iter().filter_map(lexpr::Value::as_str);
+fn render_frame(value: &lexpr::Value) -> Option<Vec<String>> {
+    let plist = Plist::new(value);
+    let number = plist.integer("number")?;
+    let mut lines = vec![format!("  {number}: {}", Frame::of(value)?)];
+    lines.extend(plist.list("locals").filter_map(|local| {
+        let parts = local.to_ref_vec()?;
+        let mut parts = parts.into_iter();
         Some(format!(
-            "       {} = {}",
-            texts.next()?,
-            texts.next().unwrap_or_default()
+            "       {} = {}{}",
+            parts.next()?.as_str()?,
+            parts.next()?.as_str()?,
+            outcome::handle(parts.next())
         ))
     }));
-    lines
+    Some(lines)
 }

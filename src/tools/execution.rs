@@ -10,6 +10,7 @@ use crate::tool::{
 };
 
 use super::common::{package_parameter, text};
+use super::compiler_output::said_once;
 use super::outcome;
 
 /// The longest that a call may ask for; whoever needs more can start a thread.
@@ -41,22 +42,22 @@ pub fn tools() -> Vec<Tool> {
 fn eval_form() -> Tool {
     let mut tool = Tool::new(
         "eval_form",
-        "Evaluate Common Lisp forms in the user's running image, one after the other, and return the values of each with everything printed. An error comes back with its type, message, restarts and backtrace; the forms before it stay evaluated. Input is empty: code that reads from the user gets END-OF-FILE.",
+        "Evaluate Lisp forms in the running image and return all values and output, or an error with restarts and backtrace. Use it to test, query and experiment; for defun, defmethod and defmacro use compile_form. Standard input is empty. Values marked [v7] can be opened with inspect_value.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            form_parameter(),
+            evaluated_parameter(),
             package_parameter(),
             timeout_parameter(),
             Parameter::optional(
                 "restart",
                 ParameterType::String,
-                "Restart to invoke whenever an error happens, such as continue or use-value 0: its name, then forms whose values it gets",
+                "Restart to choose if an error occurs, e.g. \"continue\" or \"use-value 0\"",
             ),
             Parameter::optional(
                 "on_error",
                 ParameterType::String,
-                "report an error (the default), or park it: its stack stays alive for debugger_frames, eval_in_frame and invoke_restart",
+                "park keeps the failed stack for debugger_frames",
             )
             .one_of(&["report", "park"]),
         ],
@@ -82,15 +83,15 @@ fn eval_form() -> Tool {
 fn eval_in_package() -> Tool {
     let mut tool = Tool::new(
         "eval_in_package",
-        "Evaluate Common Lisp forms as eval_form does, in the package that you name.",
+        "The same as eval_form with package, without its other parameters. Prefer eval_form.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            form_parameter(),
+            evaluated_parameter(),
             Parameter::required(
                 "package",
                 ParameterType::String,
-                "Package to read the forms in, in any case",
+                "Package to read the forms in",
             ),
         ],
         Runner::Image(ImageTool {
@@ -110,19 +111,20 @@ fn eval_in_package() -> Tool {
 }
 
 pub(super) fn form_parameter() -> Parameter {
+    Parameter::required("form", ParameterType::String, "One or more complete forms")
+}
+
+/// Forms in which objects that were shown can be named.
+pub(super) fn evaluated_parameter() -> Parameter {
     Parameter::required(
         "form",
         ParameterType::String,
-        "One or more complete forms, such as (defun f (x) (* x x)) (f 3)",
+        "One or more complete forms. $v7 in them is the object shown as [v7], * your last value",
     )
 }
 
 pub(super) fn timeout_parameter() -> Parameter {
-    Parameter::optional(
-        "timeout",
-        ParameterType::Number,
-        "Seconds after which evaluation is stopped; 30 unless the user chose otherwise",
-    )
+    Parameter::optional("timeout", ParameterType::Number, "Seconds, default 30")
 }
 
 /// Values for a restart run only if an error happens, behind forms that may not be readable yet;
@@ -167,6 +169,17 @@ pub(super) fn render_evaluation(
     Ok(lines.join("\n"))
 }
 
+/// What came of an evaluation that goes on. What package it ended in is nothing to the next call.
+///
+/// # Errors
+///
+/// When it did not come to its end.
+pub(super) fn render_resumed(reply: &Reply) -> Result<String, ToolFailure> {
+    let mut lines = evaluation(reply)?;
+    lines.extend(parked_note(outcome::returned(reply)?));
+    Ok(lines.join("\n"))
+}
+
 /// What evaluating forms gave, a line or more for each.
 pub(super) fn evaluation(reply: &Reply) -> Result<Vec<String>, ToolFailure> {
     let data = outcome::returned(reply)?;
@@ -175,7 +188,8 @@ pub(super) fn evaluation(reply: &Reply) -> Result<Vec<String>, ToolFailure> {
         [form] => vec![outcome::values(*form)],
         _ => outcome::forms(&forms),
     };
-    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    let output = said_once(data.text("output").unwrap_or_default(), None);
+    lines.extend(outcome::printed(&output));
     lines.extend(outcome::recoveries(data));
     Ok(lines)
 }
@@ -192,7 +206,7 @@ fn parked_note(data: Plist<'_>) -> Option<String> {
         .collect();
     (!parked.is_empty()).then(|| {
         format!(
-            "(Still parked: {}. invoke_restart gets out of it, with restart ABORT to give it up.)",
+            "(Still parked: {}. invoke_restart continues it; restart ABORT abandons it.)",
             parked.join("; ")
         )
     })

@@ -46,6 +46,14 @@ it began.")
         (funcall around (lambda () (apply function arguments)) arguments)
         (apply function arguments))))
 
+(defun with-hint (condition report)
+  "REPORT, with where the name that CONDITION misses is defined, if anything knows that."
+  (let* ((hint (optional-function "AGENT-Q-IMAGE" "ELSEWHERE-HINT"))
+         (text (and hint (guarded (lambda () (funcall hint condition)) (constantly nil)))))
+    (when text
+      (setf (getf report :message) (format nil "~A~%~A" (getf report :message) text)))
+    report))
+
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is told, not debugged."
   (let ((function (gethash operation *operations*)))
@@ -59,7 +67,7 @@ it began.")
                  (lambda (condition hook)
                    (declare (ignore hook))
                    (funcall *on-condition* condition)
-                   (return (condition-report condition)))
+                   (return (with-hint condition (condition-report condition))))
                  (lambda ()
                    (let ((*assessed* (getf arguments :assessed)))
                      (return
@@ -74,6 +82,15 @@ it began.")
         (let ((*call* id))
           (perform operation arguments)))
       (list :outcome :cancelled)))
+
+(defun perform-tidily (id operation arguments)
+  "As PERFORM-STOPPABLE. What reading code left behind is taken away when running it failed."
+  (let ((tidy (optional-function "AGENT-Q-IMAGE" "CALL-TIDYING-SYMBOLS"))
+        (form (getf arguments :form)))
+    (flet ((work () (perform-stoppable id operation arguments)))
+      (if (and tidy form)
+          (funcall tidy form (getf arguments :package) #'work)
+          (work)))))
 
 (defun call (client id operation arguments)
   "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.
@@ -90,9 +107,9 @@ CANCEL with the same ID stops it."
      (lambda ()
        (let ((reply (call-with-registration
                      id operation
-                     (lambda () (perform-stoppable id operation arguments)))))
+                     (lambda () (perform-tidily id operation arguments)))))
          (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
-                         (let ((progress (funcall *progress*)))
+                         (let ((progress (guarded *progress* (constantly '()))))
                            (append reply
                                    (list :output (getf progress :output (captured-text))
                                          :value progress)))

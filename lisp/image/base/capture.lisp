@@ -4,40 +4,101 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *output-limit* 8000
-  "How many characters of a call's output are kept. The rest is counted.")
+;; What a program is about stands at the start of its output, how it ended at the end.
+
+(defparameter *output-head* 2000
+  "How many characters are kept from the start of a call's output.")
+
+(defparameter *output-tail* 6000
+  "How many characters are kept from its end. Those between are counted.")
 
 (defvar *captured* nil
-  "Of the running call: its output stream, the text kept, and how many characters came.")
+  "The output of the running call, a CAPTURED.")
 
-(defstruct capture stream (text (make-string-output-stream)) (size 0) kept)
+(defstruct captured
+  stream
+  ;; What is kept, what came since that was last brought up to date, and how long that is.
+  (head "") (tail "") (recent (make-string-output-stream)) (pending 0)
+  ;; How many characters between head and tail are gone.
+  (dropped 0)
+  ;; Whether lines of the compiler's are left out; then: what is known of the line that is being
+  ;; written, :START, :KEEP or :DROP, the blanks at its start, and whether the one before was kept.
+  omits (line :start) (indent "") kept)
+
+(defun keep-text (capture text)
+  (write-string text (captured-recent capture))
+  (when (> (incf (captured-pending capture) (length text)) *output-tail*)
+    (settle-text capture)))
+
+(defun settle-text (capture)
+  "Bring the head and the tail of CAPTURE up to date."
+  (let* ((text (concatenate 'string (captured-tail capture)
+                            (get-output-stream-string (captured-recent capture))))
+         (room (min (length text) (- *output-head* (length (captured-head capture)))))
+         (excess (max 0 (- (length text) room *output-tail*))))
+    (setf (captured-head capture)
+          (concatenate 'string (captured-head capture) (subseq text 0 room))
+          (captured-tail capture) (subseq text (+ room excess))
+          (captured-pending capture) 0)
+    (incf (captured-dropped capture) excess)))
+
+;;; Lines of the compiler's, which start with a semicolon
+
+(defun omit-compiler-lines (omits)
+  "Whether lines that the compiler writes are left out of the running call's output from now on."
+  (let ((capture *captured*))
+    (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
+    (keep-text capture (shiftf (captured-indent capture) ""))
+    (setf (captured-omits capture) omits
+          (captured-line capture) :start)))
+
+(defun take-piece (capture piece ends)
+  "Take PIECE, a part of a line; ENDS is whether the line ends with it."
+  (when (eq (captured-line capture) :start)
+    (setf piece (concatenate 'string (shiftf (captured-indent capture) "") piece))
+    (let ((first (find-if-not (lambda (it) (member it *blanks*)) piece)))
+      (cond ((and (null first) (not ends))
+             (setf (captured-indent capture) piece))
+            ;; The compiler writes blank lines around its own.
+            ((null first)
+             (when (shiftf (captured-kept capture) nil)
+               (keep-text capture piece)))
+            (t (setf (captured-line capture) (if (char= first #\;) :drop :keep)
+                     (captured-kept capture) (char/= first #\;))))))
+  (when (eq (captured-line capture) :keep)
+    (keep-text capture piece))
+  (when ends
+    (setf (captured-line capture) :start)))
 
 (defun capture-chunk (capture chunk)
-  (let ((room (- *output-limit* (capture-size capture))))
-    (incf (capture-size capture) (length chunk))
-    (when (plusp room)
-      (write-string chunk (capture-text capture) :end (min room (length chunk))))))
+  (if (captured-omits capture)
+      (loop with start = 0
+            while (< start (length chunk))
+            do (let* ((newline (position #\Newline chunk :start start))
+                      (end (if newline (1+ newline) (length chunk))))
+                 (take-piece capture (subseq chunk start end) newline)
+                 (setf start end)))
+      (keep-text capture chunk)))
+
+;;; The text
 
 (defun captured-text ()
   "The output so far. Safe to ask again: what was taken is kept."
   (let ((capture *captured*))
-    (guarded (lambda () (finish-output (capture-stream capture))) #'identity)
-    (setf (capture-kept capture)
-          (concatenate 'string (capture-kept capture)
-                       (get-output-stream-string (capture-text capture))))
-    (let ((dropped (- (capture-size capture) *output-limit*)))
-      (if (plusp dropped)
-          (format nil "~A~&[~D more characters of output were dropped]"
-                  (capture-kept capture) dropped)
-          (capture-kept capture)))))
+    (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
+    (settle-text capture)
+    (if (plusp (captured-dropped capture))
+        (format nil "~A~&[~D characters of output are left out here]~%~A"
+                (captured-head capture) (captured-dropped capture) (captured-tail capture))
+        (concatenate 'string (captured-head capture) (captured-tail capture)))))
 
 (defun call-with-captured-output (function)
-  (let* ((*captured* (make-capture :kept ""))
+  (let* ((*captured* (make-captured))
          (capture *captured*)
          (output (backend "MAKE-OUTPUT-STREAM" (lambda (chunk) (capture-chunk capture chunk))))
          (input (make-concatenated-stream))
          (both (make-two-way-stream input output)))
-    (setf (capture-stream capture) output)
+    (setf (captured-stream capture) output)
     ;; One stream for all three keeps what was printed in its order.
     (let ((*standard-output* output) (*error-output* output) (*trace-output* output)
           (*standard-input* input)

@@ -16,7 +16,7 @@
   (let ((text (condition-message condition)))
     (dolist (end (list (format nil "~%~%") " Stream: #<" (format nil "~%See also:")))
       (setf text (subseq text 0 (search end text))))
-    (trimmed text)))
+    (getf (with-hint condition (list :message (trimmed text))) :message)))
 
 (defun unreadable (condition text start count)
   (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))
@@ -28,6 +28,9 @@
                       (reader-complaint condition))
                   (first-line (subseq text start) 120))))
 
+(defvar *before-reading* (constantly nil)
+  "Called with a text and the start of the form in it that is about to be read.")
+
 (defun assess-if-new (text start count)
   "Have the form at START assessed now if it could not be before the ones above it had run."
   (when (and *assessed* (> count *assessed*))
@@ -36,8 +39,16 @@
           (funcall assess text start count)
           (failed "NOT-RUN" "The image has lost what assesses code. Send the call again.")))))
 
+(defun read-knowing-handles (text start)
+  "The form in TEXT at START, and where it ends. $v7 in it is the object that was shown as v7."
+  (let ((around (optional-function "AGENT-Q-IMAGE" "CALL-WITH-HANDLE-NAMES")))
+    (flet ((read-it ()
+             (read-from-string text t nil :start start :preserve-whitespace t)))
+      (if around (funcall around text start #'read-it) (read-it)))))
+
 (defun read-form (text start count)
   "The form in TEXT at START, and where it ends."
   (assess-if-new text start count)
-  (handler-case (read-from-string text t nil :start start :preserve-whitespace t)
+  (funcall *before-reading* text start)
+  (handler-case (read-knowing-handles text start)
     (error (condition) (unreadable condition text start count))))

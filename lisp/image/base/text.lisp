@@ -184,14 +184,14 @@ A printer that fails gives a remark in the place of the object."
     (cond ((or (= code 34) (= code 92))
            (write-char #\\ stream)
            (write-char character stream))
-          ((< code 32)
-           (write-char #\^ stream)
-           (write-char (code-char (+ code 64)) stream))
+          ((< code 32) (write-char (code-char (+ #x2400 code)) stream))
+          ((= code 127) (write-char (code-char #x2421) stream))
           (t (write-char #\? stream)))))
 
 (defun write-clean (string stream)
-  "Write STRING between quotes. Emacs must be able to read every character of it: control
-characters are written as ^X, lone surrogates (not characters of any encoding) as question marks."
+  "Write STRING between quotes. Emacs must be able to read every character of it: for control
+characters stand the pictures that Unicode has of them, which nobody takes for text of the program's
+as one would ^X; for lone surrogates (not characters of any encoding) question marks."
   (write-char #\" stream)
   (loop for start = 0 then (1+ care)
         for care = (position-if #'needs-care-p string :start start)

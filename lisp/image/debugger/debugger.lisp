@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Looking into an error whose stack is alive. These operations are called in the thread that is
-;;; in the client's debugger. Operations: debugger-frames, eval-in-frame, invoke-restart.
-;;; Needs: execution, introspection
+;;; in the client's debugger. Operations: debugger-frames, eval-in-frame.
+;;; Needs: execution
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -23,19 +23,49 @@
 
 (defparameter *deepest-frame* 400)
 
+(defun frames-on-stack ()
+  "The frames to show, innermost first, as SHOWN-FRAMES has them; there may be none."
+  (shown-frames (backend "COMPUTE-BACKTRACE" 0 *deepest-frame*)
+                ;; Below our own call there is nothing of the program's; above it, what makes this
+                ;; answer, in a call of its own.
+                (let ((calls 0))
+                  (lambda (operator shown)
+                    (and (equal operator "(AGENT-Q-IMAGE::PERFORM")
+                         (or shown (> (incf calls) 1)))))))
+
 (defun program-frame-list ()
-  "The program's frames, innermost first, as pairs of the debugger's number and text."
-  (let ((frames '()))
-    (loop for frame in (backend "COMPUTE-BACKTRACE" 0 *deepest-frame*)
-          for number from 0
-          for text = (frame-text frame)
-          for operator = (and text (frame-operator text))
-          until (and frames (equal operator "(AGENT-Q-IMAGE::PERFORM"))
-          do (unless (or (null text)
-                         (if frames (internal-frame-p operator) (machinery-frame-p operator)))
-               (push (cons number text) frames)))
-    (or (nreverse frames)
-        (missed "There is no frame of the program on that stack."))))
+  "Those, of which there has to be one."
+  (or (frames-on-stack)
+      (missed "There is no frame of the program on that stack.")))
+
+(defun number-ranges (numbers)
+  "NUMBERS, ascending, as text: \"0, 2 to 5\"."
+  (let ((ranges '()))
+    (dolist (number numbers)
+      (if (and ranges (= number (1+ (cdr (first ranges)))))
+          (setf (cdr (first ranges)) number)
+          (push (cons number number) ranges)))
+    (format nil "~{~A~^, ~}"
+            (loop for (first . last) in (nreverse ranges)
+                  collect (case (- last first)
+                            (0 first)
+                            (1 (format nil "~D, ~D" first last))
+                            (t (format nil "~D to ~D" first last)))))))
+
+(defun chosen-frame (number frames)
+  "The one of FRAMES called NUMBER; without a number the innermost of the program."
+  (cond (number
+         (or (assoc number frames)
+             (missed "There is no frame ~D. ~:[The only frame is~;The frames are~] ~A; ~
+                      debugger_frames shows more."
+                     number (rest frames) (number-ranges (mapcar #'first frames)))))
+        (t (or (find-if #'third frames) (first frames)))))
+
+(defun frame-package (frame frames)
+  "The package that code in FRAME is read in: that of what it calls, or else of what called it."
+  (or (loop for (nil text) in (member frame frames :test #'eq)
+            thereis (operator-package (frame-operator text)))
+      *package*))
 
 (defun inner-frame (number)
   "The number of the frame with the variables of frame NUMBER. CLISP has them in the frames of the
@@ -74,77 +104,70 @@ forms that the call evaluates."
       (backend "EVAL-IN-FRAME" form (inner-frame number))))
 
 (defun local-entries (number)
+  "The variables of frame NUMBER as lists of name, value and, where there is more to it, a handle."
   (let ((locals (frame-variables number)))
     (loop for local in locals
           for count from 0
           when (= count 20)
             collect (list (format nil "[~D more]" (- (length locals) 20)) "")
             and do (loop-finish)
-          collect (list (let ((*package* (find-package "COMMON-LISP-USER"))
-                              (*print-gensym* nil))
-                          (princ-to-string (getf local :name)))
-                        (printed (getf local :value) :limit 300 :length 20 :level 4)))))
+          collect (let* ((value (getf local :value))
+                         (text (printed value :limit 300 :length 20 :level 4)))
+                    (list (let ((*package* (find-package "COMMON-LISP-USER"))
+                                (*print-gensym* nil))
+                            (princ-to-string (getf local :name)))
+                          text
+                          (handle-beyond value text))))))
 
-(defun frame-location (number)
-  "Where frame NUMBER stopped, when it is known; what was compiled for the caller has no place."
-  (let ((location (guarded (lambda ()
-                             (location-plist (backend "FRAME-SOURCE-LOCATION" number)))
-                           (constantly nil))))
-    (unless (equal (getf location :buffer) "agent-q")
-      location)))
+(defun frame-entry (frame locals)
+  (destructuring-bind (number text operator) frame
+    (list* :number number :text text
+           ;; What the implementation was called with stands in the text.
+           :locals (and locals operator (local-entries number))
+           (and operator (frame-place number operator)))))
 
-(define-operation "debugger-frames" (limit locals)
-    "The condition, the restarts and the frames of the debugger that this thread is in."
-  (let* ((condition (debugged-condition))
-         (frames (program-frame-list))
-         (limit (max 1 (min 50 (or limit 10)))))
-    (list :type (condition-type-name condition)
-          :message (condition-message condition)
-          :restarts (loop for restart in (debugger-restarts)
-                          collect (list (symbol-name (restart-name restart))
-                                        (printed restart :limit 200 :writer #'princ)))
-          :total (length frames)
-          :frames (loop for (number . text) in frames
-                        repeat limit
-                        collect (list :number number :text text
-                                      :location (frame-location number)
-                                      :locals (and locals (local-entries number)))))))
+(define-operation "debugger-frames" (debugger limit locals)
+    "The condition, the restarts and the frames of the debugger that this thread is in, which Emacs
+calls DEBUGGER."
+  (let ((condition (debugged-condition)))
+    (call-staying
+     (lambda ()
+       (let ((frames (frames-on-stack))
+             (limit (max 1 (min 50 (or limit 10)))))
+         (list :debugger debugger
+               :type (condition-type-name condition)
+               :message (condition-message condition)
+               :restarts (loop for restart in (debugger-restarts)
+                               collect (list (symbol-name (restart-name restart))
+                                             (printed restart :limit 200 :writer #'princ)))
+               :total (length frames)
+               :frames (loop for frame in frames
+                             repeat limit
+                             collect (frame-entry frame locals))))))))
+
+(defun call-in-frame (number package function)
+  "Call FUNCTION with the number of the frame called NUMBER, where text is read in PACKAGE or that of
+the frame, so that the debugger stays."
+  (debugged-condition)
+  (call-staying
+   (lambda ()
+     (let* ((frames (program-frame-list))
+            (frame (chosen-frame number frames))
+            (*package* (if package
+                           (package-of-text package)
+                           (frame-package frame frames))))
+       (funcall function (first frame))))))
 
 (define-operation "eval-in-frame" (frame form package)
     "The values of forms, evaluated where FRAME stopped, with its variables."
-  (debugged-condition)
-  (let* ((number (or frame (first (first (program-frame-list)))))
-         (home (guarded (lambda () (backend "FRAME-PACKAGE" number)) (constantly nil)))
-         (*package* (if package
-                        (package-of-text package)
-                        (or home *package*)))
-         (*recoveries* (list '())))
-    (unless (< -1 number (length (backend "COMPUTE-BACKTRACE" 0 (1+ number))))
-      (missed "There is no frame ~D; debugger_frames tells their numbers." number))
-    (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
-    (unless (implemented-p "EVAL-IN-FRAME")
-      (unavailable "eval_in_frame" "it does not keep the variables of frames where code can see them"))
-    (append (evaluate-text form (lambda (form) (evaluate-in-frame form number)))
-            (list :output (captured-text)))))
-
-;;; Leaving
-
-(defun restart-of-text (text restarts)
-  (let ((number (ignore-errors (parse-integer text))))
-    (or (and number (<= 0 number) (nth number restarts))
-        (restart-named text restarts)
-        (missed "There is no restart ~A. There are: ~{~A~^, ~}."
-                text (mapcar (lambda (restart) (symbol-name (restart-name restart))) restarts)))))
-
-(define-operation "invoke-restart" (restart values package)
-    "Leave the debugger by RESTART, a name or a number, with the values of the forms in VALUES."
-  (debugged-condition)
-  (let* ((restart (restart-of-text (trimmed restart) (debugger-restarts)))
-         (*package* (package-of-text package))
-         (arguments (and values (values-of-text values))))
-    (when (and (null arguments)
-               (member (symbol-name (restart-name restart)) '("USE-VALUE" "STORE-VALUE")
-                       :test #'string=))
-      (missed "~A needs a value; give it in values." (restart-name restart)))
-    (apply #'invoke-restart restart arguments)))
+  (let ((*recoveries* (list '())))
+    (call-in-frame
+     frame package
+     (lambda (number)
+       (when (null (skip-to-form form 0))
+         (missed "There is no form in the text."))
+       (unless (implemented-p "EVAL-IN-FRAME")
+         (unavailable "eval_in_frame"
+                      "it does not keep the variables of frames where code can see them"))
+       (append (evaluate-text form (lambda (form) (evaluate-in-frame form number)))
+               (list :output (captured-text)))))))

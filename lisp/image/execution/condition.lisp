@@ -20,15 +20,15 @@
                     (string-equal name (symbol-name (restart-name restart)))))
              restarts)))
 
-(defun values-of-text (text)
-  "The values of the forms in TEXT, each evaluated in the current package."
+(defun values-of-text (text &optional (evaluator #'eval))
+  "The values of the forms in TEXT, each read in the current package and evaluated by EVALUATOR."
   (loop with start = 0
         for count from 1
         for next = (skip-to-form text start)
         while next
         collect (multiple-value-bind (form end) (read-form text next count)
                   (setf start end)
-                  (eval form))))
+                  (funcall evaluator form))))
 
 (defun note-recovery (condition restart)
   (push (list :type (condition-type-name condition)
@@ -44,7 +44,9 @@
     (cond ((null restart) (note-recovery condition (format nil "none is called ~A" name)))
           ((< (length (first *recoveries*)) *recovery-limit*)
            (let ((values (guarded (lambda ()
-                                    (values-of-text (subseq text (or end (length text)))))
+                                    (call-without-handlers
+                                     (lambda ()
+                                       (values-of-text (subseq text (or end (length text)))))))
                                   (constantly :none))))
              (cond ((eq values :none)
                     (note-recovery condition (format nil "the values for ~A can't be had" name)))
@@ -87,7 +89,8 @@
       (ignore-errors (funcall *settle*))
       (unwind-protect
            (progn (call-with-lock (lambda () (push entry *parked*)))
-                  (funcall debugger condition nil))
+                  ;; It prints frames, with the program's printers.
+                  (call-without-handlers (lambda () (funcall debugger condition nil))))
         (call-with-lock (lambda () (setf *parked* (remove entry *parked*))))
         (ignore-errors (funcall *settle* :forget))))))
 

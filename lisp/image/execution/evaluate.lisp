@@ -17,8 +17,47 @@
 (defun form-text (text start end)
   (first-line (trimmed (subseq text start end)) 80))
 
+;;; The last evaluations
+
+(defvar *last-evaluations* '()
+  "By connection, latest first, the values of the variables in *LAST-VARIABLES* of our own there.")
+
+(lasts-for-the-process '*last-evaluations*)
+
+(defparameter *last-variables* '(* ** *** / // /// + ++ +++ -))
+
+(defun this-connection ()
+  "The client's object for the connection that this call came over."
+  (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
+         (symbol (and package (find-symbol "*EMACS-CONNECTION*" package))))
+    (and symbol (boundp symbol) (symbol-value symbol))))
+
+(defun call-with-last-evaluations (function)
+  "Call FUNCTION where * and its like are about what was evaluated for us. Those of the user's REPL
+stay as they are."
+  (let ((known (rest (assoc (this-connection) *last-evaluations* :test #'eq))))
+    (progv *last-variables* (or known (mapcar (constantly nil) *last-variables*))
+      (funcall function))))
+
+(defun note-evaluation (form values)
+  "Make VALUES, those of FORM, the last ones, here and for the calls that follow."
+  (shiftf *** ** * (first values))
+  (shiftf /// // / values)
+  (shiftf +++ ++ + form)
+  (let ((entry (cons (this-connection) (mapcar #'symbol-value *last-variables*))))
+    (call-with-lock
+     (lambda ()
+       (let ((others (remove (first entry) *last-evaluations* :key #'first :test #'eq)))
+         (setf *last-evaluations*
+               (cons entry (subseq others 0 (min 4 (length others))))))))))
+
+;;; Texts
+
 (defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
+  (call-with-last-evaluations (lambda () (evaluate-forms text evaluator))))
+
+(defun evaluate-forms (text evaluator)
   (let ((done '()) (current nil) (unprinted '()) (budget 12000) (start 0)
         (recoveries *recoveries*))
     (flet ((progress ()
@@ -34,9 +73,11 @@
                (multiple-value-bind (form end) (read-form text next count)
                  (setf current (form-text text next end)
                        start end)
-                 (let* ((values (setf unprinted (multiple-value-list (funcall evaluator form))))
+                 (let* ((values (setf - form
+                                      unprinted (multiple-value-list (funcall evaluator form))))
                         (texts (value-texts values budget)))
                    (decf budget (reduce #'+ texts :key #'length))
+                   (note-evaluation form values)
                    (push (list :form current :values texts
                                :handles (mapcar #'handle-beyond values texts))
                          done)

@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Objects that were shown, kept under short names such as v7, so that one can look into them
-;;; later. Only the last ones are kept: the table must not hold the program's memory for ever.
+;;; later, or give them to a form. Only the last ones are kept: the table must not hold the program's
+;;; memory for ever.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -21,14 +22,17 @@
          (setf known (cons (incf *last-handle*) object)
                *handles* (cons known *handles*))
          (let ((last (nthcdr (1- *handle-limit*) *handles*)))
-           (when last (setf (cdr last) '()))))
+           (when last
+             (mapc #'forget-handle-variables (mapcar #'car (cdr last)))
+             (setf (cdr last) '()))))
        (format nil "v~D" (car known))))))
 
 (defun handle-object (handle)
   "The object kept as HANDLE."
-  (let* ((text (string-left-trim "vV" (trimmed handle)))
+  (let* ((text (string-left-trim "$vV" (string-trim "[]" (trimmed handle))))
          (number (and (string/= text "") (every #'digit-char-p text) (parse-integer text)))
-         (entry (assoc number *handles*)))
+         (entry (assoc number *handles*))
+         (handle (if number (format nil "v~D" number) handle)))
     (cond (entry (cdr entry))
           ((null number)
            (missed "~S is no handle. Handles look like v7; eval_form shows them after its values."

@@ -38,21 +38,6 @@
 
 ;;; Frames
 
-(defun frame-operator (text)
-  "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
-  (dolist (caller '("(FUNCALL " "(APPLY "))
-    (when (and (eql 0 (search caller text)) (< (length caller) (length text)))
-      (return-from frame-operator
-        (frame-operator (concatenate 'string "(" (subseq text (length caller)))))))
-  (if (eql 0 (search "((" text))
-      (loop with depth = 0
-            for character across text
-            for end from 0
-            do (case character (#\( (incf depth)) (#\) (decf depth)))
-            until (and (char= character #\)) (= depth 1))
-            finally (return (subseq text 0 (min (1+ end) (length text)))))
-      (subseq text 0 (position-if (lambda (character) (find character " )")) text))))
-
 (defun mentions-package-p (prefix operator)
   "Whether OPERATOR has a symbol of a package whose name starts with PREFIX."
   (loop with start = 0
@@ -70,6 +55,8 @@
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
       (eql 0 (search "(#<" operator))
+      ;; What SBCL makes of a form to evaluate it in a frame.
+      (and (eql 0 (search "((LAMBDA (#:" operator)) (not (search ":IN" operator)))
       (loop for prefix in '("SWANK" "SLYNK" "SB-INT:SIMPLE-EVAL" "SB-IMPL::SIMPLE-EVAL"
                             "SB-DEBUG" "SB-KERNEL:INTERNAL-ERROR"
                             "SB-KERNEL::CONTROL-STACK-EXHAUSTED-ERROR" "SB-EVAL:"
@@ -86,24 +73,70 @@
       (mentions-package-p "ASDF/" operator)
       (mentions-package-p "UIOP/" operator)))
 
-(defun program-frames ()
-  "The frames of the program, innermost first, down to the frame of ours that called it. What the
-program called last is told even when it is the implementation's: its arguments are the reason."
-  (let ((frames '()) (below-report nil))
-    (dolist (frame (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
-                   (nreverse frames))
-      (let* ((text (frame-text frame))
-             (operator (and text (frame-operator text))))
-        (when (or (= (length frames) *frame-limit*)
-                  (equal operator "(AGENT-Q-IMAGE::PERFORM")
-                  (and below-report operator (own-frame-p operator)))
-          (return (nreverse frames)))
+;;; Which frames to show
+
+(defparameter *leading-frames* 8
+  "How many frames of the implementation are shown before the first of the program.")
+
+(defun library-frame-p (operator)
+  "Whether OPERATOR is the implementation's, be it a function that programs call."
+  (or (internal-frame-p operator)
+      (every (lambda (word)
+               (or (find (char word 0) ":\"")
+                   (find-symbol word "COMMON-LISP")))
+             (operator-words operator))))
+
+(defun without-middle (list limit)
+  "LIST with at most LIMIT elements: what is next to the error and to the program is kept."
+  (let ((excess (- (length list) limit)))
+    (if (plusp excess)
+        (append (subseq list 0 2) (nthcdr (+ 2 excess) list))
+        list)))
+
+(defun shown-frames (frames end &optional limit)
+  "Of FRAMES, innermost first, down to the first for whose operator END is true, those to show: as
+lists of their number, text and operator, the last of the program's only, of which there are LIMIT at
+most. What the implementation does for the program is left out, but for what it did last: its
+arguments are the reason."
+  (let ((leading '()) (shown '()))
+    (loop for frame in frames
+          for number from 0
+          for text = (frame-text frame)
+          for operator = (and text (frame-operator text))
+          until (or (and limit (= (length shown) limit))
+                    (and operator (funcall end operator (or shown leading))))
+          do (cond ((or (null text) (machinery-frame-p operator)))
+                   ((and (null shown) (library-frame-p operator))
+                    (push (list number text nil) leading))
+                   ((not (internal-frame-p operator))
+                    (push (list number text operator) shown))))
+    (append (without-middle (nreverse leading) *leading-frames*)
+            (nreverse shown))))
+
+(defun report-end ()
+  "A function that says whether an operator is the frame of ours that called what is reported."
+  (let ((below-report nil))
+    (lambda (operator shown)
+      (prog1 (or (equal operator "(AGENT-Q-IMAGE::PERFORM")
+                 (and below-report (own-frame-p operator)))
         ;; Some show what makes this report, too: frames of ours with others among them.
-        (when (and operator (not (own-frame-p operator)))
-          (setf below-report (or frames (implementation-p "SBCL"))))
-        (unless (or (null text)
-                    (if frames (internal-frame-p operator) (machinery-frame-p operator)))
-          (push text frames))))))
+        (unless (own-frame-p operator)
+          (setf below-report (or shown (implementation-p "SBCL"))))))))
+
+(defun frame-plists (frames)
+  "FRAMES, of SHOWN-FRAMES, for the wire: texts, or lists of a text and a place where one is known."
+  (let ((end (+ (get-internal-real-time) (floor internal-time-units-per-second 2))))
+    (loop for (number text operator) in frames
+          collect (let ((place (and operator
+                                    (< (get-internal-real-time) end)
+                                    (frame-place number operator))))
+                    (if place (list* :text text place) text)))))
+
+(defun program-frames ()
+  "What to show of this thread's stack, down to the frame of ours that called the program."
+  (frame-plists
+   (shown-frames (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
+                 (report-end) *frame-limit*)))
 
 (defun condition-frames ()
   (guarded (lambda ()
@@ -114,8 +147,10 @@ program called last is told even when it is the implementation's: its arguments 
            (constantly '())))
 
 (defun condition-report (condition)
-  (list :outcome :error
-        :type (condition-type-name condition)
-        :message (condition-message condition)
-        :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
-        :frames (condition-frames)))
+  (call-without-handlers
+   (lambda ()
+     (list :outcome :error
+           :type (condition-type-name condition)
+           :message (condition-message condition)
+           :restarts (guarded (lambda () (restart-list condition)) (constantly '()))
+           :frames (condition-frames)))))

@@ -1,0 +1,163 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Frames of a stack: as one line each, "(FOO 1)", whatever the implementation shows of them, what
+;;; they call, the package that it is of, and where in the source they stopped.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun printed-frame (frame)
+  (let* ((*package* (find-package "COMMON-LISP-USER"))
+         (text (string-trim '(#\Space #\Newline)
+                            (printed frame :limit 300 :length 6 :level 3
+                                           :writer (lambda (frame stream)
+                                                     (backend "PRINT-FRAME" frame stream)))))
+         (remark (search " [external]" text)))
+    (subseq text 0 remark)))
+
+(defun ecl-frame-text (frame)
+  "ECL tells the function alone; what has no name of its own is called LAMBDA and a number there."
+  (let* ((function (first frame))
+         (name (if (functionp function) (backend "FUNCTION-NAME" function) function)))
+    (format nil "(~A)"
+            (cond ((consp name) (printed name :limit 200))
+                  ((or (null name) (null (symbol-package name))
+                       (eql 0 (search "LAMBDA" (symbol-name name))))
+                   "LAMBDA")
+                  (t (symbol-text name))))))
+
+(defun without-quotes (call)
+  "CALL, a text, without the quotes that CLISP puts before its arguments."
+  (with-output-to-string (stream)
+    (loop for last = #\( then character
+          for character across call
+          unless (and (char= character #\') (char= last #\Space))
+            do (write-char character stream))))
+
+(defun clisp-frame-text (frame)
+  "CLISP has frames for blocks, tags and each form that is interpreted. Calls are told, with
+arguments where the function is interpreted."
+  (let* ((text (printed-frame frame))
+         (line (subseq text 0 (position #\Newline text)))
+         (call (search "APPLY frame for call (" text)))
+    (flet ((name-after (mark)
+             (let* ((found (search mark line))
+                    (start (and found (+ found (length mark))))
+                    (end (and start (position #\> line :start start))))
+               (and end
+                    (not (eql start (search "#:" line :start2 start)))
+                    (not (eql start (search "NIL>" line :start2 start)))
+                    (format nil "(~A)" (subseq line start end))))))
+      (cond ((search "APPLY frame for call (:LAMBDA" text) nil)
+            (call (without-quotes (substitute #\Space #\Newline (subseq text (+ call 21)))))
+            (t (or (name-after "#<COMPILED-FUNCTION ") (name-after "#<SYSTEM-FUNCTION ")))))))
+
+(defun frame-text (frame)
+  "What FRAME calls; NIL when it calls nothing."
+  (cond ((implementation-p "ECL") (ecl-frame-text frame))
+        ((implementation-p "CLISP") (clisp-frame-text frame))
+        (t (printed-frame frame))))
+
+;;; What is called
+
+(defun frame-operator (text)
+  "The part of a frame's TEXT that says what was called: \"(FOO\" or \"((LAMBDA (X) :IN FOO)\"."
+  (dolist (caller '("(FUNCALL " "(APPLY "))
+    (when (and (eql 0 (search caller text)) (< (length caller) (length text)))
+      (return-from frame-operator
+        (frame-operator (concatenate 'string "(" (subseq text (length caller)))))))
+  (if (eql 0 (search "((" text))
+      (loop with depth = 0
+            for character across text
+            for end from 0
+            do (case character (#\( (incf depth)) (#\) (decf depth)))
+            until (and (char= character #\)) (= depth 1))
+            finally (return (subseq text 0 (min (1+ end) (length text)))))
+      (subseq text 0 (position-if (lambda (character) (find character " )")) text))))
+
+(defun operator-words (operator)
+  (flet ((blank-p (character) (find character "()' ")))
+    (let ((words '()) (end 0))
+      (loop
+        (let ((start (position-if-not #'blank-p operator :start end)))
+          (unless start (return (nreverse words)))
+          (setf end (or (position-if #'blank-p operator :start start) (length operator)))
+          (push (subseq operator start end) words))))))
+
+(defun word-package (word)
+  "The package that WORD, a symbol as it is written in CL-USER, is of; NIL when it is no symbol."
+  (let ((colon (position #\: word)))
+    (cond ((char= (char word 0) #\") nil)
+          (colon (find-package (subseq word 0 colon)))
+          (t (let ((symbol (find-symbol word "COMMON-LISP-USER")))
+               (and symbol (symbol-package symbol)))))))
+
+(defun program-package-p (package)
+  (not (or (member (package-name package)
+                   '("COMMON-LISP" "KEYWORD" "SYSTEM" "EXT" "EXTENSIONS" "SI" "CLOS" "MOP" "JAVA")
+                   :test #'string=)
+           (loop for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
+                   thereis (prefixed-p prefix (package-name package))))))
+
+(defun operator-package (operator)
+  "The package of the program that OPERATOR has a name of: code there is read in it."
+  (loop for word in (operator-words operator)
+        for package = (word-package word)
+        when (and package (program-package-p package))
+          return package))
+
+;;; Where it stopped
+
+(defun place-plist (place)
+  (case (first place)
+    (:file (list :file (second place)))
+    (:buffer (list :buffer (second place)))
+    (:buffer-and-file (list :buffer (second place) :file (third place)))
+    (:zip (list :file (second place)))
+    (:source-form (list :source (second place)))))
+
+(defun position-plist (position)
+  (case (first position)
+    (:position (list :position (second position)))
+    (:offset (list :position (+ (second position) (or (third position) 0))))
+    (:line (list :line (second position)))))
+
+(defun frame-location (number operator)
+  "The place, as the client has it, where frame NUMBER, of OPERATOR, stopped."
+  ;; The client reads the source again, with symbols and warnings of its own.
+  (let ((*package* (or (operator-package operator) *package*))
+        (*error-output* (make-broadcast-stream)))
+    (guarded (lambda () (backend "FRAME-SOURCE-LOCATION" number))
+             (constantly nil))))
+
+(defun frame-object (number)
+  (first (backend "COMPUTE-BACKTRACE" number (1+ number))))
+
+(defun changed-since-p (number file)
+  "Whether FILE was written after the code of frame NUMBER was compiled, where that is known."
+  (guarded (lambda ()
+             (flet ((ask (package name argument)
+                      (funcall (optional-function package name) argument)))
+               (let ((created (and (implementation-p "SBCL")
+                                   (ask "SB-C" "DEBUG-SOURCE-CREATED"
+                                        (ask "SB-DI" "CODE-LOCATION-DEBUG-SOURCE"
+                                             (ask "SB-DI" "FRAME-CODE-LOCATION"
+                                                  (frame-object number)))))))
+                 (and created (> (file-write-date file) created)))))
+           (constantly nil)))
+
+(defun source-buffer-p (name)
+  "Whether the buffer NAME has source: ABCL knows the REPL's for what was typed there."
+  (not (or (null name) (string= name "agent-q") (prefixed-p "*" name))))
+
+(defun frame-place (number operator)
+  "Where frame NUMBER, of OPERATOR, stopped, as properties for the wire; NIL when that is not known, or
+when the text was compiled for the caller."
+  (let ((location (frame-location number operator)))
+    (when (and (consp location) (eq (first location) :location))
+      (destructuring-bind (place position &optional hints) (rest location)
+        (let ((place (place-plist place)))
+          (when (or (getf place :file) (source-buffer-p (getf place :buffer)))
+            (list :location (append place (position-plist position)
+                                    (list :snippet (and (evenp (length hints))
+                                                        (getf hints :snippet))))
+                  :changed (and (getf place :file) (not (getf place :buffer))
+                                (changed-since-p number (getf place :file))))))))))

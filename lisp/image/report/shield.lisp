@@ -1,0 +1,78 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Running code of ours inside a program that has stopped: its handlers are around what we do, and
+;;; its stack must be there afterwards, whatever we do.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun handler-variable ()
+  "The variable that holds the handlers that are established, and its value where there are none.
+NIL where they are not in a variable."
+  (loop for (package-name variable-name first-name)
+          in '(("SB-KERNEL" "*HANDLER-CLUSTERS*" "**INITIAL-HANDLER-CLUSTERS**")
+               ("SI" "*HANDLER-CLUSTERS*")
+               ("SYSTEM" "*HANDLER-CLUSTERS*"))
+        for package = (find-package package-name)
+        for variable = (and package (find-symbol variable-name package))
+        for first = (and package first-name (find-symbol first-name package))
+        when (and variable (boundp variable))
+          return (values variable
+                         (cond ((and first (boundp first)) (symbol-value first))
+                               (first-name (last (symbol-value variable)))
+                               (t '())))))
+
+(defun call-without-handlers (function)
+  "Call FUNCTION where no handler of the program's runs: it would be called for conditions that are
+ours, and most handlers unwind the stack."
+  (multiple-value-bind (variable first) (handler-variable)
+    (let ((*break-on-signals* nil))
+      (if variable
+          (progv (list variable) (list first) (funcall function))
+          (handler-bind ((warning (lambda (condition)
+                                    (format *error-output* "~&WARNING: ~A~%" condition)
+                                    (muffle-warning condition)))
+                         ;; Not every SERIOUS-CONDITION: an interrupt of CLISP's is one, by which Emacs
+                         ;; stops a call.
+                         ((or error storage-condition) #'invoke-debugger))
+            (funcall function))))))
+
+(defun left-outwards ()
+  (failed "CONTROL-ERROR"
+          (format nil "The form tried to leave the debugger, by THROW, RETURN-FROM, GO or a restart such as ~
+                       ABORT, to a place outside of the form. That was stopped, and the debugger is still ~
+                       open. To leave it use invoke_restart, restart_frame or return_from_frame.")))
+
+(defun call-staying (function)
+  "The values of FUNCTION, called so that the program's stack is there afterwards: no handler of the
+program's runs, a condition that nobody handles is reported, and nothing unwinds beyond here but
+what ends our own call."
+  ;; A list, as SBCL's interpreter can lose what a variable is set to on such ways.
+  (let ((end (list :left nil)))
+    (block staying
+      (unwind-protect
+           (progn
+             (setf (second end)
+                   (catch 'missed
+                     (catch 'stopped
+                       (setf (second end) (multiple-value-list (call-reporting function))
+                             (first end) :returned)
+                       (return-from staying))
+                     (setf (first end) :stopped)
+                     (return-from staying)))
+             (setf (first end) :missed))
+        (when (eq (first end) :left)
+          (return-from staying))))
+    (ecase (first end)
+      (:returned (values-list (second end)))
+      (:stopped (throw 'stopped nil))
+      (:missed (throw 'missed (second end)))
+      (:left (left-outwards)))))
+
+(defun call-reporting (function)
+  "Call FUNCTION without the program's handlers; what enters the debugger in it ends the operation."
+  (call-without-handlers
+   (lambda ()
+     (backend "CALL-WITH-DEBUGGER-HOOK"
+              (lambda (condition hook)
+                (declare (ignore hook))
+                (throw 'missed (condition-report condition)))
+              function))))
