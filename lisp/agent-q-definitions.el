@@ -42,6 +42,34 @@
       (goto-char end))
     (nreverse forms)))
 
+(defun agent-q-definitions--forms-by-column ()
+  "Return the forms that start in the first column: lists of start and end.
+This is for a text that can't be read as a whole, perhaps because of reader
+macros.  A form that isn't closed, or that seems to hold a definition in the
+first column, ends before the next one."
+  (let ((forms nil))
+    (goto-char (point-min))
+    (while (re-search-forward "^(" nil t)
+      (let* ((start (match-beginning 0))
+             (end (ignore-errors (scan-sexps start 1)))
+             (next (save-excursion
+                     (and (re-search-forward (if end "^(def" "^(") end t)
+                          (match-beginning 0)))))
+        (when (or next (null end))
+          (goto-char (or next (point-max)))
+          (forward-comment (- (point)))
+          (setq end (max (point) (1+ start))))
+        (push (list start end) forms)
+        (goto-char end)))
+    (nreverse forms)))
+
+(defun agent-q-definitions--top-forms ()
+  "Return the top-level forms of the current buffer: lists of start and end."
+  (if (agent-q-source--problem)
+      (agent-q-definitions--forms-by-column)
+    (goto-char (point-min))
+    (agent-q-definitions--forms (point-max))))
+
 (defun agent-q-definitions--subforms (start end)
   "Return the forms in the list between START and END; nil if it is none."
   (save-excursion
@@ -187,10 +215,7 @@ That is the head of a definition."
   "Return start and end, in characters, of the definition of NAME in TEXT.
 FILE is the name of the file that TEXT is of."
   (agent-q-source--with-text text file
-    (when-let ((problem (agent-q-source--problem)))
-      (error "The file can't be edited by definition, because %s" problem))
-    (goto-char (point-min))
-    (let* ((all (agent-q-definitions--all (agent-q-definitions--forms (point-max))))
+    (let* ((all (agent-q-definitions--all (agent-q-definitions--top-forms)))
            (found (agent-q-definitions--matching (agent-q-definitions--normal name) all)))
       (pcase found
         (`((,start ,end . ,_)) (list (1- start) (1- end)))

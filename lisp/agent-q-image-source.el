@@ -14,7 +14,9 @@
 (require 'cl-lib)
 (require 'lisp-mode)
 (require 'subr-x)
+(require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-definition)
 
 (defconst agent-q-image-source--seconds 0.3
   "How long a reply's files may be read.  Later places come without a line.")
@@ -22,11 +24,15 @@
 (defconst agent-q-image-source--largest-file 5000000
   "The size in bytes of the largest file that is read.")
 
+(defconst agent-q-image-source--longest-class 1000
+  "How many characters of a class are quoted for one of its accessors.")
+
 (defconst agent-q-image-source--longest-text 6000
   "How many characters of one definition are quoted.")
 
-(defconst agent-q-image-source--none "agent-q"
-  "What images know as the buffer of definitions that compile_form compiled.")
+(defconst agent-q-image-source--none (list "agent-q" agent-q-image-compiled-name)
+  "What images know as the buffers of definitions that compile_form compiled.
+The first is for those that replace what a file has.")
 
 (defvar agent-q-image-source--buffers nil
   "Buffers with the text of files, by file name, while a reply is resolved.")
@@ -71,15 +77,41 @@ that can't be understood, are returned as they are."
 
 (defun agent-q-image-source--place (connection location)
   "Return properties :where and :text for LOCATION, in words of CONNECTION's image."
-  (let* ((theirs (plist-get location :file))
-         (file (and theirs (agent-q-image--ask connection :from-lisp theirs)))
+  (if (member (plist-get location :buffer) agent-q-image-source--none)
+      (agent-q-image-source--compiled connection location)
+    (agent-q-image-source--found connection location)))
+
+(defun agent-q-image-source--compiled (connection location)
+  "Return properties for LOCATION of something that compile_form compiled.
+That is not what a file has, even if LOCATION, in words of
+CONNECTION's image, names the file whose definition it replaced."
+  (let* ((file (and (plist-get location :file) (plist-get location :name)
+                    (agent-q-image-source--found
+                     connection
+                     (append '(:buffer nil :snippet nil :loaded nil :wanted t) location))))
+         (place (and file (not (plist-get file :lost)) (plist-get file :where)))
+         (text (or (plist-get location :compiled)
+                   (agent-q-image-source--snippet location))))
+    (append
+     (if (and place (agent-q-image-source--same-p text (plist-get file :text)))
+         (list :where place :written t)
+       (list :where "no file, by compile_form" :replaces place))
+     (and (plist-get location :wanted) (list :text text)))))
+
+(defun agent-q-image-source--same-p (one other)
+  "Whether ONE and OTHER are the same text, but for white space."
+  (and one other
+       (equal (agent-q-image-source--plain one) (agent-q-image-source--plain other))))
+
+(defun agent-q-image-source--found (connection location)
+  "Return properties for LOCATION of something in a file or a buffer.
+It is in words of CONNECTION's image."
+  (let* ((file (agent-q-image-source--file connection location))
          (buffer (agent-q-image-source--buffer (plist-get location :buffer) file
                                                (plist-get location :wanted)))
          (name (or file
-                   (pcase (plist-get location :buffer)
-                     ((pred null) nil)
-                     ((pred (equal agent-q-image-source--none)) "no file, by compile_form")
-                     (name (format "buffer %s" name))))))
+                   (and (plist-get location :buffer)
+                        (format "buffer %s" (plist-get location :buffer))))))
     (if (null buffer)
         (list :where (and name (format "%s%s" name
                                        (if (plist-get location :line)
@@ -94,11 +126,64 @@ that can't be understood, are returned as they are."
         (save-excursion
           (save-restriction
             (widen)
-            (if (agent-q-image-source--go location)
-                (list :where (format "%s:%d" name (line-number-at-pos))
-                      :text (and (plist-get location :wanted)
-                                 (agent-q-image-source--definition)))
-              (list :where name))))))))
+            (agent-q-image-source--here location file name)))))))
+
+(defun agent-q-image-source--file (connection location)
+  "Return the file of LOCATION, which is in words of CONNECTION's image, or nil.
+Of frames only a buffer is told.  What compile_file compiled has the
+name of its file for that of a buffer when the user doesn't visit it."
+  (let* ((file (plist-get location :file))
+         (name (plist-get location :buffer))
+         (buffer (and name (get-buffer name))))
+    (cond (file (agent-q-image--ask connection :from-lisp file))
+          (buffer (buffer-file-name buffer))
+          ((and name (file-name-absolute-p name))
+           (agent-q-image--ask connection :from-lisp name)))))
+
+(defun agent-q-image-source--here (location file name)
+  "Return properties for LOCATION in the current buffer.
+It has the text of FILE, if any, and NAME for the reader."
+  (let ((trust (agent-q-image-source--trust location file)))
+    (append
+     (if (agent-q-image-source--go location trust)
+         (list :where (format "%s:%d" name (line-number-at-pos))
+               :text (and (plist-get location :wanted)
+                          (agent-q-image-source--definition)))
+       (list :where name :lost t))
+     (cond ((and buffer-file-name (buffer-modified-p)) (list :unsaved t))
+           ((if (plist-get location :loaded) (null trust)
+              (agent-q-image-source--stale-p location))
+            (list :changed t))))))
+
+(defun agent-q-image-source--stale-p (location)
+  "Whether the text from which LOCATION was compiled isn't around point any more.
+That can be told of what was compiled as a part of a file, as its text
+comes with it: the beginning, or all when compile_file did it."
+  (let* ((snippet (and (plist-get location :buffer)
+                       (agent-q-image-source--bare-form
+                        ;; What uses a name is no guess, however short.
+                        (if (plist-get location :uses)
+                            (plist-get location :snippet)
+                          (agent-q-image-source--snippet location)))))
+         (compiled (plist-get location :compiled))
+         (whole (and snippet compiled
+                     (<= (length compiled) agent-q-image-source--longest-text)
+                     (agent-q-image-source--bare-form compiled))))
+    (and snippet
+         (not (string-search (if (and whole (string-search snippet whole)) whole snippet)
+                             (agent-q-image-source--plain
+                              (apply #'buffer-substring-no-properties
+                                     (save-excursion (agent-q-image-source--bounds)))))))))
+
+(defun agent-q-image-source--bare-form (text)
+  "Return TEXT, if any, in plain white space, without feature expressions."
+  (and text
+       (replace-regexp-in-string "\\`\\(?:#[-+]\\(?:([^()]*)\\|[^] ()#;\"']+\\) ?\\)+" ""
+                                 (agent-q-image-source--plain text))))
+
+(defun agent-q-image-source--plain (text)
+  "Return TEXT, if any, with plain white space."
+  (and text (string-join (split-string text "[ \t\n]+" t) " ")))
 
 (defun agent-q-image-source--snippet (location)
   "Return the snippet of LOCATION when the image took it from the source.
@@ -114,19 +199,30 @@ A guess of the client's is one line without an end."
   "Return a buffer with the text of the buffer NAME or of FILE, or nil.
 Files that the user doesn't visit are read, those of other machines
 only when the text is WANTED."
-  (or (and name (not (equal name agent-q-image-source--none)) (get-buffer name))
+  (or (and name (null file) (get-buffer name))
       (cdr (assoc file agent-q-image-source--buffers))
       (and file
            (let ((found (agent-q-image-source--look-up file wanted)))
              (if (bufferp found)
                  found
                (and found
-                    (or (find-buffer-visiting file)
+                    (or (agent-q-image-source--visiting file)
                         (and (< (float-time) agent-q-image-source--end)
                              (file-regular-p file)
                              (< (file-attribute-size (file-attributes file))
                                 agent-q-image-source--largest-file)
                              (agent-q-image-source--read file)))))))))
+
+(defun agent-q-image-source--visiting (file)
+  "Return the buffer that visits FILE, unless the file on disk is newer than it."
+  (let ((buffer (find-buffer-visiting file)))
+    (and buffer (agent-q-image-source--current-p buffer) buffer)))
+
+(defun agent-q-image-source--current-p (buffer)
+  "Whether BUFFER has the text of its file, or that of the user's edits."
+  (or (buffer-modified-p buffer)
+      (file-remote-p (buffer-file-name buffer))
+      (verify-visited-file-modtime buffer)))
 
 (defun agent-q-image-source--look-up (file wanted)
   "Return the buffer that visits FILE by this name, else whether it can be read.
@@ -136,7 +232,8 @@ as the implementation's own sources are often not there."
          ;; All that is asked here looks in it, each time twice.
          (file-name-handler-alist (and (or remote (string-prefix-p "/:" file))
                                        file-name-handler-alist)))
-    (or (get-file-buffer file)
+    (or (let ((buffer (get-file-buffer file)))
+          (and buffer (agent-q-image-source--current-p buffer) buffer))
         (and (or wanted (not remote))
              (file-readable-p file)))))
 
@@ -149,8 +246,9 @@ as the implementation's own sources are often not there."
         (insert-file-contents file))
       buffer)))
 
-(defun agent-q-image-source--go (location)
+(defun agent-q-image-source--go (location trust)
   "Go to LOCATION in the current buffer; return nil when it isn't found.
+TRUST says what is known of the text, as in `agent-q-image-definition-go'.
 Its snippet is searched for near the position: the text may have
 changed since it was compiled."
   (let ((position (plist-get location :position))
@@ -163,59 +261,27 @@ changed since it was compiled."
                 (looking-at-p (regexp-quote snippet)))
       (agent-q-image-source--go-nearest snippet))
     (skip-chars-forward " \t\n")
-    (or (and (plist-get location :name)
-             (agent-q-image-source--go-definition location))
-        position line
-        (not (plist-get location :name)))))
+    (agent-q-image-definition-go location trust)))
 
-(defun agent-q-image-source--go-definition (location)
-  "Go to the definition that LOCATION names; return nil when there is none.
-Some implementations have rough positions, or none."
-  (let ((definition (agent-q-image-source--definition-regexp location))
-        (mentions (plist-get location :mentions))
-        (case-fold-search t)
-        (start (point))
-        (found nil))
-    (if (agent-q-image-source--defines-p definition mentions)
-        start
-      (goto-char (point-min))
-      (while (and (not found) (re-search-forward definition nil t))
-        (goto-char (match-beginning 0))
-        (if (agent-q-image-source--defines-p definition mentions)
-            (setq found (point))
-          (forward-line)))
-      (goto-char (or found start))
-      found)))
+(defun agent-q-image-source--trust (location file)
+  "Return what is known of the text of FILE in the current buffer.
+It is `full' when it is the one that the image has LOCATION from,
+`some' when it may have changed within the second that it was loaded
+in, and nil when it differs or nothing is known."
+  (let ((loaded (plist-get location :loaded)))
+    (and loaded file
+         (not (and buffer-file-name (buffer-modified-p)))
+         (eql loaded (agent-q-image-source--date file))
+         (if (plist-get location :before) 'full 'some))))
 
-(defun agent-q-image-source--definition-regexp (location)
-  "Return a regexp of how a definition of what LOCATION names begins."
-  (concat "^[ \t]*(\\(?:[^][ ();\"]*:\\)?"
-          (or (plist-get location :definer) "def[^][ ();\"]*")
-          "[ \t\n]+(?"
-          (replace-regexp-in-string " " "[ \t\n]+"
-                                    (regexp-quote (plist-get location :name)) t t)
-          ;; A primary method has no qualifier after its name.
-          (if (and (plist-get location :definer)
-                   (not (cl-find ?: (plist-get location :mentions)
-                                 :key (lambda (mention) (aref mention 0)))))
-              ")?[ \t\n]*("
-            "[] \t\n()]")))
+(defconst agent-q-image-source--epoch 2208988800
+  "The time from which Emacs counts seconds, as Common Lisp does.")
 
-(defun agent-q-image-source--defines-p (definition mentions)
-  "Whether the regexp DEFINITION matches at point, and the head has MENTIONS."
-  (and (save-excursion
-         (beginning-of-line)
-         (looking-at-p definition))
-       (let ((end (save-excursion
-                    (forward-line)
-                    (if (re-search-forward "^(" (min (point-max) (+ (point) 400)) 'move)
-                        (match-beginning 0)
-                      (point)))))
-         (cl-every (lambda (mention)
-                     (save-excursion
-                       (re-search-forward
-                        (concat "[ (']" (regexp-quote mention) "[] \t\n()]") end t)))
-                   mentions))))
+(defun agent-q-image-source--date (file)
+  "Return when FILE was written last, in seconds as Common Lisp counts them."
+  (unless (file-remote-p file)
+    (let ((time (file-attribute-modification-time (file-attributes file))))
+      (and time (+ agent-q-image-source--epoch (floor (float-time time)))))))
 
 (defun agent-q-image-source--go-nearest (text)
   "Go to the start of the occurrence of TEXT that is nearest to point, if any."
@@ -232,14 +298,39 @@ Some implementations have rough positions, or none."
   (with-syntax-table lisp-mode-syntax-table
     (let ((parse-sexp-ignore-comments t)
           (here (point)))
+      (pcase-let ((`(,start ,end) (agent-q-image-source--bounds)))
+        (or (agent-q-image-source--slot start end here)
+            (agent-q-image-source--cut start end))))))
+
+(defun agent-q-image-source--bounds ()
+  "Return the start and the end of the top-level form around point."
+  (with-syntax-table lisp-mode-syntax-table
+    (let ((parse-sexp-ignore-comments t)
+          (here (point)))
       (unless (and (bolp) (eq (char-after) ?\())
         (end-of-line)
         (unless (re-search-backward "^(" nil t)
           (goto-char here)))
-      (let* ((start (point))
-             (end (or (ignore-errors (scan-sexps start 1))
-                      (progn (goto-char start) (line-end-position)))))
-        (agent-q-image-source--cut start end)))))
+      (let ((start (point)))
+        (list start
+              (or (ignore-errors (scan-sexps start 1))
+                  (line-end-position)))))))
+
+(defun agent-q-image-source--slot (start end here)
+  "Return the slot at HERE of the long class from START to END, or nil.
+An accessor is defined there, and the other slots say nothing of it."
+  (when (and (< start here end)
+             (< agent-q-image-source--longest-class (- end start)))
+    (goto-char start)
+    (let* ((class (looking-at "(\\S-*\\_<def\\(?:class\\|ine-condition\\)\\_>.*"))
+           (head (and class (match-string-no-properties 0)))
+           ;; The slot is in the list of slots, which is in the class.
+           (slot (nth 2 (nth 9 (parse-partial-sexp start (min end (1+ here))))))
+           (slot-end (and class slot (ignore-errors (scan-sexps slot 1)))))
+      (when slot-end
+        (format "%s\n  ...\n%s%s\n  ..." head
+                (make-string (progn (goto-char slot) (current-column)) ?\s)
+                (buffer-substring-no-properties slot slot-end))))))
 
 (defun agent-q-image-source--cut (start end)
   "Return the text from START to END, or its beginning and how much is missing."

@@ -12,7 +12,7 @@
 
 (require 'agent-q)
 (require 'agent-q-operations)
-(require 'json)
+(require 'agent-q-json)
 (require 'lisp-mode)
 (require 'subr-x)
 
@@ -63,11 +63,14 @@ Emacs Lisp takes them without a backslash, too."
 
 ;;;; Balance
 
+(defvar agent-q-source--first-line 1
+  "The line of its file at which the text of the current buffer starts.")
+
 (defun agent-q-source--place (position)
   "Return POSITION as words."
   (save-excursion
     (goto-char position)
-    (format "line %d, column %d" (line-number-at-pos)
+    (format "line %d, column %d" (+ (line-number-at-pos) agent-q-source--first-line -1)
             (1+ (- position (line-beginning-position))))))
 
 (defun agent-q-source--line (position)
@@ -165,12 +168,30 @@ Emacs Lisp takes them without a backslash, too."
   (agent-q-source--with-text text name
     (agent-q-source--problem)))
 
-(agent-q-operations-define "check-source" (call text name)
-  "Tell what keeps TEXT, of the file NAME, from being read as Lisp, or null."
-  (let ((problem (agent-q-source-problem text name)))
-    (if problem
-        (json-encode-string problem)
-      "null")))
+(defun agent-q-source--excess ()
+  "Return how many parentheses and quotes of the current buffer have no partner."
+  (let ((count (if (agent-q-source--mismatch) 1 0))
+        (place (point-min))
+        (state nil))
+    (while (< place (point-max))
+      (setq state (parse-partial-sexp place (point-max) -1 nil state)
+            place (point))
+      (when (< (car state) 0)
+        (setq count (1+ count)
+              state nil)))
+    (+ count (or (car state) 0)
+       (if (or (nth 3 state) (numberp (nth 4 state))) 1 0))))
+
+(agent-q-operations-define "check-source" (call text name line)
+  "Tell what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
+It is an object, or null when nothing does."
+  (let ((agent-q-source--first-line (or line 1)))
+    (agent-q-source--with-text text name
+      (let ((problem (agent-q-source--problem)))
+        (if problem
+            (agent-q-json-serialize `((problem . ,problem)
+                                      (excess . ,(agent-q-source--excess))))
+          "null")))))
 
 (provide 'agent-q-source)
 ;;; agent-q-source.el ends here

@@ -57,12 +57,25 @@
   (let ((home (symbol-package symbol)))
     (and home (eq :external (nth-value 1 (find-symbol (symbol-name symbol) home))))))
 
+(defun symbol-tier (symbol words)
+  "How likely SYMBOL is what somebody looks for who knows WORDS of its name; 0 is the likeliest."
+  (let* ((home (symbol-package symbol))
+         (standard (eq home (find-package "COMMON-LISP")))
+         (program (not (implementation-package-p home)))
+         (whole (member (symbol-name symbol) words :test #'string-equal)))
+    (cond ((not (facet-p symbol)) 7)
+          ((and whole (or standard program)) 0)
+          (standard 1)
+          ((and program (or (external-p symbol) (eq home (find-package "COMMON-LISP-USER")))) 2)
+          (program 3)
+          ((external-p symbol) 4)
+          (whole 5)
+          (t 6))))
+
 (defun symbol-rank (symbol words)
-  "Whole names first, then what is exported, then what means something, then shorter names."
-  (+ (if (some (lambda (word) (string-equal word (symbol-name symbol))) words) 0 1000000)
-     (if (external-p symbol) 0 100000)
-     (if (facet-p symbol) 0 10000)
-     (length (symbol-name symbol))))
+  "The tier of SYMBOL first, and in a tier the shorter name."
+  (+ (* 1000 (symbol-tier symbol words))
+     (min 999 (length (symbol-name symbol)))))
 
 (defun ranked (symbols words)
   (mapcar #'cdr
@@ -75,22 +88,35 @@
 (defun symbol-entry (symbol)
   (list :name (symbol-text symbol)
         :kinds (kinds symbol)
-        :documentation (first-line (or (and (fboundp symbol) (doc symbol 'function))
-                                       (and (boundp symbol) (doc symbol 'variable))
-                                       (and (find-class symbol nil) (doc symbol 'type)))
-                                   80)))
+        ;; Whoever asks knows the standard.
+        :documentation (unless (eq (symbol-package symbol) (find-package "COMMON-LISP"))
+                         (first-line (or (and (fboundp symbol) (doc symbol 'function))
+                                         (and (boundp symbol) (doc symbol 'variable))
+                                         (and (find-class symbol nil) (doc symbol 'type)))
+                                     80))))
+
+(defun searched-packages ()
+  "The packages to search when none is named: keywords are names of nothing, and what only serves
+the connection is nobody's program."
+  (remove-if (lambda (package)
+               (or (eq package (find-package "KEYWORD"))
+                   (loop for prefix in '("AGENT-Q-IMAGE" "SLYNK" "SWANK")
+                         thereis (prefixed-p prefix (package-name package)))))
+             (list-all-packages)))
+
+(defun own-symbol-p (symbol)
+  (eq (symbol-package symbol) (find-package "AGENT-Q-IMAGE")))
 
 (define-operation "apropos-search" (pattern package external-only kind limit)
     "The symbols whose names have all words of a pattern, the likeliest first."
-  (compile-now 'matching-symbols 'external-p 'facet-p 'symbol-rank 'ranked)
+  (compile-now 'matching-symbols 'external-p 'facet-p 'implementation-package-p 'symbol-tier
+               'symbol-rank 'ranked)
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
-         (matches (matching-symbols words
-                                    ;; Keywords are names of nothing.
-                                    (if package
-                                        (list package)
-                                        (remove (find-package "KEYWORD") (list-all-packages)))
-                                    external-only))
+         (matches (remove-if #'own-symbol-p
+                             (matching-symbols words
+                                               (if package (list package) (searched-packages))
+                                               external-only)))
          (wanted (if kind
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)
                      matches))

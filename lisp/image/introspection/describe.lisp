@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What a symbol is: every facet of it (function, variable, class...) with arguments, value,
 ;;; documentation and the place of its definition. Operations: describe-symbol, function-arglist.
-;;; Needs: names
+;;; Needs: location
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -39,33 +39,40 @@
         ((typep (fdefinition symbol) 'generic-function) "generic function")
         (t "function")))
 
+(defun short-function-type (type)
+  "TYPE, a list (FUNCTION arguments values), without what says nothing; NIL when all of it does."
+  (destructuring-bind (&optional (arguments '*) (values '*)) (rest type)
+    (let* ((values (if (and (consp values) (eq (first values) 'values))
+                       (let ((known (subseq values 1 (position '&optional values :from-end t))))
+                         (if (= (length known) 1) (first known) (cons 'values known)))
+                       values)))
+      (unless (and (member values '(t *))
+                   (or (eq arguments '*)
+                       (subsetp arguments (list* t lambda-list-keywords))))
+        (list 'function arguments values)))))
+
 (defun function-type-text (symbol)
   "The type that the implementation knows or has derived for the function."
   (let ((function-type (optional-function "SB-INTROSPECT" "FUNCTION-TYPE")))
     (when function-type
-      (let ((type (guarded (lambda () (funcall function-type symbol)) (constantly nil))))
+      (let ((type (guarded (lambda ()
+                             (let ((type (funcall function-type symbol)))
+                               (if (and (consp type) (eq (first type) 'function))
+                                   (short-function-type type)
+                                   type)))
+                           (constantly nil))))
         (when (consp type)
           (let ((*package* (or (symbol-package symbol) *package*)))
             (printed type :limit 300 :length 20 :level 6 :circle nil)))))))
 
-(defun mop (name argument)
-  "Call the metaobject protocol's function NAME, or return NIL when it can't be."
-  (let ((function (if (simple-vector-p argument)
-                      (lambda (slot) (structure-slot name slot))
-                      (optional-function (if (eq *client* :slynk) "SLYNK-MOP" "SWANK-MOP") name))))
-    (and function
-         (guarded (lambda () (funcall function argument)) (constantly nil)))))
-
-(defun structure-slot (name slot)
-  "What SLOT-DEFINITION-... would tell of SLOT, which is a vector on ABCL."
-  (let ((position (cdr (assoc name '(("SLOT-DEFINITION-NAME" . 1) ("SLOT-DEFINITION-INITFORM" . 4)
-                                     ("SLOT-DEFINITION-TYPE" . 5))
-                              :test #'string=))))
-    (and position (svref slot position))))
-
 (defun doc (object type)
   (let ((text (guarded (lambda () (documentation object type)) (constantly nil))))
-    (and (stringp text) (string/= text "") (shortened text 1500))))
+    (and (stringp text) (string/= text "")
+         ;; Whoever asks knows the standard; what is long on it only costs.
+         (shortened text (if (and (symbolp object)
+                                  (eq (symbol-package object) (find-package "COMMON-LISP")))
+                             300
+                             1500)))))
 
 (defun function-facet (symbol)
   (let ((kind (function-kind symbol)))
@@ -78,14 +85,28 @@
             :compiler-macro (and (compiler-macro-function symbol) t)
             :documentation (doc symbol 'function)))))
 
-(defun setf-facet (symbol)
+(defun setf-expander-p (symbol known)
+  "Whether (SETF (SYMBOL ...)) is expanded. Some clients don't tell; ABCL keeps it as a property."
+  (or (getf known :setf)
+      (loop for tail = (symbol-plist symbol) then (cddr tail)
+            while (and (consp tail) (consp (cdr tail)))
+              thereis (and (symbolp (first tail))
+                           (member (symbol-name (first tail)) '("SETF-INVERSE" "SETF-EXPANDER")
+                                   :test #'string=)
+                           (implementation-package-p (symbol-package (first tail)))))))
+
+(defun setf-facet (symbol &optional known)
+  "What (SETF SYMBOL) is: a function, or what DEFSETF and DEFINE-SETF-EXPANDER make, which only
+KNOWN, what the client knows of SYMBOL, tells."
   (let ((name (list 'setf symbol)))
-    (when (fboundp name)
-      (list :kind (if (typep (fdefinition name) 'generic-function)
-                      "generic setf function"
-                      "setf function")
-            :arglist (or (arglist-text name) (arglist-text (fdefinition name)))
-            :documentation (doc name 'function)))))
+    (cond ((fboundp name)
+           (list :kind (if (typep (fdefinition name) 'generic-function)
+                           "generic setf function"
+                           "setf function")
+                 :arglist (or (arglist-text name) (arglist-text (fdefinition name)))
+                 :documentation (doc name 'function)))
+          ((setf-expander-p symbol known)
+           (list :kind "setf expander" :documentation (doc symbol 'setf))))))
 
 ;;; Variables
 
@@ -93,30 +114,43 @@
   "What the client's own describe knows of SYMBOL, such as :VARIABLE for a special without value."
   (guarded (lambda () (backend "DESCRIBE-SYMBOL-FOR-EMACS" symbol)) (constantly nil)))
 
+(defun declared-type-text (symbol)
+  "The type that the variable SYMBOL was declared to have, where one can ask for it."
+  (let ((info (optional-function "SB-INT" "INFO"))
+        (specifier (optional-function "SB-KERNEL" "TYPE-SPECIFIER")))
+    (when (and info specifier (not (constantp symbol)))
+      (guarded (lambda ()
+                 (let ((type (funcall specifier (funcall info :variable :type symbol))))
+                   (unless (eq type t)
+                     (printed type :limit 120 :length 10 :level 4 :circle nil))))
+               (constantly nil)))))
+
+(defun value-class-text (value text)
+  "The class of VALUE when it has one of its own and TEXT, its print, does not say which."
+  (when (typep value '(or standard-object structure-object condition))
+    (let ((name (guarded (lambda () (class-name (class-of value))) (constantly nil))))
+      (and name (not (search (symbol-name name) text))
+           (symbol-text name)))))
+
 (defun variable-facet (symbol known)
   (cond ((and (boundp symbol) (not (keywordp symbol)))
-         (let ((value (symbol-value symbol)))
+         (let* ((value (symbol-value symbol))
+                (text (printed value :limit 600 :length 20 :level 4)))
            (list :kind (if (constantp symbol) "constant" "variable")
-                 :value (printed value :limit 600 :length 20 :level 4)
-                 :value-type (guarded (lambda ()
-                                        (printed (type-of value) :limit 120 :length 6 :level 3))
-                                      (constantly nil))
+                 :value text
+                 :type (declared-type-text symbol)
+                 :value-class (value-class-text value text)
                  :documentation (doc symbol 'variable))))
         ((keywordp symbol) (list :kind "keyword"))
         ((not (eq symbol (macroexpand-1 symbol)))
          (list :kind "symbol macro"
                :value (printed (macroexpand-1 symbol) :limit 600 :circle nil)))
         ((getf known :variable)
-         (list :kind "variable" :unbound t :documentation (doc symbol 'variable)))))
+         (list :kind "variable" :unbound t
+               :type (declared-type-text symbol)
+               :documentation (doc symbol 'variable)))))
 
 ;;; Classes, types, packages
-
-(defun class-kind (class)
-  (let ((metaclass (symbol-name (class-name (class-of class)))))
-    (cond ((search "STRUCTURE" metaclass) "structure")
-          ((search "BUILT-IN" metaclass) "built-in class")
-          ((search "CONDITION" metaclass) "condition")
-          (t "class"))))
 
 (defun class-facet (symbol)
   (let ((class (find-class symbol nil)))
@@ -155,6 +189,33 @@
             :uses (mapcar #'package-name (package-use-list package))
             :documentation (doc package t)))))
 
+;;; Properties
+
+(defparameter *property-limit* 8
+  "How many entries of a property list are told.")
+
+(defun program-property-p (indicator symbol)
+  "Whether the property INDICATOR of SYMBOL is of a program, not of the implementation."
+  (if (symbolp indicator)
+      (let ((package (symbol-package indicator)))
+        (or (not (implementation-package-p package))
+            ;; Programs use the names of Common Lisp as indicators, on names of their own.
+            (and (member package (list (find-package "COMMON-LISP") (find-package "KEYWORD")))
+                 (not (implementation-package-p (symbol-package symbol))))))
+      t))
+
+(defun property-texts (symbol)
+  "The properties of SYMBOL that programs gave it, as texts."
+  (let ((texts (loop for tail = (symbol-plist symbol) then (cddr tail)
+                     while (and (consp tail) (consp (cdr tail)))
+                     when (program-property-p (first tail) symbol)
+                       collect (format nil "~A ~A" (printed (first tail) :limit 60)
+                                       (printed (second tail) :limit 80 :length 5 :level 2)))))
+    (if (> (length texts) *property-limit*)
+        (append (subseq texts 0 *property-limit*)
+                (list (format nil "and ~D more" (- (length texts) *property-limit*))))
+        texts)))
+
 ;;; Operations
 
 (defun symbol-facets (name)
@@ -162,18 +223,48 @@
          (kind (name-kind name))
          (known (known-facets symbol)))
     (remove nil (list (unless (eq kind :setf) (function-facet symbol))
-                      (unless (eq kind :function) (setf-facet symbol))
+                      (unless (eq kind :function) (setf-facet symbol known))
                       (when (eq kind :any) (variable-facet symbol known))
                       (when (eq kind :any) (class-facet symbol))
                       (when (eq kind :any) (type-facet symbol known))
                       (when (eq kind :any) (package-facet symbol))))))
+
+(defun expander-definition-p (definition)
+  "Whether DEFINITION makes a place that SETF knows, without a function."
+  (let ((text (or (getf definition :what) "")))
+    (or (prefixed-p "(DEFINE-SETF" text) (prefixed-p "(DEFSETF" text))))
+
+(defun same-place-p (one other)
+  (loop for key in '(:file :buffer :position :line)
+        always (equal (getf one key) (getf other key))))
+
+(defun once-each (definitions)
+  "DEFINITIONS without setf expanders that SBCL tells of a name and once more of its setf function."
+  (remove-duplicates definitions
+                     :test (lambda (one other)
+                             (and (expander-definition-p one) (expander-definition-p other)
+                                  (same-place-p (getf one :location) (getf other :location))))
+                     :from-end t))
+
+(defun definitions-to-tell (name)
+  (let ((symbol (name-symbol name)))
+    (call-with-loaded-dates
+     (lambda ()
+       (once-each
+        (append (unless (eq (name-kind name) :setf) (definition-list symbol))
+                (when (and (not (eq (name-kind name) :function)) (fboundp (list 'setf symbol)))
+                  (definition-list (list 'setf symbol)))))))))
 
 (define-operation "describe-symbol" (symbol package)
     "All that a symbol is."
   (let* ((name (name-of-text symbol package))
          (symbol (name-symbol name))
          (home (symbol-package symbol))
-         (facets (symbol-facets name)))
+         (definitions (definitions-to-tell name))
+         (facets (or (symbol-facets name)
+                     ;; ECL knows of those only where they are.
+                     (and (some #'expander-definition-p definitions)
+                          '((:kind "setf expander"))))))
     (list :name (name-text name)
           :package (and home (package-name home))
           :status (and home (nth-value 1 (find-symbol (symbol-name symbol) home)))
@@ -181,17 +272,16 @@
           :elsewhere (and (null facets)
                           (loop for other in (elsewhere (symbol-name symbol) home)
                                 when (facet-p other) collect (symbol-text other)))
-          :definitions (append (unless (eq (name-kind name) :setf) (definition-list symbol))
-                               (when (and (not (eq (name-kind name) :function))
-                                          (fboundp (list 'setf symbol)))
-                                 (definition-list (list 'setf symbol)))))))
+          :properties (and (eq (name-kind name) :any) (property-texts symbol))
+          :definitions definitions)))
 
 (define-operation "function-arglist" (function package)
     "The lambda list of a function, macro or special operator."
   (let* ((name (name-of-text function package))
          (symbol (name-symbol name))
          (facet (or (unless (eq (name-kind name) :setf) (function-facet symbol))
-                    (unless (eq (name-kind name) :function) (setf-facet symbol)))))
+                    (unless (eq (name-kind name) :function)
+                      (setf-facet symbol (known-facets symbol))))))
     (unless facet
       (missed "~A names no function, macro or special operator~@[; it names a ~{~A~^ and a ~}~]."
               (name-text name)

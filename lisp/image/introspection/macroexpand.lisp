@@ -15,6 +15,19 @@
           ((string-equal mode "compiler") (by-backend "COMPILER-MACROEXPAND-1"))
           (t (missed "~A is not a way to expand; there are once, full, all and compiler." mode)))))
 
+(defun call-expanding-as-assessed (text package function)
+  "Call FUNCTION, which expands the form in TEXT. Its macros ran already where it was assessed."
+  (let ((call (optional-function "AGENT-Q-IMAGE" "CALL-AS-ASSESSED"))
+        (hook (find-symbol "EXPAND-AS-ASSESSED" "AGENT-Q-IMAGE")))
+    (cond ((null call) (funcall function))
+          (t (compile-now hook)
+             (if (interpreted-p (symbol-function hook))
+                 (funcall function)
+                 (funcall call text package
+                          (lambda ()
+                            (let ((*macroexpand-hook* (symbol-function hook)))
+                              (funcall function)))))))))
+
 (defun code-text (form)
   (printed form :limit 8000 :length 500 :level 40 :circle nil :pretty t))
 
@@ -23,12 +36,16 @@
   (let* ((*package* (package-of-text package))
          (start (or (skip-to-form form 0) (missed "There is no form in the text.")))
          (mode (or mode (if full "full" "once"))))
-    (multiple-value-bind (datum end)
-        (let ((*read-eval* nil)) (read-form form start 1))
-      (multiple-value-bind (expansion expanded) (funcall (expander mode) datum)
-        (list :mode mode
-              :original (code-text datum)
-              :expansion (code-text expansion)
-              :expanded (and expanded t)
-              :rest (and (skip-to-form form end) t)
-              :output (captured-text))))))
+    (multiple-value-bind (end expansion expanded)
+        (call-expanding-as-assessed
+         form package
+         (lambda ()
+           (multiple-value-bind (datum end)
+               (let ((*read-eval* nil)) (read-form form start 1))
+             (multiple-value-bind (expansion expanded) (funcall (expander mode) datum)
+               (values end expansion expanded)))))
+      (list :mode mode
+            :expansion (code-text expansion)
+            :expanded (and expanded t)
+            :rest (and (skip-to-form form end) t)
+            :output (captured-text)))))

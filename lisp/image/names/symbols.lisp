@@ -71,7 +71,7 @@ NIL without a marker) and those after it."
 
 (defun facet-p (symbol)
   "Whether SYMBOL means anything beyond its name."
-  (or (fboundp symbol) (boundp symbol) (find-class symbol nil)))
+  (or (fboundp symbol) (boundp symbol) (find-class symbol nil) (fboundp (list 'setf symbol))))
 
 (defun near-symbols (name package)
   (let ((candidates '()))
@@ -130,3 +130,18 @@ NIL without a marker) and those after it."
   (if (eq (name-kind name) :setf)
       (format nil "(SETF ~A)" (symbol-text (name-symbol name)))
       (symbol-text (name-symbol name))))
+
+(defun meant-function (name)
+  "NAME, or its setf function when that is the only function of the name."
+  (let ((symbol (name-symbol name)))
+    (if (and (eq (name-kind name) :any)
+             (not (fboundp symbol))
+             (fboundp (list 'setf symbol)))
+        (make-name symbol :setf)
+        name)))
+
+(defun function-name-of (name)
+  "NAME as the name of a function, for FBOUNDP and FDEFINITION."
+  (if (eq (name-kind name) :setf)
+      (list 'setf (name-symbol name))
+      (name-symbol name)))

@@ -54,24 +54,98 @@
                           (last body)))
                  :limit 6000 :length 500 :level 40 :circle nil :pretty t)))))
 
-(define-operation "find-definition" (symbol kind package limit offset)
-    "The definitions of a name: what, where, and the source."
-  (when (and kind (not (assoc kind *definers* :test #'string-equal)))
-    (missed "~A is no kind of definition; there are ~{~A~^, ~}." kind (mapcar #'first *definers*)))
-  (let* ((name (name-of-text symbol package))
-         (all (definitions-of name))
-         (wanted (if kind
-                     (remove-if-not (lambda (definition) (of-kind-p (first definition) kind)) all)
-                     all))
-         (placed (remove nil wanted :key #'second))
-         (offset (max 0 (or offset 0))))
-    (when (and (null wanted) all)
-      (missed "~A is not defined as a ~A; it has ~{~A~^, ~}." (name-text name) kind
-              (loop for (what) in all repeat 5 collect (definition-text what))))
+;;; One method, by its qualifiers and specializers
+
+(defun list-part-p (part)
+  (and (prefixed-p "(" part) (not (prefixed-p "setf" (trimmed (subseq part 1))))))
+
+(defun wanted-definition (text)
+  "TEXT as the name in it, the operator that defines it if it has one, and what follows, parts."
+  (let* ((text (trimmed text))
+         ;; The head of a definition.
+         (text (if (and (prefixed-p "(def" (string-downcase text))) (subseq text 1) text))
+         (parts (if (scan-token text) (list text) (text-parts text))))
+    (if (and (prefixed-p "def" (string-downcase (first parts)))
+             (rest parts) (not (list-part-p (second parts))))
+        (values (second parts) (first parts) (cddr parts))
+        (values (if (rest parts) (first parts) text) nil (rest parts)))))
+
+(defun bare-part (part)
+  "PART, the name of a class or an EQL specializer, as BARE-TEXT has it."
+  (if (prefixed-p "(" part)
+      (format nil "(~{~A~^ ~})" (mapcar #'bare-part (inner-parts part)))
+      (let ((name (string-downcase (string-left-trim "'#" part))))
+        (if (prefixed-p ":" name)
+            name
+            (subseq name (1+ (or (position #\: name :from-end t) -1)))))))
+
+(defun wanted-specializers (part)
+  "The specializers in PART, which may be a lambda list with them."
+  (loop for element in (inner-parts part)
+        until (prefixed-p "&" element)
+        collect (let ((inner (and (prefixed-p "(" element) (inner-parts element))))
+                  (bare-part (if (and (= 2 (length inner)) (string-not-equal "eql" (first inner)))
+                                 (second inner)
+                                 element)))))
+
+(defun method-like-p (what wanted)
+  "Whether WHAT is a method with the qualifiers and specializers WANTED, parts of a text."
+  (when (and (consp what) (eq 'defmethod (first what)))
+    (let* ((qualifiers (remove-if #'list-part-p wanted))
+           (specializers (find-if #'list-part-p wanted))
+           (own (mapcar #'bare-text (first (last what)))))
+      (and (equal (mapcar #'bare-part qualifiers) (mapcar #'bare-text (butlast (cddr what))))
+           (or (null specializers)
+               (let ((given (wanted-specializers specializers)))
+                 (and (<= (length given) (length own))
+                      ;; What is left out at the end is T.
+                      (loop for one in own
+                            for other = (or (pop given) "t")
+                            always (string= one other)))))))))
+
+(defun wanted-definitions (all name definer wanted)
+  "Those of ALL, definitions of NAME, that the parts WANTED and the operator DEFINER name."
+  (let ((found (remove-if-not
+                (lambda (definition)
+                  (let ((what (first definition)))
+                    (and (or (null definer) (string-equal (bare-part definer) (definer what)))
+                         (or (null wanted)
+                             (method-like-p what wanted)
+                             ;; A lambda list, of a function.
+                             (and definer (not (eq 'defmethod (first what))))))))
+                all)))
+    (when (and all (null found))
+      (missed "~A has no definition ~@[~A ~]~{~A~^ ~}; it has ~{~A~^, ~}~@[ and ~D more~]."
+              (name-text name) (and definer (string-downcase definer)) wanted
+              (loop for (what) in all repeat 30 collect (definition-text what))
+              (and (> (length all) 30) (- (length all) 30))))
+    found))
+
+;;; The operation
+
+(defun name-or-miss (text package)
+  "The name that TEXT is, or NIL and why the image has none."
+  (let ((found (catch 'missed (name-of-text text package))))
+    (if (name-p found)
+        found
+        (values nil (getf found :message)))))
+
+(defun unknown-definition (text message)
+  "What is known of TEXT, a name that the image does not have, by MESSAGE: it may be in files."
+  (let ((name (bare-name (string-left-trim "#'" text))))
+    (unless (scan-token name)
+      (missed "~A" message))
+    (list :unknown message
+          :search (if (prefixed-p "(" text) (format nil "(setf ~A)" name) name))))
+
+(defun known-definitions (name all wanted offset limit)
+  (let* ((placed (remove nil wanted :key #'second))
+         (evaluated (and (null placed) (evaluated-source name)))
+         (kinds (unless (eq (name-kind name) :setf) (kinds (name-symbol name)))))
     (list :name (name-text name)
           :package (let ((home (symbol-package (name-symbol name))))
                      (and home (package-name home)))
-          :kinds (unless (eq (name-kind name) :setf) (kinds (name-symbol name)))
+          :kinds kinds
           :total (length placed)
           :offset offset
           :definitions (loop for (what location) in (page placed offset (page-size limit 10 50))
@@ -79,10 +153,34 @@
                                            :location (append location (list :wanted t))))
           :unplaced (loop for (what location) in wanted
                           unless location collect (definition-text what))
-          :evaluated (and (null placed) (evaluated-source name))
-          :search (unless (or placed
-                              (evaluated-source name)
-                              (implementation-package-p (symbol-package (name-symbol name)))
-                              (and (not (eq (name-kind name) :setf))
-                                   (null (kinds (name-symbol name)))))
-                    (source-text name)))))
+          :evaluated evaluated
+          :search (unless (or placed evaluated
+                              (implementation-package-p (symbol-package (name-symbol name))))
+                    (source-text name))
+          :nameless (and (null kinds) (null all) t))))
+
+(defun found-by-name (name kind definer parts offset limit)
+  "What is known of NAME as a KIND, or of the definition of it that DEFINER and PARTS tell."
+  (let* ((all (definitions-of name))
+         (of-kind (if kind
+                      (remove-if-not (lambda (it) (of-kind-p (first it) kind)) all)
+                      all)))
+    (when (and all (null of-kind))
+      (missed "~A is not defined as a ~A; it has ~{~A~^, ~}." (name-text name) kind
+              (loop for (what) in all repeat 5 collect (definition-text what))))
+    (known-definitions name all
+                       (if (or definer parts)
+                           (wanted-definitions of-kind name definer parts)
+                           of-kind)
+                       (max 0 (or offset 0)) limit)))
+
+(define-operation "find-definition" (symbol kind package limit offset)
+    "The definitions of a name: what, where, and the source."
+  (when (and kind (not (assoc kind *definers* :test #'string-equal)))
+    (missed "~A is no kind of definition; there are ~{~A~^, ~}." kind (mapcar #'first *definers*)))
+  (multiple-value-bind (text definer parts) (wanted-definition symbol)
+    (multiple-value-bind (name message) (name-or-miss text package)
+      (if (null name)
+          (unknown-definition text message)
+          (call-with-loaded-dates
+           (lambda () (found-by-name name kind definer parts offset limit)))))))

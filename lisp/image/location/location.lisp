@@ -1,26 +1,30 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Where definitions are. Emacs turns these places into files and lines: it may be on another
 ;;; machine, and the text may be in a buffer that nobody saved.
+;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defun place-plist (place)
-  (case (first place)
-    (:file (list :file (second place)))
-    (:buffer (list :buffer (second place)))
-    (:buffer-and-file (list :buffer (second place) :file (third place)))
-    (:zip (list :file (second place)))
-    (:source-form (list :source (second place)))))
+;;; What compile_form made
 
-(defun position-plist (position)
-  (case (first position)
-    (:position (list :position (second position)))
-    (:offset (list :position (+ (second position) (or (third position) 0))))
-    (:line (list :line (second position)))))
+(defparameter *by-compile-form* "agent-q"
+  "The buffer that is told to the client for definitions which only the agent's text has.")
 
-(defun location-plist (location &optional what)
+(defvar *compiled-texts* (make-hash-table :test 'equal)
+  "From definitions to the texts that they were compiled from last.")
+
+(defun compiled-key (what)
+  (let ((*package* (find-package "KEYWORD")) (*print-pretty* nil))
+    (prin1-to-string what)))
+
+;;; Places
+
+(defun snippet-of (hints)
+  (and (evenp (length hints)) (getf hints :snippet)))
+
+(defun location-plist (location &optional what &key uses)
   "LOCATION, as the client's backend writes it, as a property list, or NIL when it tells nothing.
-WHAT is defined there."
+WHAT is defined there, and USES the name that it is about, which is used there."
   (guarded (lambda ()
              (when (and (consp location) (eq (first location) :location))
                (destructuring-bind (place position &optional hints) (rest location)
@@ -28,26 +32,95 @@ WHAT is defined there."
                    (when place
                      (append place
                              (position-plist position)
-                             ;; SBCL alone always knows the position.
-                             (if (implementation-p "SBCL")
-                                 (list :snippet (and (evenp (length hints))
-                                                     (getf hints :snippet)))
-                                 (definition-hints what))))))))
+                             ;; Others than SBCL take it from the name, not from the text.
+                             (when (implementation-p "SBCL")
+                               (list :snippet (snippet-of hints)))
+                             (definition-hints what)
+                             (compiled-hints what place)
+                             ;; What was compiled from a buffer is newer than the rest.
+                             (when (and (getf place :file) (null (getf place :buffer)))
+                               (date-hints what (getf place :file)))
+                             (when uses (list :uses (bare-name uses)))))))))
            (constantly nil)))
 
+(defun compiled-hints (what place)
+  "The text of WHAT when it may be at PLACE because of compile_form."
+  (when (and (getf place :buffer) (consp what))
+    (list :compiled (gethash (compiled-key what) *compiled-texts*))))
+
+(defun bare-name (text)
+  "TEXT, a name as it is printed, without its package and in lower case."
+  (let ((text (string-right-trim ")" text)))
+    (string-downcase (subseq text (1+ (or (position-if (lambda (it) (find it ": ")) text
+                                                       :from-end t)
+                                          -1))))))
+
+(defun text-atom (atom)
+  (cond ((symbolp atom) (string-downcase (symbol-name atom)))
+        ((stringp atom) (format nil "~S" atom))
+        (t (princ-to-string atom))))
+
+(defun bare-text (tree)
+  "TREE as sources write it, but in lower case and without packages."
+  (cond ((keywordp tree) (format nil ":~A" (text-atom tree)))
+        ((null tree) "()")
+        ((consp tree) (format nil "(~{~A~^ ~})" (mapcar #'bare-text tree)))
+        (t (text-atom tree))))
+
+(defun defined-what (what)
+  "WHAT, a definition or the name of a function, as a definition; NIL when it is neither."
+  (cond ((null what) nil)
+        ((symbolp what) (plain-definition what))
+        ((not (and (consp what) (consp (rest what)))) nil)
+        ((eq 'setf (first what)) (list 'defun what))
+        ((prefixed-p "DEF" (definer what)) what)))
+
 (defun definition-hints (what)
-  "By which names the source of WHAT, such as (DEFMETHOD name :AFTER (CLASS)), can be found."
-  (when (and (consp what) (consp (rest what)))
-    (labels ((atoms (tree)
-               (cond ((consp tree) (append (atoms (car tree)) (atoms (cdr tree))))
-                     ((member tree '(nil t)) '())
-                     ((keywordp tree) (list (format nil ":~(~A~)" tree)))
-                     ((symbolp tree) (list (string-downcase (symbol-name tree))))
-                     ((numberp tree) (list (princ-to-string tree))))))
-      (let ((name (second what)))
-        (list :definer (and (eq 'defmethod (first what)) "defmethod")
-              :name (format nil "~{~A~^ ~}" (atoms name))
-              :mentions (when (eq 'defmethod (first what)) (atoms (cddr what))))))))
+  "By what the source of WHAT, such as (DEFMETHOD name :AFTER (CLASS)), can be found in a text."
+  (let* ((what (defined-what what))
+         (methodp (eq 'defmethod (first what)))
+         (name (second what)))
+    (when (and name (or (symbolp name) (consp name)))
+      (list :definer (string-downcase (definer what))
+            :name (bare-text name)
+            :method (when methodp
+                      (format nil "~A~{ ~A~}" (bare-text name) (mapcar #'bare-text (cddr what))))
+            :mentions (when methodp (mentioned (cddr what)))
+            :owners (owners what)))))
+
+(defun mentioned (tree)
+  "The names in TREE, the qualifiers and specializers of a method, that sources have to write."
+  (cond ((consp tree) (append (mentioned (car tree)) (mentioned (cdr tree))))
+        ((member tree '(nil t)) '())
+        ((keywordp tree) (list (bare-text tree)))
+        ((or (symbolp tree) (numberp tree)) (list (text-atom tree)))))
+
+(defun owners (what)
+  "The names of the classes and structures whose definition may be what defines WHAT as well."
+  (destructuring-bind (definer name &rest more) what
+    (cond ((eq definer 'defmethod)
+           (loop for specializer in (first (last more))
+                 when (and specializer (symbolp specializer) (not (eq specializer t)))
+                   collect (text-atom specializer)))
+          ((and (eq definer 'defun) (implementation-p "SBCL"))
+           (let ((structure (structure-of-function name)))
+             (and structure (list (text-atom structure))))))))
+
+(defun structure-of-function (name)
+  "The structure of which NAME is an accessor, a constructor or the like, where SBCL knows it."
+  (let ((info (optional-function "SB-INT" "INFO"))
+        (structure-name (optional-function "SB-KERNEL" "DD-NAME")))
+    (guarded (lambda ()
+               (let ((transform (and info (funcall info :function :source-transform name))))
+                 (and (consp transform) (funcall structure-name (car transform)))))
+             (constantly nil))))
+
+(defun date-hints (what file)
+  "From which version of FILE the image has WHAT."
+  (let* ((what (defined-what what))
+         (date (and what (loaded-date (second what) file))))
+    (when date
+      (list :loaded date :before (and (< date *began*) t)))))
 
 ;;; What is defined, written as most implementations do: (DEFUN name)
 
@@ -76,6 +149,18 @@ WHAT is defined there."
                    ((string= (symbol-name kind) "DEFUN/DEFMACRO")
                     (list (if (macro-function name) 'defmacro 'defun) name))
                    (t (list kind name)))))))
+
+;; SBCL's names of methods are flat: (DEFMETHOD name :AFTER CLASS T)
+(defun with-specializers (what)
+  "WHAT with the specializers in a list when it is a method as SBCL names it."
+  (let ((function (and (implementation-p "SBCL") (eq 'defmethod (first what))
+                       (fboundp (second what)) (fdefinition (second what)))))
+    (if (typep function 'generic-function)
+        (let* ((count (length (mop "GENERIC-FUNCTION-ARGUMENT-PRECEDENCE-ORDER" function)))
+               (rest (cddr what))
+               (qualifiers (butlast rest count)))
+          `(defmethod ,(second what) ,@qualifiers ,(nthcdr (length qualifiers) rest)))
+        what)))
 
 (defun abcl-definitions (name)
   "What ABCL notes of NAME itself, in the client's words: lists of what and where."
@@ -106,7 +191,7 @@ WHAT is defined there."
                         (constantly '()))))
     (loop for definition in (and (listp found) found)
           when (and (consp definition) (consp (rest definition)))
-            collect (let ((what (plain-definition (first definition))))
+            collect (let ((what (with-specializers (plain-definition (first definition)))))
                       (list what (location-plist (second definition) what))))))
 
 (defun definition-text (what)

@@ -1,16 +1,16 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Forms really compiled, by the client's way to compile text, with what the compiler said and
-;;; where. Operation: compile-form.
-;;; Needs: execution, introspection
+;;; What the compiler says in a call and where, collected; and what the program printed without the lines
+;;; that the compiler wrote. It stands before the files that bind its variables.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *note-limit* 50)
+(defparameter *note-limit* 50
+  "How many of the compiler's style-warnings and optimization notes are told at once.")
 
 (defvar *notes* (list '())
-  "A list of one element: what the compiler said in this call, latest first.")
+  "What the compiler said in this call: a list of the notes, latest first, and of a table of them.")
 
-;;; Notes
+;;; Places
 
 (defun line-and-column (text index)
   "Where INDEX is in TEXT, both counted from 1."
@@ -19,17 +19,23 @@
     (values (1+ (count #\Newline text :end index))
             (- index (if newline newline -1)))))
 
-(defun location-index (location)
-  "The index that LOCATION, in a buffer, has in the text; NIL when it says none."
+(defun location-index (location base)
+  "The index that LOCATION, in a buffer, has in a text that is at BASE in it; NIL when it says none."
   (when (and (consp location) (eq (first location) :location))
     (let ((position (third location)))
       (case (first position)
-        (:offset (+ (second position) (third position) -1))
-        (:position (1- (second position)))))))
+        (:offset (- (+ (second position) (third position)) base))
+        (:position (- (second position) base))))))
+
+;;; Notes
 
 (defun add-note (note)
-  (unless (member (cddr note) (first *notes*) :key #'cddr :test #'equal)
-    (push note (first *notes*))))
+  "Add NOTE, a property list that begins with its severity, unless the same was said there before."
+  (let ((seen (or (second *notes*)
+                  (first (setf (rest *notes*) (list (make-hash-table :test 'equal)))))))
+    (unless (gethash (cddr note) seen)
+      (setf (gethash (cddr note) seen) t)
+      (push note (first *notes*)))))
 
 (defun call-noting (function note)
   "Call FUNCTION; what the compiler signals in it is given to NOTE."
@@ -92,10 +98,26 @@
   (remove-if (lambda (note) (later-defined-p (getf note :message)))
              (reverse (first notes))))
 
+(defun severity-rank (note)
+  "0 for what can make a compilation fail, 1 for a style-warning, 2 for a note."
+  (let ((severity (getf note :severity)))
+    (cond ((string= severity "note") 2)
+          ((string= severity "style-warning") 1)
+          (t 0))))
+
+(defun foremost-notes (notes limit)
+  "All errors and warnings among NOTES, and of the rest at most LIMIT, style-warnings first; then
+how many are left out."
+  (flet ((of-rank (rank)
+           (remove rank notes :key #'severity-rank :test #'/=)))
+    (let* ((problems (of-rank 0))
+           (rest (append (of-rank 1) (of-rank 2)))
+           (count (min limit (length rest))))
+      (values (append problems (subseq rest 0 count))
+              (- (length rest) count)))))
+
 (defun limited-notes (notes)
-  (let ((notes (noted notes)))
-    (values (subseq notes 0 (min *note-limit* (length notes)))
-            (max 0 (- (length notes) *note-limit*)))))
+  (foremost-notes (noted notes) *note-limit*))
 
 ;;; Output
 
@@ -108,60 +130,3 @@
           unless (prefixed-p ";" (trimmed line))
             do (write-line line stream)
           while end do (setf start (1+ end)))))
-
-;;; Forms
-
-(defun form-end (text start count)
-  "Where the form in TEXT at START ends. Nothing of it is interned or evaluated."
-  (let ((*read-suppress* t))
-    (nth-value 1 (read-form text start count))))
-
-(defun package-form-p (text)
-  (or (prefixed-p "(in-package" text)
-      (prefixed-p "(cl:in-package" text)
-      (prefixed-p "(common-lisp:in-package" text)))
-
-(defun compile-string (string start)
-  "Compile and load STRING, which starts at START of the whole text; whether that succeeded."
-  (let ((*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil))
-    (backend (if (eq *client* :slynk) "SLYNK-COMPILE-STRING" "SWANK-COMPILE-STRING")
-             string :buffer "agent-q" :position (1+ start) :filename nil
-                    :line nil :column nil :policy '((debug . 2)))))
-
-(defun compile-one (text start end)
-  (flet ((note (condition)
-           (multiple-value-bind (line column)
-               (line-and-column text (or (location-index (backend "LOCATION" condition)) start))
-             (add-note (list :severity (severity-text condition)
-                             :message (note-text condition)
-                             :line line :column column)))
-           (muffle condition)))
-    (let ((string (subseq text start end)))
-      (if (package-form-p string)
-          (progn (eval (read-form text start 1)) t)
-          (call-noting (lambda () (compile-string string start)) #'note)))))
-
-(define-operation "compile-form" (form package)
-    "Compile and load forms one after the other; what the compiler said."
-  (let* ((*package* (package-of-text package))
-         (notes (list '()))
-         (*notes* notes)
-         (current nil) (count 0) (failed '()) (start 0))
-    (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
-    (flet ((progress ()
-             (multiple-value-bind (notes more) (limited-notes notes)
-               (list :compiled count :failed failed :current current
-                     :notes notes :more more :package (package-name *package*)))))
-      (setf *progress* #'progress)
-      (loop for next = (skip-to-form form start)
-            while next
-            do (let ((end (form-end form next (1+ count))))
-                 (setf current (form-text form next end)
-                       start end)
-                 (unless (compile-one form next end)
-                   (setf failed (append failed (list current))))
-                 (incf count)
-                 (setf current nil)))
-      (append (progress)
-              (list :output (without-compiler-output (captured-text)))))))

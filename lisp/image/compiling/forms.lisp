@@ -1,0 +1,283 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Forms really compiled, by the client's way to compile text. What replaces a definition of a file
+;;; keeps the place in that file, so that the client's way to a definition still leads there.
+;;; Operations: compile-form, compile-file.
+;;; Needs: execution, guard, introspection
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; What a form defines
+
+(defun standard-definer (name)
+  "The operator by which FOUND-DEFINITIONS tells of what the operator called NAME defines."
+  (cond ((member name '("DEFPARAMETER" "DEFGLOBAL") :test #'string=) 'defvar)
+        (t (find name '(defun defmacro defgeneric defmethod defvar defconstant defclass defstruct
+                        define-condition deftype define-compiler-macro define-symbol-macro
+                        define-setf-expander define-method-combination)
+                 :test #'string= :key #'symbol-name))))
+
+(defun specializers-of (parameters)
+  "The specializers in PARAMETERS, the lambda list of a method."
+  (loop for parameter in parameters
+        until (member parameter lambda-list-keywords)
+        collect (if (consp parameter) (second parameter) t)))
+
+(defun eql-specializer (specializer)
+  "SPECIALIZER as images tell of it: the object and not a form of it."
+  (if (and (consp specializer) (quoted-p (second specializer)))
+      (list (first specializer) (second (second specializer)))
+      specializer))
+
+(defun defined-by (form)
+  "What FORM defines, as FOUND-DEFINITIONS tells of it; NIL when it is not known to define anything."
+  (when (and (consp form) (symbolp (first form)) (consp (rest form))
+             (prefixed-p "DEF" (symbol-name (first form))))
+    (let* ((definer (standard-definer (symbol-name (first form))))
+           (name (second form))
+           (name (if (and (consp name) (not (eq 'setf (first name)))) (first name) name)))
+      (cond ((not (or (and name (symbolp name)) (consp name))) nil)
+            ((eq definer 'defmethod)
+             (let* ((rest (cddr form))
+                    (qualifiers (subseq rest 0 (or (position-if #'listp rest) (length rest)))))
+               `(defmethod ,name ,@qualifiers
+                  ,(mapcar #'eql-specializer
+                           (specializers-of (nth (length qualifiers) rest))))))
+            (t (list definer name))))))
+
+(defun same-thing-p (what wanted)
+  "Whether WHAT, of FOUND-DEFINITIONS, is the definition WANTED, of DEFINED-BY."
+  (and (consp what)
+       (equal (second what) (second wanted))
+       (cond ((eq 'defmethod (first wanted))
+              (and (eq 'defmethod (first what))
+                   (string= (bare-text (cddr what)) (bare-text (cddr wanted)))))
+             ((first wanted) (eq (first what) (first wanted)))
+             ;; An operator of the program's.
+             (t (not (eq 'defmethod (first what)))))))
+
+(defun earlier-definition (wanted)
+  "What WANTED is defined as already, and the place, of a file; NIL without one."
+  (find-if (lambda (definition)
+             (and (same-thing-p (first definition) wanted)
+                  (getf (second definition) :file)))
+           (guarded (lambda () (found-definitions (second wanted))) (constantly '()))))
+
+(defun inert-form (text start)
+  "The form in TEXT at START, or NIL when it can't be read without running what it has to run."
+  (values (guarded (lambda () (read-inert text start)) (constantly nil))))
+
+;;; Compiling
+
+(defvar *carried* nil
+  "While a form is compiled: the package and the readtable that it has left, in a list.")
+
+(defun carry ()
+  "Note which package and readtable hold now, at the end of what is loaded."
+  (setf *carried* (list *package* *readtable*)))
+
+(defparameter *carrying* " (|AGENT-Q-IMAGE|::|CARRY|)"
+  "What is compiled after a form, in the same file. Bars make it the same in every case of reading.")
+
+(defun definition-text-p (text)
+  "Whether TEXT only defines something, so that the forms after it are read as it was."
+  (let ((operator (subseq text 1 (position-if (lambda (it) (or (member it *blanks*) (find it "()")))
+                                              text :start 1))))
+    (prefixed-p "def" (string-downcase
+                       (subseq operator (1+ (or (position #\: operator :from-end t) -1)))))))
+
+(defun buffer-to-tell (name)
+  "The buffer called NAME, or file, as the client can take it: on ABCL it makes a pathname of it."
+  (if (implementation-p "ABCL")
+      (subseq name (1+ (or (position #\/ name :from-end t) -1)))
+      name))
+
+(defun compile-string (string origin)
+  "Compile and load STRING, which is at ORIGIN; whether that succeeded."
+  (let ((*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil)
+        (*carried* nil))
+    (prog1 (backend (if (eq *client* :slynk) "SLYNK-COMPILE-STRING" "SWANK-COMPILE-STRING")
+                    (if (definition-text-p string)
+                        string
+                        (format nil "~A~%~A" string *carrying*))
+                    :buffer (buffer-to-tell (getf origin :buffer)) :position (getf origin :position)
+                    :filename (getf origin :file)
+                    :line nil :column nil :policy '((debug . 2)))
+      (when *carried*
+        (setf *package* (first *carried*)
+              *readtable* (second *carried*))))))
+
+(defun note-place (string index origin text start)
+  "Where INDEX of STRING is, which is at START in TEXT: in the file of ORIGIN, if it is from one."
+  (if (getf origin :line)
+      (multiple-value-bind (line column) (line-and-column string index)
+        (list :where (format nil "~A:~D:~D" (getf origin :shown)
+                             (+ line (getf origin :line) -1) column)))
+      (multiple-value-bind (line column) (line-and-column text (+ start index))
+        (list :line line :column column))))
+
+(defun compile-one (text start end origin)
+  "Compile the form between START and END of TEXT. Whether the compiler made something of it."
+  (let ((string (subseq text start end)) (errors 0) (warnings 0))
+    (flet ((note (condition)
+             (let ((severity (severity-text condition))
+                   (index (or (location-index (backend "LOCATION" condition)
+                                              (getf origin :position))
+                              0)))
+               (if (search "error" severity) (incf errors) (incf warnings))
+               (add-note (list* :severity severity
+                                :message (note-text condition)
+                                (note-place string index origin text start)))
+               (muffle condition))))
+      (let ((succeeded (call-noting (lambda () (compile-string string origin)) #'note)))
+        (and (zerop errors)
+             ;; A warning counts as a failure for compilers, but what it is about is there.
+             (or succeeded (plusp warnings)))))))
+
+;;; Forms one after the other
+
+(defun origin-of (earlier buffer position)
+  "Where the client is to look for a form that stands at POSITION of BUFFER and replaces EARLIER."
+  (let ((place (and (implementation-p "SBCL") (second earlier))))
+    (if (and (getf place :file) (getf place :position))
+        (list :buffer *by-compile-form* :file (getf place :file)
+              :position (getf place :position))
+        (list :buffer (or buffer *by-compile-form*) :position position))))
+
+(defun keep-compiled-text (wanted text)
+  (when (first wanted)
+    (setf (gethash (compiled-key wanted) *compiled-texts*) (shortened text 6000))))
+
+(defun compile-forms (text origin progress)
+  "Compile the forms of TEXT as long as it goes. ORIGIN gives a form's place by its start and what
+it replaces; PROGRESS is told of each form, as keywords, when it begins and ends."
+  (loop with start = 0
+        for count from 1
+        for next = (skip-to-form text start)
+        while next
+        do (funcall progress :current (first-line (subseq text next) 80))
+           (let* ((end (form-end text next count))
+                  (wanted (defined-by (inert-form text next)))
+                  (earlier (and wanted (earlier-definition wanted)))
+                  (place (funcall origin next earlier))
+                  (shown (form-text text next end)))
+             (funcall progress :current shown)
+             (unless (compile-one text next end place)
+               (funcall progress :failed shown :rest (skip-to-form text end))
+               (return))
+             (keep-compiled-text wanted (subseq text next end))
+             (funcall progress :done (not (getf place :prelude))
+                               :replaced (unless (getf place :line) earlier))
+             (setf start end))))
+
+(defun form-end (text start count)
+  "Where the form in TEXT at START ends. Nothing of it is interned or evaluated."
+  (let ((*read-suppress* t))
+    (nth-value 1 (read-form text start count))))
+
+(defun text-with-package (what)
+  "WHAT as the other operations print it, whatever package the forms are in."
+  (let ((*package* (find-package "COMMON-LISP-USER")))
+    (definition-text what)))
+
+(defun call-telling-progress (function notes)
+  "Call FUNCTION with what notes the progress of a compilation; all that there is to say. NOTES gives
+what of it is of the compiler's notes."
+  (let ((current nil) (count 0) (failed nil) (more-forms nil) (replaced '()))
+    (flet ((tell ()
+             (list* :compiled count :failed (and failed (list failed)) :rest (and more-forms t)
+                    :current current
+                    :replaced (loop for (what location) in (reverse replaced)
+                                    collect (list :what (text-with-package what)
+                                                  :location location))
+                    :package (package-name *package*)
+                    (funcall notes))))
+      (setf *progress* #'tell)
+      (funcall function
+               (lambda (&key done ((:current form)) ((:failed bad)) ((:rest following))
+                          ((:replaced earlier)))
+                 (setf current form)
+                 (when done (incf count))
+                 (when bad (setf failed bad more-forms following))
+                 (when earlier (push earlier replaced))))
+      (setf current nil)
+      (append (tell) (list :output (without-compiler-output (captured-text)))))))
+
+(define-operation "compile-form" (form package buffer position file line start shown)
+    "Compile and load forms one after the other; what the compiler said. BUFFER shows them from
+POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
+how to read it; SHOWN is how to write the file."
+  (let* ((*package* (package-of-text package))
+         (notes (list '()))
+         (*notes* notes))
+    (when (null (skip-to-form form 0))
+      (missed "There is no form in the text."))
+    (flet ((origin (index earlier)
+             (if (and file (>= index start))
+                 (list :buffer (or buffer file) :file file :position (+ position (- index start))
+                       :line line :shown shown)
+                 (append (and file (list :prelude t))
+                         (origin-of earlier (and (null file) buffer)
+                                    (+ (if file 1 (or position 1)) index))))))
+      (call-telling-progress (lambda (progress) (compile-forms form #'origin progress))
+                             (lambda ()
+                               (multiple-value-bind (told more) (limited-notes notes)
+                                 (list :notes told :more more)))))))
+
+;;; A whole file
+
+(defun fasl-of (file)
+  "A file for what is made of FILE, away from what the user has beside it."
+  (let ((name (format nil "agent-q-~36R" (random (expt 36 8) (make-random-state t)))))
+    (merge-pathnames (make-pathname :name name :type (pathname-type (compile-file-pathname file))
+                                    :version nil)
+                     (or (guarded (lambda ()
+                                    (funcall (optional-function "UIOP" "TEMPORARY-DIRECTORY")))
+                                  (constantly nil))
+                         #p"/tmp/"))))
+
+(defun compile-into (file fasl)
+  "Compile FILE, so that FASL is made of it; its name, or NIL."
+  (let ((format (guarded (lambda () (backend "FIND-EXTERNAL-FORMAT" "utf-8-unix"))
+                         (constantly nil))))
+    ;; The client loads nothing that has a warning; a program with one can be of use.
+    (values (backend (if (eq *client* :slynk) "SLYNK-COMPILE-FILE" "SWANK-COMPILE-FILE")
+                     file fasl nil (or format :default)))))
+
+(defun note-of-whole-file (condition file)
+  (let ((note (note-about-file condition (note-text condition))))
+    (setf (getf note :file-name) (file-namestring file))
+    (add-note note)))
+
+(defun compile-and-load-file (file progress)
+  "Compile FILE, and load what comes of it unless there was an error. PROGRESS is told of it."
+  (let ((fasl (fasl-of file)))
+    (unwind-protect
+         (let ((output (call-noting (lambda () (compile-into file fasl))
+                                    (lambda (condition) (note-of-whole-file condition file)))))
+           (cond ((and output (notany (lambda (note) (search "error" (getf note :severity)))
+                                      (first *notes*)))
+                  (load output)
+                  (funcall progress :done t))
+                 (t (funcall progress :failed file))))
+      (guarded (lambda () (when (probe-file fasl) (delete-file fasl)))
+               (constantly nil)))))
+
+(define-operation "compile-file" (file)
+    "Compile and load the file FILE; what the compiler said."
+  (let* ((notes (list '()))
+         (build (make-build))
+         (*notes* notes)
+         (*build* build)
+         (*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil))
+    (unless (probe-file file)
+      (missed "The image finds no file ~A." file))
+    (when (equalp "asd" (pathname-type (native-pathname file)))
+      (missed "~A defines systems and is not compiled; load_system loads a system and its .asd file."
+              file))
+    (call-telling-progress (lambda (progress)
+                             (funcall progress :current file)
+                             (compile-and-load-file file progress)
+                             (keep-notes))
+                           (lambda ()
+                             (let ((*notes* notes) (*build* build))
+                               (told-notes nil))))))

@@ -1,0 +1,72 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Which version of a file the image has: the date of the text that a definition was compiled
+;;; from. SBCL keeps it for functions; what it tells of them holds for the rest of their file.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *began* (get-universal-time)
+  "When this half arrived. A file older than this can't have been loaded and changed in one second.")
+
+(defvar *loaded-dates* nil
+  "While an operation runs: from files, and packages, to the dates of what was loaded.")
+
+(defun call-with-loaded-dates (function)
+  "Call FUNCTION, which asks for the dates of many definitions in a few files."
+  (let ((*loaded-dates* (make-hash-table :test 'equal)))
+    (funcall function)))
+
+(defun source-of-function (function)
+  "The file that FUNCTION was loaded from and the date of its text then; NIL without them."
+  (let ((find (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE")))
+    (flet ((part (name source)
+             (funcall (optional-function "SB-INTROSPECT" name) source)))
+      (when find
+        (guarded (lambda ()
+                   (let* ((source (funcall find function))
+                          (file (part "DEFINITION-SOURCE-PATHNAME" source))
+                          (date (part "DEFINITION-SOURCE-FILE-WRITE-DATE" source)))
+                     ;; What was compiled from a buffer has the date of the client's own file.
+                     (when (and file date
+                                (null (getf (part "DEFINITION-SOURCE-PLIST" source)
+                                            :emacs-buffer)))
+                       (list (namestring (translate-logical-pathname file)) date))))
+                 (constantly nil))))))
+
+(defun functions-of (name)
+  "The functions that NAME, a symbol or (SETF symbol), stands for, with those of its methods."
+  (when (fboundp name)
+    (let ((function (or (and (symbolp name) (macro-function name)) (fdefinition name)))
+          (body (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")))
+      (if (typep function 'generic-function)
+          (loop for method in (and body (mop "GENERIC-FUNCTION-METHODS" function))
+                for fast = (guarded (lambda () (funcall body method)) (constantly nil))
+                when (functionp fast) collect fast)
+          (list function)))))
+
+(defun date-among (functions file)
+  "The date of FILE's text that one of FUNCTIONS was loaded from, if any was."
+  (loop for function in functions
+        for (from date) = (source-of-function function)
+        when (and from (string= from file)) return date))
+
+(defun date-in-package (package file)
+  "The date of FILE's text that some function named in PACKAGE was loaded from."
+  (do-symbols (symbol package nil)
+    (when (eq (symbol-package symbol) package)
+      (let ((date (or (date-among (functions-of symbol) file)
+                      (date-among (functions-of (list 'setf symbol)) file))))
+        (when date (return date))))))
+
+(defun loaded-date (name file)
+  "The date of FILE's text when NAME, a symbol or (SETF symbol), was loaded from it; NIL when it
+can't be known."
+  (let ((symbol (if (consp name) (second name) name)))
+    (when (and (implementation-p "SBCL") (symbolp symbol))
+      (or (date-among (functions-of name) file)
+          (let* ((package (symbol-package symbol))
+                 (key (list file (and package (package-name package))))
+                 (table (or *loaded-dates* (make-hash-table :test 'equal))))
+            (multiple-value-bind (date known) (gethash key table)
+              (if (or known (null package) (eq package (find-package "KEYWORD")))
+                  date
+                  (setf (gethash key table) (date-in-package package file)))))))))

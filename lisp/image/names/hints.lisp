@@ -1,0 +1,44 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What an error about a name can say besides: where such a name means something. Code is read in
+;;; COMMON-LISP-USER, and what a program defines is elsewhere.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun wanted-name (condition)
+  "Three values about the name that CONDITION misses, or NIL: its text, its package, and a function of
+a symbol that says whether that one would do."
+  (typecase condition
+    (undefined-function
+     (let ((name (cell-error-name condition)))
+       (cond ((symbolp name) (values (symbol-name name) (symbol-package name) #'fboundp))
+             ((and (consp name) (consp (rest name)) (symbolp (second name)))
+              (values (symbol-name (second name)) (symbol-package (second name))
+                      (lambda (symbol) (fboundp (list (first name) symbol))))))))
+    (unbound-variable
+     (let ((name (cell-error-name condition)))
+       (values (symbol-name name) (symbol-package name) #'boundp)))
+    ;; The reader's: no such symbol, or not an external one.
+    (package-error
+     (let ((name (and (typep condition 'simple-condition)
+                      (first (simple-condition-format-arguments condition)))))
+       (when (and (stringp name) (packagep (package-error-package condition)))
+         (values name (package-error-package condition) #'facet-p))))))
+
+(defun telling-p (symbol)
+  "Whether SYMBOL is worth naming to one who looks for another of its name."
+  (let ((package (symbol-package symbol))
+        (inner (optional-function "AGENT-Q-IMAGE" "IMPLEMENTATION-PACKAGE-P")))
+    (not (or (eq package (find-package "AGENT-Q-IMAGE"))
+             (and inner (funcall inner package)
+                  (not (eq :external (nth-value 1 (find-symbol (symbol-name symbol) package)))))))))
+
+(defun elsewhere-hint (condition)
+  "A sentence on where the name that CONDITION misses is defined, or NIL."
+  (multiple-value-bind (name package suitable) (wanted-name condition)
+    (when name
+      (let ((found (remove-if-not (lambda (symbol)
+                                    (and (funcall suitable symbol) (telling-p symbol)))
+                                  (elsewhere name package))))
+        (when found
+          (format nil "It exists elsewhere: ~{~A~^, ~}."
+                  (mapcar #'symbol-text (subseq found 0 (min 5 (length found))))))))))

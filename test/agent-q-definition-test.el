@@ -1,0 +1,281 @@
+;;; agent-q-definition-test.el --- Definitions after edits  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What the tools quote of a file that was loaded and changed since, through
+;; core and chat on real SLIME and SLY.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+
+(defconst agent-q-definition-test--source "(defpackage :aq-bank (:use :cl))
+(in-package :aq-bank)
+(defvar *fee* 1)
+(defclass account ()
+  ((balance :accessor balance :initform 0)
+   (owner :reader owner)))
+(defstruct (entry (:conc-name entry-)) amount day)
+(defgeneric withdraw (from amount)
+  (:method ((from integer) amount) (- from amount)))
+(defmethod withdraw ((from account) amount)
+  (decf (balance from) (+ amount *fee*)))
+(defmethod withdraw :around ((from account) (amount (eql 'all)))
+  (call-next-method))
+(defun transfer (from to amount)
+  (withdraw from amount)
+  (incf (balance to) amount))
+(macrolet ((frob (name) `(defun ,name () 1)))
+  (frob alpha))
+(defun audit (from)
+  (transfer from from 0))
+"
+  "The text of a file.")
+
+(defun agent-q-definition-test--load (connection text)
+  "Have the image behind CONNECTION load a new file with TEXT, a while ago.
+Return the file."
+  (let ((file (make-temp-file "agent-q-" nil ".lisp" text)))
+    (set-file-times file (time-subtract nil 1000))
+    (agent-q-test-image-eval
+     connection
+     (format "(let ((*error-output* (make-broadcast-stream))
+                    (*standard-output* (make-broadcast-stream)))
+                (load (compile-file %S)))"
+             file))
+    (file-truename file)))
+
+(defun agent-q-definition-test--change (file from to)
+  "Replace FROM in FILE by TO."
+  (let ((new (make-temp-file "agent-q-")))
+    (with-temp-file new
+      (insert-file-contents file)
+      (goto-char (point-min))
+      (search-forward from)
+      (replace-match to t t))
+    ;; As other programs do, behind the back of the buffer that visits it.
+    (rename-file new file t)))
+
+(defun agent-q-definition-test--line (file text)
+  "Return the number of the line of FILE that has TEXT in it."
+  (with-temp-buffer
+    (insert-file-contents file)
+    (goto-char (point-min))
+    (search-forward text)
+    (line-number-at-pos)))
+
+(defun agent-q-definition-test--quotes (file name first &optional note what)
+  "Check that NAME is found in FILE where the line FIRST is, with NOTE.
+WHAT is what it is found as."
+  (let* ((answer (agent-q-test-tools-ask (concat "/find_definition aq-bank::" name)))
+         (head (format "%s:%d%s\n%s" file (agent-q-definition-test--line file first)
+                       (or note "") first)))
+    (should (string-search head answer))
+    (when what (should (string-search what answer)))))
+
+(defconst agent-q-definition-test--changed " (the file has changed since it was loaded)"
+  "What is said of a file that is not as it was loaded.")
+
+(agent-q-test-tools-on-each definition-is-found-in-a-changed-file ()
+  "What is quoted defines the name, however the file was changed after it was loaded."
+  (let ((file (agent-q-definition-test--load connection agent-q-definition-test--source))
+        (changed agent-q-definition-test--changed))
+    (unwind-protect
+        (cl-flet ((quotes (&rest arguments)
+                    (apply #'agent-q-definition-test--quotes file arguments))
+                  (change (&rest arguments)
+                    (apply #'agent-q-definition-test--change file arguments)))
+          (quotes "transfer" "(defun transfer (from to amount)")
+          ;; At the top, and in the middle.
+          (change "(defvar *fee*" "(defun summary () 0)\n(defun other () 1)\n(defvar *fee*")
+          (change "(defgeneric withdraw" "(defun middle ()\n  ;; (defun transfer (x))\n  1)\n(defgeneric withdraw")
+          (quotes "transfer" "(defun transfer (from to amount)" changed)
+          (quotes "*fee*" "(defvar *fee* 1)" changed)
+          (quotes "account" "(defclass account ()" changed)
+          (should (string-search
+                   (format "%s:%d%s\n(defclass account ()" file
+                           (agent-q-definition-test--line file "  ((balance :accessor")
+                           changed)
+                   (agent-q-test-tools-ask "/find_definition aq-bank::balance")))
+          (quotes "entry-day" "(defstruct (entry (:conc-name entry-)) amount day)" changed)
+          (quotes "make-entry" "(defstruct (entry (:conc-name entry-)) amount day)" changed)
+          (should (string-search
+                   (format "%s:%d%s\n(macrolet ((frob" file
+                           (agent-q-definition-test--line file "  (frob alpha)") changed)
+                   (agent-q-test-tools-ask "/find_definition aq-bank::alpha")))
+          (let ((answer (agent-q-test-tools-ask "/find_definition aq-bank::withdraw")))
+            (dolist (method '("(AQ-BANK::ACCOUNT T)) %s:%d%s\n(defmethod withdraw ((from account) amount)"
+                              "(EQL AQ-BANK::ALL))) %s:%d%s\n(defmethod withdraw :around ((from account)"))
+              (should (string-search
+                       (format method file
+                               (agent-q-definition-test--line
+                                file (substring method (1+ (string-search "\n" method))))
+                               changed)
+                       answer))))
+          ;; Who uses it is at its place now, too.
+          (should (string-search
+                   (format "%s%s\n  %d: AQ-BANK::AUDIT" file changed
+                           (agent-q-definition-test--line file "  (transfer from from"))
+                   (agent-q-test-tools-ask "/who_calls aq-bank::transfer")))
+          (should (string-search
+                   (format "(DEFUN AQ-BANK::TRANSFER) %s:%d%s" file
+                           (agent-q-definition-test--line file "(defun transfer (from")
+                           changed)
+                   (agent-q-test-tools-ask "/describe_symbol aq-bank::transfer")))
+          ;; So are all methods of a class, those that its slots bring, too.
+          (let ((answer (agent-q-test-tools-ask "/xref kind=methods name=aq-bank::account")))
+            (dolist (line (list (concat file changed)
+                                (format "  %d: (DEFMETHOD AQ-BANK::WITHDRAW :AROUND"
+                                        (agent-q-definition-test--line
+                                         file "(defmethod withdraw :around"))
+                                (format "  %d: (DEFMETHOD AQ-BANK::BALANCE "
+                                        (agent-q-definition-test--line
+                                         file "  ((balance :accessor"))))
+              (should (string-search (concat "\n" line) answer))))
+          ;; It can go, and be mentioned still.
+          (change "(defun transfer (from to" "(defun transfer-all (from to")
+          (let ((answer (agent-q-test-tools-ask "/find_definition aq-bank::transfer")))
+            (should (string-suffix-p
+                     (concat file " (the file has changed since it was loaded, and no form"
+                             " in it defines this by its name now)")
+                     answer))))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-is-found-in-what-is-not-saved ()
+  "A buffer with unsaved changes counts; so does a file changed behind an unchanged buffer."
+  (let* ((file (agent-q-definition-test--load connection agent-q-definition-test--source))
+         (buffer (find-file-noselect file)))
+    (unwind-protect
+        (progn
+          (with-current-buffer buffer
+            (goto-char (point-min))
+            (insert "(defun transferred (x)\n  x)\n\n")
+            (should (string-search
+                     (format "%s:17 (as the user's buffer has it, with unsaved changes)\n(defun transfer (from"
+                             file)
+                     (save-current-buffer
+                       (set-buffer chat)
+                       (agent-q-test-tools-ask "/find_definition aq-bank::transfer"))))
+            (set-buffer-modified-p nil)
+            (revert-buffer t t t))
+          (agent-q-definition-test--change file "(defvar" "\n\n\n\n\n(defvar")
+          (agent-q-definition-test--quotes file "transfer" "(defun transfer (from to amount)"
+                                           agent-q-definition-test--changed)
+          ;; Changed again within the second of the load, which no date can show.
+          (let ((date (time-add nil 100)))
+            (set-file-times file date)
+            (agent-q-test-image-eval
+             connection
+             (format "(let ((*error-output* (make-broadcast-stream))
+                            (*standard-output* (make-broadcast-stream)))
+                        (load (compile-file %S)))"
+                     file))
+            (agent-q-definition-test--change file "(defvar" "(defun short () 1)\n(defvar")
+            (set-file-times file date)
+            (agent-q-definition-test--quotes file "transfer"
+                                             "(defun transfer (from to amount)")
+            (should (string-search
+                     (format "%s:%d\n(macrolet ((frob" file
+                             (agent-q-definition-test--line file "  (frob alpha)"))
+                     (agent-q-test-tools-ask "/find_definition aq-bank::alpha")))))
+      (with-current-buffer buffer
+        (set-buffer-modified-p nil)
+        (kill-buffer))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-quotes-each-form-once ()
+  "A class is quoted for the first of its accessors; the others refer to it."
+  (let* ((file (agent-q-definition-test--load connection agent-q-definition-test--source))
+         (answer (agent-q-test-tools-ask "/find_definition aq-bank::balance")))
+    (unwind-protect
+        (progn
+          (should (string-search (format "%s:5, in the form above" file) answer))
+          (should (equal 2 (length (split-string answer "(defclass account ()" nil)))))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-quotes-the-slot-of-an-accessor ()
+  "Of a long class an accessor's slot is quoted, and not the others."
+  (let ((file (agent-q-definition-test--load
+               connection
+               (format "(defpackage :aq-bank (:use :cl))\n(in-package :aq-bank)
+(defclass account (standard-object)
+  (%s
+   (balance :initform 0 ; (what there is
+            :accessor balance))
+  (:documentation \"Money\"))\n"
+                       (mapconcat (lambda (number)
+                                    (format "(slot-%d :documentation %S)" number
+                                            (make-string 50 ?x)))
+                                  (number-sequence 1 20) "\n   ")))))
+    (unwind-protect
+        ;; Reader and writer come in either order.
+        (should (string-match-p
+                 (format "\\`(DEFMETHOD .*) %s:24
+(defclass account (standard-object)
+  \\.\\.\\.
+   (balance :initform 0 ; (what there is
+            :accessor balance)
+  \\.\\.\\.
+(DEFMETHOD .*) %s:24, in the form above\\'" (regexp-quote file) (regexp-quote file))
+                 (agent-q-test-tools-ask "/find_definition aq-bank::balance")))
+      (delete-file file))))
+
+;;;; What is asked for
+
+(agent-q-test-tools-on-each definition-of-one-method-by-specializers ()
+  "One method is named as for edit_definition; a wrong name tells which there are."
+  (let ((file (agent-q-definition-test--load connection agent-q-definition-test--source)))
+    (unwind-protect
+        (cl-flet ((heads (name)
+                    (let ((answer (agent-q-test-tools-ask
+                                   (concat "/find_definition package=aq-bank " name)))
+                          (heads nil) (start 0))
+                      (while (string-match "^(DEF[A-Z]+ \\(.+\\)) /.*:\\([0-9]+\\)" answer start)
+                        (push (list (replace-regexp-in-string "AQ-BANK::" ""
+                                                              (match-string 1 answer))
+                                    (string-to-number (match-string 2 answer)))
+                              heads)
+                        (setq start (match-end 0)))
+                      (nreverse heads))))
+          (should (equal '(("WITHDRAW (ACCOUNT T)" 10)) (heads "withdraw (account)")))
+          (should (equal '(("WITHDRAW (ACCOUNT T)" 10)) (heads "aq-bank::withdraw (account t)")))
+          (should (equal '(("WITHDRAW :AROUND (ACCOUNT (EQL ALL))" 12))
+                         (heads "withdraw :around (account (eql 'all))")))
+          (should (equal '(("WITHDRAW :AROUND (ACCOUNT (EQL ALL))" 12))
+                         (heads "(defmethod withdraw :around ((from account) (n (eql aq-bank::all)))")))
+          (should (equal '(("WITHDRAW (INTEGER T)" 8)) (heads "withdraw(integer t)")))
+          (should (equal '(("(SETF BALANCE) (T ACCOUNT)" 5))
+                         (heads "(setf balance) (t account)")))
+          (should (equal '(("TRANSFER" 14)) (heads "defun transfer")))
+          (should (string-prefix-p
+                   "AQ-BANK::WITHDRAW has no definition (string); it has (DEFGENERIC"
+                   (agent-q-test-tools-ask
+                    "/find_definition package=aq-bank withdraw (string)"))))
+      (delete-file file))))
+
+(agent-q-test-tools-on-each definition-that-only-files-have ()
+  "A test, or what is not loaded, is found in the project's files."
+  (let ((file (expand-file-name "aq-tests.lisp" default-directory)))
+    (unwind-protect
+        (progn
+          (agent-q-test-image-eval connection "'aq-only-tested")
+          (with-temp-file file
+            (insert "(in-package :cl-user)\n\n(fiveam:test (aq-only-tested :suite x)\n  1)\n"
+                    "(def-thing\n  aq-a 1)\n(defrule aq-not-loaded (and 1))\n"))
+          (should (string-match-p
+                   (concat "\\`AQ-ONLY-TESTED is only a name: the image has no definition of it\\."
+                           "\\(.*\n\\)+.*aq-tests\\.lisp\\(.*\n\\)*.*3.*(fiveam:test (aq-only-tested")
+                   (agent-q-test-tools-ask "/find_definition aq-only-tested")))
+          (should (string-match-p
+                   "\\`Symbol AQ-NOT-LOADED not found in package COMMON-LISP-USER\\(.*\n\\)+.*7.*(defrule aq-not-loaded"
+                   (agent-q-test-tools-ask "/find_definition aq-not-loaded")))
+          (should (string-match-p
+                   "\\`Symbol AQ-NOWHERE not found in package COMMON-LISP-USER[^\n]*\\'"
+                   (agent-q-test-tools-ask "/find_definition aq-nowhere"))))
+      (delete-file file))))
+
+(provide 'agent-q-definition-test)
+;;; agent-q-definition-test.el ends here
