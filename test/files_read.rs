@@ -123,8 +123,19 @@ fn a_character_over_the_edge_of_the_sample_is_no_other_encoding() {
 }
 
 #[test]
+fn a_stray_nul_makes_no_binary_file_of_a_text() {
+    let text = format!("{}one\0two λ\n", "(a line of a test file)\n".repeat(5));
+    let page = page(text.as_bytes(), None, None).unwrap();
+    assert_eq!(page.encoding, Encoding::Utf8(Mark::None));
+    assert!(page.text().ends_with("\none␀two λ\n"));
+    assert!(page.note().contains("; ␀ stands for NUL characters"));
+}
+
+#[test]
 fn what_is_no_text_is_refused() {
     for bytes in [
+        // Latin-1 is a guess, and a NUL speaks against it.
+        &[b"(a line of Latin-1, \xe9)".repeat(9).as_slice(), b"\0"].concat(),
         &b"\x7fELF\0\0\x01"[..],
         b"PK\x03\x04\0\0",
         &[0xff, 0x01, 0x02, 0x81, 0x03],

@@ -95,16 +95,20 @@ pub fn detect(sample: &[u8], extent: Extent) -> Option<Encoding> {
     if sample.starts_with(UTF16_BIG_MARK) {
         return Some(Encoding::Utf16Big(Mark::Present));
     }
-    if memchr(0, sample).is_some() {
-        return unmarked_utf16(sample);
+    let has_nul = memchr(0, sample).is_some();
+    if has_nul && let Some(encoding) = unmarked_utf16(sample) {
+        return Some(encoding);
     }
-    match std::str::from_utf8(sample) {
-        Ok(_) => Some(Encoding::Utf8(Mark::None)),
-        Err(error) if extent == Extent::Start && error.error_len().is_none() => {
-            Some(Encoding::Utf8(Mark::None))
-        }
-        Err(_) if looks_binary(sample) => None,
-        Err(_) => Some(Encoding::Latin1),
+    let valid = match std::str::from_utf8(sample) {
+        Ok(_) => true,
+        Err(error) => extent == Extent::Start && error.error_len().is_none(),
+    };
+    match (valid, has_nul) {
+        (true, false) => Some(Encoding::Utf8(Mark::None)),
+        // A stray NUL makes no binary file of a text, as test data for decoders have them.
+        (true, true) => (!looks_binary(sample)).then_some(Encoding::Utf8(Mark::None)),
+        (false, true) => None,
+        (false, false) => (!looks_binary(sample)).then_some(Encoding::Latin1),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod path;
 pub mod private;
 pub mod read;
 pub mod search;
+pub mod systems;
 pub mod tree;
 pub mod verified;
 pub mod walk;

@@ -65,6 +65,9 @@ impl Window {
     }
 }
 
+/// What a model reads for a NUL character, which not every provider takes.
+const NUL_PICTURE: &str = "␀";
+
 /// One line of a page, without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
@@ -91,12 +94,12 @@ pub struct Page {
 }
 
 impl Page {
-    /// The lines as a text. A line that was cut says so.
+    /// The lines as a text. A line that was cut says so; for a NUL stands its picture.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         for line in &self.lines {
-            text.push_str(&line.text);
+            text.push_str(&line.text.replace('\0', NUL_PICTURE));
             if line.cut > 0 {
                 text.push_str(&format!(" [… {} bytes of this line left out]", line.cut));
             }
@@ -132,6 +135,9 @@ impl Page {
         }
         if self.lines.iter().any(|line| line.text.contains('\u{fffd}')) {
             note.push_str("; � stands for bytes that are not UTF-8");
+        }
+        if self.lines.iter().any(|line| line.text.contains('\0')) {
+            note.push_str("; ␀ stands for NUL characters");
         }
         if let Some(next) = self.next {
             note.push_str(&format!("; more with offset={next}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tools that compile, load, test and trace what is in the Lisp image.
+//! The tools that load, test and trace what is in the Lisp image.
 
 use std::time::Duration;
 
@@ -11,9 +11,10 @@ use crate::tool::{
     ToolFailure,
 };
 
-use super::common::{flag, package_parameter, text};
-use super::execution::{FORMS, NAMED, form_parameter, timeout, timeout_parameter};
+use super::common::{counted, flag, package_parameter, text};
+use super::execution::{NAMED, timeout};
 use super::outcome;
+use super::systems::{SYSTEM_SYNTAX, built, finding, finding_if_named, other_file};
 
 /// Systems and their tests take longer than forms do.
 const LONG: Duration = Duration::from_secs(300);
@@ -21,7 +22,6 @@ const LONG: Duration = Duration::from_secs(300);
 #[must_use]
 pub fn tools() -> Vec<Tool> {
     vec![
-        compile_form(),
         load_system(),
         run_tests(),
         trace_function(),
@@ -30,69 +30,21 @@ pub fn tools() -> Vec<Tool> {
     ]
 }
 
-fn compile_form() -> Tool {
-    let mut tool = Tool::new(
-        "compile_form",
-        "Compile and load Common Lisp forms, one after the other, as a file with them would be, with good debug information. Returns what the compiler said, each note with severity, line and column. Best for definitions; eval_form returns values.",
-        SafetyLevel::Cautious,
-        &["execution"],
-        vec![form_parameter(), package_parameter(), timeout_parameter()],
-        Runner::Image(ImageTool {
-            operation: "compile-form",
-            arguments: |arguments| {
-                property_list([
-                    ("form", text(arguments, "form")),
-                    ("package", text(arguments, "package")),
-                ])
-            },
-            render: render_compilation,
-            deadline: timeout,
-        }),
-    );
-    tool.code = Some(FORMS);
-    tool
-}
-
-fn render_compilation(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
-    let data = outcome::returned(reply)?;
-    let count = data.integer("compiled").unwrap_or_default();
-    let failed = data.texts("failed");
-    let mut lines = vec![match (count, failed.as_slice()) {
-        (1, []) => "Compiled and loaded.".to_owned(),
-        (_, []) => format!("Compiled and loaded {count} forms."),
-        (_, failed) => format!(
-            "Compiled {count} form{}; the compiler failed on: {}",
-            if count == 1 { "" } else { "s" },
-            failed.join("; ")
-        ),
-    }];
-    let notes = outcome::notes(data);
-    if notes.is_empty() {
-        lines.push("The compiler had nothing to say.".to_owned());
-    }
-    lines.extend(notes);
-    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
-    Ok(lines.join("\n"))
-}
-
 fn load_system() -> Tool {
     let mut tool = Tool::new(
         "load_system",
-        "Load an ASDF system into the image, compiling what has changed, and return what the compiler said about its files.",
+        "Load an ASDF system, e.g. after editing its files: recompiles changed files and returns errors and warnings.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
-            Parameter::required(
-                "system",
-                ParameterType::String,
-                "The system's name, such as alexandria or my-app/tests",
-            ),
+            Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
+            Parameter::optional("force", ParameterType::Boolean, "Recompile all its files"),
             Parameter::optional(
-                "force",
+                "notes",
                 ParameterType::Boolean,
-                "Compile and load it even where nothing has changed",
+                "List the compiler's optimization notes, too; else they are only counted",
             ),
-            timeout_parameter(),
+            long_timeout_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "load-system",
@@ -100,6 +52,7 @@ fn load_system() -> Tool {
                 property_list([
                     ("system", text(arguments, "system")),
                     ("force", flag(arguments, "force")),
+                    ("notes", flag(arguments, "notes")),
                 ])
             },
             render: render_loading,
@@ -110,11 +63,20 @@ fn load_system() -> Tool {
         level,
         reason: "loads code into your image".to_owned(),
     };
+    tool.finding = Some(finding);
     tool.code = Some(NAMED);
     tool
 }
 
-fn long(arguments: &Arguments, default: Duration) -> Duration {
+fn long_timeout_parameter() -> Parameter {
+    Parameter::optional(
+        "timeout",
+        ParameterType::Number,
+        &format!("Seconds, default {}", LONG.as_secs()),
+    )
+}
+
+pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
     timeout(arguments, default.max(LONG))
 }
 
@@ -128,6 +90,8 @@ fn render_loading(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
         head.push_str(&format!(" from {file}"));
     }
     let mut lines = vec![head];
+    lines.extend(other_file(data));
+    lines.extend(built(data));
     lines.extend(outcome::notes(data));
     lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
     Ok(lines.join("\n"))
@@ -136,23 +100,23 @@ fn render_loading(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run tests in the image: all of a system, or one suite or test of FiveAM, Parachute or Rove. Returns how many checks passed and, for each one that did not, its test, expression and reason.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove), and list the failures. Loads changed files first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
             Parameter::optional(
                 "system",
                 ParameterType::String,
-                "The system whose tests to run, or to load first when a suite or test is named",
+                "To test, or to load before a suite or test",
             ),
             Parameter::optional(
                 "suite",
                 ParameterType::String,
-                "A suite's name; of Parachute and Rove also a package's",
+                "Parachute, Rove: also a package",
             ),
-            Parameter::optional("test", ParameterType::String, "A single test's name"),
+            Parameter::optional("test", ParameterType::String, ""),
             package_parameter(),
-            timeout_parameter(),
+            long_timeout_parameter(),
         ],
         Runner::Image(ImageTool {
             operation: "run-tests",
@@ -172,6 +136,7 @@ fn run_tests() -> Tool {
         level,
         reason: "runs tests in your image".to_owned(),
     };
+    tool.finding = Some(finding_if_named);
     tool.code = Some(NAMED);
     tool
 }
@@ -180,12 +145,10 @@ fn render_tests(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
+    let printed = outcome::printed(data.text("output").unwrap_or_default());
     let mut lines = Vec::new();
     if total == 0 {
-        lines.push(
-            "No test ran: no check of FiveAM, Parachute or Rove was made. That is a failure, not a success."
-                .to_owned(),
-        );
+        lines.push(uncounted(data, printed.as_deref()));
     } else {
         let frameworks = data.texts("frameworks").join(", ");
         let skipped = if skipped > 0 {
@@ -221,12 +184,36 @@ fn render_tests(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
             )
         }));
     }
-    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    let empty = total == 0 && (printed.is_none() || data.flag("problem"));
+    if data
+        .integer("compiled-count")
+        .is_some_and(|count| count > 0)
+    {
+        lines.extend(built(data));
+        lines.extend(outcome::notes(data));
+    }
+    lines.extend(printed);
     let text = lines.join("\n");
-    if total == 0 {
+    if empty {
         Err(ToolFailure::quoting(text))
     } else {
         Ok(text)
+    }
+}
+
+/// What is said of tests without a check that can be counted, which PRINTED something, or nothing.
+fn uncounted(data: Plist<'_>, printed: Option<&str>) -> String {
+    let known = data.texts("known").join(", ");
+    match (data.flag("problem"), printed) {
+        (true, _) => format!(
+            "The tests ended with an error before any check of a known framework was made ({known})."
+        ),
+        (false, None) => format!(
+            "No test ran: no check of a known framework was made ({known}), and nothing was printed. That is a failure, not a success."
+        ),
+        (false, Some(_)) => format!(
+            "The tests returned normally, but their results can't be counted: no check of a known framework was made ({known}). Read the output to see whether they passed."
+        ),
     }
 }
 
@@ -283,30 +270,49 @@ fn trace_arguments(arguments: &Arguments) -> Value {
 fn trace_function() -> Tool {
     tracing_tool(
         "trace_function",
-        "Write down every call of a function of the program, with its arguments and values, whoever calls it. get_trace tells them.",
+        "Trace a function: record each call with its arguments and return values, in all threads. get_trace lists the calls.",
         vec![
             Parameter::required(
                 "function",
                 ParameterType::String,
-                "The function's name, such as foo, pkg::foo or (setf foo)",
+                "Such as foo, pkg::foo or (setf foo)",
             ),
             package_parameter(),
         ],
         "trace-function",
         trace_arguments,
-        |_, reply| Ok(traced(outcome::returned(reply)?)),
+        |_, reply| Ok(now_traced(outcome::returned(reply)?)),
     )
+}
+
+/// What is traced, what was forgotten for it, and which calls won't show.
+fn now_traced(data: Plist<'_>) -> String {
+    let mut lines = vec![traced(data)];
+    if let Some(forgotten @ 1..) = data.integer("forgotten") {
+        lines.push(format!(
+            "(Cleared: {} of an earlier trace.)",
+            counted(forgotten, "record")
+        ));
+    }
+    let name = data.text("name").unwrap_or("it");
+    for missing in data.list("missing").filter_map(Value::as_keyword) {
+        lines.push(match missing {
+            "inline" => format!("{name} is declared inline: calls in code that was compiled with it inline don't show."),
+            _ => format!("{name} has a compiler macro: calls that it replaced don't show."),
+        });
+    }
+    lines.join("\n")
 }
 
 fn untrace_function() -> Tool {
     tracing_tool(
         "untrace_function",
-        "Stop to write down the calls of a function, or of all functions.",
+        "Stop tracing a function; all functions if no name is given.",
         vec![
             Parameter::optional(
                 "function",
                 ParameterType::String,
-                "The function's name; all that are traced when left out",
+                "The function; all traced functions if omitted",
             ),
             package_parameter(),
         ],
@@ -326,17 +332,17 @@ fn traced(data: Plist<'_>) -> String {
 fn get_trace() -> Tool {
     tracing_tool(
         "get_trace",
-        "List the calls of the traced functions, oldest first, nested calls indented. The last 1000 entries are kept.",
+        "List the recorded calls of traced functions, oldest first, nested calls indented. The last 1000 entries are kept.",
         vec![
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "How many of the latest entries; 40 when left out, at most 500",
+                "Latest entries; default 40, at most 500",
             ),
             Parameter::optional(
                 "clear",
                 ParameterType::Boolean,
-                "Forget all entries afterwards",
+                "Clear all entries afterwards",
             ),
         ],
         "get-trace",
@@ -358,14 +364,14 @@ fn render_trace(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let entries: Vec<Plist<'_>> = data.plists("entries").collect();
     let mut lines = vec![traced(data)];
     if entries.is_empty() {
-        lines.push("No call was written down.".to_owned());
+        lines.push("No calls recorded.".to_owned());
         return Ok(lines.join("\n"));
     }
     let total = data.integer("total").unwrap_or_default();
     let earlier = total - i64::try_from(entries.len()).unwrap_or(total);
     if earlier > 0 {
         lines.push(format!(
-            "({earlier} earlier entries; a larger limit tells some of them.)"
+            "({earlier} earlier entries; a larger limit shows more of them.)"
         ));
     }
     let mut thread = None;

@@ -1,70 +1,198 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Systems loaded through ASDF, with what the compiler said about their files. Operation:
-;;; load-system.
+;;; Systems loaded through ASDF, with what the compiler said about their files: what can make a load
+;;; fail first. Operations: load-system, last-notes.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defun asdf-function (name)
-  "ASDF's function NAME, which is loaded first where it comes with the implementation."
-  (unless (find-package "ASDF")
-    (guarded (lambda () (require "ASDF")) (constantly nil)))
-  (or (optional-function "ASDF" name)
-      (missed "ASDF is not loaded in this image, so that it knows no systems.")))
+(defvar *last-notes* '()
+  "What the compiler said about the files of the last system that was loaded here, in its order.")
 
-(defun system-name-of-text (text)
-  (string-downcase (string-trim ":'\"" (string-left-trim "#" (trimmed text)))))
+(defparameter *kept-notes* 5000
+  "How many of these are kept.")
 
-(defun near-systems (name)
-  (nearest name (mapcar (lambda (it) (cons it it))
-                        (guarded (lambda () (funcall (asdf-function "REGISTERED-SYSTEMS")))
-                                 (constantly '())))))
+;;; Notes of files
 
-(defun find-system-named (name)
-  (or (funcall (asdf-function "FIND-SYSTEM") name nil)
-      (missed "ASDF finds no system ~A.~@[ Near names: ~{~A~^, ~}.~] ~
-               Its directory has to be in ASDF's source registry~@[; ~A~]."
-              name (near-systems name)
-              (and (find-package "QL") "Quicklisp is loaded and can fetch it, by eval_form"))))
+(defun own-component-p (component)
+  "Whether COMPONENT is of the system that was asked for, or of another one of the user's project."
+  (or (null component)
+      (let ((name (asdf-call "COMPONENT-NAME" (asdf-call "COMPONENT-SYSTEM" component))))
+        (or (member (primary-name name) (build-systems *build*)
+                    :key #'primary-name :test #'string=)
+            (project-entry name)))))
+
+(defun file-text (component)
+  "The name of COMPONENT's file as people say it."
+  (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
+    (if pathname (file-namestring pathname) "a file")))
+
+(defparameter *asdf-warning-limit* 2
+  "How many of ASDF's own warnings, which are about definitions of systems, are told.")
+
+(defun asdf-warning-p (note)
+  "Whether NOTE is a warning that is about no source file."
+  (and (null (getf note :file-name)) (null (getf note :location)) (zerop (severity-rank note))))
+
+(defun component-at (location)
+  "The component that is compiled, or was in this call: what is undefined is only said at the end."
+  (or *component*
+      (let ((file (getf location :file)))
+        (find file (and file (build-compiled *build*))
+              :key (lambda (it) (namestring (asdf-call "COMPONENT-PATHNAME" it)))
+              :test #'equal))))
+
+(defun note-about-file (condition text)
+  (let* ((location (location-plist (backend "LOCATION" condition)))
+         (component (component-at location)))
+    (list :severity (severity-text condition)
+          :message text
+          :location location
+          :file-name (and component (file-text component))
+          :own (and (own-component-p component) t))))
 
 (defun note-of-file (condition)
   (let ((text (note-text condition)))
-    (if (prefixed-p "Lisp compilation had" text)
-        ;; ASDF sums up what was noted already.
-        (muffle condition)
-        (add-note (list :severity (severity-text condition)
-                        :message text
-                        :location (location-plist (backend "LOCATION" condition)))))))
+    ;; ASDF sums up what was noted already, by a warning or an error.
+    (cond ((prefixed-p "Lisp compilation had" text) (muffle condition))
+          ((prefixed-p "COMPILE-FILE-ERROR while" text))
+          (t (let ((note (note-about-file condition text)))
+               (add-note note)
+               ;; Whether a file fails depends on the warnings about it that are not muffled.
+               (when (asdf-warning-p note)
+                 (muffle condition)))))))
+
+(defun shown-note (note)
+  (list :severity (getf note :severity) :message (getf note :message)
+        :location (getf note :location)))
+
+(defun counted-by-file (notes)
+  "How many of NOTES there are in which file: lists of its name and a number."
+  (let ((counts '()))
+    (dolist (note notes (nreverse counts))
+      (let* ((name (or (getf note :file-name) "no file"))
+             (count (assoc name counts :test #'string=)))
+        (if count
+            (incf (second count))
+            (push (list name 1) counts))))))
+
+(defun told-notes (all)
+  "What is told of the notes of this call: errors and warnings of all files, style-warnings of our own.
+Optimization notes are only counted, unless ALL is true."
+  (let ((notes (noted *notes*)))
+    (flet ((among (predicate) (remove-if-not predicate notes)))
+      (let ((problems (among (lambda (it)
+                               (and (zerop (severity-rank it)) (not (asdf-warning-p it))))))
+            (complaints (among #'asdf-warning-p))
+            (others (among (lambda (it)
+                             (and (getf it :own) (<= 1 (severity-rank it) (if all 2 1))))))
+            (minor (among (lambda (it) (and (getf it :own) (= 2 (severity-rank it))))))
+            (elsewhere (among (lambda (it) (and (not (getf it :own)) (plusp (severity-rank it)))))))
+        (multiple-value-bind (told more) (foremost-notes (append problems others) *note-limit*)
+          (list :notes (append (mapcar #'shown-note told)
+                               (loop for note in complaints
+                                     repeat *asdf-warning-limit* collect (shown-note note)))
+                :more (+ more (max 0 (- (length complaints) *asdf-warning-limit*)))
+                :counts (and (not all) (counted-by-file minor))
+                :elsewhere (length elsewhere)))))))
+
+(defun keep-notes ()
+  "Keep what the compiler said in this call for LAST-NOTES, if it had anything to do."
+  (let ((notes (noted *notes*)))
+    (when (or notes (build-compiled *build*))
+      (setf *last-notes* (subseq notes 0 (min *kept-notes* (length notes)))))))
+
+(define-operation "last-notes" (limit offset)
+    "A part of what the compiler said about the files of the last system that was loaded."
+  (let ((offset (or offset 0)))
+    (list :notes (mapcar #'shown-note (page *last-notes* offset (page-size limit 50 200)))
+          :offset offset
+          :total (length *last-notes*))))
+
+;;; Loading
+
+(defparameter *file-limit* 12
+  "How many of the files that were compiled are named.")
+
+(defun build-facts ()
+  "What was compiled and loaded for the system that was asked for, and for others."
+  (flet ((names (own)
+           (loop for component in (reverse (build-compiled *build*))
+                 when (eq own (and (own-component-p component) t))
+                   collect (file-text component))))
+    (let ((own (names t)))
+      (list :compiled (subseq own 0 (min *file-limit* (length own)))
+            :compiled-count (length own)
+            :compiled-elsewhere (length (names nil))
+            :loaded (build-loaded *build*)))))
+
+(defun call-building (name function)
+  "Call FUNCTION, which has ASDF build the system NAME; what the compiler says is noted."
+  (pushnew name (build-systems *build*) :test #'string=)
+  (omit-compiler-lines t)
+  (unwind-protect
+       (call-watching-asdf
+        (lambda ()
+          (call-noting (lambda () (backend "CALL-WITH-COMPILATION-HOOKS" function))
+                       #'note-of-file)))
+    (keep-notes)
+    (omit-compiler-lines nil)))
 
 (defun load-system-named (name force)
   "Load the system NAME, noting what the compiler says; the system."
-  (let ((system (find-system-named name))
-        (load (asdf-function "LOAD-SYSTEM")))
-    (call-noting (lambda ()
-                   (backend "CALL-WITH-COMPILATION-HOOKS"
-                            (lambda () (funcall load name :force (and force t)))))
-                 #'note-of-file)
+  (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
+    (call-building name (lambda ()
+                          (setf system (find-system-named name))
+                          (funcall load name :force (and force t))))
     system))
 
-(defun system-facts (system)
-  (flet ((fact (name)
-           (guarded (lambda () (funcall (asdf-function name) system)) (constantly nil))))
-    (list :system (fact "COMPONENT-NAME")
-          :version (let ((version (fact "COMPONENT-VERSION")))
-                     (and (stringp version) version))
-          :file (let ((file (fact "SYSTEM-SOURCE-FILE")))
-                  (and file (namestring file))))))
+(defun system-file (system)
+  (let ((file (asdf-fact "SYSTEM-SOURCE-FILE" system)))
+    (and file (native-name file))))
 
-(define-operation "load-system" (system force)
+(defun same-file-p (one other)
+  (equal (guarded (lambda () (truename one)) (constantly one))
+         (guarded (lambda () (truename other)) (constantly other))))
+
+(defun system-facts (system)
+  (let* ((name (asdf-fact "COMPONENT-NAME" system))
+         (version (asdf-fact "COMPONENT-VERSION" system))
+         (file (system-file system))
+         (ours (project-file name)))
+    (list :system name
+          :version (and (stringp version) version)
+          :file file
+          ;; ASDF's own search comes first.
+          :other (and ours file (not (same-file-p ours (native-pathname file)))
+                      (native-name ours)))))
+
+(defun note-missing-files (system)
+  "Note which source files of SYSTEM, which is loaded, are not there: ASDF says nothing of them
+while it has what they were compiled to."
+  (dolist (component (source-components system))
+    (let ((pathname (asdf-fact "COMPONENT-PATHNAME" component)))
+      (when (and pathname (null (date-of pathname)))
+        (add-note (list :severity "warning" :own t :file-name (file-text component)
+                        :message (format nil "The file ~A is missing; the image only has what was ~
+                                              loaded from it before."
+                                         (native-name pathname))))))))
+
+(defun loading-progress (name all)
+  "A function that tells how far the load of the system NAME has come, for *PROGRESS*."
+  (let ((notes *notes*) (build *build*) (systems *project-systems*))
+    (lambda ()
+      (let ((*notes* notes) (*build* build) (*project-systems* systems))
+        (append (list :current (format nil "loading ~A" name) :output (captured-text))
+                (told-notes all))))))
+
+(define-operation "load-system" (system force notes systems file)
     "Load a system; what the compiler said about its files."
-  (let* ((notes (list '()))
-         (*notes* notes)
-         (name (system-name-of-text system)))
-    (setf *progress* (lambda ()
-                       (list :current (format nil "loading ~A" name)
-                             :notes (limited-notes notes)
-                             :output (without-compiler-output (captured-text)))))
-    (let ((loaded (load-system-named name force)))
-      (multiple-value-bind (notes more) (limited-notes notes)
-        (append (system-facts loaded)
-                (list :notes notes :more more
-                      :output (without-compiler-output (captured-text))))))))
+  (let ((*notes* (list '()))
+        (*build* (make-build))
+        (name (system-name-of-text system)))
+    (call-with-project
+     systems file
+     (lambda ()
+       (setf *progress* (loading-progress name notes))
+       (let ((loaded (load-system-named name force)))
+         (note-missing-files loaded)
+         (append (system-facts loaded) (told-notes notes) (build-facts)
+                 (list :output (captured-text))))))))

@@ -1,219 +1,189 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; FiveAM, Parachute and Rove, as far as they are loaded: how each finds and runs a test or a
-;;; suite, and what its results say. Results are seen as they are made, whoever runs the tests.
+;;; The test frameworks whose results can be counted, as far as they are loaded. Results are seen as
+;;; they are made, whoever runs the tests. How each framework finds and runs a test or a suite, and
+;;; what its results say, is in the other files.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defstruct framework
+(defstruct test-framework
+  ;; All functions here are called with the name of the package, last.
   title package
-  ;; The name of the class of its results.
-  result-class
-  ;; What a result says, a property list, or NIL; called with the result and what surrounds it.
-  entry
+  ;; The name of the class of its results, or which functions show what becomes of a check: lists of
+  ;; their name and of one that is called instead, with the package, a function that notes an entry,
+  ;; the original function and its arguments.
+  result-class (calls '())
+  ;; What a result says, a list of property lists; called with the result and what surrounds it.
+  entries
   ;; What surrounds a result while it is made.
   (surroundings (constantly nil))
   ;; A function that runs what a symbol or a package names, or NIL.
   runner
   ;; What can be run: symbols and packages.
-  (names (constantly '())))
+  (names (constantly '()))
+  ;; What keeps it from printing what its results say, and from the debugger: variables and values.
+  (quiet (constantly '())))
 
 (defun own-function (package name)
   "The function NAME of a test framework's PACKAGE."
   (or (optional-function package name)
       (error "~A of ~A is not there; it may be of a version that is not known." name package)))
 
+(defun own-call (package name &rest arguments)
+  (apply (own-function package name) arguments))
+
 (defun own-value (package name)
   (let ((symbol (find-symbol name package)))
     (and symbol (boundp symbol) (symbol-value symbol))))
+
+(defun own-slot (object package name)
+  "The value of the slot NAME of OBJECT, or NIL when it has none."
+  (let ((symbol (find-symbol name package)))
+    (guarded (lambda ()
+               (and symbol (slot-exists-p object symbol) (slot-boundp object symbol)
+                    (slot-value object symbol)))
+             (constantly nil))))
+
+(defun own-bindings (package &rest names-and-values)
+  "Lists of a variable of PACKAGE and a value, for those variables that there are."
+  (loop for (name value) on names-and-values by #'cddr
+        for symbol = (and (find-package package) (find-symbol name package))
+        when symbol collect (list symbol value)))
 
 (defun short (object &optional (limit 300))
   (if (stringp object)
       (shortened object limit)
       (printed object :limit limit :length 20 :level 6 :circle nil)))
 
+(defun test-name (name)
+  "NAME of a test, as one writes it wherever that is."
+  (if (symbolp name) (symbol-text name) (short name)))
+
 (defun of-class-p (object package name)
   (let ((symbol (find-symbol name package)))
     (and symbol (find-class symbol nil) (typep object symbol))))
 
-;;; FiveAM
-
-(defun fiveam-entry (result surroundings)
-  (declare (ignore surroundings))
-  (let ((package "IT.BESE.FIVEAM"))
-    (flet ((ask (name object)
-             (guarded (lambda () (funcall (own-function package name) object))
-                      (constantly nil))))
-      (list :status (cond ((of-class-p result package "TEST-PASSED") "passed")
-                          ((of-class-p result package "TEST-SKIPPED") "skipped")
-                          ((of-class-p result package "UNEXPECTED-TEST-FAILURE") "error")
-                          (t "failed"))
-            :test (let ((test (ask "TEST-CASE" result)))
-                    (and test (short (ask "NAME" test))))
-            :expression (let ((expression (ask "TEST-EXPR" result)))
-                          (and expression (short expression)))
-            :reason (let ((reason (ask "REASON" result)))
-                      (and reason (short reason 600)))))))
-
-(defun fiveam-runner (target)
-  (let ((package "IT.BESE.FIVEAM"))
-    (when (and (symbolp target) (funcall (own-function package "GET-TEST") target))
-      (lambda () (funcall (own-function package "RUN") target)))))
-
-(defun fiveam-names ()
-  ;; NIL is the suite of those that are in no other.
-  (remove nil (funcall (own-function "IT.BESE.FIVEAM" "TEST-NAMES"))))
-
-(defun call-with-quiet-fiveam (function)
-  "Call FUNCTION; FiveAM does not print meanwhile what its results say, nor enters the debugger."
-  (if (find-package "IT.BESE.FIVEAM")
-      (progv (loop for name in '("*TEST-DRIBBLE*" "*ON-ERROR*" "*ON-FAILURE*")
-                   collect (find-symbol name "IT.BESE.FIVEAM"))
-          (list (make-broadcast-stream) nil nil)
-        (funcall function))
-      (funcall function)))
-
-;;; Parachute
-
-(defun parachute-test-name (parent)
-  "The name of the test whose result PARENT is."
-  (let ((package "ORG.SHIRAKUMO.PARACHUTE"))
-    (guarded (lambda ()
-               (let ((test (funcall (own-function package "EXPRESSION") parent)))
-                 (short (if (of-class-p test package "TEST")
-                            (funcall (own-function package "NAME") test)
-                            test))))
-             (constantly nil))))
-
-(defun parachute-entry (result parent)
-  (let ((package "ORG.SHIRAKUMO.PARACHUTE"))
-    (flet ((ask (name &rest arguments)
-             (guarded (lambda () (apply (own-function package name) result arguments))
-                      (constantly nil))))
-      (let ((status (ask "STATUS")))
-        (cond ((not (of-class-p result package "PARENT-RESULT"))
-               (list :status (string-downcase (princ-to-string status))
-                     :test (and parent (parachute-test-name parent))
-                     :expression (short (ask "EXPRESSION"))
-                     :reason (and (eq status :failed)
-                                  (short (or (ask "FORMAT-RESULT" :extensive) "") 600))))
-              ;; A test fails by itself when its body signals an error or takes too long.
-              ((and (eq status :failed)
-                    (of-class-p result package "TEST-RESULT")
-                    (notany (lambda (child)
-                              (eq :failed (funcall (own-function package "STATUS") child)))
-                            (ask "RESULTS")))
-               (list :status "error" :test (parachute-test-name result)
-                     :reason (let ((description (ask "DESCRIPTION")))
-                               (and description (short description 600))))))))))
-
-(defun parachute-runner (target)
-  (let* ((package "ORG.SHIRAKUMO.PARACHUTE")
-         (known (if (packagep target)
-                    (funcall (own-function package "PACKAGE-TESTS") target)
-                    (and (symbol-package target)
-                         (guarded (lambda ()
-                                    (funcall (own-function package "FIND-TEST")
-                                             target (symbol-package target)))
-                                  (constantly nil))))))
-    (when known
-      (lambda ()
-        (funcall (own-function package "TEST") (if (packagep target) target known)
-                 :report (find-symbol "QUIET" package))))))
-
-(defun parachute-names ()
-  (remove-if-not (own-function "ORG.SHIRAKUMO.PARACHUTE" "PACKAGE-TESTS") (list-all-packages)))
-
-;;; Rove
-
-(defun rove-entry (result surroundings)
-  (declare (ignore surroundings))
-  (let ((package "ROVE/CORE/RESULT"))
-    (flet ((ask (name)
-             (guarded (lambda () (funcall (own-function package name) result))
-                      (constantly nil))))
-      (list :status (cond ((of-class-p result package "PASSED-ASSERTION") "passed")
-                          ((of-class-p result package "PENDING-ASSERTION") "skipped")
-                          (t "failed"))
-            :test (let ((labels (ask "ASSERTION-LABELS")))
-                    (and (consp labels)
-                         (format nil "~{~A~^ / ~}" (mapcar #'short (remove nil labels)))))
-            :expression (short (ask "ASSERTION-FORM"))
-            :reason (let ((reason (ask "ASSERTION-REASON")))
-                      (short (if (typep reason 'condition)
-                                 (condition-message reason)
-                                 (or (ask "ASSERTION-DESCRIPTION") ""))
-                             600))))))
-
-(defun rove-runner (target)
-  (let ((suites "ROVE/CORE/SUITE/PACKAGE"))
-    (flet ((suite-call (function)
-             (lambda ()
-               (funcall (own-function "ROVE/CORE/SUITE" "CALL-WITH-SUITE") function))))
-      (if (packagep target)
-          (when (gethash target (own-value suites "*PACKAGE-SUITES*"))
-            (suite-call (lambda ()
-                          (funcall (own-function suites "RUN-SUITE")
-                                   (gethash target (own-value suites "*PACKAGE-SUITES*"))))))
-          (let ((test (guarded (lambda () (funcall (own-function suites "GET-TEST") target))
-                               (constantly nil))))
-            (when test
-              (suite-call test)))))))
-
-(defun rove-names ()
-  (loop for package being the hash-keys of (own-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
-        when (package-name package) collect package))
-
-;;; All of them
-
 (defparameter *frameworks*
-  (list (make-framework :title "FiveAM" :package "IT.BESE.FIVEAM" :result-class "TEST-RESULT"
-                        :entry 'fiveam-entry :runner 'fiveam-runner :names 'fiveam-names)
-        (make-framework :title "Parachute" :package "ORG.SHIRAKUMO.PARACHUTE"
-                        :result-class "RESULT" :entry 'parachute-entry
-                        :surroundings (lambda ()
-                                        (own-value "ORG.SHIRAKUMO.PARACHUTE" "*PARENT*"))
-                        :runner 'parachute-runner :names 'parachute-names)
-        (make-framework :title "Rove" :package "ROVE/CORE/RESULT" :result-class "ASSERTION"
-                        :entry 'rove-entry :runner 'rove-runner :names 'rove-names)))
+  (flet ((rt (package)
+           (make-test-framework :title "RT" :package package
+                           :calls '(("DO-ENTRY" rt-do-entry) ("DO-ENTRIES" rt-do-entries))
+                           :entries 'noted-entries :runner 'rt-runner :names 'rt-names))
+         (clunit (package)
+           (make-test-framework :title "CLUnit2" :package package :result-class "CLUNIT-TEST-REPORT"
+                           :entries 'clunit-entries :runner 'clunit-runner :names 'clunit-names)))
+    (list (make-test-framework :title "FiveAM" :package "IT.BESE.FIVEAM" :result-class "TEST-RESULT"
+                          :entries 'fiveam-entries :runner 'fiveam-runner :names 'fiveam-names
+                          :quiet 'fiveam-quiet)
+          (make-test-framework :title "Parachute" :package "ORG.SHIRAKUMO.PARACHUTE"
+                          :result-class "RESULT" :entries 'parachute-entries
+                          :surroundings 'parachute-parent
+                          :runner 'parachute-runner :names 'parachute-names)
+          (make-test-framework :title "Rove" :package "ROVE/CORE/RESULT" :result-class "ASSERTION"
+                          :entries 'rove-entries :runner 'rove-runner :names 'rove-names)
+          (make-test-framework :title "Prove" :package "PROVE.REPORT" :result-class "REPORT"
+                          :entries 'prove-entries :runner 'prove-runner :names 'prove-names
+                          :quiet 'prove-quiet)
+          (make-test-framework :title "Lisp-Unit" :package "LISP-UNIT" :result-class "TEST-RESULT"
+                          :entries 'lisp-unit-entries :runner 'lisp-unit-runner
+                          :names 'lisp-unit-names)
+          (make-test-framework :title "Lisp-Unit2" :package "LISP-UNIT2" :result-class "TEST-RESULT"
+                          :entries 'lisp-unit2-entries :runner 'lisp-unit2-runner
+                          :names 'lisp-unit2-names :quiet 'lisp-unit2-quiet)
+          (clunit "CLUNIT") (clunit "CLUNIT2")
+          (rt "REGRESSION-TEST") (rt "SB-RT")
+          (make-test-framework :title "Fiasco" :package "FIASCO"
+                          :calls '(("REGISTER-ASSERTION-WAS-SUCCESSFUL" fiasco-passed)
+                                   ("RECORD-FAILURE" fiasco-failed) ("SKIP" fiasco-skipped))
+                          :entries 'noted-entries :runner 'fiasco-runner :names 'fiasco-names
+                          :quiet 'fiasco-quiet)
+          (make-test-framework :title "1AM" :package "1AM"
+                          :calls '(("CALL-TEST" one-am-test) ("PASSED" one-am-passed))
+                          :entries 'noted-entries :runner 'one-am-runner :names 'one-am-names))))
+
+(defun ask-framework (framework accessor &rest arguments)
+  "Call the function of FRAMEWORK that ACCESSOR gives with ARGUMENTS and its package."
+  (apply (funcall accessor framework) (append arguments (list (test-framework-package framework)))))
+
+(defun framework-titles (frameworks)
+  (remove-duplicates (mapcar #'test-framework-title frameworks) :test #'string=))
 
 (defun loaded-frameworks ()
-  (remove-if-not (lambda (framework) (find-package (framework-package framework)))
-                 *frameworks*))
+  ;; One package can be known by two names.
+  (remove-duplicates (remove-if-not (lambda (framework) (find-package (test-framework-package framework)))
+                                    *frameworks*)
+                     :key (lambda (framework) (find-package (test-framework-package framework)))
+                     :from-end t))
 
 (defun test-names ()
   "What the loaded frameworks can run: lists of its bare name and how one writes it."
   (loop for framework in (loaded-frameworks)
-        append (loop for it in (guarded (framework-names framework) (constantly '()))
+        append (loop for it in (guarded (lambda () (ask-framework framework #'test-framework-names))
+                                        (constantly '()))
                      collect (if (packagep it)
                                  (list (package-name it) (package-name it))
                                  (list (symbol-name it) (symbol-text it))))))
+
+;;; Seeing results
 
 (defvar *results* '()
   "The results that were made since the tests began: lists of framework, result, surroundings.")
 
 (defun note-result (framework result)
-  (push (list framework result (funcall (framework-surroundings framework))) *results*))
+  (push (list framework result (ask-framework framework #'test-framework-surroundings)) *results*))
 
-(defun watch-results (framework)
-  "Have each result of FRAMEWORK noted from now on; a function that ends that."
-  (let* ((class (find-symbol (framework-result-class framework) (framework-package framework)))
+(defun watch-class (framework)
+  "Have each result that FRAMEWORK makes noted from now on; functions that end that."
+  (let* ((name (test-framework-result-class framework))
+         (class (and name (find-symbol name (test-framework-package framework))))
          (method (and class
                       (eval `(defmethod initialize-instance :around ((result ,class) &key)
                                (prog1 (call-next-method)
                                  (note-result ',framework result)))))))
-    (lambda ()
-      (when method
-        (remove-method #'initialize-instance method)))))
+    (and method
+         (list (lambda () (remove-method #'initialize-instance method))))))
+
+(defun watch-call (framework name instead)
+  "Have INSTEAD called in place of FRAMEWORK's function NAME; functions that end that."
+  (let* ((package (test-framework-package framework))
+         (symbol (find-symbol name package))
+         (encapsulate (optional-function "SB-INT" "ENCAPSULATE"))
+         (note (lambda (entry) (note-result framework entry))))
+    (flet ((call (original arguments)
+             (apply instead package note original arguments)))
+      (cond ((not (and symbol (fboundp symbol))) '())
+            (encapsulate
+             (funcall encapsulate symbol 'agent-q-tests
+                      (lambda (original &rest arguments) (call original arguments)))
+             (list (lambda ()
+                     (funcall (optional-function "SB-INT" "UNENCAPSULATE")
+                              symbol 'agent-q-tests))))
+            (t (let ((original (fdefinition symbol)))
+                 (setf (fdefinition symbol)
+                       (lambda (&rest arguments) (call original arguments)))
+                 (list (lambda () (setf (fdefinition symbol) original)))))))))
+
+(defun watch-framework (framework)
+  (append (watch-class framework)
+          (loop for (name instead) in (test-framework-calls framework)
+                append (watch-call framework name instead))))
+
+(defun call-quietly (function)
+  "Call FUNCTION; no framework prints meanwhile what its results say, or enters the debugger."
+  (let ((bindings (loop for framework in (loaded-frameworks)
+                        append (guarded (lambda () (ask-framework framework #'test-framework-quiet))
+                                        (constantly '())))))
+    (progv (mapcar #'first bindings) (mapcar #'second bindings)
+      (funcall function))))
 
 (defun call-watching (function)
-  "Call FUNCTION; the entries of the results that were made meanwhile, first one first."
+  "Call FUNCTION; the results that were made meanwhile, latest first."
   (setf *results* '())
-  (let ((ends (mapcar #'watch-results (loaded-frameworks))))
-    (unwind-protect (call-with-quiet-fiveam function)
+  (let ((ends (mapcan #'watch-framework (loaded-frameworks))))
+    (unwind-protect (call-quietly function)
       (mapc #'funcall ends)))
   (shiftf *results* '()))
 
 (defun result-entries (results)
+  "What RESULTS say, the first one first."
   (loop for (framework result surroundings) in (reverse results)
-        for entry = (funcall (framework-entry framework) result surroundings)
-        when entry collect (list* :framework (framework-title framework) entry)))
+        append (loop for entry in (ask-framework framework #'test-framework-entries result surroundings)
+                     collect (list* :framework (test-framework-title framework) entry))))

@@ -22,9 +22,9 @@
   (let* ((names (test-names))
          (bare (subseq text (1+ (or (position #\: text :from-end t) -1))))
          (near (nearest bare (loop for (name full) in names collect (cons name full))))
-         (all (mapcar #'second names)))
+         (all (sort (mapcar #'second names) #'string<)))
     (missed "~A is no test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~].~@[ Near names: ~{~A~^, ~}.~]~@[ There are ~{~A~^, ~}~]~:[~;~:* and ~D more~]~:[~;.~] If it is another one, load its system first, by load_system or the argument system."
-            text (mapcar #'framework-title (loaded-frameworks))
+            text (framework-titles (loaded-frameworks))
             near
             (unless near (page all 0 10))
             (and (not near) (> (length all) 10) (- (length all) 10))
@@ -35,7 +35,9 @@
   (dolist (candidate (test-candidates (string-left-trim "'" (trimmed text)) package)
                      (no-such-test text))
     (dolist (framework (loaded-frameworks))
-      (let ((runner (funcall (framework-runner framework) candidate)))
+      (let ((runner (guarded (lambda ()
+                               (ask-framework framework #'test-framework-runner candidate))
+                             (constantly nil))))
         (when runner
           (return-from test-runner runner))))))
 
@@ -72,43 +74,61 @@ not seen unless it is there before."
       (funcall function))
     nil))
 
-(defun status-count (status entries)
-  (count status entries :key (lambda (entry) (getf entry :status)) :test #'string=))
+(defun check-count (entries &rest statuses)
+  (loop for entry in entries
+        when (member (getf entry :status) statuses :test #'string=)
+          sum (getf entry :count 1)))
 
 (defun summary (results problem)
   (let* ((entries (result-entries results))
-         (telling (remove "passed" entries
-                          :key (lambda (entry) (getf entry :status)) :test #'string=)))
+         (passed (check-count entries "passed"))
+         (skipped (check-count entries "skipped"))
+         (total (loop for entry in entries sum (getf entry :count 1)))
+         (told (remove "passed" entries
+                       :key (lambda (entry) (getf entry :status)) :test #'string=)))
     (list :frameworks (remove-duplicates (mapcar (lambda (entry) (getf entry :framework)) entries)
                                          :test #'string=)
-          :total (length entries)
-          :passed (status-count "passed" entries)
-          :skipped (status-count "skipped" entries)
-          :failed (- (length entries)
-                     (status-count "passed" entries)
-                     (status-count "skipped" entries))
-          :results (loop for entry in telling repeat *result-limit* collect entry)
-          :more (max 0 (- (length telling) *result-limit*))
+          :known (framework-titles *frameworks*)
+          :total total
+          :passed passed
+          :skipped skipped
+          :failed (- total passed skipped)
+          :results (loop for entry in told repeat *result-limit* collect entry)
+          :more (max 0 (- (length told) *result-limit*))
           :problem problem
-          :output (without-compiler-output (captured-text)))))
+          ;; A framework that is not known may well print its results as comments.
+          :output (if (plusp total) (without-compiler-output (captured-text)) (captured-text)))))
 
-(define-operation "run-tests" (system suite test package)
+(defun run-watched (runner)
+  "Call RUNNER, with which a framework may come; the results, and what ended it, if anything did."
+  (let* ((frameworks (loaded-frameworks))
+         (problem nil))
+    (flet ((run ()
+             (call-watching (lambda () (setf problem (run-to-end runner))))))
+      (let ((results (run)))
+        ;; Whatever brought a framework along only now ran tests that nobody saw.
+        (unless (or results (equal frameworks (loaded-frameworks)))
+          (setf results (run)))
+        (values results problem)))))
+
+(define-operation "run-tests" (system suite test package systems file)
     "Run a test, a suite, or all tests of a system; what came of it."
   (let* ((*notes* (list '()))
+         (*build* (make-build))
          (*package* (package-of-text package))
          (system (and system (system-name-of-text system)))
-         (target (or test suite))
-         (problem nil))
+         (target (or test suite)))
     (unless (or system target)
       (missed "Say what to run: a system, a suite or a test."))
-    (setf *progress* (lambda () (summary *results* nil)))
     (setf *results* '())
-    (when system
-      (load-system-named system nil))
-    (let* ((runner (if target (test-runner target *package*) (system-runner system)))
-           (frameworks (loaded-frameworks))
-           (results (call-watching (lambda () (setf problem (run-to-end runner))))))
-      ;; Whatever brought a framework along only now ran tests that nobody saw.
-      (unless (or results (equal frameworks (loaded-frameworks)))
-        (setf results (call-watching (lambda () (setf problem (run-to-end runner))))))
-      (summary results problem))))
+    (call-with-project
+     systems file
+     (lambda ()
+       (when system
+         (setf *progress* (loading-progress system nil))
+         (load-system-named system nil))
+       (let ((runner (if target (test-runner target *package*) (system-runner system))))
+         (setf *progress* (lambda () (summary *results* nil)))
+         (multiple-value-bind (results problem) (run-watched runner)
+           (append (summary results problem)
+                   (and system (append (told-notes nil) (build-facts))))))))))

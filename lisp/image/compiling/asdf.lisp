@@ -1,0 +1,200 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; ASDF, found at run time: systems by name, those of the user's project as well, whose files Emacs
+;;; tells, and what ASDF does while it works, file by file.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun asdf-function (name)
+  "ASDF's function NAME, which is loaded first where it comes with the implementation."
+  (unless (find-package "ASDF")
+    (guarded (lambda () (require "ASDF")) (constantly nil)))
+  (or (optional-function "ASDF" name)
+      (missed "ASDF is not loaded in this image, so that it knows no systems.")))
+
+(defun asdf-call (name &rest arguments)
+  (apply (asdf-function name) arguments))
+
+(defun asdf-fact (name object)
+  "What ASDF's function NAME says of OBJECT, or NIL."
+  (guarded (lambda () (asdf-call name object)) (constantly nil)))
+
+(defun asdf-class (name)
+  (let ((symbol (find-symbol name "ASDF")))
+    (and symbol (find-class symbol nil) symbol)))
+
+(defun native-pathname (text)
+  "The pathname of the file TEXT, no character of which means anything but itself."
+  (funcall (or (optional-function "UIOP" "PARSE-NATIVE-NAMESTRING") #'pathname) text))
+
+(defun native-name (pathname)
+  (funcall (or (optional-function "UIOP" "NATIVE-NAMESTRING") #'namestring) pathname))
+
+(defun primary-name (name)
+  "The name of the system whose file defines the system NAME: bank of bank/tests."
+  (subseq name 0 (position #\/ name)))
+
+;;; Systems of the user's project
+
+(defvar *project-systems* '()
+  "Systems of the user's project, property lists of :name and :file, in the order of their files.")
+
+(defun project-entry (name)
+  (flet ((named (name)
+           (find name *project-systems* :key (lambda (it) (getf it :name)) :test #'string-equal)))
+    (or (named name) (named (primary-name name)))))
+
+(defun project-file (name)
+  "The pathname of the file in the user's project that defines the system NAME, or NIL."
+  (let* ((file (getf (project-entry name) :file))
+         (pathname (and file (native-pathname file))))
+    (and pathname (guarded (lambda () (probe-file pathname)) (constantly nil)))))
+
+(defun call-with-project (systems file function)
+  "Call FUNCTION while ASDF finds SYSTEMS, too: those of FILE, which was asked for, before any others,
+the rest after all others."
+  (asdf-function "FIND-SYSTEM")
+  (let ((variable (find-symbol "*SYSTEM-DEFINITION-SEARCH-FUNCTIONS*" "ASDF"))
+        (*project-systems* systems))
+    (flet ((wanted (name)
+             (and (equal file (getf (project-entry name) :file))
+                  (project-file name))))
+      (if (and systems variable (boundp variable))
+          (progv (list variable)
+              (list (append (and file (list #'wanted))
+                            (symbol-value variable)
+                            (list #'project-file)))
+            (funcall function))
+          (funcall function)))))
+
+;;; Names
+
+(defun system-name-of-text (text)
+  "The name of the system that TEXT means: a system's name, or that of its file."
+  (let* ((text (string-trim "'\"" (string-left-trim "#:'\"" (trimmed text))))
+         (end (- (length text) 4))
+         (name (if (and (plusp end) (string-equal ".asd" text :start2 end))
+                   (subseq text (1+ (or (position #\/ text :from-end t :end end) -1)) end)
+                   text)))
+    (string-downcase name)))
+
+(defun near-systems (name)
+  (nearest name (mapcar (lambda (it) (cons it it))
+                        (union (guarded (lambda () (asdf-call "REGISTERED-SYSTEMS"))
+                                        (constantly '()))
+                               (mapcar (lambda (it) (getf it :name)) *project-systems*)
+                               :test #'string=))))
+
+(defun no-such-system (name)
+  "Leave the operation: ASDF finds no system NAME. What there is instead is told."
+  (missed "ASDF finds no system ~A.~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
+           Its .asd file has to be in the project or in ASDF's source registry~@[; ~A~]."
+          name (near-systems name)
+          (loop for it in *project-systems* repeat 20 collect (getf it :name))
+          (and (find-package "QL")
+               (format nil "Quicklisp is loaded and can fetch it: eval_form (ql:quickload ~S)" name))))
+
+(defun find-system-named (name)
+  (or (asdf-call "FIND-SYSTEM" name nil)
+      (no-such-system name)))
+
+(defun source-components (component)
+  "The files of COMPONENT, a system or a module, in the order in which they are written there."
+  (let ((module (asdf-class "PARENT-COMPONENT")) (file (asdf-class "SOURCE-FILE")))
+    (cond ((and module (typep component module))
+           (mapcan #'source-components (copy-list (asdf-fact "COMPONENT-CHILDREN" component))))
+          ((or (null file) (typep component file)) (list component)))))
+
+;;; What ASDF does
+
+(defvar *build* nil
+  "What ASDF does in the running call, a BUILD, or NIL.")
+
+(defvar *component* nil
+  "The file that ASDF compiles or loads now, a component, or NIL.")
+
+(defstruct build
+  ;; The names of the systems that were asked for.
+  (systems '())
+  ;; The components that were compiled, latest first, and how many were loaded.
+  (compiled '()) (loaded 0))
+
+(defvar *compiled-digests* (make-hash-table :test 'equal)
+  "From the name of a file to a digest of its text when it was compiled, for files that were changed
+just before: dates of files are in seconds, and so can't tell a change in the same second.")
+
+(defun text-digest (pathname)
+  "A number for what is in the file PATHNAME."
+  (with-open-file (stream pathname :element-type '(unsigned-byte 8))
+    (let ((octets (make-array 65536 :element-type '(unsigned-byte 8)))
+          (digest 2166136261))
+      (loop for end = (read-sequence octets stream)
+            while (plusp end)
+            do (dotimes (index end)
+                 (setf digest (mod (* 16777619 (logxor digest (aref octets index))) 1152921504606846976))))
+      digest)))
+
+(defun date-of (pathname)
+  (guarded (lambda () (file-write-date pathname)) (constantly nil)))
+
+(defun remember-text (pathname)
+  "Remember what is in the file PATHNAME, which is about to be compiled, if its date won't tell."
+  (let ((date (date-of pathname)))
+    (if (and date (< (- (get-universal-time) date) 3))
+        (setf (gethash (namestring pathname) *compiled-digests*) (text-digest pathname))
+        (remhash (namestring pathname) *compiled-digests*))))
+
+(defun changed-unnoticed-p (operation component)
+  "Whether the file of COMPONENT may have changed since OPERATION compiled it, in the same second."
+  (guarded (lambda ()
+             (let* ((source (asdf-call "COMPONENT-PATHNAME" component))
+                    (date (date-of source)))
+               (and date
+                    (eql date (date-of (first (asdf-call "OUTPUT-FILES" operation component))))
+                    (not (eql (gethash (namestring source) *compiled-digests*)
+                              (text-digest source))))))
+           (constantly nil)))
+
+(defun call-compiling (component function)
+  (if *build*
+      (let ((*component* component))
+        (push component (build-compiled *build*))
+        (guarded (lambda () (remember-text (asdf-call "COMPONENT-PATHNAME" component)))
+                 (constantly nil))
+        (funcall function))
+      (funcall function)))
+
+(defun call-loading (component function)
+  (if *build*
+      (let ((*component* component))
+        (multiple-value-prog1 (funcall function)
+          (incf (build-loaded *build*))))
+      (funcall function)))
+
+(defun watching-methods ()
+  "Forms that define methods of ASDF's functions. No program has the same: they are for the very
+objects that stand for the operations."
+  (let ((file (asdf-class "CL-SOURCE-FILE"))
+        (perform (find-symbol "PERFORM" "ASDF"))
+        (done (find-symbol "OPERATION-DONE-P" "ASDF")))
+    (flet ((operation (name)
+             (let ((class (asdf-class name)) (make (optional-function "ASDF" "MAKE-OPERATION")))
+               (and class make (funcall make class)))))
+      (let ((compile (operation "COMPILE-OP")) (load (operation "LOAD-OP")))
+        (when (and file perform done compile load)
+          `((defmethod ,perform :around ((operation (eql ',compile)) (component ,file))
+              (call-compiling component (lambda () (call-next-method))))
+            (defmethod ,perform :around ((operation (eql ',load)) (component ,file))
+              (call-loading component (lambda () (call-next-method))))
+            (defmethod ,done :around ((operation (eql ',compile)) (component ,file))
+              (and (call-next-method)
+                   (not (and *build* (changed-unnoticed-p operation component)))))))))))
+
+(defun call-watching-asdf (function)
+  "Call FUNCTION; what ASDF does in it is noted in *BUILD*, and files that were changed in the second
+in which they were compiled are compiled again."
+  (compile-now 'text-digest)
+  (let ((methods (loop for form in (watching-methods)
+                       collect (cons (fdefinition (second form)) (eval form)))))
+    (unwind-protect (funcall function)
+      (loop for (generic . method) in methods
+            do (remove-method generic method)))))

@@ -1,0 +1,169 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; FiveAM, Parachute, Rove and Prove, which make an object of each check's result: what it says,
+;;; and how a test or a suite is found and run.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; FiveAM
+
+(defun fiveam-entries (result surroundings package)
+  (declare (ignore surroundings))
+  (flet ((ask (name object)
+           (guarded (lambda () (own-call package name object)) (constantly nil))))
+    (list (list :status (cond ((of-class-p result package "TEST-PASSED") "passed")
+                              ((of-class-p result package "TEST-SKIPPED") "skipped")
+                              ((of-class-p result package "UNEXPECTED-TEST-FAILURE") "error")
+                              (t "failed"))
+                :test (let ((test (ask "TEST-CASE" result)))
+                        (and test (short (ask "NAME" test))))
+                :expression (let ((expression (ask "TEST-EXPR" result)))
+                              (and expression (short expression)))
+                :reason (let ((reason (ask "REASON" result)))
+                          (and reason (short reason 600)))))))
+
+(defun fiveam-runner (target package)
+  (when (and (symbolp target) (own-call package "GET-TEST" target))
+    (lambda () (own-call package "RUN" target))))
+
+(defun fiveam-names (package)
+  ;; NIL is the suite of those that are in no other.
+  (remove nil (own-call package "TEST-NAMES")))
+
+(defun fiveam-quiet (package)
+  (own-bindings package
+                "*TEST-DRIBBLE*" (make-broadcast-stream) "*ON-ERROR*" nil "*ON-FAILURE*" nil))
+
+;;; Parachute
+
+(defun parachute-test-name (parent package)
+  "The name of the test whose result PARENT is."
+  (guarded (lambda ()
+             (let ((test (own-call package "EXPRESSION" parent)))
+               (short (if (of-class-p test package "TEST")
+                          (own-call package "NAME" test)
+                          test))))
+           (constantly nil)))
+
+(defun parachute-entries (result parent package)
+  (flet ((ask (name &rest arguments)
+           (guarded (lambda () (apply #'own-call package name result arguments))
+                    (constantly nil))))
+    (let ((status (ask "STATUS")))
+      (cond ((not (of-class-p result package "PARENT-RESULT"))
+             (list (list :status (string-downcase (princ-to-string status))
+                         :test (and parent (parachute-test-name parent package))
+                         :expression (short (ask "EXPRESSION"))
+                         :reason (and (eq status :failed)
+                                      (short (or (ask "FORMAT-RESULT" :extensive) "") 600)))))
+            ;; A test fails by itself when its body signals an error or takes too long.
+            ((and (eq status :failed)
+                  (of-class-p result package "TEST-RESULT")
+                  (notany (lambda (child) (eq :failed (own-call package "STATUS" child)))
+                          (ask "RESULTS")))
+             (list (list :status "error" :test (parachute-test-name result package)
+                         :reason (let ((description (ask "DESCRIPTION")))
+                                   (and description (short description 600))))))))))
+
+(defun parachute-parent (package)
+  (own-value package "*PARENT*"))
+
+(defun parachute-runner (target package)
+  (let ((known (if (packagep target)
+                   (own-call package "PACKAGE-TESTS" target)
+                   (and (symbol-package target)
+                        (guarded (lambda ()
+                                   (own-call package "FIND-TEST" target (symbol-package target)))
+                                 (constantly nil))))))
+    (when known
+      (lambda ()
+        (own-call package "TEST" (if (packagep target) target known)
+                  :report (find-symbol "QUIET" package))))))
+
+(defun parachute-names (package)
+  (remove-if-not (own-function package "PACKAGE-TESTS") (list-all-packages)))
+
+;;; Rove
+
+(defun rove-entries (result surroundings package)
+  (declare (ignore surroundings))
+  (flet ((ask (name)
+           (guarded (lambda () (own-call package name result)) (constantly nil))))
+    (list (list :status (cond ((of-class-p result package "PASSED-ASSERTION") "passed")
+                              ((of-class-p result package "PENDING-ASSERTION") "skipped")
+                              (t "failed"))
+                :test (let ((labels (ask "ASSERTION-LABELS")))
+                        (and (consp labels)
+                             (format nil "~{~A~^ / ~}" (mapcar #'short (remove nil labels)))))
+                :expression (short (ask "ASSERTION-FORM"))
+                :reason (let ((reason (ask "ASSERTION-REASON")))
+                          (short (if (typep reason 'condition)
+                                     (condition-message reason)
+                                     (or (ask "ASSERTION-DESCRIPTION") ""))
+                                 600))))))
+
+(defun rove-runner (target package)
+  (declare (ignore package))
+  (let ((suites "ROVE/CORE/SUITE/PACKAGE"))
+    (flet ((suite-call (function)
+             (lambda () (own-call "ROVE/CORE/SUITE" "CALL-WITH-SUITE" function))))
+      (if (packagep target)
+          (when (gethash target (own-value suites "*PACKAGE-SUITES*"))
+            (suite-call (lambda ()
+                          (own-call suites "RUN-SUITE"
+                                    (gethash target (own-value suites "*PACKAGE-SUITES*"))))))
+          (let ((test (guarded (lambda () (own-call suites "GET-TEST" target))
+                               (constantly nil))))
+            (when test
+              (suite-call test)))))))
+
+(defun rove-names (package)
+  (declare (ignore package))
+  (loop for package being the hash-keys of (own-value "ROVE/CORE/SUITE/PACKAGE" "*PACKAGE-SUITES*")
+        when (package-name package) collect package))
+
+;;; Prove
+
+(defun prove-entries (report surroundings package)
+  (declare (ignore surroundings))
+  (labels ((of (name) (of-class-p report package name))
+           (part (name) (own-slot report package name))
+           (status ()
+             (cond ((of "PASSED-TEST-REPORT") "passed")
+                   ((of "SKIPPED-TEST-REPORT") "skipped")
+                   ((of "ERROR-TEST-REPORT") "error")
+                   ((of "FAILED-TEST-REPORT") "failed"))))
+    (when (status)
+      (list (list :status (status)
+                  :test (part "DESCRIPTION")
+                  :expression (let ((form (part "GOT-FORM")))
+                                ;; It has none for an error.
+                                (and (not (and (symbolp form) (null (symbol-package form))))
+                                     (short form)))
+                  :reason (let ((got (part "GOT")))
+                            (if (typep got 'condition)
+                                (condition-message got)
+                                (format nil "~A, not ~:[~;other than ~]~A" (short got)
+                                        (part "NOTP") (short (part "EXPECTED"))))))))))
+
+(defun prove-tests (package)
+  "The tests of PACKAGE that DEFTEST defined: lists of a name and a function."
+  (let ((table (own-value "PROVE.TEST" "*PACKAGE-TESTS*")))
+    (and table (gethash package table))))
+
+(defun prove-runner (target package)
+  (declare (ignore package))
+  (cond ((packagep target)
+         (when (prove-tests target)
+           (lambda () (own-call "PROVE.TEST" "RUN-TEST-PACKAGE" target))))
+        ((assoc target (prove-tests (symbol-package target)) :test #'string=)
+         (lambda ()
+           (let ((*package* (symbol-package target)))
+             (own-call "PROVE.TEST" "RUN-TEST" target))))))
+
+(defun prove-names (package)
+  (declare (ignore package))
+  (remove-if-not #'prove-tests (list-all-packages)))
+
+(defun prove-quiet (package)
+  (declare (ignore package))
+  (own-bindings "PROVE.OUTPUT" "*TEST-RESULT-OUTPUT*" (make-broadcast-stream)))

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The ASDF systems that a project defines: names and files, read from its .asd files without
+//! evaluating anything in them.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::path::PathPolicy;
+use super::search::Hidden;
+use super::walk::{Ground, is_file};
+use super::{FileError, Stop, cancelled};
+
+/// How deep below the root they are looked for: `lib/bank/bank.asd` is found.
+const DEPTH: usize = 3;
+/// How much of a file is read.
+const MOST_BYTES: u64 = 500_000;
+/// How many systems are named.
+const MOST_SYSTEMS: usize = 300;
+
+/// A system and the file that defines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProjectSystem {
+    pub name: String,
+    /// Absolute.
+    pub file: PathBuf,
+    /// From the project's root.
+    pub relative: PathBuf,
+}
+
+/// The systems of the project, in the order of their files' paths.
+///
+/// # Errors
+///
+/// The root can't be read, or the call was cancelled.
+pub fn project_systems(
+    policy: &PathPolicy,
+    stop: Stop<'_>,
+) -> Result<Vec<ProjectSystem>, FileError> {
+    let root = policy.judge(".").resolved()?;
+    let mut ground = Ground::new(policy, &root, Hidden::LeaveOut, Vec::new())?;
+    ground
+        .builder
+        .max_depth(Some(DEPTH))
+        .sort_by_file_path(Ord::cmp);
+    let mut systems = Vec::new();
+    for entry in ground.builder.build().filter_map(Result::ok) {
+        if stop() {
+            return Err(cancelled());
+        }
+        let file = entry.path();
+        if !is_file(&entry) || !is_definition(file) {
+            continue;
+        }
+        let relative = file.strip_prefix(&root.path).unwrap_or(file);
+        // What can't be read can't be loaded either.
+        let Ok(opened) = ground.open(relative) else {
+            continue;
+        };
+        let mut text = Vec::new();
+        if opened.take(MOST_BYTES).read_to_end(&mut text).is_err() {
+            continue;
+        }
+        for name in system_names(file, &String::from_utf8_lossy(&text)) {
+            systems.push(ProjectSystem {
+                name,
+                file: file.to_owned(),
+                relative: relative.to_owned(),
+            });
+        }
+        if systems.len() >= MOST_SYSTEMS {
+            systems.truncate(MOST_SYSTEMS);
+            break;
+        }
+    }
+    Ok(systems)
+}
+
+/// Whether PATH has the name of a file that defines systems.
+#[must_use]
+pub fn is_definition(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "asd")
+}
+
+/// The names of the systems that TEXT, what is in FILE, defines; the file's own when none is seen.
+#[must_use]
+pub fn system_names(file: &Path, text: &str) -> Vec<String> {
+    static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(
+            r#"(?im)^[ \t]*\((?:[a-z/]+::?)?defsystem\s+(?:"([^"\n]+)"|(?:#?:)?\|?([^\s"|()]+))"#,
+        )
+        .ok()
+    });
+    let mut names: Vec<String> = Vec::new();
+    for found in DEFINITION.iter().flat_map(|it| it.captures_iter(text)) {
+        // ASDF takes a string as it is, and a symbol in small letters.
+        let name = match (found.get(1), found.get(2)) {
+            (Some(string), _) => string.as_str().to_owned(),
+            (_, Some(symbol)) => symbol.as_str().to_lowercase(),
+            _ => continue,
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        names.extend(file.file_stem().map(|it| it.to_string_lossy().into_owned()));
+    }
+    names
+}

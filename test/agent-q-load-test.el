@@ -1,0 +1,238 @@
+;;; agent-q-load-test.el --- Systems that are loaded and described  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; load_system, system_info and get_compilation_notes on systems that are made
+;; here, through core and chat on real SLIME and SLY.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+(require 'agent-q-test-systems)
+
+(agent-q-test-tools-on-each load-a-system ()
+  "A system is loaded with its compiler's notes by file and line; a wrong name is helped."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-sys" '(("code" . "(defpackage :aq-sys (:use :cl))\n(in-package :aq-sys)\n\n(defun warned (x)\n  7)\n")))))
+    (agent-q-test-systems-register connection directory)
+    (let ((told (agent-q-test-tools-ask "/load_system aq-sys")))
+      (should (string-match-p (format "\\`Loaded aq-sys 1.2 from %saq-sys.asd$" (regexp-quote directory)) told))
+      (should (string-match-p "^Compiled 1 file: code.lisp\\.$" told))
+      (should (string-match-p "^style-warning at .*code.lisp:4: .*X is defined but never used" told)))
+    (should (equal '("7") (agent-q-test-image-values connection "(aq-sys::warned 1)")))
+    (should (string-match-p "^Nothing had changed since it was last loaded\\.\\'"
+                            (agent-q-test-tools-ask "/load_system aq-sys")))
+    (should (string-match-p "warning at" (agent-q-test-tools-ask "/load_system force=true aq-sys")))
+    (delete-file (expand-file-name "code.lisp" directory))
+    (should (string-match-p "^warning: The file .*/code.lisp is missing; the image only has what was loaded from it before\\.\\'"
+                            (agent-q-test-tools-ask "/load_system aq-sys")))
+    (should (string-match-p "ASDF finds no system aq-syz. Near names: aq-sys"
+                            (agent-q-test-tools-ask "/load_system aq-syz")))))
+
+(agent-q-test-tools-on-each load-tells-why-a-system-does-not-load ()
+  "A system that fails to compile is told by its notes with places, not by ASDF's frames."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-bad" '(("code" . "(in-package :cl-user)\n(defun aq-bad (x)\n  (car 1))\n(defun aq-unread (x\n")))))
+    (agent-q-test-systems-register connection directory)
+    (let ((told (agent-q-test-tools-ask "/load_system aq-bad")))
+      (should (string-match-p "^warning at .*code.lisp:3: Constant 1 conflicts" told))
+      (should (string-match-p "^read-error at .*code.lisp:" told))
+      (should-not (string-match-p "ASDF/OPERATE\\|^; \\|caught WARNING" told))
+      (should (= 2 (length (split-string told "\\(?:Restarts: \\|, \\)RETRY (")))))))
+
+(defconst agent-q-load-test-fast
+  (concat "(in-package :cl-user)\n(declaim (optimize (speed 3)))\n"
+          (mapconcat (lambda (number)
+                       (format "(defun aq-fast-%d (x y) (+ (* x y) %d))\n" number number))
+                     (number-sequence 1 40) "")
+          "(declaim (optimize (speed 1)))\n(dotimes (i 3000) (format t \"line ~a~%\" i))\n")
+  "Functions with many optimization notes, and more output than is kept.")
+
+(agent-q-test-tools-on-each load-shows-problems-first ()
+  "What makes a load fail is told before style-warnings; notes are counted, and kept for later.
+Of the program's output, the end is there; the compiler's lines are not."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-noisy" `(("fast" . ,agent-q-load-test-fast)
+                                 ("app" . "(in-package :cl-user)\n(defun aq-app (unused)\n  (symbol-value 7))\n(defun aq-apq () (car 1))\n")))))
+    (agent-q-test-systems-register connection directory)
+    (let ((told (agent-q-test-tools-ask "/load_system aq-noisy")))
+      (should (string-match-p "\\`Error .*COMPILE-FILE-ERROR" told))
+      (should (string-match-p "^in loading aq-noisy\nwarning at .*app.lisp:3: Constant 7 conflicts.*\nwarning at .*app.lisp:4: Constant 1 conflicts.*\nstyle-warning at .*app.lisp:2: " told))
+      (should (string-match-p "^(Not listed: optimization notes: [0-9]+ in fast.lisp, .*; get_compilation_notes lists all.)$" told))
+      (should-not (string-match-p "^note at\\|^; " told))
+      (should (string-match-p "^line 0\n\\(.*\n\\)*\\[[0-9]+ characters of output are left out here\\]\n\\(.*\n\\)*line 2999" told)))
+    (let ((told (agent-q-test-tools-ask "/get_compilation_notes limit=3")))
+      (should (string-match-p "\\`Compiled by you, .*, with failures: the system aq-noisy\nnote at .*fast.lisp:3: " told))
+      (should (string-match-p "^[0-9]+ more: ask again with offset 3\\.\\'" told)))
+    (let ((told (agent-q-test-tools-ask "/get_compilation_notes limit=200 offset=3")))
+      (should (string-match-p "^note at .*fast.lisp:[0-9]+: " told))
+      (should (string-match-p "^That is beyond the end: there are [0-9]+\\.\\'"
+                              (agent-q-test-tools-ask "/get_compilation_notes offset=4000"))))
+    ;; It can be asked for them at once.
+    (should (string-match-p "^note at .*fast.lisp:3: \\(.*\n\\)*([0-9]+ more notes)$"
+                            (agent-q-test-tools-ask "/load_system system=aq-noisy notes=true force=true")))
+    ;; Tests of a system that can't be compiled fail for the same reasons.
+    (should (string-match-p "^warning at .*app.lisp:4: Constant 1 conflicts"
+                            (agent-q-test-tools-ask "/run_tests system=aq-noisy")))))
+
+(agent-q-test-tools-on-each load-tells-what-is-undefined ()
+  "What is undefined when all is compiled is told with its place; functions that came later are not."
+  (let ((directory (agent-q-test-systems-system
+                    "aq-undefined" '(("one" . "(defun cl-user::aq-one-u ()\n  (list aq-nowhere (aq-later-u) (aq-never-u)))\n")
+                                     ("two" . "(defun cl-user::aq-later-u () 1)\n")))))
+    (agent-q-test-systems-register connection directory)
+    (should (string-match-p "^Compiled 2 files: one.lisp, two.lisp\\.\nwarning at .*one.lisp:2: undefined variable: .*AQ-NOWHERE\nstyle-warning at .*one.lisp:2: undefined function: .*AQ-NEVER-U\\'"
+                            (agent-q-test-tools-ask "/load_system aq-undefined")))))
+
+(agent-q-test-tools-on-each load-leaves-out-other-systems ()
+  "Of a system that another one needs, only errors and warnings are told; the rest is counted."
+  (let ((needed (agent-q-test-systems-system
+                 "aq-needed" '(("needed" . "(in-package :cl-user)\n(defun aq-needed (x) 1)\n"))))
+        (needing (agent-q-test-systems-system
+                  "aq-needing" '(("needing" . "(in-package :cl-user)\n(defun aq-needing (y) 1)\n"))
+                  ":depends-on (\"aq-needed\")")))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list needed needing))
+    (let ((told (agent-q-test-tools-ask "/load_system aq-needing")))
+      (should (string-match-p "^Compiled 1 file: needing.lisp; compiled 1 file of other systems\\.$" told))
+      (should (string-match-p "^style-warning at .*needing.lisp:2: " told))
+      (should-not (string-match-p "needed.lisp" told))
+      (should (string-match-p "^(Not listed: 1 notes and style-warnings of other systems; " told)))
+    (should (string-match-p "^style-warning at .*needed.lisp:2: "
+                            (agent-q-test-tools-ask "/get_compilation_notes")))
+    ;; What compiles nothing leaves that as it is.
+    (agent-q-test-tools-ask "/load_system aq-needing")
+    (should (string-match-p "^style-warning at .*needed.lisp:2: "
+                            (agent-q-test-tools-ask "/get_compilation_notes")))))
+
+(defun agent-q-load-test--same-second (connection source)
+  "Give SOURCE the date that its compiled file behind CONNECTION has."
+  (let ((seconds (car (agent-q-test-image-values
+                       connection
+                       (format "(- (file-write-date (asdf:apply-output-translations (compile-file-pathname %S))) (encode-universal-time 0 0 0 1 1 1970 0))"
+                               source)))))
+    (set-file-times source (seconds-to-time (string-to-number seconds)))))
+
+(agent-q-test-tools-on-each load-sees-a-change-in-the-same-second ()
+  "A file that was changed in the second in which it was compiled is compiled again."
+  (let* ((directory (agent-q-test-systems-system
+                     "aq-solo" '(("solo" . "(defun cl-user::aq-solo () 1)\n"))))
+         (source (expand-file-name "solo.lisp" directory)))
+    (agent-q-test-systems-register connection directory)
+    (agent-q-test-tools-ask "/load_system aq-solo")
+    (agent-q-load-test--same-second connection source)
+    (should (string-match-p "^Nothing had changed" (agent-q-test-tools-ask "/load_system aq-solo")))
+    (with-temp-file source (insert "(defun cl-user::aq-solo () 2)\n"))
+    (agent-q-load-test--same-second connection source)
+    (should (string-match-p "^  solo.lisp (changed since it was loaded)$"
+                            (agent-q-test-tools-ask "/system_info aq-solo")))
+    (should (string-match-p "^Compiled 1 file: solo.lisp\\.$"
+                            (agent-q-test-tools-ask "/load_system aq-solo")))
+    (should (equal '("2") (agent-q-test-image-values connection "(aq-solo)")))
+    ;; ASDF is left as it was.
+    (should (equal '("0")
+                   (agent-q-test-image-values
+                    connection "(count-if (lambda (it) (some (lambda (class) (typep class 'sb-mop:eql-specializer)) (sb-mop:method-specializers it))) (sb-mop:generic-function-methods #'asdf:operation-done-p))")))))
+
+;;;; The systems of a project
+
+(defun agent-q-load-test--project ()
+  "Make a project with systems that ASDF does not know; return its directory."
+  (let ((directory (file-name-as-directory
+                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t))))
+    (pcase-dolist (`(,file . ,text)
+                   '(("aq-bank.asd" . "(defsystem \"aq-bank\" :version \"0.3\" :description \"Money.\" :depends-on (\"aq-coins\") :serial t :components ((:file \"package\") (:module \"src\" :components ((:file \"account\")))))
+(defsystem #:aq-bank/tests :depends-on (:aq-bank) :components ((:file \"tests\")) :perform (test-op (o c) (format t \"all of the bank's tests passed~%\")))
+")
+                     ("package.lisp" . "(defpackage :aq-bank (:use :cl))\n")
+                     ("src/account.lisp" . "(in-package :aq-bank)\n(defun balance () (aq-coins))\n(defun aq-coins () 5)\n")
+                     ("tests.lisp" . "(in-package :aq-bank)\n")
+                     ("lib/coins/aq-coins.asd" . "(asdf:defsystem aq-coins :components ((:file \"coins\")))")
+                     ("lib/coins/coins.lisp" . "(defvar cl-user::*aq-coins* 1)\n")
+                     (".gitignore" . "ignored/\n")
+                     ("ignored/aq-ignored.asd" . "(defsystem \"aq-ignored\")")))
+      (let ((name (expand-file-name file directory)))
+        (make-directory (file-name-directory name) t)
+        (with-temp-file name (insert text))))
+    directory))
+
+(defun agent-q-load-test--reason ()
+  "Return why the latest call of the current chat was asked about."
+  (let ((latest nil))
+    (maphash (lambda (key call)
+               (when (or (null latest) (> key (agent-q-call-key latest)))
+                 (setq latest call)))
+             agent-q-call-table)
+    (agent-q-call-reason latest)))
+
+(agent-q-test-tools-on-each load-finds-the-systems-of-the-project ()
+  "Systems of the project are found though ASDF does not know their directories."
+  (let ((directory (agent-q-load-test--project)))
+    (agent-q-test-systems-register connection (concat directory "nothing/"))
+    (agent-q-test-systems-in-project directory connection
+      (should (equal (concat "Systems of this project:\n"
+                             "  aq-bank  " (file-truename directory) "aq-bank.asd (not loaded)\n"
+                             "  aq-bank/tests  " (file-truename directory) "aq-bank.asd (not loaded)\n"
+                             "  aq-coins  " (file-truename directory) "lib/coins/aq-coins.asd (not loaded)")
+                     (agent-q-test-tools-ask "/system_info")))
+      ;; To describe it loads nothing, so there is little to tell.
+      (should (string-match-p "\\`aq-bank is defined by .*aq-bank.asd, which the image has not loaded"
+                              (agent-q-test-tools-ask "/system_info aq-bank")))
+      (should (equal '("NIL") (agent-q-test-image-values connection "(asdf:find-system \"aq-bank\" nil)")))
+      (should (string-match-p "Near names: aq-bank.*Systems of this project: aq-bank, aq-bank/tests, aq-coins\\."
+                              (agent-q-test-tools-ask "/load_system aq-bnk")))
+      (let ((told (agent-q-test-tools-ask "/load_system aq-bank.asd")))
+        (should (equal "loads code into your image: aq-bank.asd of the project, unless ASDF knows another aq-bank"
+                       (agent-q-load-test--reason)))
+        (should (string-match-p "\\`Loaded aq-bank 0.3 from .*/aq-bank.asd\nCompiled 3 files: coins.lisp, package.lisp, account.lisp\\." told)))
+      (should (equal '("5") (agent-q-test-image-values connection "(aq-bank::balance)")))
+      (let ((told (agent-q-test-tools-ask "/system_info aq-bank")))
+        (should (string-match-p (concat "\\`aq-bank 0.3, .*/aq-bank.asd\nMoney.\nDepends on: aq-coins\n"
+                                        "Needed by: aq-bank/tests\n2 files in order:\n  package.lisp\n  src/account.lisp\n"
+                                        "Packages defined: AQ-BANK (package.lisp)\\'")
+                                told)))
+      (should (string-match-p "all of the bank's tests passed"
+                              (agent-q-test-tools-ask "/run_tests system=aq-bank/tests")))
+      (should (string-match-p "\\`Compiled by you, [0-9]+ s ago: the system aq-bank/tests\n"
+                              (agent-q-test-tools-ask "/get_compilation_notes")))
+      (let ((file (concat (file-truename directory) "lib/coins/aq-coins.asd")))
+        (should (string-match-p "\\`Loaded aq-coins from .*/lib/coins/aq-coins.asd\nCompiled 1 file: coins.lisp\\."
+                                (agent-q-test-tools-ask (format "/load_system force=true %s" file))))
+        (should (equal (concat "loads code into your image: " file)
+                       (agent-q-load-test--reason))))
+      (should (string-match-p "'lib/aq-none.asd' does not exist"
+                              (agent-q-test-tools-ask "/load_system lib/aq-none.asd"))))))
+
+(agent-q-test-tools-on-each load-prefers-what-asdf-knows ()
+  "Where ASDF knows another file of the same system, that is taken and said; a file is taken as named."
+  (let* ((known (agent-q-test-systems-system "aq-twin" '(("twin" . "(defun cl-user::aq-twin () :known)\n"))))
+         (ours (agent-q-test-systems-system "aq-twin" '(("twin" . "(defun cl-user::aq-twin () :ours)\n")))))
+    (agent-q-test-systems-register connection known)
+    (agent-q-test-systems-in-project ours connection
+      (let ((told (agent-q-test-tools-ask "/load_system aq-twin")))
+        (should (string-match-p (concat "\\`Loaded aq-twin 1.2 from " (regexp-quote known)) told))
+        (should (string-match-p (concat "^ASDF finds it there, not in the project, which has "
+                                        (regexp-quote (file-truename ours)))
+                                told)))
+      (should (equal '(":KNOWN") (agent-q-test-image-values connection "(aq-twin)")))
+      (should (string-match-p (concat "\\`Loaded aq-twin 1.2 from " (regexp-quote ours))
+                              (agent-q-test-tools-ask (format "/load_system %saq-twin.asd" ours))))
+      (should (equal '(":OURS") (agent-q-test-image-values connection "(aq-twin)"))))))
+
+(agent-q-test-tools-on-each load-names-files-as-the-image-does ()
+  "Files of the project are told by the names that they have where the image runs."
+  (let* ((here (agent-q-test-systems-system
+                "aq-far" '(("far" . "(defvar cl-user::*aq-far* 1)\n"))))
+         (there (concat (directory-file-name here) "-there/")))
+    (copy-directory here there nil nil t)
+    (agent-q-test-systems-register connection (concat here "nothing/"))
+    (cl-progv (list (intern (format "%s-to-lisp-filename-function" client)))
+        (list (lambda (file) (string-replace (file-truename here) there file)))
+      (agent-q-test-systems-in-project here connection
+        (should (string-match-p (concat "\\`Loaded aq-far 1.2 from " (regexp-quote there))
+                                (agent-q-test-tools-ask "/load_system aq-far")))))))
+
+(provide 'agent-q-load-test)
+;;; agent-q-load-test.el ends here

@@ -1,0 +1,212 @@
+;;; agent-q-run-tests-test.el --- Tests that run_tests runs  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Tests of all frameworks that are known, through core and chat on real SLIME
+;; and SLY.  A framework that ASDF does not find is skipped.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+(require 'agent-q-test-systems)
+
+(defconst agent-q-run-tests-test-suite
+  "(defpackage :aq-checks (:use :cl)) (in-package :aq-checks)
+(fiveam:def-suite numbers) (fiveam:in-suite numbers)
+(fiveam:test sums (fiveam:is (= 4 (+ 2 2))) (fiveam:is (= 5 (+ 2 2)) \"two and two\"))
+(fiveam:test breaks (error \"broken ~a\" 1))
+(fiveam:test fine (fiveam:is (eq t t)))"
+  "A suite of FiveAM with checks that pass, fail and break.")
+
+(agent-q-test-tools-on-each run-tests-by-fiveam ()
+  "FiveAM's suites and tests are run and told by what failed."
+  (agent-q-test-systems-need connection "fiveam")
+  (should (eq :returned (plist-get (agent-q-test-image-eval connection agent-q-run-tests-test-suite)
+                                   :outcome)))
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=numbers")))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+    (should (string-match-p "^failed in AQ-CHECKS::SUMS: (= 5 (\\+ 2 2))\n  two and two" told))
+    (should (string-match-p "^error in AQ-CHECKS::BREAKS\n  Unexpected Error.*\n  broken 1" told)))
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
+                 (agent-q-test-tools-ask "/run_tests test=aq-checks::fine")))
+  (should (string-match-p "zzz is no test or suite of FiveAM[^.]*\\. There are .*AQ-CHECKS::FINE.*AQ-CHECKS::NUMBERS"
+                          (agent-q-test-tools-ask "/run_tests test=zzz")))
+  (should (string-match-p "nmbers is .*FiveAM[^.]*\\. Near names: AQ-CHECKS::NUMBERS\\. If"
+                          (agent-q-test-tools-ask "/run_tests suite=nmbers"))))
+
+(agent-q-test-tools-on-each run-tests-by-parachute ()
+  "Parachute's tests are run by name and by package."
+  (agent-q-test-systems-need connection "parachute")
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-para (:use :cl)) (in-package :aq-para)
+(parachute:define-test sums (parachute:is = 4 (+ 2 2)) (parachute:is = 5 (+ 2 2) \"two and two\"))
+(parachute:define-test breaks (error \"broken ~a\" 1))
+(parachute:define-test fine (parachute:true t))")
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-para")))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Parachute).\n" told))
+    (should (string-match-p "^failed in AQ-PARA::SUMS: .*\n\\(  .*\n\\)*  two and two" told))
+    (should (string-match-p "^error in AQ-PARA::BREAKS" told)))
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (Parachute)."
+                 (agent-q-test-tools-ask "/run_tests test=aq-para::fine"))))
+
+(agent-q-test-tools-on-each run-tests-by-rove ()
+  "Rove's tests are run by name and by package."
+  (agent-q-test-systems-need connection "rove")
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-rove (:use :cl)) (in-package :aq-rove)
+(rove:deftest sums (rove:ok (= 4 (+ 2 2))) (rove:ok (= 5 (+ 2 2)) \"two and two\"))
+(rove:deftest breaks (rove:testing \"inside\" (error \"broken ~a\" 1)))
+(rove:deftest fine (rove:ok t))")
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-rove")))
+    (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (Rove).\n" told))
+    (should (string-match-p "^failed in .*(= 5 (\\+ 2 2))\n  two and two" told))
+    (should (string-match-p "broken 1" told)))
+  (should (string-match-p "\\`PASSED: 1 of 1 checks passed, 0 failed (Rove)\\."
+                          (agent-q-test-tools-ask "/run_tests test=aq-rove::fine"))))
+
+(agent-q-test-tools-on-each run-tests-of-a-system ()
+  "What a system's test operation does is seen; nothing run is a failure."
+  (let ((empty (agent-q-test-systems-system "aq-empty" '(("code" . "(defvar cl-user::*aq-empty* 1)")))))
+    (agent-q-test-systems-register connection empty)
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-empty")))
+      (should (string-match-p "\\`No test ran" told))
+      (should (string-match-p "run_tests .*failed" (agent-q-test-log)))))
+  (when (agent-q-test-systems-load-p connection "fiveam")
+    (let ((tested (agent-q-test-systems-system
+                   "aq-tested" `(("tests" . ,agent-q-run-tests-test-suite))
+                   ":depends-on (\"fiveam\")"
+                   ":perform (test-op (o c) (unless (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)) (error \"tests failed\")))")))
+      (agent-q-test-systems-register connection tested)
+      (let ((told (agent-q-test-tools-ask "/run_tests system=aq-tested")))
+        (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+        (should (string-match-p "^It did not come to its end:\n  SIMPLE-ERROR: tests failed" told))))))
+
+(agent-q-test-tools-on-each run-tests-sees-tests-whose-framework-comes-with-them ()
+  "In an image without FiveAM, the tests that bring it along count, and are told once."
+  (agent-q-test-systems-need connection "fiveam")
+  (let ((bringing (agent-q-test-systems-system
+                   "aq-bringing" '(("code" . "(defvar cl-user::*aq-runs* 0)"))
+                   ":in-order-to ((test-op (test-op \"aq-brought\")))"))
+        (brought (agent-q-test-systems-system
+                  "aq-brought" `(("tests" . ,agent-q-run-tests-test-suite))
+                  ":depends-on (\"fiveam\" \"aq-bringing\")"
+                  ":perform (test-op (o c) (incf (symbol-value (uiop:find-symbol* :*aq-runs* :cl-user))) (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)))"))
+        (late (agent-q-test-systems-system
+               "aq-late" '(("code" . "(defvar cl-user::*aq-late* 0)"))
+               ":perform (test-op (o c) (asdf:load-system \"aq-brought\") (uiop:symbol-call :fiveam :run! (uiop:find-symbol* :numbers :aq-checks)))")))
+    (dolist (system '("aq-bringing" "aq-late"))
+      (let ((fresh (agent-q-test-image-another client)))
+        (unwind-protect
+            (progn
+              (agent-q-chat-set-connection fresh)
+              (agent-q-test-image-values fresh "(require :asdf)")
+              (dolist (directory (list bringing brought late))
+                (agent-q-test-systems-register fresh directory))
+              (let ((told (agent-q-test-tools-ask (concat "/run_tests system=" system))))
+                (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
+                (when (equal system "aq-bringing")
+                  (should-not (string-match-p "Running test\\|Failure Details" told))
+                  (should (equal '("1") (agent-q-test-image-values fresh "*aq-runs*"))))))
+          (agent-q-test-image-kill fresh)
+          (agent-q-chat-set-connection connection))))))
+
+(agent-q-test-tools-on-each run-tests-by-rt ()
+  "RT's tests are run by name and by a system's test operation; expected failures are no failures."
+  (agent-q-test-systems-need connection "rt")
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-rt (:use :cl)) (in-package :aq-rt) (rt:rem-all-tests)
+(rt:deftest sums (+ 2 2) 5) (rt:deftest breaks (error \"broken ~a\" 1) 1) (rt:deftest fine (+ 2 2) 4)
+(rt:deftest known (+ 2 2) 6) (setf rt::*expected-failures* '(known))")
+  (should (equal "FAILED: 0 of 1 checks passed, 1 failed (RT).\nfailed in AQ-RT::SUMS: (+ 2 2)\n  Expected value: 5\n  Actual value: 4."
+                 (agent-q-test-tools-ask "/run_tests test=aq-rt::sums")))
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (RT)."
+                 (agent-q-test-tools-ask "/run_tests test=aq-rt::fine")))
+  (let ((system (agent-q-test-systems-system
+                 "aq-rt-system" '(("code" . "(defvar cl-user::*aq-rt* 1)"))
+                 ":perform (test-op (o c) (uiop:symbol-call :rt :do-tests))")))
+    (agent-q-test-systems-register connection system)
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-rt-system")))
+      (should (string-match-p "\\`FAILED: 1 of 4 checks passed, 2 failed, 1 skipped (RT)\\.\n" told))
+      (should (string-match-p "^failed in AQ-RT::BREAKS: (ERROR \"broken ~a\" 1)$" told))
+      ;; Neither RT's list of all tests nor anything of ours is left.
+      (should-not (string-match-p "FINE\\|Doing" told))))
+  (should (equal '("NIL") (agent-q-test-image-values
+                           connection "(sb-int:encapsulated-p 'rt::do-entry 'agent-q-image::agent-q-tests)"))))
+
+(agent-q-test-tools-on-each run-tests-by-fiasco ()
+  "Fiasco's tests are run by name and by package."
+  (agent-q-test-systems-need connection "fiasco")
+  (agent-q-test-image-eval
+   connection
+   "(fiasco:define-test-package :aq-fiasco (:use :cl)) (in-package :aq-fiasco)
+(fiasco:deftest sums () (fiasco:is (= 4 (+ 2 2))) (fiasco:is (= 5 (+ 2 2))))
+(fiasco:deftest breaks () (error \"broken ~a\" 1))
+(fiasco:deftest fine () (fiasco:is t)) (fiasco:deftest later () (fiasco:skip))")
+  (let ((told (agent-q-test-tools-ask "/run_tests suite=aq-fiasco")))
+    (should (string-match-p "\\`FAILED: 2 of 5 checks passed, 2 failed, 1 skipped (Fiasco)\\.\n" told))
+    (should (string-match-p "^failed in AQ-FIASCO::SUMS: (IS (= 5 (\\+ 2 2)))\n\\(  .*\n\\)*  y: (\\+ 2 2) => 4$" told))
+    (should (string-match-p "^error in AQ-FIASCO::BREAKS\n  broken 1$" told))
+    (should (string-match-p "^skipped in AQ-FIASCO::LATER$" told)))
+  (should (equal "PASSED: 1 of 1 checks passed, 0 failed (Fiasco)."
+                 (agent-q-test-tools-ask "/run_tests test=aq-fiasco::fine"))))
+
+(defconst agent-q-run-tests-test-frameworks
+  '(("Prove" "prove" "(prove:deftest sums (prove:is (+ 2 2) 4 \"good\") (prove:is (+ 2 2) 5 \"bad\")) (prove:deftest breaks (error \"broken ~a\" 1)) (prove:deftest fine (prove:ok t))"
+     "2 of 4 checks passed, 2 failed" "failed in bad: 4\n  4, not 5")
+    ("Lisp-Unit" "lisp-unit" "(lisp-unit:define-test sums (lisp-unit:assert-equal 4 (+ 2 2)) (lisp-unit:assert-equal 5 (+ 2 2))) (lisp-unit:define-test breaks (error \"broken ~a\" 1)) (lisp-unit:define-test fine (lisp-unit:assert-true t))"
+     "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: (\\+ 2 2)\n  4, not 5")
+    ("Lisp-Unit2" "lisp-unit2" "(lisp-unit2:define-test sums () (lisp-unit2:assert-equal 4 (+ 2 2)) (lisp-unit2:assert-equal 5 (+ 2 2))) (lisp-unit2:define-test breaks () (error \"broken ~a\" 1)) (lisp-unit2:define-test fine () (lisp-unit2:assert-true t))"
+     "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: .*\n  4, not 5")
+    ("CLUnit2" "clunit2" "(clunit:defsuite all ()) (clunit:deftest sums (all) (clunit:assert-true (= 4 (+ 2 2))) (clunit:assert-equal 5 (+ 2 2))) (clunit:deftest breaks (all) (error \"broken ~a\" 1)) (clunit:deftest fine (all) (clunit:assert-true t))"
+     "2 of 4 checks passed, 2 failed" "failed in .*::SUMS: .*\n  4, not 5")
+    ("1AM" "1am" "(1am:test sums (1am:is (= 4 (+ 2 2))) (1am:is (= 5 (+ 2 2)))) (1am:test fine (1am:is t))"
+     "1 of 2 checks passed, 1 failed" "failed in .*::SUMS\n  The assertion (= 5 (\\+ 2 2)) failed\\."))
+  "Frameworks that few systems have: title, system, tests, and what is said of them.")
+
+(agent-q-test-tools-on-each run-tests-by-others ()
+  "Tests of other frameworks are counted and told, too, where these are installed."
+  (let ((tried nil))
+    (pcase-dolist (`(,title ,system ,tests ,count ,failure) agent-q-run-tests-test-frameworks)
+      (when (agent-q-test-systems-load-p connection system)
+        (push system tried)
+        (let ((package (concat "aq-" system)))
+          (agent-q-test-image-eval
+           connection (format "(defpackage :%s (:use :cl)) (in-package :%s) %s" package package tests))
+          (let ((told (agent-q-test-tools-ask
+                       (pcase title
+                         ("CLUnit2" "/run_tests suite=aq-clunit2::all")
+                         ("1AM" "/run_tests test=aq-1am::sums")
+                         (_ (format "/run_tests suite=%s" package))))))
+            (should (string-match-p (format "\\`FAILED: %s (%s)\\.\n" count title) told))
+            (should (string-match-p (concat "^" failure "$") told)))
+          (should (string-match-p (format "\\`PASSED: 1 of 1 checks passed, 0 failed (%s)\\." title)
+                                  (agent-q-test-tools-ask
+                                   (format "/run_tests test=%s::fine" package)))))))
+    (unless tried
+      (ert-skip "ASDF finds none of Prove, Lisp-Unit, Lisp-Unit2, CLUnit2 and 1AM"))))
+
+(agent-q-test-tools-on-each run-tests-that-cannot-be-counted ()
+  "Results of a framework that is not known are the output's to tell; an error is an error."
+  (let ((own (agent-q-test-systems-system
+              "aq-own" '(("code" . "(in-package :cl-user)\n(defun aq-own-unused (x) 1)"))
+              ":perform (test-op (o c) (dotimes (i 2000) (format t \"; check ~a: ok~%\" i)))"))
+        (broken (agent-q-test-systems-system
+                 "aq-broken" '(("code" . "(defvar cl-user::*aq-broken* 1)"))
+                 ":perform (test-op (o c) (format t \"so far~%\") (error \"no database\"))")))
+    (mapc (apply-partially #'agent-q-test-systems-register connection) (list own broken))
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-own")))
+      (should (string-match-p "\\`The tests returned normally, but their results can't be counted: .*RT.*\\. Read the output to see whether they passed\\.\nCompiled 1 file: code.lisp\\.\nstyle-warning at .*code.lisp:2: " told))
+      (should (string-match-p "; check 1999: ok\\'" told))
+      (should-not (string-match-p "run_tests .*failed" (agent-q-test-log))))
+    (let ((told (agent-q-test-tools-ask "/run_tests system=aq-broken")))
+      (should (string-match-p "\\`The tests ended with an error before any check .*\nIt did not come to its end:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
+      (should (string-match-p "run_tests .*failed" (agent-q-test-log))))))
+
+(provide 'agent-q-run-tests-test)
+;;; agent-q-run-tests-test.el ends here
