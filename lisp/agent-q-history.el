@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-past)
 
@@ -45,19 +46,42 @@
 (agent-q-operations-define "get-last-error" (call)
   "Tell the last error of the user's or of ours."
   (let ((error (agent-q-past-last-error (agent-q-history--process call))))
-    (agent-q-operations-of-image
-     call (if error
-              (agent-q-history--error error)
-            "No error has happened in this image as long as agent-q has watched it."))))
+    (cond ((null error)
+           (agent-q-operations-of-image
+            call "No error has happened in this image as long as agent-q has watched it."))
+          ((agent-q-history--debugger error)
+           (agent-q-history--tell-open call error))
+          (t (agent-q-operations-of-image call (agent-q-history--error error))))))
+
+(defun agent-q-history--tell-open (call error)
+  "Answer CALL with ERROR, whose stack is alive.
+The image knows more of its frames than the client has shown."
+  (agent-q-image-query
+   (agent-q-operations-call-connection call) "debugger-frames" '(:limit 15)
+   (lambda (reply _status _payload)
+     (let ((frames (plist-get (plist-get reply :value) :frames)))
+       (when frames
+         (setf (agent-q-past-error-frames error) (mapcar #'agent-q-past-frame frames)))
+       (agent-q-operations-answer
+        call "done"
+        (agent-q-operations-of-image call (agent-q-history--error error)))))
+   5 (agent-q-past-error-thread error))
+  nil)
 
 (defun agent-q-history--error (error)
   "Return ERROR as text."
   (string-join
    (delq nil
          (list
-          (format "Met by %s, %s:"
-                  (agent-q-history--where (agent-q-past-error-by error)
-                                          (agent-q-past-error-how error))
+          (format "Met %s, %s:"
+                  (if (eq 'thread (agent-q-past-error-how error))
+                      (format "in %s"
+                              (if (agent-q-past-error-thread-name error)
+                                  (concat "the thread " (agent-q-past-error-thread-name error))
+                                "a thread of the program's own"))
+                    (concat "by "
+                            (agent-q-history--where (agent-q-past-error-by error)
+                                                    (agent-q-past-error-how error))))
                   (agent-q-history--ago (agent-q-past-error-time error)))
           (format "%s: %s" (agent-q-past-error-type error)
                   (string-trim (agent-q-past-error-message error)))
@@ -93,12 +117,16 @@
                  (mapconcat (lambda (frame) (concat "  " frame))
                             (seq-take told 15) "\n")))))
 
+(defun agent-q-history--debugger (error)
+  "Return the name of the user's debugger in which ERROR is open, or nil."
+  (and (agent-q-past-error-thread error)
+       (agent-q-debugger-name-of-thread
+        (agent-q-past-error-process error)
+        (agent-q-past-error-thread error))))
+
 (defun agent-q-history--open (error)
   "Say how to get at ERROR while it is open in the user's debugger, or nil."
-  (let ((name (and (agent-q-past-error-thread error)
-                   (agent-q-debugger-name-of-thread
-                    (agent-q-past-error-process error)
-                    (agent-q-past-error-thread error)))))
+  (let ((name (agent-q-history--debugger error)))
     (and name
          (format "It is open in the user's debugger: debugger_frames with debugger %s shows more."
                  name))))
@@ -151,17 +179,54 @@
 
 ;;;; The compiler's notes
 
-(agent-q-operations-define "get-compilation-notes" (call)
-  "Tell what the compiler said last."
-  (let ((compilation (agent-q-past-last-compilation (agent-q-history--process call))))
-    (agent-q-operations-of-image
-     call (if compilation
-              (agent-q-history--compilation compilation)
-            "Nothing was compiled as long as agent-q has watched."))))
+(agent-q-operations-define "get-compilation-notes" (call limit offset)
+  "Tell what the compiler said last: LIMIT notes from OFFSET on."
+  (let* ((compilation (agent-q-past-last-compilation (agent-q-history--process call)))
+         (limit (max 1 (min 200 (or limit 50))))
+         (offset (max 0 (or offset 0))))
+    (cond ((null compilation)
+           (agent-q-operations-of-image
+            call "Nothing was compiled as long as agent-q has watched."))
+          ((eq 'image (agent-q-past-compilation-notes compilation))
+           (agent-q-history--ask-notes call compilation limit offset))
+          (t (let ((notes (agent-q-past-compilation-notes compilation)))
+               (agent-q-operations-of-image
+                call (agent-q-history--compilation
+                      compilation (seq-take (seq-drop notes offset) limit)
+                      offset (length notes))))))))
 
-(defun agent-q-history--compilation (compilation)
-  "Return COMPILATION and what was said in it as text."
-  (let ((notes (agent-q-past-compilation-notes compilation)))
+(defun agent-q-history--ask-notes (call compilation limit offset)
+  "Answer CALL with LIMIT notes of COMPILATION from OFFSET on, which the image has."
+  (let ((connection (agent-q-operations-call-connection call)))
+    (unless connection
+      (error "The image that compiled %s, and kept what was said, is not connected"
+             (agent-q-past-compilation-what compilation)))
+    (agent-q-image-query
+     connection "last-notes" (list :limit limit :offset offset)
+     (lambda (reply status &rest _)
+       (pcase reply
+         (`(:outcome :returned :value ,value)
+          (agent-q-operations-answer
+           call "done"
+           (agent-q-operations-of-image
+            call (agent-q-history--compilation
+                  compilation (mapcar #'agent-q-past-own-note (plist-get value :notes))
+                  offset (plist-get value :total)))))
+         (_ (agent-q-operations-answer
+             call "signalled" (format "The image did not tell its notes: %s" status))))))
+    nil))
+
+(defun agent-q-history--rest (offset count total)
+  "Return a line on what is beyond COUNT notes of TOTAL from OFFSET on, or nil."
+  (cond ((and (zerop count) (> total 0))
+         (format "That is beyond the end: there are %d." total))
+        ((> total (+ offset count))
+         (format "%d more: ask again with offset %d." (- total offset count)
+                 (+ offset count)))))
+
+(defun agent-q-history--compilation (compilation notes offset total)
+  "Return COMPILATION and NOTES, some of the TOTAL from OFFSET on, as text."
+  (let ((rest (agent-q-history--rest offset (length notes) total)))
     (concat
      (format "Compiled by %s, %s%s: %s\n"
              (if (eq 'user (agent-q-past-compilation-by compilation))
@@ -171,9 +236,11 @@
                  ", with failures" "")
              (agent-q-history--short
               (string-trim (agent-q-past-compilation-what compilation)) 200))
-     (if notes
-         (mapconcat #'agent-q-history--note notes "\n")
-       "The compiler had nothing to say."))))
+     (string-join
+      (delq nil (list (cond (notes (mapconcat #'agent-q-history--note notes "\n"))
+                            ((zerop total) "The compiler had nothing to say."))
+                      rest))
+      "\n"))))
 
 (defun agent-q-history--note (note)
   "Return NOTE as text."
@@ -213,13 +280,13 @@
               (line-number-at-pos (car bounds) t)
               (line-number-at-pos point t)
               (if symbol (format " at %s" symbol) "")
-              (or (agent-q-history--package) "COMMON-LISP-USER")
+              (or (agent-q-history-package) "COMMON-LISP-USER")
               (if (> (length text) 8000)
                   (format "%s\n... [%d more characters]" (substring text 0 8000)
                           (- (length text) 8000))
                 text)))))
 
-(defun agent-q-history--package ()
+(defun agent-q-history-package ()
   "Return the package that the text at point is read in, or nil."
   (let ((case-fold-search t)
         (pattern "^[ \t]*(\\(?:cl:\\|common-lisp:\\)?in-package[ \t\n]+\\(?:#?:\\|'\\|\"\\)?\\([^ \t\n()\"]+\\)"))

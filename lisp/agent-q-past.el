@@ -13,6 +13,7 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image)
+(require 'agent-q-image-query)
 
 (defconst agent-q-past--kept '(:evaluations 100 :errors 20 :compilations 10)
   "How many of each kind are kept.")
@@ -29,14 +30,17 @@ this case CONDITION may say why.  KEY is what its end is known by."
 
 (cl-defstruct (agent-q-past-error (:copier nil))
   "An error that nobody handled.
-FORM is what was evaluated, RESTARTS are pairs of name and
-description, FRAMES texts.  THREAD is the one that the user debugs."
-  process by how thread message type form restarts frames time)
+BY and HOW are as of an evaluation; HOW is `thread' when a thread of the
+program's own met it.  FORM is what was evaluated, RESTARTS are pairs of
+name and description, FRAMES texts.  THREAD is the one that the user
+debugs, THREAD-NAME its name, once it is known."
+  process by how thread thread-name message type form restarts frames time)
 
 (cl-defstruct (agent-q-past-compilation (:copier nil))
   "Something that was compiled: WHAT, a form's text or a file's name.
 STATE is `running', `succeeded' or `failed'.  NOTES are property lists
-with :severity, :message and :place."
+with :severity, :message and :place; or `image' where the image keeps
+them, as there can be thousands."
   process by what state notes time key)
 
 (defvar agent-q-past--evaluations nil "The evaluations, latest first.")
@@ -260,7 +264,9 @@ are the ids of what was running there."
     (agent-q-past--add
      (make-agent-q-past-error
       :process process :by 'user :thread thread :time (current-time)
-      :how (if evaluation (agent-q-past-evaluation-how evaluation) 'command)
+      :how (cond (evaluation (agent-q-past-evaluation-how evaluation))
+                 (requests 'command)
+                 (t 'thread))
       :message (agent-q-past--text (car condition))
       :type (agent-q-past--type (cadr condition))
       :form (cond (evaluation (agent-q-past-evaluation-form evaluation))
@@ -269,7 +275,28 @@ are the ids of what was running there."
                         restarts)
       :frames (mapcar (lambda (frame) (agent-q-past--text (cadr frame) 300))
                       frames))
-     :errors agent-q-past--errors)))
+     :errors agent-q-past--errors)
+    (unless requests
+      ;; The client is about to show its debugger; and later the thread may be gone.
+      (run-at-time 0 nil #'agent-q-past--name-thread (car agent-q-past--errors)))))
+
+(defun agent-q-past--name-thread (error)
+  "Find out the name of the thread that met ERROR.
+SLY's REPL asks for nothing by a request, so that only the name tells its
+errors from those that happen elsewhere meanwhile."
+  (let ((connection (cl-find (agent-q-past-error-process error) (agent-q-image-connections)
+                             :key #'agent-q-image-connection-process))
+        (thread (agent-q-past-error-thread error)))
+    (when connection
+      (agent-q-image-query-threads
+       connection (list thread)
+       (lambda (names)
+         (let ((name (cdr (assoc thread names))))
+           (when name
+             (setf (agent-q-past-error-thread-name error) name)
+             (unless (string-match-p "mrepl\\|\\`repl-thread\\'" name)
+               (setf (agent-q-past-error-how error) 'thread
+                     (agent-q-past-error-form error) nil)))))))))
 
 (defun agent-q-past--type (line)
   "Return the type in LINE, such as \"[Condition of type ERROR]\"."
@@ -319,10 +346,25 @@ are the ids of what was running there."
   "Note the end of a call of OPERATION with ARGUMENTS over PROCESS.
 STATUS and PAYLOAD are how it ended."
   (when (and (stringp payload) (string-prefix-p "(:outcome " payload)
-             (plist-get arguments :form))
+             (or (plist-get arguments :form) (plist-get arguments :system)
+                 (equal operation "compile-file")))
     (let* ((reply (car (read-from-string payload)))
            (data (plist-get reply :value)))
       (pcase operation
+        ((and (or "load-system" "run-tests")
+              ;; What had nothing to compile leaves what was said before.
+              (guard (or (plist-get data :notes)
+                         (< 0 (+ (or (plist-get data :compiled-count) 0)
+                                 (or (plist-get data :compiled-elsewhere) 0))))))
+         ;; Tests that failed are no failure to compile.
+         (agent-q-past--note-build
+          process (format "the system %s" (plist-get arguments :system))
+          (eq :returned (plist-get reply :outcome))))
+        ("compile-file"
+         (agent-q-past--note-build
+          process (format "the file %s" (plist-get arguments :file))
+          (and (eq :returned (plist-get reply :outcome))
+               (not (plist-get data :failed)))))
         ((or "eval-form" "eval-in-frame")
          (agent-q-past--note-forms process operation arguments reply))
         ((and "compile-form" (guard (plist-member data :notes)))
@@ -331,13 +373,23 @@ STATUS and PAYLOAD are how it ended."
            :process process :by 'agent :time (current-time)
            :what (agent-q-past--text (plist-get arguments :form))
            :state (if (plist-get data :failed) 'failed 'succeeded)
-           :notes (mapcar #'agent-q-past--own-note (plist-get data :notes)))
+           :notes (mapcar #'agent-q-past-own-note (plist-get data :notes)))
           :compilations agent-q-past--compilations)))
       (when (eq :error (plist-get reply :outcome))
         (agent-q-past--note-error process operation arguments reply))))
   (ignore status))
 
-(defun agent-q-past--own-note (note)
+(defun agent-q-past--note-build (process what success)
+  "Note a compilation of WHAT over PROCESS, with SUCCESS.
+The image keeps what its compiler said."
+  (agent-q-past--add
+   (make-agent-q-past-compilation
+    :process process :by 'agent :time (current-time) :what what
+    :state (if success 'succeeded 'failed)
+    :notes 'image)
+   :compilations agent-q-past--compilations))
+
+(defun agent-q-past-own-note (note)
   "Return NOTE of the Common Lisp half as a note of a compilation."
   (list :severity (plist-get note :severity)
         :message (plist-get note :message)
@@ -378,10 +430,19 @@ STATUS and PAYLOAD are how it ended."
     :type (plist-get reply :type)
     :form (agent-q-past--text
            (or (plist-get (plist-get reply :value) :current)
-               (plist-get arguments :form)))
+               (plist-get arguments :form)
+               (plist-get arguments :system)))
     :restarts (plist-get reply :restarts)
-    :frames (plist-get reply :frames))
+    :frames (mapcar #'agent-q-past-frame (plist-get reply :frames)))
    :errors agent-q-past--errors))
+
+(defun agent-q-past-frame (frame)
+  "Return FRAME, a text or a property list of the Common Lisp half, as text."
+  (cond ((stringp frame) frame)
+        ((plist-get frame :where)
+         (format "%s  [%s%s]" (plist-get frame :text) (plist-get frame :where)
+                 (if (plist-get frame :changed) ", changed since it was compiled" "")))
+        (t (plist-get frame :text))))
 
 (provide 'agent-q-past)
 ;;; agent-q-past.el ends here

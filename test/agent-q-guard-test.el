@@ -211,6 +211,31 @@
     (should-not (string-match-p "waits" (agent-q-guard-test--ask
                                          connection "/macroexpand_form (when 1 2)")))))
 
+(agent-q-test-image-on-each code-that-reads-private-files-asks ()
+  "A private file that the text names is asked about when the text opens files, whatever opens it."
+  (agent-q-guard-test--prepare connection)
+  (agent-q-test-with-chat
+    (dolist (form '("(uiop:read-file-string \"~/.ssh/id_rsa\")"
+                    "(with-open-file (s #p\"~/.ssh/id_rsa\") (read-line s))"
+                    "(let ((it \".env\")) (mapcar #'uiop:read-file-lines (list it)))"
+                    "(funcall 'uiop:read-file-form \"/srv/server.pem\")"
+                    "(open (merge-pathnames \".ssh/id_rsa\" (user-homedir-pathname)))"
+                    ;; The second form is read only once the first has run.
+                    "(in-package :shop) (cl:open \"~/.ssh/id_rsa\")"))
+      (ert-info (form)
+        (agent-q-guard-test--ask connection (concat "/eval_form " form))
+        (should (agent-q-call-waiting))
+        (should (string-match-p "which may hold secrets (private files: "
+                                (agent-q-call-reason (agent-q-call-waiting))))
+        (agent-q-test-answer "n")
+        (agent-q-test-until (agent-q-test-idle-p))))
+    (dolist (form '("(with-open-file (s \"/dev/null\") (read-line s nil))"
+                    "(list (probe-file \"~/.ssh/no-such-key\") \"~/.ssh/id_rsa\")"
+                    "(length \".env and *.pem\")"))
+      (ert-info (form)
+        (agent-q-guard-test--ask connection (concat "/eval_form " form))
+        (should-not (agent-q-call-waiting))))))
+
 (agent-q-test-image-on-each the-policy-is-the-users ()
   "Read-only refuses code, never-ask runs it, ask-always asks."
   (agent-q-guard-test--prepare connection)

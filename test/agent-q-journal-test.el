@@ -259,6 +259,87 @@ This goes over CONNECTION, and past the journal."
                                                   :results)
                                        "\n"))))
 
+;; The program of the next two tests is loaded by the agent; then the agent changes it.
+(defun agent-q-journal-test--load ()
+  "Have a file with conditions and classes loaded in this chat, and return its name."
+  (let ((file (expand-file-name "loaded.lisp" agent-q-test-directory)))
+    (with-temp-file file
+      (insert "(in-package :aq-journal)
+(define-condition refused (error) ((why :initarg :why))
+  (:report (lambda (it stream) (declare (ignore it)) (write-string \"old words\" stream)))
+  (:documentation \"Old.\"))
+(defclass counted () ((size :initarg :size)) (:default-initargs :size 1) (:documentation \"Old.\"))
+(defstruct plain \"Old.\" x)
+(defun from-file () :file) (defun from-file-too () :file)"))
+    (agent-q-test-tools-ask (format "/eval_form package=aq-journal (load %S)" file))
+    file))
+
+(defun agent-q-journal-test--outcome ()
+  "Return how the latest call of the chat ended."
+  (let ((latest nil))
+    (maphash (lambda (key call)
+               (when (or (null latest) (> key (agent-q-call-key latest)))
+                 (setq latest call)))
+             agent-q-call-table)
+    (agent-q-call-state latest)))
+
+(agent-q-test-tools-on-each journal-puts-options-of-classes-back ()
+  "What a class says beside its slots is put back; the class itself stays."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--load)
+  (let ((state "(list (princ-to-string (make-condition 'refused :why 1))
+                      (slot-value (make-instance 'counted) 'size)
+                      (documentation 'refused 'type) (documentation 'counted 'type)
+                      (documentation 'plain 'structure))"))
+    (cl-flet ((evaluate (form)
+                (agent-q-test-tools-ask (concat "/eval_form package=aq-journal " form)))
+              (undo (name)
+                (agent-q-test-tools-ask (concat "/undo_definition aq-journal::" name))))
+      (evaluate "(define-condition refused (error) ((why :initarg :why)) (:report \"new words\") (:documentation \"New.\"))")
+      (evaluate "(defclass counted () ((size :initarg :size)) (:default-initargs :size 2) (:documentation \"New.\"))")
+      (evaluate "(setf (documentation 'plain 'type) \"New.\")")
+      (should (equal "(\"new words\" 2 \"New.\" \"New.\" \"New.\")"
+                     (agent-q-journal-test--in connection state)))
+      (should (equal "AQ-JOURNAL::REFUSED: as it was before in its documentation and report."
+                     (undo "refused")))
+      (should (equal "AQ-JOURNAL::COUNTED: as it was before in its documentation and default initargs."
+                     (undo "counted")))
+      (should (string-match-p "PLAIN: as it was before in its documentation" (undo "plain")))
+      (should (equal "(\"old words\" 1 \"Old.\" \"Old.\" \"Old.\")"
+                     (agent-q-journal-test--in connection state)))
+      ;; What remains of the name came from the file.
+      (should (string-match-p "REFUSED was not undone: it came from a file, by (load .*load it again"
+                              (undo "refused")))
+      (evaluate "(defclass counted () ((size :initarg :size) more))")
+      (should (string-match-p "COUNTED was not restored: The slots" (undo "counted")))
+      (should (eq 'failed (agent-q-journal-test--outcome)))
+      (should (equal "\"old words\"" (agent-q-journal-test--in
+                                      connection "(princ-to-string (make-condition 'refused))"))))))
+
+(agent-q-test-tools-on-each journal-leaves-what-files-define ()
+  "A definition that a file brought is not removed by undoing those that the agent made of it."
+  (agent-q-journal-test--start connection)
+  (agent-q-journal-test--in connection "(defun from-file () :before)")
+  (let ((file (agent-q-journal-test--load)))
+    (cl-flet ((undo () (agent-q-test-tools-ask "/undo_definition aq-journal::from-file"))
+              (value () (agent-q-journal-test--in connection "(from-file)")))
+      (agent-q-test-tools-ask "/eval_form package=aq-journal (defun from-file () :agent)")
+      (should (string-match-p "is back" (undo)))
+      (dotimes (_ 2)
+        (should (string-match-p "FROM-FILE was not undone: it came from a file, by (load "
+                                (undo)))
+        (should (equal ":FILE" (value))))
+      ;; However the file is loaded.
+      (agent-q-journal-test--in connection
+                                (format "(defun bring () (funcall 'load (compile-file %S)))" file))
+      (agent-q-journal-test--in connection "(fmakunbound 'from-file-too)")
+      (agent-q-test-tools-ask "/eval_form package=aq-journal (bring)")
+      (should (string-match-p "FROM-FILE-TOO was not undone: it came from a file"
+                              (agent-q-test-tools-ask "/undo_definition aq-journal::from-file-too")))
+      ;; The user may have all of it undone.
+      (agent-q-test-image-value connection "journal-restore")
+      (should (equal ":BEFORE" (value))))))
+
 (agent-q-test-image-on-each the-list-shows-and-restores ()
   "The command lists the changes with their source; a key restores one."
   (agent-q-journal-test--start connection)

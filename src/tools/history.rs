@@ -2,6 +2,7 @@
 //! The tools that tell what the user and the agent did in the image. Emacs answers them from what
 //! it saw pass by, without a word to the image (`lisp/agent-q-history.el`).
 
+use super::common::page_parameters;
 use crate::tool::{Answers, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool};
 
 #[must_use]
@@ -35,7 +36,7 @@ fn tool(
 fn get_last_error() -> Tool {
     tool(
         "get_last_error",
-        "Tell the last error in the user's image, whoever met it: the user, at the REPL or by a command, or a tool call of yours. Gives the condition, the form that was being evaluated, the restarts and the backtrace, also after the debugger was left.",
+        "Show the most recent error in the image (the user's, yours or a thread's): condition, form, restarts, backtrace, even if its debugger is closed.",
         SafetyLevel::Safe,
         vec![],
         "get-last-error",
@@ -46,12 +47,12 @@ fn get_last_error() -> Tool {
 fn get_repl_history() -> Tool {
     tool(
         "get_repl_history",
-        "List what was evaluated in the image and the values that came of it, oldest first: the user's inputs at the REPL and from source buffers, and your own. The last 100 are kept.",
+        "List what the user (at the REPL or from source buffers) and you evaluated, with the values, oldest first.",
         SafetyLevel::Safe,
         vec![Parameter::optional(
             "limit",
             ParameterType::Integer,
-            "How many of the latest to tell; 20 when left out",
+            "Default 20, at most 100",
         )],
         "get-repl-history",
     )
@@ -61,9 +62,9 @@ fn get_repl_history() -> Tool {
 fn get_compilation_notes() -> Tool {
     tool(
         "get_compilation_notes",
-        "List what the compiler said about the last thing that was compiled, by the user (a definition or a file) or by you: severity, place and message of every warning and note.",
+        "List the compiler's warnings and notes on what the user or you compiled last.",
         SafetyLevel::Safe,
-        vec![],
+        page_parameters(50, 200).into(),
         "get-compilation-notes",
     )
     .filed_under(&["execution"])
@@ -72,7 +73,7 @@ fn get_compilation_notes() -> Tool {
 fn form_at_point() -> Tool {
     tool(
         "form_at_point",
-        "Give the top-level form around the user's cursor with its file, line and package: what the user means by \"this function\".",
+        "Return the top-level form at the user's cursor with file, line and package: what the user means by \"this function\".",
         SafetyLevel::Safe,
         vec![],
         "form-at-point",
@@ -82,12 +83,12 @@ fn form_at_point() -> Tool {
 fn stage_at_repl() -> Tool {
     let mut tool = tool(
         "stage_at_repl",
-        "Put a form at the prompt of the user's REPL without running it, for the user to look at, change and run.",
+        "Put a form at the prompt of the user's REPL without running it, for the user to check, change and run.",
         SafetyLevel::Cautious,
         vec![Parameter::required(
             "form",
             ParameterType::String,
-            "The form to put there",
+            "The form",
         )],
         "stage-at-repl",
     );

@@ -22,7 +22,7 @@ pub fn tools() -> Vec<Tool> {
 fn undo_definition() -> Tool {
     Tool::new(
         "undo_definition",
-        "Take back the last change that you made to a definition in the user's image: the function, macro, methods, variable's value or type that was there before is put back, and what was new is removed. Slots of classes, packages, declarations, documentation and what objects contain can't be put back.",
+        "Restore the previous definition of a name that you redefined in the image (function, macro, method, type, variable's value, options of a class), or remove it if it was new. Files are not touched, and what a file defined is not undone. Class slots, packages, declarations, documentation of functions and the contents of objects cannot be restored.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
@@ -44,5 +44,10 @@ fn undo_definition() -> Tool {
 }
 
 fn render(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
-    Ok(outcome::returned(reply)?.texts("results").join("\n"))
+    let data = outcome::returned(reply)?;
+    let results = data.texts("results").join("\n");
+    match data.flag("undone") {
+        true => Ok(results),
+        false => Err(ToolFailure::new(results)),
+    }
 }

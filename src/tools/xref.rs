@@ -4,15 +4,19 @@
 use lexpr::Value;
 
 use crate::image::{Plist, Reply, property_list};
+use crate::tool::work::WorkContext;
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters, rest,
-    text,
+    SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters,
+    place_note, rest, text,
 };
 use super::{outcome, sources};
 
 const CATEGORIES: &[&str] = &["introspection", "xref"];
+
+/// How a definition is named, for the model.
+const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo). One method by its qualifiers and specializers: area (square), area :around (square), (setf area) (t square)";
 
 /// How many characters of source text one answer quotes; definitions after that only have places.
 const QUOTED: usize = 9000;
@@ -23,10 +27,28 @@ pub fn tools() -> Vec<Tool> {
     for tool in &mut tools {
         tool.instead = Some(match tool.name.as_str() {
             "find_definition" => sources::definitions,
-            _ => sources::mentions,
+            "who_calls" => |reply, context| mentions(reply, context, callers),
+            "who_references" => |reply, context| mentions(reply, context, references),
+            _ => |reply, context| mentions(reply, context, kind_of_use),
         });
     }
     tools
+}
+
+/// The first line on what was asked about, and what to say when it has no uses.
+type Words = fn(&str, Plist<'_>) -> (String, String);
+
+/// Where the sources mention what the image, by its REPLY, can't know all uses of or knows none of.
+fn mentions(reply: &Reply, context: &WorkContext, words: Words) -> Option<sources::Answer> {
+    if let Some(answer) = sources::mentions(reply, context) {
+        return Some(answer);
+    }
+    let data = outcome::returned(reply).ok()?;
+    let name = data
+        .text("search")
+        .filter(|_| data.integer("total") == Some(0))?;
+    let (_, none) = words(data.text("target").unwrap_or_default(), data);
+    Some(sources::unrecorded(none, name, context))
 }
 
 /// The parameters FIRST, package, limit and offset.
@@ -40,7 +62,7 @@ fn parameters(first: Vec<Parameter>) -> Vec<Parameter> {
 fn who_calls() -> Tool {
     looking(
         "who_calls",
-        "List what calls a function, or what expands a macro, in the user's running image, with file and line, each caller once.",
+        "Find the callers of a function, or the users of a macro, in compiled code. Top-level forms, macro templates and unloaded files are not recorded; use grep_project as well before you rename or delete.",
         CATEGORIES,
         parameters(vec![Parameter::required(
             "function",
@@ -50,10 +72,7 @@ fn who_calls() -> Tool {
         ImageTool {
             operation: "who-calls",
             arguments: |arguments| named(arguments, "function"),
-            render: |_, reply| {
-                let data = outcome::returned(reply)?;
-                Ok(users(data, |target| callers(target, data)))
-            },
+            render: |_, reply| users(outcome::returned(reply)?, callers),
             deadline: look_up,
         },
     )
@@ -62,7 +81,7 @@ fn who_calls() -> Tool {
 fn who_references() -> Tool {
     looking(
         "who_references",
-        "List what reads, sets or binds a global variable in the user's running image, with file and line.",
+        "Find what reads, sets or binds a global variable, with file and line. xref lists only one of these kinds.",
         CATEGORIES,
         parameters(vec![Parameter::required(
             "variable",
@@ -72,10 +91,7 @@ fn who_references() -> Tool {
         ImageTool {
             operation: "who-references",
             arguments: |arguments| named(arguments, "variable"),
-            render: |_, reply| {
-                let data = outcome::returned(reply)?;
-                Ok(users(data, |target| references(target, data)))
-            },
+            render: |_, reply| users(outcome::returned(reply)?, references),
             deadline: look_up,
         },
     )
@@ -84,18 +100,17 @@ fn who_references() -> Tool {
 fn xref() -> Tool {
     looking(
         "xref",
-        "List one kind of use of a name in the user's running image: what binds or sets a variable, expands a macro, specializes methods on a class, or which functions a function calls (callees).",
+        "Other cross-references, by kind: callees = what a function calls; methods = methods on a class; references, sets, binds = uses of a variable; macroexpands = users of a macro.",
         CATEGORIES,
         parameters(vec![
-            Parameter::required("kind", ParameterType::String, "The kind of use").one_of(&[
-                "calls",
+            Parameter::required("kind", ParameterType::String, "").one_of(&[
                 "callers",
                 "callees",
                 "references",
-                "binds",
                 "sets",
+                "binds",
                 "macroexpands",
-                "specializes",
+                "methods",
             ]),
             Parameter::required("name", ParameterType::String, SYMBOL_SYNTAX),
         ]),
@@ -110,10 +125,7 @@ fn xref() -> Tool {
                     ("offset", integer(arguments, "offset")),
                 ])
             },
-            render: |_, reply| {
-                let data = outcome::returned(reply)?;
-                Ok(users(data, |target| kind_of_use(target, data)))
-            },
+            render: |_, reply| users(outcome::returned(reply)?, kind_of_use),
             deadline: look_up,
         },
     )
@@ -133,18 +145,20 @@ fn callers(target: &str, data: Plist<'_>) -> (String, String) {
     match data.text("kind") {
         Some("macro") => (
             format!("{target}, a macro, is expanded by"),
-            format!("No code that expands the macro {target} is recorded; only compiled code is."),
+            format!(
+                "No code that expands the macro {target} is recorded. Top-level forms, macro templates and code that is not loaded are not."
+            ),
         ),
         Some("undefined") => (
             format!("{target}, which is not defined, is called by"),
             format!(
-                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search tell what there is."
+                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show what there is."
             ),
         ),
         _ => (
             format!("{target} is called by"),
             format!(
-                "No callers of {target} are recorded. Calls that were inlined, that go through a symbol or a variable, or in code that is not loaded, are not."
+                "No callers of {target} are recorded. Calls in top-level forms and macro templates, those that go through a symbol or a variable, or in code that is not loaded, are not."
             ),
         ),
     }
@@ -160,32 +174,48 @@ fn references(target: &str, data: Plist<'_>) -> (String, String) {
             format!("{target} is not a global variable, and nothing uses it as one.")
         }
         _ => format!(
-            "No uses of {target} are recorded. Only compiled code is; symbol-value and code that is not loaded are not."
+            "No uses of {target} are recorded. Top-level forms, macro templates, symbol-value and code that is not loaded are not."
         ),
     };
     (head, none)
 }
 
 fn kind_of_use(target: &str, data: Plist<'_>) -> (String, String) {
-    let (head, none) = match data.text("kind").unwrap_or_default() {
+    let kind = data.text("kind").unwrap_or_default();
+    let (head, none) = match kind {
         "callees" => ("calls", "calls nothing that is recorded"),
         "references" => ("is referred to by", "is referred to by nothing recorded"),
         "binds" => ("is bound by", "is bound by nothing recorded"),
         "sets" => ("is set by", "is set by nothing recorded"),
         "macroexpands" => ("is expanded by", "is expanded by nothing recorded"),
-        "specializes" => ("has these methods", "has no methods specialized on it"),
+        "methods" => ("has these methods", "has no methods specialized on it"),
         _ => ("is called by", "is called by nothing recorded"),
     };
-    (format!("{target} {head}"), format!("{target} {none}."))
+    let more = match kind {
+        "callees" | "methods" => "",
+        _ => " Top-level forms, macro templates and code that is not loaded are not.",
+    };
+    (
+        format!("{target} {head}"),
+        format!("{target} {none}.{more}"),
+    )
+}
+
+/// What no list of users has, unless it is of what a name itself uses.
+fn not_recorded(data: Plist<'_>) -> Option<String> {
+    let complete = matches!(data.text("kind"), Some("callees" | "methods"));
+    (!complete).then(|| {
+        "Top-level forms and macro templates are not recorded; grep_project finds text.".to_owned()
+    })
 }
 
 /// The users in DATA, by file; WORDS gives the first line, and what to say without any.
-fn users(data: Plist<'_>, words: impl Fn(&str) -> (String, String)) -> String {
+fn users(data: Plist<'_>, words: Words) -> Result<String, ToolFailure> {
     let total = data.integer("total").unwrap_or_default();
     let sites = data.integer("sites").unwrap_or(total);
-    let (head, none) = words(data.text("target").unwrap_or_default());
+    let (head, none) = words(data.text("target").unwrap_or_default(), data);
     if total == 0 {
-        return none;
+        return Ok(none);
     }
     let places = if sites == total {
         String::new()
@@ -196,30 +226,28 @@ fn users(data: Plist<'_>, words: impl Fn(&str) -> (String, String)) -> String {
     let users: Vec<Plist<'_>> = data.plists("users").collect();
     lines.extend(by_file(&users));
     lines.extend(rest(data, users.len()));
-    lines.join("\n")
+    lines.extend(not_recorded(data));
+    Ok(lines.join("\n"))
 }
 
 /// USERS under the names of their files, in the order in which the files first occur.
 fn by_file(users: &[Plist<'_>]) -> Vec<String> {
-    let mut files: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut files: Vec<(String, Vec<String>)> = Vec::new();
     for user in users {
         let (file, line) = split_place(user.text("where").unwrap_or_default());
+        let head = match file {
+            "" => "without a file".to_owned(),
+            _ => format!("{file}{}", place_note(*user)),
+        };
         let entry = user_line(*user, line);
-        match files.iter_mut().find(|(name, _)| *name == file) {
+        match files.iter_mut().find(|(name, _)| *name == head) {
             Some((_, entries)) => entries.push(entry),
-            None => files.push((file, vec![entry])),
+            None => files.push((head, vec![entry])),
         }
     }
     files
         .into_iter()
-        .flat_map(|(file, entries)| {
-            let head = if file.is_empty() {
-                "without a file"
-            } else {
-                file
-            };
-            std::iter::once(head.to_owned()).chain(entries)
-        })
+        .flat_map(|(head, entries)| std::iter::once(head).chain(entries))
         .collect()
 }
 
@@ -249,8 +277,8 @@ fn user_line(user: Plist<'_>, line: &str) -> String {
 
 fn find_definition() -> Tool {
     let mut parameters = vec![
-        Parameter::required("symbol", ParameterType::String, SYMBOL_SYNTAX),
-        Parameter::optional("kind", ParameterType::String, "Only definitions as this").one_of(&[
+        Parameter::required("symbol", ParameterType::String, DEFINITION_SYNTAX),
+        Parameter::optional("kind", ParameterType::String, "").one_of(&[
             "function",
             "generic-function",
             "method",
@@ -269,7 +297,7 @@ fn find_definition() -> Tool {
     parameters.extend(page_parameters(10, 50));
     looking(
         "find_definition",
-        "Return where a function, macro, variable, class, method... of the user's running image is defined, with file, line and source text.",
+        "Show the source code of a definition with file:line: function, macro, variable, class, all methods. Use it before you change one.",
         CATEGORIES,
         parameters,
         ImageTool {
@@ -293,9 +321,9 @@ fn render_definitions(_: &Arguments, reply: &Reply) -> Result<String, ToolFailur
     let data = outcome::returned(reply)?;
     let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
     let mut lines = Vec::new();
-    let mut quoted = 0;
+    let mut quoted = Quoted::default();
     for definition in &definitions {
-        lines.extend(definition_lines(*definition, &mut quoted));
+        lines.extend(quoted.lines(*definition));
     }
     lines.extend(rest(data, definitions.len()));
     let unplaced = data.texts("unplaced");
@@ -313,26 +341,36 @@ fn render_definitions(_: &Arguments, reply: &Reply) -> Result<String, ToolFailur
     Ok(lines.join("\n"))
 }
 
-fn definition_lines(definition: Plist<'_>, quoted: &mut usize) -> Vec<String> {
-    let place = definition.text("where").unwrap_or("in an unknown place");
-    let missing = if definition.flag("missing") {
-        " (this file can't be read here)"
-    } else {
-        ""
-    };
-    let mut lines = vec![format!(
-        "{} {place}{missing}",
-        definition.text("what").unwrap_or_default()
-    )];
-    if let Some(source) = definition.text("text") {
-        if *quoted + source.len() <= QUOTED || *quoted == 0 {
-            *quoted += source.len();
-            lines.push(source.trim_end().to_owned());
-        } else {
-            lines.push("  (ask for its kind alone, or read the file, to see it)".to_owned());
+/// What an answer has quoted: the form of a class has all its accessors in it.
+#[derive(Default)]
+struct Quoted<'a> {
+    texts: Vec<&'a str>,
+    size: usize,
+}
+
+impl<'a> Quoted<'a> {
+    fn lines(&mut self, definition: Plist<'a>) -> Vec<String> {
+        let place = definition.text("where").unwrap_or("in an unknown place");
+        let mut head = format!(
+            "{} {place}{}",
+            definition.text("what").unwrap_or_default(),
+            place_note(definition)
+        );
+        let Some(source) = definition.text("text") else {
+            return vec![head];
+        };
+        if self.texts.contains(&source) {
+            head.push_str(", in the form above");
+            return vec![head];
         }
+        if self.size > 0 && self.size + source.len() > QUOTED {
+            let how = "  (ask for its kind alone, or read the file, to see it)";
+            return vec![head, how.to_owned()];
+        }
+        self.size += source.len();
+        self.texts.push(source);
+        vec![head, source.trim_end().to_owned()]
     }
-    lines
 }
 
 fn no_definition(data: Plist<'_>) -> String {

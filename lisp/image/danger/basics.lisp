@@ -27,6 +27,8 @@
   (callers '())
   ;; Strings that run code when they are read.
   (readings '())
+  ;; Whether it opens files to read them. Which of those are private Emacs knows.
+  (opens nil)
   ;; Whether the forms that follow can mean something else once this one was run.
   (defers nil)
   ;; What running it does and nothing can undo.
@@ -38,6 +40,13 @@
 
 (defvar *findings* nil
   "The findings of the assessment that runs in this thread.")
+
+(defvar *look* nil
+  "While text is assessed or run: what is kept of its assessment.")
+
+(defvar *usable-p* nil
+  "Whether what the assessment expands now it expands as the call will that runs the text: nothing
+that is evaluated before can make another expansion of it.")
 
 (defstruct (scope (:copier copy-scope))
   ;; Local functions, local macros of macros' expansions, symbol macros with their expansions, and

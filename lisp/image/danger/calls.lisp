@@ -17,9 +17,14 @@
 
 (define-call-check (open) (form arguments) (check-open form arguments))
 
+(defun walk-code (code)
+  "Look at CODE, which is expanded at run time, when the image is as nobody knows it."
+  (let ((*usable-p* nil))
+    (walk code (make-scope))))
+
 (defun check-code (form code)
   "Look at CODE, an argument that is evaluated or compiled by the call FORM."
-  (cond ((quoted-p code) (walk (second code) (make-scope)))
+  (cond ((quoted-p code) (walk-code (second code)))
         ((atom code)
          (when (and (symbolp code) (not (constantp code)))
            (hit-run-time form)))
@@ -27,7 +32,7 @@
         ;; A backquote without a comma in it is a quote.
         ((and (symbolp (first code)) (string= (symbol-name (first code)) "QUASIQUOTE")
               (quoted-p (macroexpand-1 code)))
-         (walk (second (macroexpand-1 code)) (make-scope)))
+         (walk-code (second (macroexpand-1 code))))
         (t (hit-run-time form))))
 
 (defun hit-run-time (form)

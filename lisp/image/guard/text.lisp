@@ -41,8 +41,8 @@
 
 (defun forget-new-symbols (form)
   "Take the symbols of FORM that its reading made out of their packages: a USE-PACKAGE or IMPORT in
-the text must meet what it would have met without us."
-  (let ((*findings* (make-findings)))
+the text must meet what it would have met without us. The symbols, each with its package."
+  (let ((*findings* (make-findings)) (forgotten '()))
     (catch 'assessed
       (call-with-atoms
        (lambda (atom)
@@ -52,8 +52,10 @@ the text must meet what it would have met without us."
                       (not (gethash atom (cdr before)))
                       (meaningless-p atom)
                       (not (locked-p (car before))))
+             (push (cons atom (car before)) forgotten)
              (unintern atom (car before)))))
-       form))))
+       form))
+    forgotten))
 
 ;;; Reading
 
@@ -71,7 +73,7 @@ the text must meet what it would have met without us."
 (defun read-inert (text start)
   "The form in TEXT at START and where it ends; or NIL, NIL and the condition."
   (let ((*read-eval* nil) (*read-suppress* nil) (*readtable* (inert-readtable)))
-    (handler-case (read-from-string text t nil :start start :preserve-whitespace t)
+    (handler-case (read-knowing-handles text start)
       (serious-condition (condition) (values nil nil condition)))))
 
 (defun read-evaluation-p (text start)
@@ -129,9 +131,14 @@ the text must meet what it would have met without us."
             (check-format-control atom)
             (when (read-evaluation-p atom 0)
               (push atom (findings-readings *findings*))))
-           ((and atom (symbolp atom) (internal-symbol-p atom))
-            (hit :reaches "uses what is internal to the implementation" atom nil))))
+           ((and atom (symbolp atom))
+            (note-reader atom)
+            (when (internal-symbol-p atom)
+              (hit :reaches "uses what is internal to the implementation" atom nil)))))
    form))
+
+(defvar *expanding* nil
+  "How the outermost form is expanded when nothing is to be run: :ONCE, :FULL or :COMPILER.")
 
 (defun assess-one (form)
   (setf (findings-depth *findings*) 0
@@ -139,7 +146,23 @@ the text must meet what it would have met without us."
   (catch 'assessed
     (note-conses form)
     (scan-text form)
-    (walk form (make-scope))))
+    (if *expanding*
+        (expand-outermost form)
+        (let ((*top-form* form))
+          (walk form (make-scope))))
+    (note-evaluated form)))
+
+(defun expand-outermost (form)
+  "Look at what expanding FORM would do. Macros within it are not expanded then, so not now."
+  (when (and (consp form) (symbolp (first form)) (proper-list-p form))
+    (cond ((or (eq *expanding* :compiler) (not (macro-function (first form))))
+           (when (and (compiler-macro-function (first form)) (eq *expanding* :compiler))
+             (check-expander form)))
+          ((gethash (first form) *walkers*) (walk form (make-scope)))
+          (t (check-expander form)
+             (when (eq *expanding* :full)
+               (multiple-value-bind (expansion expanded) (expand form)
+                 (when expanded (expand-outermost expansion))))))))
 
 (defun judge-combinations ()
   "Hits that no form makes alone: names made of text and calls of what has no name in the text."
@@ -158,22 +181,31 @@ the text must meet what it would have met without us."
 
 ;;; A text
 
-(defun assess-forms (text)
-  "Look at the forms of TEXT; how many could be looked at, and whether some could not yet."
-  (let ((forms '()))
+(defun assess-forms (text &optional (origin 0))
+  "Look at the forms of TEXT; how many could be looked at, and whether some could not yet. The text
+begins at ORIGIN of all that is run."
+  (let ((forms '()) (expansions '()))
     (unwind-protect
-         (flet ((note (form) (push form forms)))
-           (assess-each-form text #'note))
-      (forget-new-symbols forms))))
+         (flet ((note (form start) (push (list (+ origin start) form) forms))
+                (before (start) (restore-symbols text (+ origin start))))
+           (let ((values '()))
+             (setf expansions (call-keeping-expansions
+                               (lambda ()
+                                 (setf values (multiple-value-list
+                                               (assess-each-form text #'note #'before))))))
+             (values-list values)))
+      (let ((forgotten (forget-new-symbols (mapcar #'second forms))))
+        (setf *look* (make-look :forms forms :forgotten forgotten :expansions expansions))))))
 
-(defun assess-each-form (text note)
+(defun assess-each-form (text note before)
   (let ((start 0) (count 0))
     (loop for next = (skip-to-form text start)
           while next
           do (when (findings-defers *findings*) (return (values count t)))
+             (funcall before next)
              (multiple-value-bind (form end condition) (read-inert text next)
                (cond ((null condition)
-                      (funcall note form)
+                      (funcall note form next)
                       (assess-one form)
                       (incf count)
                       (setf start end))
@@ -195,7 +227,7 @@ the text must meet what it would have met without us."
         (*symbols-before* '())
         (*package* *package*))
     (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
-                 'call-with-atoms 'enter-danger)
+                 'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p)
     (enter-dangers)
     (funcall function)))
 
@@ -210,18 +242,29 @@ the text must meet what it would have met without us."
                 (list (format nil "and ~D more" (- (length hits) *hit-limit*))))
         hits)))
 
-(define-operation "assess-form" (form package purpose)
+(define-operation "assess-form" (form package purpose mode again)
     "What evaluating the text FORM would do beyond the program, without doing any of it. With the
-PURPOSE \"expand\" only what expanding its macros would do."
-  (let ((*package* (package-of-text package)))
+PURPOSE \"expand\" only what expanding its macros would do, by MODE or all of them. AGAIN when the
+same call was assessed before."
+  (let* ((*package* (package-of-text package))
+         (*look* (take-look form package (not again)))
+         (*known* (and *look* (list (look-expansions *look*))))
+         (*expanding* (and (equal purpose "expand")
+                           (cdr (assoc mode '(("once" . :once) ("full" . :full)
+                                              ("compiler" . :compiler))
+                                       :test #'string-equal)))))
     (call-with-assessment
      (lambda ()
        (remember-symbols *package*)
        (remember-prefixes form)
-       (multiple-value-bind (assessed more) (assess-forms form)
+       (multiple-value-bind (assessed more) (multiple-value-prog1 (assess-forms form)
+                                              (forget-unread form 0))
+         (keep-look form package)
          (judge-combinations)
          (list :hits (hit-texts (and (equal purpose "expand") '(:expander :unknown)))
                :notes (reverse (findings-notes *findings*))
+               :opens (and (findings-opens *findings*) t)
+               :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)
                :assessed assessed
                :more (and more t)))))))
 
@@ -233,8 +276,12 @@ PURPOSE \"expand\" only what expanding its macros would do."
    (lambda ()
      (remember-symbols *package*)
      (remember-prefixes text)
-     (let ((end (nth-value 1 (read-inert text start))))
-       (assess-forms (subseq text start end))
+     (restore-symbols text start)
+     (let ((end (nth-value 1 (read-inert text start))) (earlier *look*))
+       (assess-forms (subseq text start end) start)
+       (setf *look* (joined-look *look* earlier))
+       (when *known*
+         (setf (first *known*) (append (look-expansions *look*) (first *known*))))
        (judge-combinations)
        (let ((hits (hit-texts nil)))
          (when hits

@@ -12,7 +12,9 @@
   old new
   text time restored
   ;; On whose behalf, and in which turn of theirs, as Emacs names it.
-  chat turn)
+  chat turn
+  ;; Whether a file brought it, and no form that says its name.
+  loaded)
 
 (defvar *journal* '()
   "The changes, latest first.")
@@ -25,6 +27,9 @@
 (defvar *author* nil
   "While a call runs: a list of the chat on whose behalf it does, if any, and of the turn of that,
 as Emacs knows them. A call that was parked goes on for whoever invoked the restart.")
+
+(defvar *loads* nil
+  "Whether the call that runs does no more than to load files.")
 
 (defvar *settle* (constantly nil)
   "While a call is compared: a function that enters what has changed until now. With :FORGET, what
@@ -72,7 +77,7 @@ has changed is left out: others did it.")
         (dolist (part (if (eq operator 'multiple-value-setq) (second form) (rest form)))
           (when (symbolp part) (note-variable part)))))))
 
-(defun note-text (text)
+(defun note-settings-of-text (text)
   "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
   (let ((*findings* (make-findings)) (*symbols-before* '()) (*package* *package*) (start 0)
         (forms '()) (all-read nil))
@@ -96,16 +101,17 @@ has changed is left out: others did it.")
   "While a call runs: the hook that expands macros outside of it.")
 
 (defun note-and-expand (expander form environment)
-  "Note what FORM sets, then expand it as it would be otherwise."
-  (let ((hook *outer-hook*))
-    (let ((*macroexpand-hook* hook))
+  "Note what FORM sets, then expand it as it was assessed, or as it would be otherwise."
+  (let ((*hook-outside* *outer-hook*))
+    (let ((*macroexpand-hook* *hook-outside*))
       (note-setting form))
     (let ((*outer-hook* 'funcall))
-      (funcall hook expander form environment))))
+      (expand-as-assessed expander form environment))))
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
-  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p)
+  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p
+               'expand-as-assessed 'known-expansion 'take-known 'same-form-p 'share-places)
   (let ((hook #'note-and-expand))
     ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
     (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))
@@ -150,7 +156,7 @@ has changed is left out: others did it.")
             thereis (and (ends-name-p (1- found)) (ends-name-p (+ found (length word)))))))
 
 (defun defining-text (name text)
-  "The form in TEXT that has NAME in it, or all of TEXT."
+  "The form in TEXT that has NAME in it, or all of TEXT; and whether there is such a form."
   (let* ((symbol (if (consp name) (second name) name))
          (word (symbol-name symbol)) (start 0) (found nil))
     (ignore-errors
@@ -162,7 +168,16 @@ has changed is left out: others did it.")
                 (when (mentions-name-p word text next end)
                   (setf found (subseq text next end)))
                 (setf start end))))
-    (shortened (or found (trimmed text)) 4000)))
+    (values (shortened (or found (trimmed text)) 4000) (and found t))))
+
+(defparameter *loading-words*
+  '("load" "load*" "require" "load-system" "load-systems" "require-system" "test-system" "operate"
+    "quickload")
+  "What forms that load files are called.")
+
+(defun loading-text-p (text)
+  (loop for word in *loading-words*
+          thereis (mentions-name-p word text 0 (length text))))
 
 (defun generated-p (kind name difference)
   "Whether DIFFERENCE only shows that something was created which is of no use to list."
@@ -172,10 +187,27 @@ has changed is left out: others did it.")
 (defun enter-change (difference text)
   (destructuring-bind (kind name old new) difference
     (unless (generated-p kind name difference)
-      (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
-                         :text (defining-text name text) :time (get-universal-time)
-                         :chat (first *author*) :turn (second *author*))
-            *journal*))))
+      (multiple-value-bind (form named) (defining-text name text)
+        (push (make-change :id (incf *last-change*) :kind kind :name name :old old :new new
+                           :text form :time (get-universal-time)
+                           :chat (first *author*) :turn (second *author*)
+                           :loaded (or *loads*
+                                       (and (not named)
+                                            (or (loading-text-p text)
+                                                ;; ECL dies of a look at some values.
+                                                (and (not (eq kind :variable))
+                                                     (in-file-p new))))))
+              *journal*)))))
+
+(defun in-file-p (definition)
+  "Whether DEFINITION, a function, a macro or a class, was read from a file."
+  (let ((object (if (and (consp definition) (eq (first definition) :macro))
+                    (second definition)
+                    definition)))
+    (and (or (functionp object) (typep object 'class))
+         (let ((location (ignore-errors (backend "FIND-SOURCE-LOCATION" object))))
+           (and (consp location) (eq (first location) :location)
+                (eq (first (second location)) :file))))))
 
 (defun join-old-values (name)
   "When too many values of the variable NAME are kept, make one change of two old ones."
@@ -210,7 +242,7 @@ has changed is left out: others did it.")
   (and (ignore-errors
         (let ((*package* (let ((named (getf arguments :package)))
                            (or (and named (find-package-named named)) *package*))))
-          (note-text (or (getf arguments :form) (getf arguments :values)))))
+          (note-settings-of-text (or (getf arguments :form) (getf arguments :values)))))
        (getf arguments :form)
        ;; A restart may bring forms of its own.
        (null (getf arguments :restart))))
@@ -220,7 +252,9 @@ has changed is left out: others did it.")
   (compile-now 'take-snapshot 'symbol-state 'call-with-own-symbols 'symbol-definition
                'symbol-macro 'expanders 'direct-superclasses 'variable-value 'setf-definition
                'snapshot-differences 'equalp-states 'same-definition-p 'generic-methods
-               'own-slots 'optional-function 'state-differences)
+               'own-slots 'optional-function 'state-differences 'class-options
+               'direct-default-initargs 'condition-report-function 'report-place
+               'same-options-p 'changed-options)
   (let* ((before (take-snapshot))
          (*settle* (lambda (&optional forget)
                      (let ((now (take-snapshot)))
@@ -232,8 +266,10 @@ has changed is left out: others did it.")
       (ignore-errors (funcall *settle*)))))
 
 (defun take-over (arguments)
-  "When ARGUMENTS are those of a restart: what goes on then does so for who invoked it."
-  (when (and *author* (getf arguments :restart) (null (getf arguments :form)))
+  "When ARGUMENTS are those of leaving a debugger: what goes on then does so for who left it."
+  (when (and *author*
+             (or (getf arguments :restart) (getf arguments :frame))
+             (null (getf arguments :form)))
     (setf (first *author*) (getf arguments :chat)
           (second *author*) (getf arguments :turn))))
 
@@ -241,21 +277,30 @@ has changed is left out: others did it.")
   "Call FUNCTION, an operation with ARGUMENTS, and enter what it changed, however it ends."
   (take-over arguments)
   (let ((*noted* (list '()))
-        (*author* (list (getf arguments :chat) (getf arguments :turn))))
-    (if (defines-nothing-p arguments)
-        (funcall function)
-        (call-compared function
-                       (or (getf arguments :form) (getf arguments :values)
-                           (call-text arguments))))))
+        (*author* (list (getf arguments :chat) (getf arguments :turn)))
+        (*loads* (not (or (getf arguments :form) (getf arguments :restart)
+                         (getf arguments :frame)))))
+    (call-as-assessed
+     (getf arguments :form) (getf arguments :package)
+     (lambda ()
+       (if (defines-nothing-p arguments)
+           (funcall function)
+           (call-compared function
+                          (or (getf arguments :form) (getf arguments :values)
+                              (call-text arguments))))))))
 
 (defun call-text (arguments)
   "What stands for a call with ARGUMENTS that brings no code."
   (flet ((given-p (key) (get-properties arguments (list key))))
-    (format nil "~:[~:[load_system~;run_tests~]~;invoke_restart~]~{ ~A~}"
-            (given-p :restart) (given-p :suite)
-            (loop for key in '(:restart :system :suite :test)
+    (format nil "~A~{ ~A~}"
+            (cond ((given-p :restart) "invoke_restart")
+                  ((given-p :frame) "restart_frame")
+                  ((given-p :suite) "run_tests")
+                  ((and (given-p :file) (not (given-p :system))) "compile_file")
+                  (t "load_system"))
+            (loop for key in '(:restart :frame :file :system :suite :test)
                   when (getf arguments key) collect it))))
 
-(dolist (operation '("eval-form" "compile-form" "load-system" "eval-in-frame" "invoke-restart"
-                     "run-tests"))
+(dolist (operation '("eval-form" "compile-form" "compile-file" "load-system" "eval-in-frame"
+                     "invoke-restart" "restart-frame" "return-from-frame" "run-tests"))
   (setf (gethash operation *around*) 'call-journaled))

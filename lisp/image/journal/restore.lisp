@@ -19,6 +19,7 @@
       (:methods "method")
       (:compiler-macro "compiler macro")
       (:class "class")
+      (:class-options (options-text (change-old change) (change-new change)))
       (:variable "variable")
       (:type "type")
       (:place "setf expander")
@@ -44,6 +45,8 @@
   (let ((kind (change-kind change)) (new-p (no-definition-p change (change-old change))))
     (cond ((and (eq kind :class) (not new-p))
            "The slots and superclasses of a class can't be put back; define the class again.")
+          ((eq kind :class-options)
+           (irreversible-options-p (change-name change) (change-old change) (change-new change)))
           ((and (eq kind :variable) new-p (constantp (change-name change)))
            "What is a constant stays one.")
           ((and (member kind '(:type :place :symbol-macro))
@@ -57,6 +60,7 @@
       (:methods (change-new change))
       (:compiler-macro (compiler-macro-function name))
       (:class (find-class name nil))
+      (:class-options (class-options (find-class name nil)))
       (:variable (variable-value name))
       (:type (nth-value 0 (expanders name)))
       (:place (nth-value 1 (expanders name)))
@@ -113,6 +117,7 @@
         (:methods (put-methods name old (change-new change)))
         (:compiler-macro (setf (compiler-macro-function name) old))
         (:class (setf (find-class name) nil))
+        (:class-options (put-class-options name old (change-new change)))
         (:variable (put-value name old))
         (:type (put-type name old))
         (:place (put-place name old))
@@ -135,7 +140,8 @@
           collect other))
 
 (defun try-to-undo (change chat)
-  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on what came of it."
+  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on what came of it, and
+whether it is undone."
   (let* ((all (append (later-changes change chat) (list change)))
          (problem (irreversible-p change)))
     (cond ((change-restored change)
@@ -149,17 +155,21 @@
                  (return-from try-to-undo
                    (format nil "~A was not restored: ~A" (change-name-text change)
                            (first-line (condition-message condition) 200)))))
-             (format nil "~A: ~:[the ~A that was there is back~;the new ~A is removed~]."
-                     (change-name-text change)
-                     (string= (what-text change) "new")
-                     (kind-text change))))))
+             (values (undone-text change) t)))))
+
+(defun undone-text (change)
+  (format nil (cond ((eq (change-kind change) :class-options) "~A: as it was before in its ~A.")
+                    ((string= (what-text change) "new") "~A: the new ~A is removed.")
+                    (t "~A: the ~A that was there is back."))
+          (change-name-text change) (kind-text change)))
 
 (defun unchanged-since-p (change)
   "Whether what CHANGE made is still there."
   (let ((current (current-definition change)) (new (change-new change)))
-    (if (eq (change-kind change) :symbol-macro)
-        (eql (first current) (first new))
-        (same-definition-p current new))))
+    (case (change-kind change)
+      (:symbol-macro (eql (first current) (first new)))
+      (:class-options (same-options-p current new))
+      (t (same-definition-p current new)))))
 
 ;;; Operations
 
@@ -218,16 +228,27 @@
                   (or (eq (name-kind name) :any) (not (eq (change-kind change) :variable))))
           collect change))
 
+(defun undo-last (changes chat)
+  "Undo those of CHANGES in CHAT that the last of them came with."
+  (let ((results '()) (undone t))
+    (dolist (change (remove (change-text (first changes)) changes
+                            :key #'change-text :test-not #'string=))
+      (multiple-value-bind (result done) (try-to-undo change chat)
+        (push result results)
+        (unless done (setf undone nil))))
+    (list :results (nreverse results) :undone undone)))
+
 (define-operation "journal-undo" (name package chat)
     "Undo the last change in CHAT of the definition called NAME, in all that it means."
   (let* ((found (name-of-text name package))
          (all (changes-of-name found))
          (changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
          (last (first changes)))
-    (cond (last
-           (list :results (loop for change in changes
-                                when (string= (change-text change) (change-text last))
-                                  collect (try-to-undo change chat))))
+    (cond ((and last (change-loaded last))
+           (missed "~A was not undone: it came from a file, by ~A. What a file defines is not ~
+                        undone name by name: edit the file and load it again."
+                   (name-text found) (first-line (change-text last) 80)))
+          (last (undo-last changes chat))
           (all (missed "You have not changed ~A in this chat; another chat has. The user can ~
                         restore it with M-x agent-q-image-changes." (name-text found)))
           (t (missed "The agent has not changed ~A in this image, or it was restored already."

@@ -11,11 +11,12 @@
 ;; States are plain vectors and their parts macros: there are many, and the first ones are taken while
 ;; this text is not compiled yet.
 (defparameter *state-parts*
-  '(function methods setf-function setf-methods compiler-macro class superclasses slots
+  '(function methods setf-function setf-methods compiler-macro class superclasses slots options
     type setf-expander symbol-macro variable home)
   "The function or (:macro function), and of a generic function its methods; the same of the setf
-function; the compiler macro; the class, its direct superclasses and its own slots; what a type and
-a place expand by; what a symbol macro stands for, in a list; the value and the package.")
+function; the compiler macro; the class, its direct superclasses, its own slots and its other
+options; what a type and a place expand by; what a symbol macro stands for, in a list; the value and
+the package.")
 
 (defmacro part (part state)
   `(svref ,state ,(position part *state-parts*)))
@@ -23,8 +24,8 @@ a place expand by; what a symbol macro stands for, in a list; the value and the 
 (defun watched-package-p (package)
   (let ((name (package-name package)))
     (not (or (null name)
-             (member name '("KEYWORD" "AGENT-Q-IMAGE" "COMMON-LISP") :test #'string=)
-             (prefixed-p "SLYNK" name) (prefixed-p "SWANK" name) (prefixed-p "SB-" name)
+             (member name '("KEYWORD" "COMMON-LISP") :test #'string=)
+             (prefixed-p "AGENT-Q-IMAGE" name) (prefixed-p "SLYNK" name) (prefixed-p "SWANK" name) (prefixed-p "SB-" name)
              (locked-p package)))))
 
 (defun followed-values-p (package)
@@ -104,7 +105,7 @@ a place expand by; what a symbol macro stands for, in a list; the value and the 
         (vector function (generic-methods function)
                 setf-function (generic-methods setf-function)
                 compiler-macro class (direct-superclasses class) (own-slots class)
-                type setf-expander symbol-macro value (symbol-package symbol))))))
+                (class-options class) type setf-expander symbol-macro value (symbol-package symbol))))))
 
 (defun call-with-own-symbols (function package)
   "Call FUNCTION with each symbol at home in PACKAGE."
@@ -195,7 +196,10 @@ a place expand by; what a symbol macro stands for, in a list; the value and the 
               found))
       (compare :variable symbol (part variable before) (part variable after))
       (unless (same-class-p before after)
-        (push (list :class symbol (part class before) (part class after)) found)))
+        (push (list :class symbol (part class before) (part class after)) found))
+      (unless (or (not (eq (part class before) (part class after)))
+                  (same-options-p (part options before) (part options after)))
+        (push (list :class-options symbol (part options before) (part options after)) found)))
     found))
 
 (defun snapshot-differences (before after)
@@ -225,6 +229,7 @@ a place expand by; what a symbol macro stands for, in a list; the value and the 
        (equal (part setf-methods one) (part setf-methods other))
        (equal (part superclasses one) (part superclasses other))
        (equal (part slots one) (part slots other))
+       (same-options-p (part options one) (part options other))
        (eq (part type one) (part type other))
        (eq (part setf-expander one) (part setf-expander other))
        (eql (first (part symbol-macro one)) (first (part symbol-macro other)))

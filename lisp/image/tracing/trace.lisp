@@ -117,15 +117,37 @@
                     (format nil "(SETF ~A)" (symbol-text (second function)))
                     (symbol-text function))))
 
+(defun clear-trace ()
+  "Forget all entries; how many there were."
+  (call-with-lock (lambda ()
+                    (prog1 *trace-count*
+                      (setf *trace-entries* '() *trace-kept* 0 *trace-count* 0)))))
+
+(defun untraced-calls (name)
+  "Keywords for the calls of the function NAME that no trace shows: the compiler took them away."
+  (let ((info (optional-function "SB-INT" "INFO")))
+    (remove nil
+            (list (and info
+                       (guarded (lambda ()
+                                  (and (eq 'inline (funcall info :function :inlinep name))
+                                       :inline))
+                                (constantly nil)))
+                  (and (compiler-macro-function name) :compiler-macro)))))
+
 (define-operation "trace-function" (function package)
-    "Write down each call of a function from now on."
+    "Write down each call of a function from now on. When nothing was traced before, what an earlier
+trace has left is forgotten: it would look like calls of now."
   (multiple-value-bind (name text) (traceable-name function package)
     (compile-now 'traced-call 'add-trace-entry 'traced-objects 'printed 'guarded
                  'call-with-printer 'write-bounded)
-    (unless (assoc name *traced* :test #'equal)
-      (let ((before (install-trace name text)))
-        (push (list name before) *traced*)))
-    (list :traced (traced-names))))
+    (let ((forgotten (if *traced* 0 (clear-trace))))
+      (unless (assoc name *traced* :test #'equal)
+        (let ((before (install-trace name text)))
+          (push (list name before) *traced*)))
+      (list :traced (traced-names)
+            :forgotten forgotten
+            :name text
+            :missing (untraced-calls name)))))
 
 (define-operation "untrace-function" (function package)
     "Stop to write down calls of a function, or of all."
@@ -148,5 +170,4 @@
                  :entries (loop for (number depth thread text) in entries
                                 collect (list :number number :depth depth :thread thread
                                               :text text)))
-      (when clear
-        (call-with-lock (lambda () (setf *trace-entries* '() *trace-kept* 0 *trace-count* 0)))))))
+      (when clear (clear-trace)))))

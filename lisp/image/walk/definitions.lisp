@@ -136,9 +136,11 @@
     (when class
       (let ((old (existing-slots class)))
         (unless (equal (sort (copy-list old) #'string<) (sort (copy-list slots) #'string<))
-          (note-for-good "It changes the slots of the ~A ~A, which can't be undone: ~
-                          ~:[its objects are no longer valid~;its objects are changed to match~]."
-                         kind (symbol-text name) (string= kind "class")))))))
+          (note-for-good "It changes the slots of the ~A ~A, which can't be undone~A."
+                         kind (symbol-text name)
+                         (cond ((string= kind "class") ": its objects are changed to match")
+                               ((string= kind "structure") ": its objects are no longer valid")
+                               (t ""))))))))
 
 (defun existing-slots (class)
   "The names of CLASS's own slots."
@@ -160,12 +162,8 @@
 (define-walker (defclass define-condition) (form scope)
   (destructuring-bind (operator name superclasses slots &rest options) form
     (check-name name form)
-    (cond ((eq operator 'defclass)
-           (note-superclasses name superclasses)
-           (note-layout name (slot-names slots) "class"))
-          ((and (symbolp name) (find-class name nil))
-           (note-for-good "It defines the condition ~A again, which can't be undone."
-                          (symbol-text name))))
+    (note-superclasses name superclasses)
+    (note-layout name (slot-names slots) (if (eq operator 'defclass) "class" "condition"))
     (dolist (slot slots)
       (when (consp slot)
         (loop for (option value) on (rest slot) by #'cddr

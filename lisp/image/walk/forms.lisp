@@ -12,7 +12,8 @@
 (define-walker (if progn unwind-protect catch throw multiple-value-prog1 locally) (form scope)
   (walk-body (rest form) scope))
 (define-walker (block return-from load-time-value) (form scope)
-  (walk-all (if (eq (first form) 'load-time-value) (list (second form)) (cddr form)) scope))
+  (walk-all (if (eq (first form) 'load-time-value) (list (second form)) (cddr form)) scope)
+  (when (eq (first form) 'load-time-value) (note-evaluated (second form))))
 (define-walker (go) (form scope))
 (define-walker (declaim) (form scope) (walk-declarations (rest form)))
 
@@ -99,6 +100,27 @@
     logical-pathname-translations readtable-case)
   "Places through which definitions are replaced without a definition.")
 
+(defparameter *value-places*
+  '("SYMBOL-VALUE" "SYMBOL-PLIST" "SYMBOL-GLOBAL-VALUE" "SYMBOL-VALUE-IN-THREAD"
+    "SYMBOL-VALUE-IN-PROCESS" "DEFAULT-VALUE" "DEFAULT-TOPLEVEL-VALUE")
+  "Names of the places, Common Lisp's and implementations', that give a symbol another value.")
+
+(defun value-place-p (operator)
+  (and (member (symbol-name operator) *value-places* :test #'string=)
+       (protected-p operator)))
+
+(defparameter *atomic-operators*
+  '(("CAS" . 0) ("COMPARE-AND-SWAP" . 0) ("ATOMIC-UPDATE" . 0) ("ATOMIC-INCF" . 0)
+    ("ATOMIC-DECF" . 0) ("ATOMIC-POP" . 0) ("ATOMIC-PUSH" . 1))
+  "Names of implementations' macros that assign to a place, and which of their arguments it is.")
+
+(defun check-atomic (form scope)
+  "Look at the place that FORM assigns to when it is one of the implementation's atomic operations."
+  (let* ((operator (first form))
+         (position (cdr (assoc (symbol-name operator) *atomic-operators* :test #'string=))))
+    (when (and position (protected-p operator))
+      (check-place (nth position (rest form)) scope))))
+
 (defun check-place (place scope &optional (value t))
   "Look at PLACE, which is about to be assigned to."
   (cond ((symbolp place)
@@ -113,7 +135,7 @@
         ((not (and (consp place) (symbolp (first place)))))
         ((member (first place) *code-places*)
          (hit :reaches "replaces a definition behind its name" (first place) place))
-        ((member (first place) '(symbol-value symbol-plist))
+        ((value-place-p (first place))
          (check-symbol-argument (second place)))
         ((brought-p (first place) :setf)
          (hit-brought (format nil "the place ~A of the same text"

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The walk over code: macros of the image are expanded, what the text brings is not; calls,
 ;;; quoted names and data are compared with what is dangerous. Nothing of the text is run.
-;;; Needs: danger
+;;; Needs: danger, expansion
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -115,7 +115,7 @@
                           (let ((outer (findings-current *findings*)))
                             (when (from-text-p form)
                               (setf (findings-current *findings*) form))
-                            (walk-compound form scope)
+                            (call-in-order (lambda () (walk-compound form scope)) form)
                             (setf (findings-current *findings*) outer)))))))
 
 (defun walk-variable (symbol scope)
@@ -154,6 +154,8 @@
   (push kind (gethash name (findings-brought *findings*))))
 
 (defun hit-brought (what form)
+  ;; Nor can anybody tell what else it changes for the macros after it.
+  (setf *usable-p* nil)
   (hit :expander (format nil "has ~A, which runs before anybody can look at what it makes" what)
        nil form))
 
@@ -193,7 +195,9 @@
 (defun expand (form)
   "FORM expanded once by the image's own macros, and whether it was."
   (let ((*macroexpand-hook* 'funcall))
-    (handler-case (macroexpand-1 form)
+    (handler-case (if (and (consp form) (symbolp (first form)) (macro-function (first form)))
+                      (values (expansion-result (expand-and-keep form)) t)
+                      (macroexpand-1 form))
       (serious-condition (condition)
         (beyond-assessment (format nil "a macro in it failed: ~A"
                                    (first-line (condition-message condition) 120))
@@ -219,6 +223,7 @@
                    :test #'string=))))
 
 (defun note-operator (operator)
+  (note-reader operator)
   (when (changes-names-p operator)
     (setf (findings-defers *findings*) t))
   (when (makes-symbols-p operator)
@@ -230,22 +235,28 @@
     (scan-data forms nil)
     (not (eq before (findings-hits *findings*)))))
 
+(defun check-expander (form)
+  "Look at what FORM gives to its macro: one of the program's may evaluate that while it expands."
+  (when (and (not (eq (symbol-package (first form)) (find-package "COMMON-LISP")))
+             (from-text-p form)
+             (mentions-danger-p (rest form)))
+    (hit :expander "gives that to a macro" (first form))
+    t))
+
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
     (note-operator operator)
+    (check-atomic form scope)
     (when (changes-names-p operator)
       (check-package (second form) form))
     (cond (reason
            (hit :reaches reason operator)
            (walk-loosely (rest form) scope))
-          ;; A macro of the program's may evaluate what it gets while it expands.
-          ((and (not (eq (symbol-package operator) (find-package "COMMON-LISP")))
-                (from-text-p form)
-                (mentions-danger-p (rest form)))
-           (hit :expander "gives that to a macro" operator))
+          ((check-expander form))
           (t (multiple-value-bind (expansion expanded) (expand form)
                (if expanded
-                   (walk expansion scope)
+                   (let ((*top-form* (if (eq form *top-form*) expansion *top-form*)))
+                     (walk expansion scope))
                    (walk-loosely (rest form) scope)))))))
 
 ;;; Calls

@@ -5,11 +5,21 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *xref-functions*
-  '(("calls" "WHO-CALLS") ("references" "WHO-REFERENCES") ("binds" "WHO-BINDS")
-    ("sets" "WHO-SETS") ("macroexpands" "WHO-MACROEXPANDS") ("specializes" "WHO-SPECIALIZES")
-    ("callers" "LIST-CALLERS") ("callees" "LIST-CALLEES"))
-  "The kinds of use, and the backend's function for each.")
+(defparameter *recorders*
+  '(("references" . "WHO-REFERENCES") ("binds" . "WHO-BINDS") ("sets" . "WHO-SETS")
+    ("macroexpands" . "WHO-MACROEXPANDS") ("callees" . "LIST-CALLEES"))
+  "Kinds of use, and the backend's function that has what was recorded of each.")
+
+(defparameter *kinds-of-use*
+  '("callers" "callees" "references" "sets" "binds" "macroexpands" "methods"))
+
+(defparameter *other-kind-names* '(("calls" . "callers") ("specializes" . "methods"))
+  "What the clients call two of these.")
+
+(defun kind-named (text)
+  (let ((kind (or (cdr (assoc text *other-kind-names* :test #'string-equal)) text)))
+    (or (find kind *kinds-of-use* :test #'string-equal)
+        (missed "~A is no kind of cross-reference; there are ~{~A~^, ~}." text *kinds-of-use*))))
 
 (defun failure-kind (condition)
   "Whether CONDITION is the client's word that it has no such function here."
@@ -17,11 +27,11 @@
       :not-implemented
       :failed))
 
-(defun recorded-sites (kind target)
-  (let* ((name (second (assoc kind *xref-functions* :test #'string=)))
-         (sites (if (backend-function name)
-                    (guarded (lambda () (backend name target)) #'failure-kind)
-                    :not-implemented)))
+(defun recorded-sites (name target)
+  "What the backend's function NAME has recorded of TARGET, or :NOT-IMPLEMENTED."
+  (let ((sites (if (backend-function name)
+                   (guarded (lambda () (backend name target)) #'failure-kind)
+                   :not-implemented)))
     (cond ((eq sites :failed) '())
           ;; CLISP's cross-referencer only knows the files that it was told to read.
           ((and (null sites) (implementation-p "CLISP")) :not-implemented)
@@ -30,17 +40,21 @@
           (t :not-implemented))))
 
 (defun method-sites (class)
-  "The methods on CLASS, by the metaobject protocol, in the form of sites."
-  (loop for method in (mop "SPECIALIZER-DIRECT-METHODS" class)
+  "The methods on CLASS, by the metaobject protocol, in the form of sites. Implementations have them
+in no order."
+  (loop for method in (sort (copy-list (mop "SPECIALIZER-DIRECT-METHODS" class)) #'string<
+                            :key #'method-key)
         for name = (mop "GENERIC-FUNCTION-NAME" (mop "METHOD-GENERIC-FUNCTION" method))
         for what = `(defmethod ,name ,@(method-qualifiers method)
-                      ,(loop for specializer in (mop "METHOD-SPECIALIZERS" method)
-                             collect (if (typep specializer 'class)
-                                         (class-name specializer)
-                                         `(eql ,(mop "EQL-SPECIALIZER-OBJECT" specializer)))))
+                      ,(specializer-names method))
         ;; T has thousands: places are looked up for those that are told.
         collect (list what (let ((method method) (name name) (what what))
                              (lambda () (place-of-method method name what))))))
+
+(defun method-key (method)
+  (let ((name (mop "GENERIC-FUNCTION-NAME" (mop "METHOD-GENERIC-FUNCTION" method))))
+    (format nil "~A~:[~; SETF~]~{ ~A~}" (if (consp name) (second name) name) (consp name)
+            (method-qualifiers method))))
 
 (defun place-of-method (method name what)
   (if (implementation-p "SBCL")
@@ -51,35 +65,58 @@
                     ;; Its text is searched for in the file of any other.
                     (first found))))))
 
-(defun method-callee-sites (function)
-  "What the methods of the generic FUNCTION call. Itself, it only calls what finds them."
-  (let ((callees (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLEES"))
-        (body (or (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")
+(defun machinery-p (name)
+  "Whether NAME, of a callee, is of what SBCL makes of code, not of what anybody writes."
+  (let* ((symbol (if (consp name) (first-symbol name) name))
+         (package (and (symbolp symbol) (symbol-package symbol))))
+    (and package
+         (prefixed-p "SB-" (package-name package))
+         (member (package-name package)
+                 '("SB-PCL" "SB-KERNEL" "SB-IMPL" "SB-INT" "SB-C" "SB-VM" "SB-SYS" "SB-DI" "SB-FASL"
+                   "SB-FORMAT" "SB-LOOP" "SB-BIGNUM" "SB-UNICODE")
+                 :test #'string=)
+         t)))
+
+(defun callee-name (callee)
+  "What CALLEE, a function, is called."
+  (plain-name (function-name callee)))
+
+(defun bodies (function)
+  "FUNCTION, or of a generic function those of its methods: itself, it only calls what finds them."
+  (let ((body (or (optional-function "SB-PCL" "SAFE-METHOD-FAST-FUNCTION")
                   (lambda (method) (mop "METHOD-FUNCTION" method)))))
-    (loop for method in (and callees (mop "GENERIC-FUNCTION-METHODS" function))
-          append (loop for callee in (guarded (lambda ()
-                                                (funcall callees (funcall body method)))
-                                              (constantly '()))
-                       for name = (nth-value 2 (function-lambda-expression callee))
-                       ;; What makes a method of the body, and CALL-NEXT-METHOD.
-                       unless (mentions-package-p "SB-PCL" (printed name))
-                         collect (list name
-                                       (guarded (lambda ()
-                                                  (backend "FIND-SOURCE-LOCATION" callee))
-                                                (constantly nil)))))))
+    (if (typep function 'generic-function)
+        (mapcar body (mop "GENERIC-FUNCTION-METHODS" function))
+        (list function))))
+
+(defun callee-sites (target)
+  (let ((sites (if (and (implementation-p "SBCL")
+                        (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLEES"))
+                   (loop for callee in (sort (remove-duplicates
+                                              (mapcan (lambda (body)
+                                                        (copy-list (functions-called body)))
+                                                      (bodies (fdefinition target))))
+                                             #'string<
+                                             :key (lambda (it) (bare-text (callee-name it))))
+                         collect (list (callee-name callee)
+                                       (let ((callee callee))
+                                         (lambda ()
+                                           (guarded (lambda ()
+                                                      (backend "FIND-SOURCE-LOCATION" callee))
+                                                    (constantly nil))))))
+                   (recorded-sites "LIST-CALLEES" target))))
+    (if (and (listp sites) (not (machinery-p target)))
+        (remove-if #'machinery-p sites :key #'first)
+        sites)))
 
 (defun use-sites (kind target)
   "The places that use TARGET as KIND says: lists of what and a location, or a function that finds
 it. :NOT-IMPLEMENTED when this implementation does not record them."
-  (if (string= kind "specializes")
-      (method-sites (find-class target))
-      (let ((sites (recorded-sites kind target)))
-        (cond ((and (string= kind "callees") (listp sites) (fboundp target)
-                    (typep (fdefinition target) 'generic-function))
-               (append sites (method-callee-sites (fdefinition target))))
-              ((and (eq sites :not-implemented) (string= kind "calls"))
-               (recorded-sites "callers" target))
-              (t sites)))))
+  (cond ((string= kind "methods") (method-sites (find-class target)))
+        ((string= kind "callees") (callee-sites target))
+        (t (current-sites (recorded-sites (cdr (assoc kind *recorders* :test #'string=)) target)
+                          (intern (string-upcase kind) "KEYWORD")
+                          target))))
 
 (defun user-rank (what home)
   "What is at home in HOME first, then other programs, then the implementation."
@@ -124,33 +161,41 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
           :total (length users)
           :sites (length sites)
           :offset offset
-          :users (loop for (nil what count location ways)
-                         in (page users offset (page-size limit 30 200))
-                       collect (list :what (if (symbolp what)
-                                               (symbol-text what)
-                                               (definition-text what))
-                                     :count count
-                                     :ways (remove nil (reverse ways))
-                                     :location (location-plist (if (functionp location)
-                                                                   (funcall location)
-                                                                   location)
-                                                               what))))))
+          :users (call-with-loaded-dates
+                  (lambda ()
+                    (loop for (nil what count location ways)
+                            in (page users offset (page-size limit 30 200))
+                          collect (user-entry what count location ways target-text)))))))
 
-(defun not-recorded (kind name)
-  "Leave the operation: uses of NAME as KIND says are not known here. Sources can be searched."
+(defun user-entry (what count location ways target-text)
+  (list :what (if (symbolp what) (symbol-text what) (definition-text what))
+        :count count
+        :ways (remove nil (reverse ways))
+        :location (location-plist (if (functionp location) (funcall location) location)
+                                  what :uses target-text)))
+
+(defun not-recorded (kind name &optional (asked (format nil "xref ~A" kind)))
+  "Leave the operation: uses of NAME as KIND says are not known here. Sources can be searched. ASKED
+is what the user of this calls it."
   (throw 'missed
     (list :outcome :returned
           :value (list :unavailable
-                       (format nil "~:[xref ~;~]~A is not available on ~A because it does not record ~A."
-                               (search "who_" kind) kind (implementation-name)
+                       (format nil "~A is not available on ~A because it does not record ~A."
+                               asked (implementation-name)
                                (cond ((string= kind "callees") "what a function calls")
                                      ((string= kind "binds") "what binds a variable")
                                      ((string= kind "sets") "what sets a variable")
-                                     ((search "references" kind) "what uses a variable")
+                                     ((string= kind "references") "what uses a variable")
                                      ((string= kind "macroexpands") "what expands a macro")
                                      (t "what calls a function")))
                        :target (name-text name)
                        :search (unless (string= kind "callees") (source-text name))))))
+
+(defun unused-search (name sites)
+  "What sources can be searched for when a program's NAME has no SITES: at top level and in the
+templates of macros, uses are not recorded."
+  (list :search (unless (or sites (implementation-package-p (symbol-package (name-symbol name))))
+                  (source-text name))))
 
 (defun source-text (name)
   "How sources write NAME, but for its package and case."
@@ -162,23 +207,23 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
       (loop for (what location) in sites collect (list what location way))
       sites))
 
-(defun function-name-of (name)
-  (if (eq (name-kind name) :setf)
-      (list 'setf (name-symbol name))
-      (name-symbol name)))
-
 ;;; Callers
 
-(defun caller-sites (name)
+(defun caller-sites (name asked)
   "Who calls the function or macro NAME. What was recorded comes with places; what refers to the
-function's object, and the implementation found that way, is added."
+function's object, and the implementation found that way, is added. ASKED is what the user of this
+calls it."
   (let ((symbol (name-symbol name)))
-    (if (and (not (eq (name-kind name) :setf)) (macro-function symbol))
-        (with-way "expands it" (use-sites "macroexpands" symbol))
-        (let ((calls (use-sites "calls" (function-name-of name)))
-              (others (use-sites "callers" (function-name-of name))))
+    (if (expanded-p name)
+        (let ((sites (use-sites "macroexpands" symbol)))
+          (if (eq sites :not-implemented)
+              (not-recorded "macroexpands" name asked)
+              (with-way "expands it" sites)))
+        (let ((calls (current-sites (recorded-sites "WHO-CALLS" (function-name-of name))
+                                    :calls (function-name-of name)))
+              (others (referring-sites (function-name-of name))))
           (cond ((and (eq calls :not-implemented) (eq others :not-implemented))
-                 (not-recorded "who_calls" name))
+                 (not-recorded "callers" name asked))
                 (t
                  (let ((calls (if (listp calls) calls '())))
                    (append (with-way nil calls)
@@ -187,16 +232,20 @@ function's object, and the implementation found that way, is added."
                                    unless (member (first site) calls :key #'first :test #'equal)
                                      collect site))))))))))
 
+(defun expanded-p (name)
+  "Whether NAME is a macro's, which is expanded and not called."
+  (and (not (eq (name-kind name) :setf)) (macro-function (name-symbol name)) t))
+
 (defun callable-p (name)
   (fboundp (function-name-of name)))
 
 (define-operation "who-calls" (function package limit offset)
     "The callers of a function, or the users of a macro."
-  (let* ((name (name-of-text function package))
+  (let* ((name (meant-function (name-of-text function package)))
          (symbol (name-symbol name))
-         (sites (caller-sites name))
-         (sites (if (eq sites :not-implemented) (not-recorded "who_calls" name) sites)))
+         (sites (caller-sites name "who_calls")))
     (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+            (unused-search name sites)
             (list :kind (cond ((not (callable-p name)) "undefined")
                               ((eq (name-kind name) :setf) "setf function")
                               (t (function-kind symbol)))))))
@@ -212,9 +261,10 @@ function's object, and the implementation found that way, is added."
                       when (listp found) append (with-way way found) into all
                       else count t into missing
                       finally (if (= missing 3)
-                                  (not-recorded "who_references" name)
+                                  (not-recorded "references" name "who_references")
                                   (return all)))))
     (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+            (unused-search name sites)
             (list :kind (cond ((not (boundp symbol))
                                (if (getf (known-facets symbol) :variable) "variable" "no variable"))
                               ((constantp symbol) "constant")
@@ -226,7 +276,7 @@ function's object, and the implementation found that way, is added."
   "Leave with a sentence when SYMBOL is not what KIND is about."
   (flet ((is (what) (missed "~A is no ~A~@[; it is a ~{~A~^ and a ~}~]."
                             (symbol-text symbol) what (kinds symbol))))
-    (cond ((string= kind "specializes") (unless (find-class symbol nil) (is "class")))
+    (cond ((string= kind "methods") (unless (find-class symbol nil) (is "class")))
           ((string= kind "macroexpands") (unless (macro-function symbol) (is "macro")))
           ((string= kind "callees") (unless (fboundp symbol) (is "function")))
           ((and (member kind '("binds" "sets" "references") :test #'string=)
@@ -234,19 +284,25 @@ function's object, and the implementation found that way, is added."
                 (not (getf (known-facets symbol) :variable)))
            (is "variable")))))
 
+(defun sites-of-kind (kind name)
+  (let ((target (if (string= kind "methods") (name-symbol name) (function-name-of name))))
+    (if (string= kind "callers")
+        (caller-sites name "xref callers")
+        (let ((sites (use-sites kind target)))
+          (when (eq sites :not-implemented) (not-recorded kind name))
+          (with-way nil sites)))))
+
 (define-operation "xref" (kind name package limit offset)
     "One kind of use of a name."
-  (unless (assoc kind *xref-functions* :test #'string=)
-    (missed "~A is no kind of cross-reference; there are ~{~A~^, ~}."
-            kind (mapcar #'first *xref-functions*)))
-  (let* ((found (name-of-text name package))
+  (let* ((kind (kind-named kind))
+         (found (name-of-text name package))
          (symbol (name-symbol found)))
-    (unless (and (eq (name-kind found) :setf) (string/= kind "specializes"))
+    (unless (and (eq (name-kind found) :setf) (string/= kind "methods"))
       (check-target kind symbol))
-    (let ((sites (use-sites kind (if (string= kind "specializes")
-                                     symbol
-                                     (function-name-of found)))))
-      (when (eq sites :not-implemented) (not-recorded kind found))
-      (append (users-page (name-text found) (symbol-package symbol)
-                          (with-way nil sites) limit offset)
-              (list :kind kind)))))
+    (let ((sites (sites-of-kind kind found)))
+      (append (users-page (name-text found) (symbol-package symbol) sites limit offset)
+              (unless (member kind '("callees" "methods") :test #'string=)
+                (unused-search found sites))
+              (list :kind (if (and (string= kind "callers") (expanded-p found))
+                              "macroexpands"
+                              kind))))))

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Forms that certainly define nothing: literals, variables and Common Lisp's own operators that
-;;; call nothing they are given. The journal need not compare the image before and after those.
-;;; Needs: guard, names
+;;; call nothing they are given. The journal need not compare the image before and after those, and
+;;; macros expand after them as before.
 
 (cl:in-package "AGENT-Q-IMAGE")
 

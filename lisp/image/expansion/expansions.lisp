@@ -1,0 +1,208 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The expansions of the program's macros that an assessment has made, for the call that runs the
+;;; text: a macro that counts, registers or prints does so once, and what was assessed is what runs.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (expansion (:type list) (:copier nil))
+  ;; The form that was expanded, and the macro function that did it.
+  form function
+  ;; What came of it, the warnings it signalled, and what it printed.
+  result warnings output)
+
+(defvar *kept* nil
+  "While an assessment runs: from each form that it expanded to the expansion.")
+
+(defvar *usable* nil
+  "While an assessment runs: a list of one element, the expansions that the call can use, latest
+first.")
+
+(defvar *known* nil
+  "While a call runs, or text is assessed again: a list of one element, the expansions that were made
+of it before and that nothing has used yet.")
+
+;;; Forms that were read twice
+
+(defparameter *comparison-limit* 20000
+  "How many parts of two forms are compared.")
+
+(defun same-form-p (one other)
+  "Whether ONE and OTHER are what reading a text twice gives."
+  (let ((steps 0))
+    (labels ((same-p (one other)
+               (when (> (incf steps) *comparison-limit*)
+                 (return-from same-form-p nil))
+               (cond ((eql one other) t)
+                     ((consp one)
+                      (loop while (and (consp one) (consp other))
+                            do (when (eq one other) (return-from same-p t))
+                               (unless (same-p (pop one) (pop other))
+                                 (return-from same-p nil)))
+                      (if (or (consp one) (consp other)) nil (same-p one other)))
+                     ((or (stringp one) (pathnamep one) (bit-vector-p one)) (equal one other))
+                     ((simple-vector-p one)
+                      (and (simple-vector-p other) (= (length one) (length other))
+                           (every #'same-p one other)))
+                     ((comma-content one)
+                      (and (eq (type-of one) (type-of other))
+                           (same-comma-kind-p one other)
+                           (same-p (first (comma-content one)) (first (comma-content other))))))))
+      (same-p one other))))
+
+(defun same-comma-kind-p (one other)
+  (let ((kind (optional-function "SB-IMPL" "COMMA-KIND")))
+    (and kind (eql (funcall kind one) (funcall kind other)))))
+
+(defun share-places (known form)
+  "Have the compiler take the conses of KNOWN for those of FORM, which it has read, so that its notes
+have their lines."
+  (let* ((package (find-package "SB-C"))
+         (symbol (and package (find-symbol "*SOURCE-PATHS*" package)))
+         (paths (and symbol (boundp symbol) (symbol-value symbol))))
+    (when (hash-table-p paths)
+      (labels ((share (known form)
+                 (loop while (and (consp known) (consp form) (not (eq known form)))
+                       do (let ((path (gethash form paths)))
+                            (when path (setf (gethash known paths) path)))
+                          (share (pop known) (pop form)))))
+        (share known form)))))
+
+;;; Environments
+
+(defun takes-environment-p (operator function)
+  "Whether FUNCTION, which expands the macro OPERATOR, can see the lexical environment of a form,
+unless that is known not to be so."
+  (if (implementation-p "SBCL")
+      ;; The lambda lists that it tells have no &ENVIRONMENT; an argument that is not used is no
+      ;; variable of the compiled function.
+      (not (eq :deleted
+               (guarded (lambda ()
+                          (second (funcall (optional-function "SB-DI" "DEBUG-FUN-LAMBDA-LIST")
+                                           (funcall (optional-function "SB-DI" "FUN-DEBUG-FUN")
+                                                    function))))
+                        (constantly nil))))
+      (let ((arglist (guarded (lambda () (backend "ARGLIST" operator)) (constantly :unknown))))
+        (not (and (listp arglist)
+                  (loop for rest = arglist then (cdr rest)
+                        while (consp rest) never (eq (car rest) '&environment)))))))
+
+(defun empty-environment-p (environment)
+  (or (null environment)
+      (let ((functions (optional-function "SB-C" "LEXENV-FUNS"))
+            (variables (optional-function "SB-C" "LEXENV-VARS")))
+        (and functions variables
+             (guarded (lambda ()
+                        (and (null (funcall functions environment))
+                             (null (funcall variables environment))))
+                      (constantly nil))))))
+
+;;; Using one
+
+(defun take-known (form function environment)
+  "The expansion of FORM by FUNCTION that is known, if there is one; it is used once."
+  (when *known*
+    (let ((known (find-if (lambda (known)
+                            (and (eq function (expansion-function known))
+                                 (same-form-p (expansion-form known) form)))
+                          (first *known*))))
+      (when (and known
+                 (or (empty-environment-p environment)
+                     (not (takes-environment-p (first form) function))))
+        (setf (first *known*) (remove known (first *known*) :test #'eq :count 1))
+        known))))
+
+(defun known-expansion (function form environment)
+  "A list of the expansion of FORM by FUNCTION, when it is known; what it said is said again."
+  (let ((known (and *known* (consp form) (take-known form function environment))))
+    (when known
+      (share-places (expansion-form known) form)
+      (write-string (expansion-output known))
+      (mapc #'warn (expansion-warnings known))
+      (list (expansion-result known)))))
+
+(defvar *hook-outside* 'funcall
+  "While a form is expanded as it was assessed: the hook that expands macros otherwise.")
+
+(defun expand-as-assessed (expander form environment)
+  (let ((known (known-expansion expander form environment)))
+    (if known
+        (first known)
+        (let ((*known* nil))
+          (funcall *hook-outside* expander form environment)))))
+
+;;; Making one
+
+(defun new-expansion (form function)
+  (let* ((output (make-string-output-stream)) (warnings '())
+         (result (let ((*standard-output* output) (*error-output* output) (*trace-output* output)
+                       (*macroexpand-hook* 'funcall) (*known* nil))
+                   (handler-bind ((warning (lambda (condition)
+                                             (push condition warnings)
+                                             (when (find-restart 'muffle-warning condition)
+                                               (muffle-warning condition)))))
+                     (macroexpand-1 form)))))
+    (make-expansion :form form :function function :result result
+                    :warnings (reverse warnings) :output (get-output-stream-string output))))
+
+(defun standard-macro-p (operator)
+  "Whether the macro OPERATOR is the implementation's: it does nothing but expand, and often by its
+environment."
+  (let ((package (symbol-package operator)))
+    (and package
+         (or (member (package-name package) '("COMMON-LISP" "EXT" "SYSTEM" "CLOS") :test #'string=)
+             (member (package-name package) *internal-packages* :test #'string=)
+             (prefixed-p "SB-" (package-name package))))))
+
+(defun expand-and-keep (form)
+  "FORM, whose operator is a macro, expanded once."
+  (or (gethash form *kept*)
+      (let* ((function (macro-function (first form)))
+             (expansion (or (take-known form function nil)
+                            (new-expansion form function))))
+        (when (and *usable-p* (not (standard-macro-p (first form))))
+          (push expansion (first *usable*)))
+        (setf (gethash form *kept*) expansion))))
+
+(defun call-keeping-expansions (function)
+  "Call FUNCTION, which assesses; the expansions that a call of what it assesses can use."
+  (let ((*kept* (make-hash-table :test 'eq)) (*usable* (list '())) (*usable-p* t))
+    (funcall function)
+    (reverse (first *usable*))))
+
+;;; What is evaluated before what
+
+(defvar *top-form* nil
+  "While an assessment runs: the form that is evaluated as a whole.")
+
+(defvar *sequence* '()
+  "The forms that are evaluated one after the other, each before the next one is expanded.")
+
+(defun sequential-p (form)
+  "Whether the parts of FORM at top level are evaluated one after the other."
+  (member (first form) '(progn if setq locally eval-when macrolet symbol-macrolet)))
+
+(defun changes-nothing-p (form)
+  "Whether macros expand after evaluating FORM, which was walked, as they did before."
+  (or (plain-form-p form)
+      (and (consp form)
+           (let ((expansion (gethash form *kept*)))
+             (cond (expansion (changes-nothing-p (expansion-result expansion)))
+                   ((eq (first form) 'progn) (every #'changes-nothing-p (rest form)))
+                   ((eq (first form) 'in-package))
+                   ;; No macro can have called a function that was not there.
+                   ((eq (first form) 'defun)
+                    (and (symbolp (second form)) (not (fboundp (second form))))))))))
+
+(defun note-evaluated (form)
+  "Note that FORM is evaluated before what follows is expanded."
+  (unless (changes-nothing-p form)
+    (setf *usable-p* nil)))
+
+(defun call-in-order (function form)
+  "Call FUNCTION, which walks the compound FORM."
+  (let* ((in-sequence (member form *sequence* :test #'eq))
+         (top (or in-sequence (eq form *top-form*))))
+    (let ((*top-form* (if top form *top-form*))
+          (*sequence* (and top (sequential-p form) (rest form))))
+      (funcall function))
+    (when in-sequence (note-evaluated form))))

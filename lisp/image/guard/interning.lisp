@@ -1,0 +1,89 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What reading the code of a call leaves in the user's packages when the call fails: symbols that
+;;; mean nothing, and that a later USE-PACKAGE of the user's would meet as name conflicts.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun quoting-operator-p (operator)
+  (and (symbolp operator)
+       (member (symbol-name operator) '("QUOTE" "QUASIQUOTE" "BACKQUOTE") :test #'string=)))
+
+(defun map-evaluated-symbols (function form)
+  "Call FUNCTION with the symbols of FORM that are not in quoted data, which may have been kept."
+  (let ((open (list form)) (seen (make-hash-table :test 'eq)))
+    (loop while open
+          do (let ((part (pop open)))
+               (cond ((symbolp part) (funcall function part))
+                     ((or (atom part) (gethash part seen) (quoting-operator-p (first part))))
+                     (t (setf (gethash part seen) t)
+                        (push (rest part) open)
+                        (push (first part) open)))))))
+
+(defun forget-symbol (symbol)
+  "Take SYMBOL out of its package if reading made it in one that was remembered, and it means nothing."
+  (let ((before (and symbol (symbol-package symbol)
+                     (assoc (symbol-package symbol) *symbols-before*))))
+    (when (and before
+               (not (gethash symbol (rest before)))
+               (meaningless-p symbol)
+               (not (locked-p (first before))))
+      (unintern symbol (first before)))))
+
+(defun token-in-text-p (token text start)
+  "Whether TEXT has TOKEN as a word of its own from START on, in any case."
+  (flet ((end-p (index)
+           (or (not (< -1 index (length text)))
+               (find (char text index) "()'`,\";|#:@")
+               (member (char text index) *blanks*))))
+    (loop for found = (search token text :start2 start :test #'char-equal)
+          while found
+            thereis (and (end-p (1- found)) (end-p (+ found (length token))))
+          do (setf start (1+ found)))))
+
+(defun forget-unread (text start)
+  "Forget the symbols of TEXT from START on that are in no form, because it can't be read there."
+  (loop for (package . symbols) in *symbols-before*
+        do (do-symbols (symbol package)
+             (when (and (eq (symbol-package symbol) package)
+                        (not (gethash symbol symbols))
+                        (token-in-text-p (symbol-name symbol) text start))
+               (forget-symbol symbol)))))
+
+(defun forget-symbols-of-text (text done)
+  "Forget the symbols that reading TEXT made, but for those of its first DONE forms, which were run."
+  (loop with start = 0
+        for count from 1
+        for next = (skip-to-form text start)
+        while next
+        do (multiple-value-bind (form end problem) (read-inert text next)
+             (when problem
+               (forget-unread text next)
+               (return))
+             (when (> count done)
+               (map-evaluated-symbols #'forget-symbol form))
+             (setf start end))))
+
+(defun forms-done (progress)
+  "How many forms were run, by the PROGRESS of an evaluation or a compilation."
+  (or (getf progress :compiled) (length (getf progress :forms))))
+
+(defun call-tidying-symbols (text package function)
+  "Call FUNCTION, which reads TEXT in PACKAGE, runs it and makes a reply. When that is a failure,
+forget the symbols which the reading made."
+  (let ((*symbols-before* '()))
+    (flet ((there (function)
+             ;; Nothing of this is an answer; in a debugger, that of the call which stopped there.
+             (catch 'missed
+               (guarded (lambda ()
+                          (let ((*package* (or (and package (find-package-named package))
+                                               *package*)))
+                            (funcall function)))
+                        (constantly nil)))))
+      (there (lambda ()
+               (remember-symbols *package*)
+               (remember-prefixes text)))
+      (let ((reply (funcall function)))
+        (unless (eq (getf reply :outcome) :returned)
+          (there (lambda ()
+                   (forget-symbols-of-text text (forms-done (funcall *progress*))))))
+        reply))))

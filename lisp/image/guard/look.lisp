@@ -1,0 +1,78 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What is kept of an assessment for the call that runs the text: the macros that were expanded, and
+;;; the symbols that reading it made, which are those of the expansions.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (look (:type list) (:copier nil))
+  text package
+  ;; The forms as they were read, each after its start.
+  forms
+  ;; The symbols that were taken out of their packages again, each with its package.
+  forgotten
+  ;; In the order in which they were made.
+  expansions)
+
+(defvar *looks* '()
+  "What was assessed and not run yet, latest first. Once anything runs it is of no use.")
+
+(defparameter *looks-limit* 8)
+
+(defun look-of-p (look text package)
+  (and (equal text (look-text look)) (equal package (look-package look))))
+
+(defun take-look (text package &optional forget)
+  "What was kept of TEXT in PACKAGE, as the caller named it, or NIL. That is asked once. With FORGET
+there is none."
+  (call-with-lock
+   (lambda ()
+     (let ((look (find-if (lambda (look) (look-of-p look text package)) *looks*)))
+       (setf *looks* (remove look *looks* :test #'eq))
+       (and (not forget) look)))))
+
+(defun keep-look (text package)
+  "Keep *LOOK*, the assessment of TEXT in PACKAGE, for the call that runs it."
+  (setf (look-text *look*) text
+        (look-package *look*) package)
+  (call-with-lock
+   (lambda ()
+     (push *look* *looks*)
+     (when (> (length *looks*) *looks-limit*)
+       (setf *looks* (subseq *looks* 0 *looks-limit*))))))
+
+(defun joined-look (new old)
+  (if old
+      (make-look :text (look-text old) :package (look-package old)
+                 :forms (append (look-forms new) (look-forms old))
+                 :forgotten (append (look-forgotten new) (look-forgotten old))
+                 :expansions (look-expansions new))
+      new))
+
+(defun restore-symbols (text start)
+  "Give the form in TEXT at START, which is about to be read, the symbols that it had before."
+  (declare (ignore text))
+  (let ((form (and *look* (second (assoc start (look-forms *look*))))))
+    (when (and form (look-forgotten *look*))
+      (let ((*findings* (make-findings)))
+        (catch 'assessed
+          (call-with-atoms
+           (lambda (atom)
+             (when (and atom (symbolp atom) (null (symbol-package atom)))
+               (let ((package (cdr (assoc atom (look-forgotten *look*) :test #'eq))))
+                 (when (and package
+                            (package-name package)
+                            (not (nth-value 1 (find-symbol (symbol-name atom) package))))
+                   (ignore-errors (import atom package))))))
+           form))))))
+
+;;; A call that runs what was assessed
+
+(defun call-as-assessed (text package function)
+  "Call FUNCTION, which reads and expands TEXT in PACKAGE, with what was kept of its assessment. All
+that was kept is of no use afterwards: the image is another."
+  (let ((look (and text (take-look text package))))
+    (call-with-lock (lambda () (setf *looks* '())))
+    (let ((*look* look)
+          (*known* (list (and look (look-expansions look))))
+          (*before-reading* #'restore-symbols))
+      (funcall function))))
