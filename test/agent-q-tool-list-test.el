@@ -48,12 +48,19 @@
       (should (member "t_try" (agent-q-registry-offered)))
       (should-not (member "t_erase" (agent-q-registry-offered))))
     (let ((agent-q-offered-tools '(7)))
-      (should-error (agent-q-registry-offered) :type 'agent-q-error))))
+      (should-error (agent-q-registry-offered) :type 'agent-q-error))
+    ;; Only a choice of the user's leaves anything out on purpose.
+    (dolist (option (list nil 'all (append (agent-q-registry--usual) '("disassemble_function"))))
+      (let ((agent-q-offered-tools option))
+        (should-not (agent-q-registry-left-out-p))))
+    (dolist (option '(none ("t_look") ((:max-safety-level :cautious))))
+      (let ((agent-q-offered-tools option))
+        (should (agent-q-registry-left-out-p))))))
 
 (ert-deftest agent-q-tool-list-what-is-offered-reaches-the-model ()
   (agent-q-test-with-model
       "{\"turns\":[{\"steps\":[{\"text\":\"fine\"}],
-                    \"expect\":{\"contains\":[\"t_look\"],\"lacks\":[\"apropos_search\",\"t_try\"]}}]}"
+                    \"expect\":{\"contains\":[\"t_look\"],\"lacks\":[\"macroexpand_form\",\"t_try\"]}}]}"
     (agent-q-tool-list-test--with-tools
       (let ((agent-q-offered-tools '("t_look")))
         (agent-q-test-with-chat

@@ -132,3 +132,41 @@ async fn the_policy_decides_about_code() {
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert_eq!(results[0].level, Some(SafetyLevel::Dangerous));
 }
+
+#[tokio::test]
+async fn code_that_opens_a_private_file_asks() {
+    let answer = |more: &str| {
+        HostReply::Done(format!(
+            "(:outcome :returned :value (:hits nil :notes nil :assessed 1 {more}))"
+        ))
+    };
+    let secret = "(uiop:read-file-string \"~/.ssh/id_rsa\")";
+    for (form, found, asks) in [
+        (secret, ":opens t", true),
+        // What follows can only be looked at later, and nobody would know the list of files then.
+        (secret, ":more t", true),
+        (secret, ":opens nil :more nil", false),
+        ("(open \"id.lisp\")", ":opens t", false),
+        (
+            "(open \"credentials\")",
+            ":opens t :directory \"/x/.ssh/\"",
+            true,
+        ),
+    ] {
+        let ground = HostReply::Done(r#"{"project_root": "/"}"#.to_owned());
+        let opens = found != ":opens nil :more nil";
+        let replies = [
+            Some(answer(found)),
+            opens.then_some(ground),
+            Some(evaluated()),
+        ];
+        let replies = replies.into_iter().flatten().collect();
+        let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+        let results = bench.run(&[eval(form)]).await;
+        let level = match asks {
+            true => SafetyLevel::Dangerous,
+            false => SafetyLevel::Cautious,
+        };
+        assert_eq!(results[0].level, Some(level), "{form} {found}");
+    }
+}

@@ -112,6 +112,48 @@ async fn the_user_decides() {
 }
 
 #[tokio::test]
+async fn arguments_of_another_type_are_converted_before_the_user_sees_them() {
+    let bench = bench(Approval::Ask);
+    let integers = [("items".to_owned(), json!({"type": "integer"}))];
+    let parameters = vec![
+        Parameter::required("timeout", ParameterType::Integer, ""),
+        Parameter::optional("force", ParameterType::Boolean, ""),
+        Parameter {
+            constraints: integers.into_iter().collect(),
+            ..Parameter::optional("lines", ParameterType::Array, "")
+        },
+    ];
+    bench.circumstances.tools.register(Tool::new(
+        "erase",
+        "Erase.",
+        SafetyLevel::Dangerous,
+        &[],
+        parameters,
+        Runner::Worker(Arc::new(|arguments| Ok(arguments.to_json().to_string()))),
+    ));
+    let given = json!({"timeout": "5", "force": "true", "lines": "[1, \"2\"]"});
+    let calls = [
+        call("1", "erase", given),
+        call("2", "erase", json!({"timeout": "soon"})),
+    ];
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        assert!(bench.executor.approvals.answer(key, Decision::Approved));
+    });
+    let converted = json!({"timeout": 5, "force": true, "lines": [1, 2]});
+    assert_eq!(results[0].content, converted.to_string());
+    let shown = bench.host.collect(|event| match event {
+        Event::ApprovalRequested { arguments, .. } => Some(arguments.clone()),
+        _ => None,
+    });
+    assert_eq!(shown, [converted]);
+    assert_eq!(
+        results[1].content,
+        "timeout: Field must be an integer, but it is a string"
+    );
+}
+
+#[tokio::test]
 async fn modified_arguments_that_show_more_are_asked_about_again() {
     let bench = bench(Approval::Ask);
     let mut tool = Tool::new(

@@ -2,7 +2,9 @@
 //! Sessions: one actor per chat. It owns the history, runs the turns and tells Emacs what happened.
 //! Ops come in at any time; messages that arrive while a turn runs wait for its end.
 
+pub mod context;
 pub mod prompt;
+mod repeats;
 pub mod settings;
 mod turn;
 
@@ -17,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use settings::{SessionSettings, Settings};
 
-use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome};
+use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome, UserMessage};
 use crate::provider::Message;
 use crate::provider::http::Client;
 use crate::rules::{Place, Scope};
@@ -57,7 +59,7 @@ pub struct Session {
 
 /// Something for a session to do, in the order in which it was asked.
 enum Work {
-    Message(String),
+    Message(UserMessage),
     Console(String),
     Undo,
 }
@@ -136,7 +138,7 @@ impl Actor {
     /// Takes in OP; CANCEL is the token of the turn that runs.
     fn note(&mut self, op: Op, cancel: &CancellationToken) -> Life {
         match op {
-            Op::Submit(text) => self.waiting.push_back(Work::Message(text)),
+            Op::Submit(message) => self.waiting.push_back(Work::Message(message)),
             Op::Console(line) => self.waiting.push_back(Work::Console(line)),
             Op::UndoTurn => self.waiting.push_back(Work::Undo),
             Op::Cancel => {
@@ -165,6 +167,7 @@ impl Actor {
                 return Life::Open;
             }
         };
+        self.offer.begin_turn(settings.unoffered());
         let turn = TurnId::next();
         let circumstances = Circumstances {
             session: self.id,
@@ -232,8 +235,10 @@ impl Actor {
 
     /// Tells Emacs that TURN starts, if WORK is one.
     fn announce(&self, work: &Work, turn: TurnId) -> Announced {
-        let (Work::Message(text) | Work::Console(text)) = work else {
-            return Announced::No;
+        let text = match work {
+            Work::Message(message) => &message.text,
+            Work::Console(line) => line,
+            Work::Undo => return Announced::No,
         };
         self.workspace.journal.begin_turn(turn.0);
         self.emit(Event::TurnStarted {
@@ -279,13 +284,13 @@ async fn run_work(
     circumstances: &Circumstances,
 ) -> TurnOutcome {
     match work {
-        Work::Message(text) => {
+        Work::Message(message) => {
             let Some(provider) = &settings.provider else {
                 return TurnOutcome::Failed(
                     "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
                 );
             };
-            let text = circumstances.workspace.with_news(text);
+            let text = circumstances.workspace.with_news(message.for_model());
             history.push(Message::User(text));
             Turn {
                 shared,

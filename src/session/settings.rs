@@ -3,16 +3,17 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::prompt;
+use super::prompt::{self, Tools};
 use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
-use crate::tool::offer::Offer;
+use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
 use crate::tools::more;
 use crate::workspace::Ground;
@@ -27,13 +28,12 @@ pub struct SessionSettings {
     /// What the user adds to the system prompt.
     #[serde(deserialize_with = "present")]
     pub instructions: Option<Option<String>>,
-    /// One line about the connected image, or none.
-    #[serde(deserialize_with = "present")]
-    pub image: Option<Option<String>>,
     pub max_iterations: Option<u32>,
     /// The tools offered to the model; inner none: all.
     #[serde(deserialize_with = "present")]
     pub tools: Option<Option<Vec<String>>>,
+    /// What becomes of calls of other tools.
+    pub unoffered: Option<Unoffered>,
     pub tool_choice: Option<ToolChoiceJson>,
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
@@ -183,9 +183,9 @@ where
 pub struct Settings {
     pub provider: Option<ProviderSettings>,
     pub instructions: Option<String>,
-    pub image: Option<String>,
     pub max_iterations: u32,
     pub tools: Option<Vec<String>>,
+    pub unoffered: Unoffered,
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
@@ -200,9 +200,9 @@ impl Default for Settings {
         Self {
             provider: None,
             instructions: None,
-            image: None,
-            max_iterations: 10,
+            max_iterations: 50,
             tools: None,
+            unoffered: Unoffered::default(),
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
@@ -224,14 +224,14 @@ impl Settings {
         if let Some(instructions) = changes.instructions {
             self.instructions = instructions;
         }
-        if let Some(image) = changes.image {
-            self.image = image;
-        }
         if let Some(limit) = changes.max_iterations {
             self.max_iterations = limit.max(1);
         }
         if let Some(tools) = changes.tools {
             self.tools = tools;
+        }
+        if let Some(unoffered) = changes.unoffered {
+            self.unoffered = unoffered;
         }
         if let Some(choice) = changes.tool_choice {
             self.tool_choice = choice.into();
@@ -268,21 +268,36 @@ impl Settings {
             tools.retain(|tool| names.contains(&tool.name));
         }
         let offered = Registry::of(tools);
+        // What can be chosen stays the same while the model adds groups: a schema that changes costs
+        // the provider's cache of all that follows it.
+        let groups = offer.groups_beyond(&offered);
         offer.complete(&offered);
         if offer.groups_beyond(&offered).is_empty() {
             offered.unregister(more::NAME);
+        } else if let Some(tool) = offered.get(more::NAME) {
+            let groups: Vec<&str> = groups.keys().map(String::as_str).collect();
+            offered.add(Arc::new(more::choosing(&tool, &groups)));
         }
         offered
+    }
+
+    /// What becomes of calls of tools that aren't offered.
+    #[must_use]
+    pub fn unoffered(&self) -> Unoffered {
+        match self.agent {
+            Some(_) => Unoffered::LeftOutByAgent,
+            None => self.unoffered,
+        }
     }
 
     /// The system prompt of a request that offers TOOLS.
     #[must_use]
     pub fn system_prompt(&self, tools: &Registry) -> String {
-        prompt::compose(
-            self.agent.as_ref().map(|agent| agent.instruction.as_str()),
-            tools.all().iter().map(AsRef::as_ref),
-            self.image.as_deref(),
-            self.instructions.as_deref(),
-        )
+        let offers = match tools.is_empty() {
+            true => Tools::None,
+            false => Tools::Some,
+        };
+        let agent = self.agent.as_ref().map(|agent| agent.instruction.as_str());
+        prompt::compose(agent, offers, self.instructions.as_deref())
     }
 }

@@ -12,6 +12,7 @@ use crate::tool::circumstances::Circumstances;
 use crate::tool::fence::draw;
 
 use super::Shared;
+use super::repeats::Repeats;
 use super::settings::Settings;
 
 /// What a turn needs besides the history.
@@ -33,10 +34,11 @@ impl Turn<'_> {
     /// Runs the turn that HISTORY's last message, the user's, opens.
     pub async fn run(&self, history: &mut Vec<Message>) -> TurnOutcome {
         let mut position = RequestPosition::First;
+        let mut repeats = Repeats::default();
         for _ in 0..self.settings.max_iterations {
             match self.ask(history, position).await {
                 Answer::Whole(reply) => {
-                    if let Some(outcome) = self.take(history, reply).await {
+                    if let Some(outcome) = self.take(history, reply, &mut repeats).await {
                         return outcome;
                     }
                 }
@@ -132,7 +134,12 @@ impl Turn<'_> {
     }
 
     /// Records REPLY and runs its calls; gives the outcome when the turn is over.
-    async fn take(&self, history: &mut Vec<Message>, reply: Reply) -> Option<TurnOutcome> {
+    async fn take(
+        &self,
+        history: &mut Vec<Message>,
+        reply: Reply,
+        repeats: &mut Repeats,
+    ) -> Option<TurnOutcome> {
         let session = self.circumstances.session;
         if let Some(usage) = reply.usage {
             self.shared.executor.host.emit(Event::Usage {
@@ -158,14 +165,22 @@ impl Turn<'_> {
             reasoning: reply.reasoning,
             calls: reply.calls.iter().map(replayable).collect(),
         });
-        let results = self
+        let mut results = self
             .shared
             .executor
             .run(&reply.calls, self.circumstances)
             .await;
         let cancelled = self.circumstances.cancel.is_cancelled();
+        let mut stuck = None;
+        for (call, result) in reply.calls.iter().zip(&mut results) {
+            stuck = stuck.or(repeats.note(call, result));
+        }
         history.extend(results.into_iter().map(result_message));
-        cancelled.then_some(TurnOutcome::Cancelled)
+        match stuck {
+            _ if cancelled => Some(TurnOutcome::Cancelled),
+            Some(reason) => Some(TurnOutcome::Limit(reason)),
+            None => None,
+        }
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use lexpr::Value;
 
 use super::circumstances::Circumstances;
+use super::code::Unit;
 use super::executor::{Call, Executor};
+use super::private_reads;
 use super::work;
 use super::work::{Reached, within};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
@@ -20,6 +22,14 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Emacs watches over the call; this is for an Emacs that forgot it.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// Whether the same call was assessed before. What its macros expanded to then is used again, so
+/// that those which count or register something do it once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    First,
+    Again,
+}
+
 /// What assessing a call gave.
 #[derive(Debug, Clone)]
 pub(super) struct Verdict {
@@ -29,6 +39,8 @@ pub(super) struct Verdict {
     pub(super) notes: Vec<String>,
     /// How many forms were assessed, where the image has to see to the rest while it runs them.
     assessed: Option<i64>,
+    /// The code that the arguments only name, or why it can't be found.
+    pub(super) unit: Option<Result<Unit, ToolFailure>>,
 }
 
 impl Verdict {
@@ -38,6 +50,7 @@ impl Verdict {
             reached,
             notes: Vec::new(),
             assessed: None,
+            unit: None,
         }
     }
 
@@ -62,16 +75,21 @@ impl Executor {
         &self,
         tool: &Tool,
         arguments: &Arguments,
+        look: Look,
         circumstances: &Circumstances,
     ) -> Result<Verdict, ToolFailure> {
         let context = self.context(circumstances);
-        let verdict = Verdict::plain(work::assess(tool, arguments, &context).await?);
+        let mut verdict = Verdict::plain(work::assess(tool, arguments, &context).await?);
         let Some(code) = tool.code else {
             return Ok(verdict);
         };
         let policy = circumstances.eval_policy;
         let runs = code.treatment != Treatment::Expand;
-        if code_texts(code, arguments).next().is_none() {
+        if let Some(find) = tool.unit {
+            verdict.unit = Some(find(arguments.clone(), context.clone()).await);
+        }
+        let texts = texts_to_assess(code, arguments, &verdict);
+        if texts.is_empty() {
             return match policy {
                 EvalPolicy::ReadOnly if code.parameters.is_empty() => Err(read_only(tool)),
                 _ => Ok(verdict),
@@ -87,19 +105,29 @@ impl Executor {
         } else {
             verdict
         };
-        for (position, text) in code_texts(code, arguments) {
+        for (position, text) in texts {
             let treatment = match position {
                 0 => code.treatment,
                 // Only the first is read by an operation that looks at the rest itself.
                 _ => Treatment::RunAtOnce,
             };
-            verdict = match self
-                .look_at(treatment, text, arguments, circumstances)
+            let reply = match self
+                .look_at((treatment, look), &text, arguments, circumstances)
                 .await
             {
-                Ok(reply) => judged(verdict, treatment, &reply),
-                Err(failure) => verdict.dangerous(&format!("could not be assessed: {failure}")),
+                Ok(reply) => reply,
+                Err(failure) => {
+                    verdict = verdict.dangerous(&format!("could not be assessed: {failure}"));
+                    continue;
+                }
             };
+            verdict = judged(verdict, treatment, &reply);
+            if runs
+                && let Some(directory) = opening(&reply)
+                && let Some(concern) = private_reads::concern(&text, directory, &context).await
+            {
+                verdict = verdict.dangerous(&concern);
+            }
         }
         if policy == EvalPolicy::ReadOnly && verdict.assessment.level > SafetyLevel::Cautious {
             return Err(read_only(tool));
@@ -109,22 +137,34 @@ impl Executor {
 
     async fn look_at(
         &self,
-        treatment: Treatment,
+        (treatment, look): (Treatment, Look),
         text: &str,
         arguments: &Arguments,
         circumstances: &Circumstances,
     ) -> Result<Reply, ToolFailure> {
-        let package = arguments.text("package").map_or(Value::Null, Value::string);
-        let purpose = match treatment {
-            Treatment::Expand => Value::string("expand"),
-            Treatment::RunInSteps | Treatment::RunAtOnce => Value::Null,
+        let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
+        let (purpose, mode) = match treatment {
+            Treatment::Expand if arguments.flag("full") && arguments.text("mode").is_none() => {
+                (Value::string("expand"), Value::string("full"))
+            }
+            Treatment::Expand => {
+                let mode = arguments.text("mode").unwrap_or("once");
+                (Value::string("expand"), Value::string(mode))
+            }
+            Treatment::RunInSteps | Treatment::RunAtOnce => (Value::Null, Value::Null),
+        };
+        let again = match look {
+            Look::First => Value::Null,
+            Look::Again => Value::symbol("t"),
         };
         let request = HostRequest::Image(ImageRequest {
             operation: "assess-form".to_owned(),
             arguments: image::print_arguments(&property_list([
                 ("form", Value::string(text)),
-                ("package", package),
+                ("package", given("package")),
                 ("purpose", purpose),
+                ("mode", mode),
+                ("again", again),
             ])),
             deadline: DEADLINE,
         });
@@ -139,12 +179,16 @@ impl Executor {
     }
 }
 
-/// The code among ARGUMENTS, with the position of each among the parameters.
-fn code_texts(code: Code, arguments: &Arguments) -> impl Iterator<Item = (usize, &str)> {
+/// The code among ARGUMENTS, or what they name, with the position of each among the parameters.
+fn texts_to_assess(code: Code, arguments: &Arguments, verdict: &Verdict) -> Vec<(usize, String)> {
+    if let Some(Ok(Unit { code, .. })) = &verdict.unit {
+        return code.iter().map(|code| (0, code.clone())).collect();
+    }
     code.parameters
         .iter()
         .enumerate()
-        .filter_map(|(position, name)| Some((position, arguments.text(name)?)))
+        .filter_map(|(position, name)| Some((position, arguments.text(name)?.to_owned())))
+        .collect()
 }
 
 fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict {
@@ -186,6 +230,16 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
     }
     reasons.extend(notes);
     verdict.dangerous(&reasons.join("; "))
+}
+
+/// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet;
+/// and the image's directory.
+fn opening(reply: &Reply) -> Option<Option<&str>> {
+    let Reply::Returned(value) = reply else {
+        return Some(None);
+    };
+    let data = Plist::new(value);
+    (data.flag("opens") || data.flag("more")).then(|| data.text("directory"))
 }
 
 fn read_only(tool: &Tool) -> ToolFailure {

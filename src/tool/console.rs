@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Tool calls typed by the user: `/describe_symbol mapcar`, `/eval_form package=app (run)`.
-//! Leading `name=value` words fill those parameters; the rest of the line fills the first required
-//! parameter (or else the first parameter) that has no value yet.
+//! `name=value` words before and behind the rest of the line fill those parameters; the rest fills the
+//! first required parameter (or else the first parameter) that has no value yet.
 
 use serde_json::{Map, Number, Value};
 
@@ -42,6 +42,10 @@ fn arguments(tool: &Tool, mut rest: &str) -> Result<Map<String, Value>, ToolFail
         arguments.insert(parameter.name.clone(), convert(parameter, &text)?);
         rest = after;
     }
+    let (rest, named) = split_off_named(tool, rest);
+    for (parameter, text) in named {
+        arguments.insert(parameter.name.clone(), convert(parameter, &text)?);
+    }
     if rest.is_empty() {
         return Ok(arguments);
     }
@@ -61,6 +65,43 @@ fn arguments(tool: &Tool, mut rest: &str) -> Result<Map<String, Value>, ToolFail
     let value = convert(parameter, rest)?;
     arguments.insert(parameter.name.clone(), value);
     Ok(arguments)
+}
+
+/// REST without the `name=value` words at its end, and these. They begin outside of lists and strings,
+/// so that `(f x mode=all)` is only a form.
+fn split_off_named<'t, 'r>(
+    tool: &'t Tool,
+    rest: &'r str,
+) -> (&'r str, Vec<(&'t Parameter, String)>) {
+    let (mut depth, mut quote, mut escaped) = (0, None, false);
+    for (index, character) in rest.char_indices() {
+        match (character, quote) {
+            _ if escaped => escaped = false,
+            ('\\', _) => escaped = true,
+            (it, Some(end)) if it == end => quote = None,
+            (_, Some(_)) => {}
+            ('"' | '|', None) => quote = Some(character),
+            ('(', None) => depth += 1,
+            (')', None) => depth -= 1,
+            (_, None) if depth <= 0 && character.is_whitespace() => {
+                if let Some(named) = all_named(tool, rest[index..].trim_start()) {
+                    return (rest[..index].trim_end(), named);
+                }
+            }
+            _ => {}
+        }
+    }
+    (rest, Vec::new())
+}
+
+/// The `name=value` words of REST, if it has nothing else.
+fn all_named<'t>(tool: &'t Tool, mut rest: &str) -> Option<Vec<(&'t Parameter, String)>> {
+    let mut named = Vec::new();
+    while let Some((parameter, text, after)) = named_value(tool, rest) {
+        named.push((parameter, text));
+        rest = after;
+    }
+    (rest.is_empty() && !named.is_empty()).then_some(named)
 }
 
 /// The leading `name=value` of REST, when NAME is a parameter: its parameter, the value's text and
@@ -169,6 +210,29 @@ mod tests {
             parsed(r#"/eval_form package="My \"App\"" timeout=3 (run)"#).unwrap(),
             json!({"package": "My \"App\"", "timeout": 3, "form": "(run)"})
         );
+    }
+
+    #[test]
+    fn words_behind_the_rest_fill_named_parameters_too() {
+        assert_eq!(
+            parsed(r#"/eval_form (push 1 x) timeout=3 package="My App""#).unwrap(),
+            json!({"timeout": 3, "package": "My App", "form": "(push 1 x)"})
+        );
+        assert_eq!(
+            parsed("/eval_form package=a (f 1) timeout=3").unwrap(),
+            json!({"package": "a", "timeout": 3, "form": "(f 1)"})
+        );
+        // What is in a form belongs to it, and so does what is no parameter.
+        for form in [
+            "(setf x timeout=3)",
+            "(f \"a timeout=3\")",
+            "(f #\\( timeout=3)",
+            "(f) timeout=3 (g)",
+            "x y=1",
+        ] {
+            let line = format!("/eval_form {form}");
+            assert_eq!(parsed(&line).unwrap(), json!({"form": form}));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::assess::Look;
 use super::circumstances::Circumstances;
 use super::executor::{Call, Ending, Executor, Freshness};
 use super::preview::Reviewed;
@@ -255,14 +256,16 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<Standing, Ending> {
         let verdict = self
-            .assess(&call.tool, &call.arguments, circumstances)
+            .assess(&call.tool, &call.arguments, Look::Again, circumstances)
             .await
             .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, circumstances);
         let new = &call.verdict.assessment;
-        if new.level < SafetyLevel::Dangerous || new.reason == old.assessment.reason {
+        // Nobody has agreed to other code than what the file had when they were asked.
+        let same = new.reason == old.assessment.reason && call.verdict.unit == old.unit;
+        if new.level < SafetyLevel::Dangerous || same {
             return Ok(Standing::Holds);
         }
         self.ask_if_needed(call, circumstances);

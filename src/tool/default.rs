@@ -4,8 +4,7 @@
 
 use serde_json::Value;
 
-/// How many references may lead to one another, and how deep defaults are filled in.
-const DEEPEST: usize = 64;
+use super::references::{DEEPEST, of_elements, with_references};
 
 /// Puts the defaults of absent properties in place. What is there is left as it is, even where it
 /// is wrong: the check comes after.
@@ -28,28 +27,10 @@ impl<'s> Filler<'s> {
         if depth == DEEPEST || !matches!(value, Value::Object(_) | Value::Array(_)) {
             return;
         }
-        for schema in self.with_references(schema) {
+        for schema in with_references(self.root, schema) {
             self.fill_properties(schema, value, depth);
             self.fill_elements(schema, value, depth);
         }
-    }
-
-    /// SCHEMA, and what it refers to inside of the whole.
-    fn with_references(&self, mut schema: &'s Value) -> Vec<&'s Value> {
-        let mut all = vec![schema];
-        while let Some(pointer) = schema.get("$ref").and_then(Value::as_str) {
-            let target = pointer
-                .strip_prefix('#')
-                .and_then(|path| self.root.pointer(&unescaped(path)));
-            match target {
-                Some(target) if !all.iter().any(|it| std::ptr::eq(*it, target)) => {
-                    all.push(target);
-                    schema = target;
-                }
-                _ => break,
-            }
-        }
-        all
     }
 
     fn fill_properties(&mut self, schema: &'s Value, value: &mut Value, depth: usize) {
@@ -72,12 +53,7 @@ impl<'s> Filler<'s> {
         let Value::Array(elements) = value else {
             return;
         };
-        // Draft 7 has the schemas of the first elements in `items` too, 2020-12 beside it.
-        let (first, others) = match (schema.get("prefixItems"), schema.get("items")) {
-            (_, Some(Value::Array(first))) => (first.as_slice(), schema.get("additionalItems")),
-            (Some(Value::Array(first)), items) => (first.as_slice(), items),
-            (_, items) => (&[][..], items),
-        };
+        let (first, others) = of_elements(schema);
         for (index, element) in elements.iter_mut().enumerate() {
             if let Some(schema) = first.get(index).or(others) {
                 self.fill(schema, element, depth + 1);
@@ -87,7 +63,7 @@ impl<'s> Filler<'s> {
 
     /// SCHEMA's default, if it has one, with the defaults inside it.
     fn default_of(&mut self, schema: &'s Value) -> Option<Value> {
-        let schemas = self.with_references(schema);
+        let schemas = with_references(self.root, schema);
         let mut default = schemas
             .iter()
             .find_map(|schema| schema.get("default"))?
@@ -101,29 +77,6 @@ impl<'s> Filler<'s> {
         }
         Some(default)
     }
-}
-
-/// A reference is part of an address, where some characters are written as `%25`.
-fn unescaped(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = (byte == b'%')
-            .then(|| std::str::from_utf8(after.get(..2)?).ok())
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

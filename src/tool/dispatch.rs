@@ -96,11 +96,17 @@ impl Executor {
         circumstances: &Circumstances,
     ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
+        let unit = call.verdict.unit.clone().transpose()?;
+        let (operation, arguments) = match &unit {
+            Some(unit) => (unit.operation, unit.arguments.clone()),
+            None => (tool.operation, (tool.arguments)(&call.arguments)),
+        };
         let body = HostRequest::Image(ImageRequest {
-            operation: tool.operation.to_owned(),
-            arguments: image::print_arguments(
-                &call.with_assessed((tool.arguments)(&call.arguments)),
-            ),
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(&call.with_assessed(image::joined_lists(
+                arguments,
+                &call.verdict.reached.arguments,
+            ))),
             deadline,
         });
         let reply = self.host.request(circumstances.session, body);
@@ -115,6 +121,10 @@ impl Executor {
             if quoted == Provenance::Foreign {
                 content.provenance = quoted;
             }
+        }
+        if let (Ok(content), Some(note)) = (&mut content, unit.and_then(|unit| unit.note)) {
+            content.text.push('\n');
+            content.text.push_str(&note);
         }
         name_image(&mut content, |content| &mut content.text, &text);
         content

@@ -11,12 +11,11 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
-use super::assess::Verdict;
+use super::assess::{Look, Verdict};
 use super::circumstances::Circumstances;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::preview::{Preview, Reviewed};
-use super::registry::Registry;
 use super::work::{WorkContext, precheck};
 use super::{Answers, Arguments, Quotes, SafetyLevel, Source, Tool, ToolFailure};
 use crate::host::{Answer, Approvals, Host};
@@ -212,7 +211,7 @@ impl Executor {
         key: CallKey,
         circumstances: &Circumstances,
     ) -> Prepared {
-        let (tool, arguments) = match validate(call, &circumstances.tools) {
+        let (tool, arguments) = match validate(call, circumstances) {
             Ok(valid) => valid,
             Err(failure) => {
                 return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
@@ -223,7 +222,10 @@ impl Executor {
             let source = || Source::of(&tool, &arguments, place, tool.provenance);
             Ending::failed(failure, source)
         };
-        let verdict = match self.assess(&tool, &arguments, circumstances).await {
+        let verdict = match self
+            .assess(&tool, &arguments, Look::First, circumstances)
+            .await
+        {
             Ok(verdict) => verdict,
             Err(failure) => return Prepared::Failed(ended(failure)),
         };
@@ -300,6 +302,10 @@ impl Executor {
             },
         );
         result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
+        let Circumstances { tools, offer, .. } = circumstances;
+        if let Some(note) = offer.not_here(&result.content, tools) {
+            result.add_remark(note);
+        }
         result
     }
 
@@ -453,8 +459,11 @@ impl Prepared {
     }
 }
 
-fn validate(call: &ToolCall, tools: &Registry) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
-    let tool = tools.resolve(&call.name)?;
+fn validate(
+    call: &ToolCall,
+    Circumstances { tools, offer, .. }: &Circumstances,
+) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
+    let tool = offer.resolve(&call.name, tools)?;
     let given = match &call.arguments {
         CallArguments::Object(given) => given.clone(),
         CallArguments::Malformed(problem) => {

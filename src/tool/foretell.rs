@@ -2,6 +2,7 @@
 //! What would be decided about a call, found out the way the pipeline decides: by its arguments,
 //! its paths, the image's look at its code, and the rules. Nothing runs, and nobody is asked.
 
+use super::assess::Look;
 use super::circumstances::Circumstances;
 use super::executor::Executor;
 use super::{Arguments, Assessment, Tool, ToolFailure};
@@ -26,7 +27,9 @@ impl Executor {
         arguments: &Arguments,
         circumstances: &Circumstances,
     ) -> Result<Foretold, ToolFailure> {
-        let verdict = self.assess(tool, arguments, circumstances).await?;
+        let verdict = self
+            .assess(tool, arguments, Look::First, circumstances)
+            .await?;
         let found = (&verdict.assessment, &verdict.reached);
         let facts = Facts::gather(0, tool, arguments, found, &circumstances.place);
         Ok(Foretold {

@@ -6,7 +6,9 @@
 pub mod arguments;
 mod assess;
 pub mod circumstances;
+pub mod code;
 pub mod console;
+mod convert;
 mod decide;
 mod default;
 pub mod definition;
@@ -21,6 +23,8 @@ pub mod libraries;
 pub mod metrics;
 pub mod offer;
 pub mod preview;
+mod private_reads;
+mod references;
 pub mod registry;
 pub mod schema;
 pub mod sendable;
@@ -35,10 +39,12 @@ use once_cell::sync::OnceCell;
 use serde_json::{Map, Value, json};
 
 pub use arguments::Arguments;
+use code::FindUnit;
+pub use code::{Code, Treatment};
 pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
 pub use source::{Answers, Content, Source};
-use work::{Instead, Precheck, Task};
+use work::{Finding, Instead, Precheck, Task};
 
 use crate::image::Reply;
 use crate::protocol::HostRequest;
@@ -175,28 +181,6 @@ pub struct Assessment {
     pub reason: String,
 }
 
-/// Arguments of a tool that are code for the Lisp image. Such code is assessed in the image, with
-/// the macros that it has, before anybody decides whether the call may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Code {
-    /// The parameters with code in them; `package` says in which package it is read. None where a
-    /// call only names code that it runs, such as a system.
-    pub parameters: &'static [&'static str],
-    pub treatment: Treatment,
-}
-
-/// What a tool does with code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Treatment {
-    /// Reads and runs a form, then the next: what can't be read before the forms above it have run
-    /// is assessed by the operation itself, just before it runs.
-    RunInSteps,
-    /// Runs it all at once.
-    RunAtOnce,
-    /// Only expands its macros.
-    Expand,
-}
-
 /// A tool that Emacs serves on its own thread.
 #[derive(Clone, Copy)]
 pub struct HostTool {
@@ -321,6 +305,10 @@ pub struct Tool {
     pub precheck: Option<Precheck>,
     /// The arguments that are code for the image, if any are.
     pub code: Option<Code>,
+    /// What is found out in the user's files for a call in the image, before anyone is asked about it.
+    pub finding: Option<Finding>,
+    /// How the code is found that the arguments only name, for a tool of the image.
+    pub unit: Option<FindUnit>,
     /// What is done when the image answers that it does not have what is asked for.
     pub instead: Option<Instead>,
     pub runner: Runner,
@@ -348,7 +336,7 @@ impl Tool {
         parameters: Vec<Parameter>,
         runner: Runner,
     ) -> Self {
-        let schema = parameter_schema(&parameters);
+        let schema = schema::of_parameters(&parameters);
         Self {
             parameters,
             categories: categories.iter().map(|&it| it.to_owned()).collect(),
@@ -363,13 +351,6 @@ impl Tool {
         self.categories = categories.iter().map(|&it| it.to_owned()).collect();
         self.categories.extend(own);
         self
-    }
-
-    /// What the tool does, in a few words.
-    #[must_use]
-    pub fn first_sentence(&self) -> &str {
-        let text = &self.description;
-        text.find(". ").map_or(text, |end| &text[..=end])
     }
 
     /// A tool defined by a JSON Schema of its arguments.
@@ -400,6 +381,8 @@ impl Tool {
             buffer: None,
             precheck: None,
             code: None,
+            finding: None,
+            unit: None,
             instead: None,
             runner,
             schema: LazySchema {
@@ -434,7 +417,7 @@ impl Tool {
 
     /// GIVEN with defaults filled in, if it fits.
     ///
-    /// A `null` for an optional parameter that can't be null counts as absent, which is how
+    /// What is of another type, such as "5" for an integer, is converted where nothing is lost. A `null` for an optional parameter that can't be null counts as absent, which is how
     /// several models spell it.
     ///
     /// # Errors
@@ -442,9 +425,11 @@ impl Tool {
     /// Every problem, a line each.
     pub fn check(&self, mut given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
         given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
+        let mut given = Value::Object(given);
+        convert::convert(&self.schema.json, &mut given);
         self.compiled_schema()
             .map_err(|error| ToolFailure::new(format!("The tool {}: {error}", self.name)))?
-            .check(Value::Object(given))
+            .check(given)
             .map(Arguments::new)
             .map_err(|problems| ToolFailure::new(problems.to_string()))
     }
@@ -482,17 +467,4 @@ impl Tool {
             }
         })
     }
-}
-
-fn parameter_schema(parameters: &[Parameter]) -> Value {
-    let properties: Map<String, Value> = parameters
-        .iter()
-        .map(|parameter| (parameter.name.clone(), parameter.schema()))
-        .collect();
-    let required: Vec<&str> = parameters
-        .iter()
-        .filter(|parameter| parameter.presence == Presence::Required)
-        .map(|parameter| parameter.name.as_str())
-        .collect();
-    json!({"type": "object", "properties": properties, "required": required})
 }

@@ -1,13 +1,38 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a chat offers its model beyond the tools that the user chose for it: the groups that the
-//! model asked for. They stay for the rest of the chat.
+//! model asked for, which stay for the rest of the chat, and what becomes of calls of other tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use super::Tool;
+use serde::Deserialize;
+
 use super::registry::{Filter, Registry};
+use super::{Origin, Tool, ToolFailure};
 use crate::runtime::held;
+
+/// What becomes of a call of a tool that there is, and that the chat doesn't offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unoffered {
+    /// It runs as any other: the usual tools are a choice that saves tokens, not one of the user's.
+    Callable,
+    /// The user chose the tools, and so left it out.
+    #[default]
+    LeftOutByUser,
+    /// The chat follows an agent that has tools of its own.
+    LeftOutByAgent,
+}
+
+impl Unoffered {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Callable => "",
+            Self::LeftOutByUser => "The user doesn't offer",
+            Self::LeftOutByAgent => "The agent's file doesn't offer",
+        }
+    }
+}
 
 /// The groups that a chat's model has added.
 #[derive(Debug, Default)]
@@ -15,6 +40,7 @@ pub struct Offer {
     /// All tools there are; none of them for calls outside chats, where everything can be called.
     all: Arc<Registry>,
     groups: Mutex<BTreeSet<String>>,
+    unoffered: Mutex<Unoffered>,
 }
 
 impl Offer {
@@ -23,7 +49,60 @@ impl Offer {
         Self {
             all,
             groups: Mutex::default(),
+            unoffered: Mutex::default(),
         }
+    }
+
+    /// Says what becomes of calls of other tools in the turn that begins.
+    pub fn begin_turn(&self, unoffered: Unoffered) {
+        *held(&self.unoffered) = unoffered;
+    }
+
+    /// The tool that a model meant by NAME: one of OFFERED, or another one that may be called. What is
+    /// offered stays the same.
+    ///
+    /// # Errors
+    ///
+    /// When there is none, or the chat doesn't have it on purpose.
+    pub fn resolve(&self, name: &str, offered: &Registry) -> Result<Arc<Tool>, ToolFailure> {
+        let unoffered = *held(&self.unoffered);
+        offered
+            .resolve(name)
+            .or_else(|unknown| match (self.all.resolve(name), unoffered) {
+                (Ok(tool), Unoffered::Callable) => Ok(tool),
+                (Err(failure), Unoffered::Callable) if !self.all.is_empty() => Err(failure),
+                (Ok(tool), _) => Err(ToolFailure::new(format!(
+                    "{} {} in this chat. Do without it, or say what you would need it for.",
+                    unoffered.reason(),
+                    tool.name
+                ))),
+                (Err(_), _) => Err(unknown),
+            })
+    }
+
+    /// A word on the built-in tools that TEXT names and that can't be called where OFFERED can: an
+    /// answer may refer to them.
+    #[must_use]
+    pub fn not_here(&self, text: &str, offered: &Registry) -> Option<String> {
+        if *held(&self.unoffered) == Unoffered::Callable {
+            return None;
+        }
+        let words: BTreeSet<&str> = text
+            .split(|it: char| !it.is_ascii_alphanumeric() && it != '_')
+            .collect();
+        let named = |tool: &Arc<Tool>| {
+            tool.origin == Origin::BuiltIn
+                && words.contains(tool.name.as_str())
+                && offered.get(&tool.name).is_none()
+        };
+        let names: Vec<String> = self
+            .all
+            .all()
+            .into_iter()
+            .filter(named)
+            .map(|tool| tool.name.clone())
+            .collect();
+        (!names.is_empty()).then(|| format!("(Not offered in this chat: {}.)", names.join(", ")))
     }
 
     /// Adds the group called NAME, those with this category, to OFFERED, which a turn works with,

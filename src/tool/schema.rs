@@ -4,9 +4,9 @@
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{Retrieve, Uri, ValidationError, Validator};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{default, exact};
+use super::{Parameter, Presence, default, exact};
 
 /// A schema ready to check arguments against.
 #[derive(Debug)]
@@ -42,6 +42,21 @@ pub enum Strangers {
     AsTheSchemaSays,
     /// They are mistakes, usually a misspelt parameter.
     Refused,
+}
+
+/// The schema of the arguments that PARAMETERS describe.
+#[must_use]
+pub fn of_parameters(parameters: &[Parameter]) -> Value {
+    let properties: Map<String, Value> = parameters
+        .iter()
+        .map(|parameter| (parameter.name.clone(), parameter.schema()))
+        .collect();
+    let required: Vec<&str> = parameters
+        .iter()
+        .filter(|parameter| parameter.presence == Presence::Required)
+        .map(|parameter| parameter.name.as_str())
+        .collect();
+    json!({"type": "object", "properties": properties, "required": required})
 }
 
 impl ArgumentSchema {
@@ -260,7 +275,6 @@ fn lines(problems: &[Problem]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 

@@ -35,6 +35,31 @@ pub type Task = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<String, 
 /// make of a file. Changes nothing.
 pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Preview, ToolFailure>>;
 
+/// Finds in the user's files what the image has to know for a call, such as where a system is defined.
+/// Changes nothing.
+pub type Finding = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Found, ToolFailure>>;
+
+/// What a [`Finding`] found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// A property list of arguments for the image, after those of the call.
+    pub arguments: lexpr::Value,
+    /// The files that the call will use, which count like paths among its arguments.
+    pub files: Vec<String>,
+    /// For the user who is asked about the call.
+    pub remark: String,
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self {
+            arguments: lexpr::Value::Null,
+            files: Vec::new(),
+            remark: String::new(),
+        }
+    }
+}
+
 /// What a tool of the image does where the image can only say that it does not know: work outside of
 /// it, or nothing when the reply is an answer.
 pub type Instead =
@@ -209,6 +234,8 @@ pub struct Reached {
     pub files: Vec<PathBuf>,
     /// Foreign when any of them is outside the project.
     pub provenance: Provenance,
+    /// What the image is told of them.
+    pub arguments: lexpr::Value,
 }
 
 impl Default for Reached {
@@ -216,6 +243,7 @@ impl Default for Reached {
         Self {
             files: Vec::new(),
             provenance: Provenance::Own,
+            arguments: lexpr::Value::Null,
         }
     }
 }
@@ -231,10 +259,17 @@ pub async fn assess(
     context: &WorkContext,
 ) -> Result<(Assessment, Reached), ToolFailure> {
     let mut assessment = (tool.assess)(tool.level, arguments);
-    let (reached, concerns) = tokio::select! {
-        () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
-        reached = reach(tool, arguments, context) => reached?,
+    let found = async {
+        let found = find(tool, arguments, context).await?;
+        let reached = reach(tool, arguments, found.files, context).await?;
+        Ok::<_, ToolFailure>((reached, found.arguments, found.remark))
     };
+    let ((mut reached, concerns), told, remark) = tokio::select! {
+        () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
+        found = found => found?,
+    };
+    reached.arguments = told;
+    assessment.reason.push_str(&remark);
     if !concerns.is_empty() {
         assessment.level = SafetyLevel::Dangerous;
         if !assessment.reason.is_empty() {
@@ -263,7 +298,7 @@ pub async fn precheck(
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so what is wrong with a file of concern is told once the user has said yes.
     let checked = async {
-        let (_, concerns) = reach(tool, arguments, context).await?;
+        let (_, concerns) = reach(tool, arguments, Vec::new(), context).await?;
         let checked = off_emacs(check(arguments.clone(), context.clone())).await;
         match concerns.is_empty() {
             true => checked.map(Some),
@@ -276,17 +311,32 @@ pub async fn precheck(
     }
 }
 
-/// The files that a call of TOOL with ARGUMENTS is about, and why some have to be asked about.
-async fn reach(
+/// What TOOL has to find in the user's files for a call with ARGUMENTS.
+async fn find(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
+) -> Result<Found, ToolFailure> {
+    match tool.finding {
+        Some(finding) => off_emacs(finding(arguments.clone(), context.clone())).await,
+        None => Ok(Found::default()),
+    }
+}
+
+/// The files that a call of TOOL with ARGUMENTS is about, those FOUND for it among them, and why some
+/// have to be asked about.
+async fn reach(
+    tool: &Tool,
+    arguments: &Arguments,
+    found: Vec<String>,
+    context: &WorkContext,
 ) -> Result<(Reached, Vec<String>), ToolFailure> {
-    let given: Vec<String> = tool
+    let mut given: Vec<String> = tool
         .paths
         .iter()
         .filter_map(|name| arguments.text(name).map(str::to_owned))
         .collect();
+    given.extend(found);
     let visited = match tool.buffer {
         Some(parameter) => visited(arguments.text(parameter), context).await,
         None => None,

@@ -12,20 +12,29 @@ pub const NAME: &str = "more_tools";
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![more_tools()]
+    vec![more_tools(&[])]
 }
 
-fn more_tools() -> Tool {
+/// TOOL, which is `more_tools`, with GROUPS as the ones to choose from.
+#[must_use]
+pub fn choosing(tool: &Tool, groups: &[&str]) -> Tool {
+    Tool {
+        level: tool.level,
+        ..more_tools(groups)
+    }
+}
+
+fn more_tools(groups: &[&str]) -> Tool {
+    let mut group = Parameter::required("group", ParameterType::String, "");
+    if !groups.is_empty() {
+        group = group.one_of(groups);
+    }
     let mut tool = Tool::new(
         NAME,
-        "Add a group of tools to those you can call, for the rest of the chat. Groups: navigation (list, find and grep the project's files), editing (whole Lisp definitions, new lines, creating, moving and deleting files), execution (load systems, run tests, trace functions, take a definition back, recall errors, evaluations and compiler notes), debugger (look into parked errors and invoke restarts), introspection (other kinds of xref, disassembly, inspecting values, state of the image), history (the user's form at point, staging a form at the REPL), buffer (list and outline buffers, read and write whole files), diff (propose a change of a file as a diff). The user's own tools have groups of their own.",
+        "Add a group of tools for the rest of the chat. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff); the user's own tools have groups of their own.",
         SafetyLevel::Safe,
         &["tools"],
-        vec![Parameter::required(
-            "group",
-            ParameterType::String,
-            "Name of the group",
-        )],
+        vec![group],
         Runner::Task(|arguments, context| Box::pin(async move { add(&arguments, &context) })),
     );
     tool.answers = Answers::Words;
@@ -44,7 +53,7 @@ fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailu
                     "- {} ({}): {}",
                     tool.name,
                     tool.level,
-                    tool.first_sentence()
+                    first_sentence(&tool.description)
                 )
             })
             .collect();
@@ -65,10 +74,36 @@ fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailu
     )))
 }
 
+/// The first sentence of TEXT. A dot ends one only before a capital letter: "e.g. this" goes on, and
+/// so does "a function, a macro... of the image".
+fn first_sentence(text: &str) -> &str {
+    let ends = |&(dot, _): &(usize, &str)| {
+        let next = text[dot + 1..].trim_start().chars().next();
+        !text[..dot].ends_with('.') && next.is_some_and(char::is_uppercase)
+    };
+    let end = text.match_indices(". ").find(ends);
+    end.map_or(text, |(dot, _)| &text[..=dot])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tool::registry::{Filter, Registry};
+
+    #[test]
+    fn a_sentence_ends_where_the_next_one_begins() {
+        for (text, first) in [
+            ("One. Two.", "One."),
+            (
+                "A macro, a class... of the image. Two.",
+                "A macro, a class... of the image.",
+            ),
+            ("With e.g. this. Two.", "With e.g. this."),
+            ("Only one.", "Only one."),
+        ] {
+            assert_eq!(first_sentence(text), first);
+        }
+    }
 
     #[test]
     fn the_groups_that_are_named_have_tools() {
@@ -76,10 +111,10 @@ mod tests {
         crate::tools::register(&registry);
         let description = registry.get(NAME).unwrap().description.clone();
         let list = description.split("Groups: ").nth(1).unwrap();
+        let list = list.split("; the user").next().unwrap();
         let groups: Vec<&str> = list
-            .split('(')
-            .filter_map(|before| before.trim().rsplit([' ', ',']).next())
-            .filter(|word| !word.ends_with('.'))
+            .split("), ")
+            .map(|group| group.split(' ').next().unwrap())
             .collect();
         assert!(groups.contains(&"diff") && groups.contains(&"navigation"));
         for group in groups {

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Calls that a model makes again and again with the same result. Weak models do so for ever; each
+//! round costs the user a request. A turn tells the model, and then ends.
+
+use std::collections::HashMap;
+
+use crate::protocol::{CallOutcome, CallResult};
+use crate::provider::ToolCall;
+use crate::tool::SafetyLevel;
+
+/// How often a call has to give the same result before the model is told.
+const TOLD: u32 = 3;
+/// How often before the turn ends.
+const LAST: u32 = 5;
+
+/// What a model asked for: the name of a tool and the arguments, as it wrote them.
+type Asked = (String, String);
+
+/// The calls of a turn since anything was last changed.
+#[derive(Debug, Default)]
+pub struct Repeats {
+    seen: HashMap<Asked, Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    outcome: CallOutcome,
+    content: String,
+    times: u32,
+}
+
+impl Repeats {
+    /// Takes in CALL and RESULT, to which a word is added when it has come too often. Gives the reason
+    /// to end the turn when nothing else will.
+    pub fn note(&mut self, call: &ToolCall, result: &mut CallResult) -> Option<String> {
+        let asked = (call.name.clone(), call.raw_arguments.clone());
+        if changed_something(result) {
+            // What came before may come out differently now.
+            self.seen.retain(|key, _| *key == asked);
+        }
+        let times = self.count(asked, result);
+        if times >= TOLD {
+            result.add_remark(format!(
+                "(This call was made {times} times with the same result. Do something else, or stop and tell the user what you found.)"
+            ));
+        }
+        (times >= LAST).then(|| {
+            format!(
+                "Stopped: the model called {} {times} times with the same arguments and got the same result. Send a message to go on.",
+                call.name
+            )
+        })
+    }
+
+    fn count(&mut self, asked: Asked, result: &CallResult) -> u32 {
+        let seen = self.seen.entry(asked).or_insert_with(|| Seen {
+            outcome: result.outcome,
+            content: String::new(),
+            times: 0,
+        });
+        if seen.times > 0 && (seen.outcome, &seen.content) == (result.outcome, &result.content) {
+            seen.times += 1;
+        } else {
+            *seen = Seen {
+                outcome: result.outcome,
+                content: result.content.clone(),
+                times: 1,
+            };
+        }
+        seen.times
+    }
+}
+
+fn changed_something(result: &CallResult) -> bool {
+    result.outcome == CallOutcome::Succeeded
+        && result.level.is_some_and(|level| level > SafetyLevel::Safe)
+}
