@@ -32,13 +32,29 @@
 
 ;;;; Searching
 
+(defconst agent-q-buffers--longest-line 200
+  "How many characters of a line with a match are shown.")
+
 (defun agent-q-buffers--match ()
-  "Return the match that was just found as a line of text."
-  (let ((start (match-beginning 0))
-        (text (agent-q--clean (match-string-no-properties 0))))
-    (format "Line %d, column %d, position %d: %S"
+  "Return the place of the match that was just found, and its line."
+  (let ((start (match-beginning 0)))
+    (format "Line %d, column %d, position %d: %s"
             (line-number-at-pos start t) (agent-q-buffers--column start) start
-            (truncate-string-to-width text 200 nil nil "..."))))
+            (save-match-data (agent-q-buffers--line-at start)))))
+
+(defun agent-q-buffers--line-at (position)
+  "Return the text of the line at POSITION; of a long one, what is around."
+  (save-excursion
+    (goto-char position)
+    (let* ((inhibit-field-text-motion t)
+           (from (line-beginning-position))
+           (to (line-end-position))
+           (start (max from (min (- position (/ agent-q-buffers--longest-line 2))
+                                 (- to agent-q-buffers--longest-line))))
+           (end (min to (+ start agent-q-buffers--longest-line))))
+      (concat (if (< from start) "..." "")
+              (agent-q--clean (string-trim-right (buffer-substring-no-properties start end)))
+              (if (< end to) "..." "")))))
 
 (defun agent-q-buffers--column (position)
   "Return the column of POSITION, in characters from 1, whatever is narrowed."

@@ -13,6 +13,7 @@
 (require 'agent-q-approve)
 (require 'agent-q-chat-move)
 (require 'agent-q-console)
+(require 'agent-q-context)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
 (require 'agent-q-echo)
@@ -168,12 +169,10 @@ NEW non-nil means a new one."
      ,@(agent-q-agent-settings)
      ,@(agent-q-project-settings)
      (instructions . ,(agent-q--clean agent-q-instructions))
-     (image . ,(if (agent-q-chat--connected-p)
-                   (agent-q-image-facts agent-q-header-connection)
-                 :null))
      (max_iterations . ,agent-q-max-iterations)
      (tools . ,(let ((offered (agent-q-registry-offered)))
                  (if (eq offered t) :null (vconcat offered))))
+     (unoffered . ,(if (agent-q-registry-left-out-p) "left_out_by_user" "callable"))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
                        (symbol-name agent-q-tool-choice)))
@@ -283,7 +282,7 @@ another image.")))
     (setq agent-q-chat--unsent nil)
     (if provider
         (mapc (lambda (text)
-                (agent-q-chat--start #'agent-q-core-submit text))
+                (agent-q-chat--start #'agent-q-chat--submit text))
               texts)
       (when texts
         (agent-q-chat--without-model texts))))
@@ -308,6 +307,14 @@ another image.")))
   "Whether a turn is running or about to."
   (or agent-q-header-since (> agent-q-header-queued 0)))
 
+(defun agent-q-chat--submit (session text)
+  "Send TEXT to the model of SESSION, with where the user is now."
+  (agent-q-core-submit session text (agent-q-chat--context)))
+
+(defun agent-q-chat--context ()
+  "Return as JSON what the model is told with a message that is sent now."
+  (agent-q-context-json (and (agent-q-chat--connected-p) agent-q-header-connection)))
+
 (defun agent-q-chat--start (function text)
   "Call FUNCTION, an entry point of the core, with the session and TEXT."
   (agent-q-chat--configure)
@@ -330,7 +337,7 @@ While a turn runs, the text waits until it is over."
            (agent-q-chat--start #'agent-q-core-console text)
            (agent-q-prompt-take))
           (agent-q-chat--provider
-           (agent-q-chat--start #'agent-q-core-submit text)
+           (agent-q-chat--start #'agent-q-chat--submit text)
            (agent-q-prompt-take))
           (t
            (agent-q-prompt-take)
@@ -448,13 +455,17 @@ While a turn runs, the text waits until it is over."
 ;;;; Looking behind the scene
 
 (defun agent-q-show-system-prompt ()
-  "Show the system prompt that the current chat sends."
+  "Show what the current chat sends to the model besides your words.
+That is the system prompt and the context in front of each message."
   (interactive)
   (agent-q-chat--check)
   (agent-q-chat--configure)
-  (let ((prompt (agent-q-core-system-prompt agent-q-chat--session)))
+  (pcase-let ((`(,prompt ,context) (agent-q-core-system-prompt agent-q-chat--session
+                                                               (agent-q-chat--context))))
     (with-help-window "*agent-q system prompt*"
-      (princ prompt))))
+      (princ prompt)
+      (princ "\n\n----- In front of a message that you send now -----\n\n")
+      (princ context))))
 
 (provide 'agent-q-chat)
 ;;; agent-q-chat.el ends here

@@ -244,16 +244,18 @@ nothing is asked.  Called by the core before a tool uses BUFFER."
        (not (provided-mode-derived-p (buffer-local-value 'major-mode buffer)
                                      'agent-q-chat-mode))))
 
-(defun agent-q--last-user-buffer ()
+(defun agent-q--last-user-buffer (&optional predicate)
   "Return the buffer that the user last worked in, or nil.
-Chats, the minibuffer and hidden buffers don't count.  Called by the core
-when a tool reads a buffer without naming one."
+Chats, the minibuffer and hidden buffers don't count, nor those that
+PREDICATE, a function of a buffer, returns nil for.  Called by the core when
+a tool reads a buffer without naming one."
   (let ((selected (window-buffer (or (minibuffer-selected-window)
                                      (selected-window)))))
-    (if (agent-q--user-buffer-p selected)
-        selected
-      ;; A frame lists its buffers in the order in which they were selected.
-      (seq-find #'agent-q--user-buffer-p (buffer-list (selected-frame))))))
+    (seq-find (lambda (buffer)
+                (and (agent-q--user-buffer-p buffer)
+                     (or (null predicate) (funcall predicate buffer))))
+              ;; A frame lists its buffers in the order in which they were selected.
+              (cons selected (buffer-list (selected-frame))))))
 
 (provide 'agent-q-events)
 ;;; agent-q-events.el ends here

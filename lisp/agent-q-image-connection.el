@@ -60,6 +60,10 @@ Its first argument is the connection's process."
   "Return the name that CONNECTION has in its client."
   (agent-q-image--ask connection :connection-name))
 
+(defun agent-q-image-repl-package (connection)
+  "Return the package that the user's REPL on CONNECTION is in, or nil."
+  (agent-q-image--ask connection :repl-package))
+
 (defun agent-q-image-label (connection)
   "Return the name of CONNECTION, which no other one has.
 It has the client in it where another client's has that name too."
@@ -82,7 +86,7 @@ at its end.  That is done only while there are other connections."
 
 (defun agent-q-image-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
-  (format "%s through %s, package COMMON-LISP-USER%s"
+  (format "%s through %s%s"
           (agent-q-image--ask connection :implementation)
           (agent-q-image--client connection :name)
           (let ((count (length (agent-q-image-connections))))

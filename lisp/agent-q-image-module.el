@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; The Common Lisp half is in modules, the folders of image/.  "base" is what
-;; all others stand on.  A module is sent over a connection when one of its
+;; The Common Lisp half is in modules, the folders of image/.  "base" and "report"
+;; are what all others stand on.  A module is sent over a connection when one of its
 ;; operations is first called there.  Its operations are found in its text, as
 ;; (define-operation "name" ...); a header line ";;; Needs: this, that" names
 ;; other modules that have to be sent before it.
@@ -67,7 +67,15 @@ names of the modules to send before it, VERSION what an image knows it by."
          :source (buffer-string)
          :digest (buffer-hash)
          :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
-         :needs (delete-dups (if (equal name "base") nil (cons "base" needs))))))))
+         :needs (delete-dups (append (agent-q-image--needed-by-all name) needs)))))))
+
+(defun agent-q-image--needed-by-all (name)
+  "Return the names of the modules that the module NAME needs as all do.
+An error of any operation is reported."
+  (pcase name
+    ("base" nil)
+    ("report" '("base"))
+    (_ '("base" "report"))))
 
 (defun agent-q-image--files (directory)
   "Return the files of the module in DIRECTORY, in their order."

@@ -9,10 +9,14 @@
 
 ;;; Code:
 
+(require 'cl-lib)
 (require 'agent-q-image)
 
 (defconst agent-q-image-query--seconds 15
   "How long an image may take to answer, unless the caller says.")
+
+(defconst agent-q-image-query--seconds-for-threads 2
+  "How long an image may take to name its threads.")
 
 (defvar agent-q-image-query--last 0
   "The number of the last call that was made from here.")
@@ -21,12 +25,14 @@
   "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
   (ignore-errors (car (read-from-string text))))
 
-(defun agent-q-image-query (connection operation arguments function &optional seconds)
+(defun agent-q-image-query (connection operation arguments function
+                                       &optional seconds thread)
   "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
 FUNCTION gets three arguments: the reply of the Common Lisp half as Lisp
 data, nil when there is none, then the status and the payload, which are
-as for `agent-q-image-call'.  That call has SECONDS, 15 when nil.  Return
-the request, for `agent-q-image-cancel'."
+as for `agent-q-image-call'.  That call has SECONDS, 15 when nil,
+and runs in THREAD, when nil one of its own.  Return the request, for
+`agent-q-image-cancel'."
   (let ((request (list 'agent-q-image-query (cl-incf agent-q-image-query--last))))
     (agent-q-image-call connection request operation (prin1-to-string arguments)
                         (or seconds agent-q-image-query--seconds)
@@ -34,8 +40,53 @@ the request, for `agent-q-image-cancel'."
                           (funcall function
                                    (and (equal status "done")
                                         (agent-q-image-query-read payload))
-                                   status payload)))
+                                   status payload))
+                        nil thread)
     request))
+
+(defun agent-q-image-query-threads (connection threads function)
+  "Call FUNCTION with the names of THREADS behind CONNECTION, soon.
+THREADS are numbers of the client's; the names come as pairs of number
+and name, without those that are not known.  It takes nothing of the
+Common Lisp half: the user may have asked for none of it yet."
+  (let ((client (agent-q-image--client connection :wire))
+        (timer nil)
+        (waiting t))
+    (cl-flet ((end (names)
+                (when waiting
+                  (setq waiting nil)
+                  (cancel-timer timer)
+                  (funcall function names))))
+      ;; An image that hears nothing must not keep an answer back.
+      (setq timer (run-at-time agent-q-image-query--seconds-for-threads nil
+                               (lambda () (end nil))))
+      (if (not (and threads (agent-q-image--ask connection :threads-p)))
+          (end nil)
+        (agent-q-image--ask
+         connection :rex (agent-q-image-query--threads-form client threads) t
+         (lambda (result)
+           (end (pcase result
+                  (`(:ok ,(and names (pred listp)))
+                   (cl-loop for thread in threads
+                            for name in names
+                            when name
+                            collect (cons thread (substring-no-properties name))))))))))))
+
+(defun agent-q-image-query--threads-form (client threads)
+  "Return a form for the names of THREADS, numbers of CLIENT's, :slynk or :swank.
+Its variables are symbols of Common Lisp's, to make none in CL-USER."
+  `(cl:ignore-errors
+    (cl:let ((cl:package (cl:or ,@(mapcar (lambda (name) `(cl:find-package ,name))
+                                          (if (eq client :slynk) '("SLYNK-BACKEND")
+                                            '("SWANK/BACKEND" "SWANK-BACKEND"))))))
+      (cl:mapcar (cl:lambda (cl:number)
+                   (cl:let ((cl:list (cl:funcall (cl:find-symbol "FIND-THREAD" cl:package)
+                                                 cl:number)))
+                     (cl:and cl:list
+                             (cl:princ-to-string
+                              (cl:funcall (cl:find-symbol "THREAD-NAME" cl:package)
+                                          cl:list)))))
+                 '(,@threads)))))
 
 (provide 'agent-q-image-query)
 ;;; agent-q-image-query.el ends here

@@ -12,6 +12,7 @@
 
 (require 'cl-lib)
 (require 'subr-x)
+(require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-log)
 (require 'agent-q-image-module)
@@ -93,10 +94,19 @@ errors that are parked and changes in the image belong."
               (agent-q-image-park-name
                (agent-q-image--tagged
                 operation owner
-                (append (agent-q-image--clean (car (read-from-string arguments)))
+                (append (agent-q-image--with-place
+                         operation
+                         (agent-q-image--translated connection
+                                                    (car (read-from-string arguments))))
                         (agent-q-image--chat-argument owner)))))
         (agent-q-image--install connection)
         (agent-q-image--prepare call))))))
+
+(defun agent-q-image--with-place (operation arguments)
+  "Return ARGUMENTS of OPERATION, fit for an image.
+What compiles forms is told where the user can see them."
+  (let ((arguments (agent-q-image--clean arguments)))
+    (append arguments (agent-q-image-compiled-place operation arguments))))
 
 (defvar-local agent-q-image--chat-name nil
   "What images know this chat by, once it has called one.")
@@ -115,8 +125,9 @@ Several Emacsen can be connected to one image, so a part is random."
   (let ((name (agent-q-image-chat-name owner)))
     (and name (list :chat (agent-q-image--clean-text name)))))
 
-(defconst agent-q-image--journaled '("eval-form" "compile-form" "load-system" "eval-in-frame"
-                                     "invoke-restart" "run-tests")
+(defconst agent-q-image--journaled '("eval-form" "compile-form" "compile-file" "load-system"
+                                     "eval-in-frame" "invoke-restart" "restart-frame"
+                                     "return-from-frame" "run-tests")
   "The operations that the image keeps a journal of.")
 
 (defvar-local agent-q-image-turn nil
@@ -134,6 +145,18 @@ Several Emacsen can be connected to one image, so a part is random."
         (setq agent-q-image-turn-used t)
         (append arguments (list :turn agent-q-image-turn)))
     arguments))
+
+(defun agent-q-image--translated (connection datum)
+  "Return DATUM with files as they are called behind CONNECTION.
+In property lists they are what :emacs-file has, which becomes :file."
+  (cond ((not (proper-list-p datum)) datum)
+        ((keywordp (car datum))
+         (cl-loop for (key value) on datum by #'cddr
+                  append (if (eq key :emacs-file)
+                             (list :file (agent-q-image--ask connection :to-lisp value))
+                           (list key (agent-q-image--translated connection value)))))
+        (t (mapcar (lambda (element) (agent-q-image--translated connection element))
+                   datum))))
 
 (defun agent-q-image--clean (datum)
   "Return DATUM with only what a Lisp image can read without harm.

@@ -50,7 +50,7 @@ WHAT names VALUE in the error, KIND says what it has to be."
   `(condition-case failure
        (progn ,@body)
      (agent-q-error (signal (car failure) (cdr failure)))
-     ;; Such as a value that holds itself, or a name with a NUL in it.
+     ;; Such as a value that holds itself.
      (error (signal 'agent-q-error
                     (list (format "JSON can't hold this value (%s)"
                                   (error-message-string failure)))))))
@@ -195,13 +195,23 @@ A list of property lists isn't, unless VALUE is CERTAINLY an object."
         (t (signal 'agent-q-error
                    (list (format "%S is no name of a JSON member" key))))))
 
+(defun agent-q-json--member-name (key)
+  "Return the name of the JSON member that KEY stands for.
+One with a NUL in it is refused, as Emacs before 30 refuses it."
+  (let ((name (agent-q-json--key key)))
+    (when (string-search "\0" name)
+      (signal 'agent-q-error
+              (list (format "JSON here can't hold a member whose name has a NUL in it: %S"
+                            name))))
+    name))
+
 (defun agent-q-json--object (value &optional convert)
   "Return VALUE, an object in one of its shapes, as a hash table.
 CONVERT makes the members of it; as a rule they become JSON values too."
   (let ((object (agent-q-json-empty-object)))
     (agent-q-json--each
      (lambda (key member)
-       (let ((key (agent-q-json--key key)))
+       (let ((key (agent-q-json--member-name key)))
          ;; As in the lists themselves, the first of two members counts.
          (unless (gethash key object)
            (puthash key (funcall (or convert #'agent-q-json-value) member) object))))

@@ -28,8 +28,8 @@ the chat, or is nil; OWNER is the buffer of the chat, or nil."
   "The function of each operation.")
 
 (defconst agent-q-operations--features '(agent-q-history agent-q-debugger agent-q-project agent-q-edit
-                    agent-q-source agent-q-definitions agent-q-buffers
-                    agent-q-changes)
+                    agent-q-source agent-q-definitions agent-q-compile
+                    agent-q-buffers agent-q-changes)
   "The features that define operations.")
 
 (defmacro agent-q-operations-define (name parameters docstring &rest body)

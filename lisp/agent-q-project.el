@@ -16,8 +16,9 @@
 
 (defcustom agent-q-project-root nil
   "The directory whose files the agent may read without asking.
-When nil, it is the project of the buffer that you open a chat from, or
-else its directory.  A directory-local value is not taken."
+When nil, it is the project of the buffer that you open a chat from, else
+the nearest directory around its own that has a system definition, a
+file *.asd, else its own.  A directory-local value is not taken."
   :type '(choice (const :tag "The project at hand" nil) directory)
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -38,9 +39,24 @@ There is none on another machine."
     (unless (or (null directory) (file-remote-p directory))
       (let* ((project (and (null (default-value 'agent-q-project-root))
                            (project-current nil directory)))
-             (root (if project (project-root project) directory)))
+             (root (cond (project (project-root project))
+                         ((default-value 'agent-q-project-root) directory)
+                         ((agent-q-project--of-system directory))
+                         (t directory))))
         (and (file-directory-p root)
              (expand-file-name root))))))
+
+(defun agent-q-project--of-system (directory)
+  "Return the nearest directory around DIRECTORY with a system definition, or nil.
+It is never the user's home: all files in it would be the project's."
+  (let ((found (locate-dominating-file
+                directory
+                (lambda (parent)
+                  (and (file-accessible-directory-p parent)
+                       (directory-files parent nil "\\.asd\\'" t 1))))))
+    (and found
+         (not (file-in-directory-p "~/" found))
+         found)))
 
 (defun agent-q-project-settings ()
   "Return the settings of the current chat that concern files, as an alist."

@@ -270,14 +270,15 @@ a list of keywords, only those that have one of them."
 ;;;; What a chat offers
 
 (defconst agent-q-registry--usual-tools
-  '("describe_symbol" "apropos_search" "function_arglist" "macroexpand_form"
-    "who_calls" "who_references" "list_package_symbols" "class_slots"
-    "class_hierarchy" "method_specializers" "find_definition" "eval_form"
-    "eval_in_package" "compile_form" "get_last_error" "get_repl_history"
-    "get_compilation_notes" "read_buffer" "search_in_buffer"
-    "write_to_buffer" "read_file" "write_file" "edit_file"
-    "propose_file_edit" "more_tools")
+  '("describe_symbol" "apropos_search" "find_definition" "who_calls" "xref"
+    "list_package_symbols" "macroexpand_form"
+    "eval_form" "compile_form" "load_system" "run_tests"
+    "inspect_value" "get_last_error" "debugger_frames"
+    "form_at_point" "read_buffer" "read_file" "search_files" "grep_project"
+    "edit_definition" "insert_definition" "edit_file" "write_file"
+    "more_tools")
   "The built-in tools that every chat offers.
+They are enough to build, load and test a system in an empty directory.
 More would cost tokens in each request and make choosing harder.")
 
 (defun agent-q-registry--usual ()
@@ -311,6 +312,15 @@ Return t when that means all."
                             (seq-intersection categories
                                               (agent-q-tool-categories tool))))
                       (agent-q-get-tools :max-safety-level level)))))))
+
+(defun agent-q-registry-left-out-p ()
+  "Return non-nil if the user chose tools and left out some of the usual ones.
+What is not offered for other reasons can be called all the same."
+  (and agent-q-offered-tools
+       (let ((offered (agent-q-registry-offered)))
+         (not (or (eq offered t)
+                  (seq-every-p (lambda (name) (member name offered))
+                               agent-q-registry--usual-tools))))))
 
 (provide 'agent-q-registry)
 ;;; agent-q-registry.el ends here

@@ -26,6 +26,7 @@
 (declare-function slime-pid "ext:slime" t t)
 (declare-function slime-rex-continuations "ext:slime" t t)
 (declare-function slime-from-lisp-filename "ext:slime")
+(declare-function slime-to-lisp-filename "ext:slime")
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
 
 (defun agent-q-slime-connections ()
@@ -62,10 +63,20 @@
   (let ((lisp (slime-inferior-process process)))
     (and lisp (process-buffer lisp))))
 
+(defun agent-q-slime-repl-package (process)
+  "Return the package that the REPL of PROCESS is in, or nil."
+  (and (fboundp 'slime-lisp-package)
+       (slime-lisp-package process)))
+
 (defun agent-q-slime-from-lisp (process file)
   "Return what FILE of the machine behind PROCESS is called here."
   (let ((slime-dispatching-connection process))
     (slime-from-lisp-filename file)))
+
+(defun agent-q-slime-to-lisp (process file)
+  "Return what FILE is called on the machine behind PROCESS."
+  (let ((slime-dispatching-connection process))
+    (slime-to-lisp-filename file)))
 
 (defun agent-q-slime-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
@@ -131,7 +142,9 @@ Return nil when it was not started here."
         :connection-name #'agent-q-slime-name
         :implementation #'agent-q-slime-implementation
         :buffer #'agent-q-slime-buffer
+        :repl-package #'agent-q-slime-repl-package
         :from-lisp #'agent-q-slime-from-lisp
+        :to-lisp #'agent-q-slime-to-lisp
         :rex #'agent-q-slime-rex
         :rex-id #'agent-q-slime-rex-id
         :threads-p #'agent-q-slime-threads-p

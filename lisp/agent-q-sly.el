@@ -26,6 +26,7 @@
 (declare-function sly-pid "ext:sly" t t)
 (declare-function sly-rex-continuations "ext:sly" t t)
 (declare-function sly-from-lisp-filename "ext:sly")
+(declare-function sly-to-lisp-filename "ext:sly")
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
 
 (defun agent-q-sly-connections ()
@@ -58,10 +59,27 @@
   (let ((lisp (sly-inferior-process process)))
     (and lisp (process-buffer lisp))))
 
+(defun agent-q-sly-repl-package (process)
+  "Return the package at the last prompt of the REPL of PROCESS, or nil."
+  (let* ((sly-dispatching-connection process)
+         (repl (and (fboundp 'sly-mrepl--find-buffer)
+                    (sly-mrepl--find-buffer process)))
+         (prompt (and (buffer-live-p repl)
+                      (buffer-local-value 'sly-mrepl--last-prompt-overlay repl)))
+         (package (and (overlayp prompt) (overlay-buffer prompt)
+                       (get-text-property (overlay-start prompt) 'sly-mrepl--prompt repl))))
+    ;; SLY keeps it in lower case.
+    (and package (upcase package))))
+
 (defun agent-q-sly-from-lisp (process file)
   "Return what FILE of the machine behind PROCESS is called here."
   (let ((sly-dispatching-connection process))
     (sly-from-lisp-filename file)))
+
+(defun agent-q-sly-to-lisp (process file)
+  "Return what FILE is called on the machine behind PROCESS."
+  (let ((sly-dispatching-connection process))
+    (sly-to-lisp-filename file)))
 
 (defun agent-q-sly-rex (process form thread continuation)
   "Have the Lisp behind PROCESS evaluate FORM in THREAD.
@@ -127,7 +145,9 @@ Return nil when it was not started here."
         :connection-name #'agent-q-sly-name
         :implementation #'agent-q-sly-implementation
         :buffer #'agent-q-sly-buffer
+        :repl-package #'agent-q-sly-repl-package
         :from-lisp #'agent-q-sly-from-lisp
+        :to-lisp #'agent-q-sly-to-lisp
         :rex #'agent-q-sly-rex
         :rex-id #'agent-q-sly-rex-id
         :threads-p #'agent-q-sly-threads-p

@@ -32,7 +32,7 @@
   :type 'string
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-max-iterations 10
+(defcustom agent-q-max-iterations 50
   "How many requests one turn may send to the model."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
@@ -49,14 +49,16 @@
 
 (defcustom agent-q-offered-tools nil
   "Which tools the model is offered.
-nil means the usual ones, about twenty built-in tools and all that you or
+nil means the usual ones, about 25 built-in tools and all that you or
 a program defined; by one of them, more_tools, the model adds further groups
 when it needs them.  `all' means every tool.  Otherwise a list of tools by
 name, such as \"describe_symbol\", and of categories by keyword, such as
 `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
-for one chat."
+for one chat.
+A tool that is not among the usual ones can be called all the same, and asks
+as always; one that a choice of yours leaves out can't."
   :type '(choice (const :tag "The usual ones" nil)
                  (const :tag "All" all)
                  (const :tag "None" none)

@@ -29,14 +29,14 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::{core, signal};
-use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId};
+use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
 use session::settings::Approval;
 use tool::circumstances::Watcher;
 
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 11;
+pub const CORE_INTERFACE: i64 = 12;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -103,9 +103,11 @@ fn configure(env: &Env, session: i64, settings: String) -> Result<()> {
 }
 
 /// Give SESSION the user's message TEXT; it waits while a turn runs.
+/// CONTEXT, a JSON object or nil, says where the user is; only the model sees it.
 #[defun]
-fn submit(env: &Env, session: i64, text: String) -> Result<()> {
-    tell(env, session, Op::Submit(text))
+fn submit(env: &Env, session: i64, text: String, context: Option<String>) -> Result<()> {
+    let context = bridge::context_block(env, context)?;
+    tell(env, session, Op::Submit(UserMessage { text, context }))
 }
 
 /// Run the tool call that LINE spells, such as "/describe_symbol mapcar", in SESSION.
@@ -441,13 +443,11 @@ fn set_library(env: &Env, name: String, tools: String) -> Result<()> {
         .or_else(|error| signal(env, error))
 }
 
-/// Return the system prompt that SESSION would send now.
+/// Return what SESSION would send before a message in CONTEXT, as in `agent-q-core-submit'.
+/// These are two texts: the system prompt and the block in front of the message.
 #[defun]
-fn system_prompt(env: &Env, session: i64) -> Result<String> {
-    let engine = &core(env)?.engine;
-    engine
-        .system_prompt(session_id(session))
-        .or_else(|error| signal(env, error))
+fn system_prompt(env: &Env, session: i64, context: String) -> Result<Value<'_>> {
+    bridge::prompts(env, session_id(session), context)
 }
 
 /// Look for model servers on this machine; a `:discovered' event brings the answer.

@@ -58,7 +58,7 @@ identifier! {
 #[derive(Debug)]
 pub enum Op {
     /// The user's message. Queued while a turn runs.
-    Submit(String),
+    Submit(UserMessage),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
     Console(String),
     /// Put back what the latest turn changed in files and buffers, when no turn runs.
@@ -67,6 +67,35 @@ pub enum Op {
     Cancel,
     /// The chat is gone.
     Close,
+}
+
+/// What the user sends to the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserMessage {
+    /// As the chat shows it.
+    pub text: String,
+    /// What the model reads in front of it; nothing outside Emacs's chats.
+    pub context: Option<String>,
+}
+
+impl From<&str> for UserMessage {
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            context: None,
+        }
+    }
+}
+
+impl UserMessage {
+    /// As the model reads it.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        match &self.context {
+            Some(context) => format!("{context}\n\n{}", self.text),
+            None => self.text.clone(),
+        }
+    }
 }
 
 /// The user's answer to an approval request.
@@ -158,6 +187,14 @@ impl CallResult {
             (CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled, _) => content,
         };
         self.with_remark(told)
+    }
+
+    /// Adds REMARK to what is said about the result.
+    pub fn add_remark(&mut self, remark: String) {
+        self.remark = Some(match self.remark.take() {
+            Some(before) => format!("{before}\n{remark}"),
+            None => remark,
+        });
     }
 
     fn with_remark(&self, told: String) -> String {

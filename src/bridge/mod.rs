@@ -19,9 +19,10 @@ use once_cell::sync::OnceCell;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::near;
-use crate::protocol::{Event, HostRequest};
+use crate::protocol::{Event, HostRequest, SessionId};
 use crate::rules::RuleBook;
 use crate::runtime;
+use crate::session::context::Context;
 use crate::store::audit::AuditLog;
 use crate::tool::definition::InvalidTool;
 use host::EmacsHost;
@@ -84,6 +85,25 @@ pub fn core(env: &Env) -> Result<&'static Core> {
 /// Signals `agent-q-error` in Lisp.
 pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
     env.signal(agent_q_error, (message.to_string(),))
+}
+
+/// The system prompt of the session ID and what the model reads of CONTEXT, as a list.
+pub fn prompts(env: &Env, id: SessionId, context: String) -> Result<Value<'_>> {
+    let prompt = core(env)?.engine.system_prompt(id);
+    let prompt = prompt.or_else(|error| signal(env, error))?;
+    let block = context_block(env, Some(context))?;
+    env.list([prompt.into_lisp(env)?, block.into_lisp(env)?])
+}
+
+/// What the model reads of CONTEXT, the JSON of a message's context, if it has one.
+pub fn context_block(env: &Env, context: Option<String>) -> Result<Option<String>> {
+    let Some(json) = context else {
+        return Ok(None);
+    };
+    match Context::parse(&json) {
+        Ok(context) => Ok(Some(context.block())),
+        Err(error) => signal(env, format!("The context is not understood: {error}")),
+    }
 }
 
 /// Signals `agent-q-invalid-tool` in Lisp.

@@ -16,6 +16,15 @@ pub fn property_list<const N: usize>(properties: [(&str, Value); N]) -> Value {
     )
 }
 
+/// The elements of the list FIRST, then those of SECOND.
+#[must_use]
+pub fn joined_lists(first: Value, second: &Value) -> Value {
+    match first.to_vec() {
+        Some(elements) => Value::append(elements, second.clone()),
+        None => first,
+    }
+}
+
 /// VALUE as text for Emacs's `read`.
 ///
 /// Only what the image protocol knows has a spelling of its own; other kinds of value are printed

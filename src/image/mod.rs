@@ -6,7 +6,7 @@ mod form;
 mod plist;
 mod reply;
 
-pub use form::{print_arguments, property_list};
+pub use form::{joined_lists, print_arguments, property_list};
 pub use plist::Plist;
 pub use reply::{MalformedReply, parse_reply, quoted_files, with_name};
 
@@ -23,6 +23,15 @@ pub enum Reply {
     Cancelled { output: String, value: lexpr::Value },
 }
 
+/// A frame of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// What was called, such as `(FOO 1)`.
+    pub text: String,
+    /// Where in the source it stopped, such as `/src/foo.lisp:9`.
+    pub place: Option<String>,
+}
+
 /// A condition as the image saw it, before the stack was unwound.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ErrorReport {
@@ -32,7 +41,7 @@ pub struct ErrorReport {
     /// Names and descriptions of the restarts that were open.
     pub restarts: Vec<(String, String)>,
     /// The backtrace, innermost frame first, cut at our own frames.
-    pub frames: Vec<String>,
+    pub frames: Vec<Frame>,
     /// What had been printed.
     pub output: String,
     /// What the operation had done before it failed.

@@ -2,12 +2,13 @@
 //! Replies of the Common Lisp half, parsed. They come from a program that anybody may have
 //! changed, so whatever they are ends in a [`Reply`] or in a sentence.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use lexpr::Value;
 use lexpr::parse::{KeywordSyntax, NilSymbol, Options, StringSyntax, TSymbol};
 
-use super::{ErrorReport, Plist, Reply};
+use super::{ErrorReport, Frame, Plist, Reply};
 
 /// How deep lists in a reply may be. Those that we send are less than ten deep.
 const DEPTH_LIMIT: usize = 64;
@@ -97,14 +98,42 @@ fn error_report(plist: Plist<'_>) -> ErrorReport {
         condition_type: plist.text("type").unwrap_or("ERROR").to_owned(),
         message: owned(plist, "message"),
         restarts: plist.list("restarts").filter_map(restart).collect(),
-        frames: plist
-            .texts("frames")
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
+        frames: plist.list("frames").filter_map(Frame::of).collect(),
         output: owned(plist, "output"),
         value: data(plist),
         debugger: plist.text("debugger").map(str::to_owned),
+    }
+}
+
+impl Frame {
+    /// The frame that VALUE is: a text, or a property list with its place.
+    #[must_use]
+    pub fn of(value: &Value) -> Option<Self> {
+        if let Some(text) = value.as_str() {
+            return Some(Self {
+                text: text.to_owned(),
+                place: None,
+            });
+        }
+        let plist = Plist::new(value);
+        let changed = match plist.flag("changed") {
+            true => ", changed since it was compiled",
+            false => "",
+        };
+        Some(Self {
+            text: plist.text("text")?.to_owned(),
+            place: plist.text("where").map(|place| format!("{place}{changed}")),
+        })
+    }
+}
+
+impl fmt::Display for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)?;
+        match &self.place {
+            Some(place) => write!(f, "  [{place}]"),
+            None => Ok(()),
+        }
     }
 }
 

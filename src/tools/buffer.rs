@@ -38,25 +38,21 @@ fn about_a_buffer(tool: Tool) -> Tool {
 fn read_buffer() -> Tool {
     about_a_buffer(Tool::new(
         "read_buffer",
-        "Read text of an Emacs buffer as the user sees it, unsaved changes included. Without a name it reads the buffer that the user last worked in. Long buffers come in parts: ask again with the start that the answer names.",
+        "Read an Emacs buffer, unsaved changes included. Long buffers come in parts: ask again with the start that the answer names.",
         SafetyLevel::Safe,
         &["buffer"],
         vec![
             Parameter::optional(
                 "buffer",
                 ParameterType::String,
-                "Buffer name; the one the user last worked in when left out",
+                "Default: the user's latest buffer",
             ),
             Parameter::optional(
                 "start",
                 ParameterType::Integer,
-                "First character position, counted from 1",
+                "Character position, from 1",
             ),
-            Parameter::optional(
-                "end",
-                ParameterType::Integer,
-                "Position after the last character",
-            ),
+            Parameter::optional("end", ParameterType::Integer, ""),
         ],
         Runner::Host(HostTool {
             request: |arguments| {
@@ -75,7 +71,7 @@ fn buffer_parameter() -> Parameter {
     Parameter::optional(
         "buffer",
         ParameterType::String,
-        "Buffer name; the one the user last worked in when left out",
+        "Default: the user's latest buffer",
     )
 }
 
@@ -99,20 +95,20 @@ fn search_in_buffer() -> Tool {
     let mut all_matches = Parameter::optional(
         "all_matches",
         ParameterType::Boolean,
-        "Whether to tell all matches, or only the first",
+        "List all matches, not only the first",
     );
     let default = Value::Bool(true);
     all_matches.constraints.insert("default".into(), default);
     about_a_buffer(served_in_lisp(
         "search_in_buffer",
-        "Search an Emacs buffer for a text or a regular expression (Emacs syntax), and tell line, column and position of each match.",
+        "Search one Emacs buffer, unsaved changes included, and list the matching lines with line, column and position. To search files use grep_project.",
         vec![
-            Parameter::required("pattern", ParameterType::String, "What to look for"),
+            Parameter::required("pattern", ParameterType::String, "Text to search for"),
             buffer_parameter(),
             Parameter::optional(
                 "regex",
                 ParameterType::Boolean,
-                "Whether the pattern is a regular expression",
+                "The pattern is an Emacs regular expression",
             ),
             all_matches,
         ],
@@ -123,7 +119,7 @@ fn search_in_buffer() -> Tool {
 fn list_buffers() -> Tool {
     served_in_lisp(
         "list_buffers",
-        "List the buffers that the user works in: name, mode, file, and whether they have unsaved changes. The latest come first.",
+        "List the user's buffers, latest first: name, mode, file, and whether they have unsaved changes.",
         vec![],
         "list-buffers",
     )
@@ -132,7 +128,7 @@ fn list_buffers() -> Tool {
 fn buffer_outline() -> Tool {
     about_a_buffer(served_in_lisp(
         "buffer_outline",
-        "List the top-level forms of a buffer with their lines.",
+        "List the top-level forms of a buffer with their line numbers.",
         vec![buffer_parameter()],
         "buffer-outline",
     ))
@@ -141,7 +137,7 @@ fn buffer_outline() -> Tool {
 fn write_to_buffer() -> Tool {
     let mut tool = Tool::new(
         "write_to_buffer",
-        "Insert text into an Emacs buffer. A file that the buffer visits is not saved. To change a file use edit_file.",
+        "Insert text into an Emacs buffer without saving it. To change a file use edit_file or edit_definition.",
         SafetyLevel::Cautious,
         &["buffer"],
         vec![
@@ -150,7 +146,7 @@ fn write_to_buffer() -> Tool {
             Parameter::optional(
                 "position",
                 ParameterType::Integer,
-                "Where, in characters counted from 1; the user's cursor when left out",
+                "Character position, from 1; the user's cursor if omitted",
             ),
         ],
         Runner::Task(

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::balance::{check_change, is_lisp};
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff};
@@ -20,11 +21,6 @@ use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::WorkContext;
 use crate::workspace::journal::{Disk, Entry, Place, State};
 use crate::workspace::{Now, text_hash};
-
-/// Files whose text has to be Lisp that can be read, by the end of their names.
-const LISP_FILES: [&str; 9] = [
-    "lisp", "lsp", "cl", "asd", "ros", "el", "scm", "sexp", "clisp",
-];
 
 /// A buffer as Emacs tells of it.
 #[derive(Debug, Clone, Deserialize)]
@@ -212,12 +208,12 @@ impl Plan {
     }
 
     /// Makes sure that the change is one, that it is of what the model saw, and that Lisp stays
-    /// Lisp.
+    /// Lisp. Gives what the model should know of that.
     ///
     /// # Errors
     ///
     /// Why it may not be made.
-    pub async fn check(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+    pub async fn check(&self, context: &WorkContext) -> Result<Option<String>, ToolFailure> {
         let shown = self.target.shown();
         let exists = !matches!(self.current.home, Home::Nowhere);
         if exists && self.after == self.current.text {
@@ -232,13 +228,14 @@ impl Plan {
         if !exists {
             verified::can_create(&self.target, self.parents)?;
         }
-        if is_lisp(&self.target) {
-            check_lisp(context, &self.after, &shown).await?;
-        }
         if let Home::Disk(_, encoding) = self.current.home {
             encoding::encode(&self.after, encoding)?;
         }
-        Ok(())
+        if !is_lisp(&self.target) {
+            return Ok(None);
+        }
+        let before = exists.then_some(self.current.text.as_str());
+        check_change(context, before, &self.after, &shown).await
     }
 
     /// Whether the change is of a text that the model does not know; the user has reviewed it then.
@@ -418,43 +415,4 @@ pub async fn change_buffer(
         saved: if changed.saved { Save::Yes } else { Save::No },
         text: changed.text,
     })
-}
-
-/// Whether TARGET is a file of Lisp code.
-#[must_use]
-pub fn is_lisp(target: &Resolved) -> bool {
-    let extension = target.path.extension().and_then(|it| it.to_str());
-    extension.is_some_and(|it| LISP_FILES.iter().any(|lisp| it.eq_ignore_ascii_case(lisp)))
-}
-
-/// Makes sure that TEXT, of the file SHOWN, can be read as Lisp.
-///
-/// # Errors
-///
-/// Where it can't.
-pub async fn check_lisp(context: &WorkContext, text: &str, shown: &str) -> Result<(), ToolFailure> {
-    match lisp_problem(context, text, shown).await? {
-        None => Ok(()),
-        Some(problem) => Err(ToolFailure::quoting(format!(
-            "The change would leave '{shown}' unbalanced: {problem} Nothing was changed; send it again with its parentheses right."
-        ))),
-    }
-}
-
-/// What keeps TEXT from being read as Lisp, as a sentence.
-///
-/// # Errors
-///
-/// Emacs does not answer.
-pub async fn lisp_problem(
-    context: &WorkContext,
-    text: &str,
-    shown: &str,
-) -> Result<Option<String>, ToolFailure> {
-    let arguments = json!({"text": text, "name": shown});
-    let reply = context.ask_emacs("check-source", arguments).await?;
-    match parse::<Value>(&reply)? {
-        Value::String(problem) => Ok(Some(problem)),
-        _ => Ok(None),
-    }
 }

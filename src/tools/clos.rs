@@ -7,7 +7,7 @@ use crate::image::{Plist, Reply, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, counted, integer, labelled, look_up, looking, package_parameter,
+    SYMBOL_SYNTAX, counted, flag, integer, labelled, look_up, looking, package_parameter,
     page_parameters, rest, text,
 };
 use super::outcome;
@@ -20,25 +20,30 @@ pub fn tools() -> Vec<Tool> {
 }
 
 fn class() -> Parameter {
-    Parameter::required(
-        "class",
-        ParameterType::String,
-        "Name of a class, structure or condition",
-    )
+    Parameter::required("class", ParameterType::String, "Name of the class")
 }
 
 fn class_slots() -> Tool {
     looking(
         "class_slots",
-        "List the slots of a class, structure or condition in the user's running image, inherited ones too, with initargs, initforms, accessors and types.",
+        "List the slots of a class, structure or condition, inherited ones too, with initargs, initforms, accessors and types.",
         CATEGORIES,
-        vec![class(), package_parameter()],
+        vec![
+            class(),
+            package_parameter(),
+            Parameter::optional(
+                "full",
+                ParameterType::Boolean,
+                "All of each slot's documentation, not only its first sentence",
+            ),
+        ],
         ImageTool {
             operation: "class-slots",
             arguments: |arguments| {
                 property_list([
                     ("class", text(arguments, "class")),
                     ("package", text(arguments, "package")),
+                    ("full", flag(arguments, "full")),
                 ])
             },
             render: render_slots,
@@ -60,12 +65,16 @@ fn render_slots(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
             )),
         counted(slots.len() as i64, "slot")
     )];
+    let more = slots.iter().any(|slot| slot.flag("more"));
     lines.extend(slots.into_iter().map(slot_line));
     lines.extend(labelled(
         "default initargs",
         &data.texts("default-initargs"),
     ));
     lines.extend(undefined(data));
+    if more {
+        lines.push("(Some documentation goes on: full shows all of it.)".to_owned());
+    }
     Ok(lines.join("\n"))
 }
 
@@ -117,7 +126,7 @@ fn undefined(data: Plist<'_>) -> Option<String> {
 fn class_hierarchy() -> Tool {
     looking(
         "class_hierarchy",
-        "Show a class of the user's running image among its superclasses, in their order of precedence, and its subclasses.",
+        "Show the precedence list of a class and the tree of its subclasses.",
         CATEGORIES,
         vec![
             class(),
@@ -125,7 +134,7 @@ fn class_hierarchy() -> Tool {
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "How many subclasses to list, at most 500; 50 when left out",
+                "Subclasses to list; default 50, at most 500",
             ),
         ],
         ImageTool {
@@ -175,7 +184,7 @@ fn render_hierarchy(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure>
     }
     if let Some(methods @ 1..) = data.integer("methods") {
         lines.push(format!(
-            "{} specialized on it: xref with kind specializes.",
+            "{} specialized on it: xref with kind methods.",
             counted(methods, "method")
         ));
     }
@@ -197,7 +206,7 @@ fn method_specializers() -> Tool {
     parameters.extend(page_parameters(40, 200));
     looking(
         "method_specializers",
-        "List the methods of a generic function in the user's running image with their qualifiers and the classes they are for.",
+        "List the methods of a generic function: qualifiers and specializers. find_definition shows their source; xref, kind methods, lists the methods on a class.",
         CATEGORIES,
         parameters,
         ImageTool {

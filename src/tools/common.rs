@@ -13,16 +13,11 @@ use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Safety
 const LOOK_UP: Duration = Duration::from_secs(15);
 
 /// What a symbol is written like, for the model.
-pub(super) const SYMBOL_SYNTAX: &str =
-    "As in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo); never quoted";
+pub(super) const SYMBOL_SYNTAX: &str = "Such as pkg:foo or (setf foo), unquoted";
 
 /// The parameter `package`, which means the same in every tool.
 pub(super) fn package_parameter() -> Parameter {
-    Parameter::optional(
-        "package",
-        ParameterType::String,
-        "Package to read names in, in any case; COMMON-LISP-USER when left out",
-    )
+    Parameter::optional("package", ParameterType::String, "Default COMMON-LISP-USER")
 }
 
 /// The parameters `limit` and `offset` of tools that list parts of something long.
@@ -31,13 +26,9 @@ pub(super) fn page_parameters(default: u32, most: u32) -> [Parameter; 2] {
         Parameter::optional(
             "limit",
             ParameterType::Integer,
-            &format!("How many to list, at most {most}; {default} when left out"),
+            &format!("Default {default}, at most {most}"),
         ),
-        Parameter::optional(
-            "offset",
-            ParameterType::Integer,
-            "How many to skip, to go on with a long list",
-        ),
+        Parameter::optional("offset", ParameterType::Integer, ""),
     ]
 }
 
@@ -95,7 +86,7 @@ pub(super) fn rest(data: Plist<'_>, listed: usize) -> Option<String> {
     let next = data.integer("offset").unwrap_or_default() + listed as i64;
     let total = data.integer("total").unwrap_or_default();
     match listed {
-        0 if total > 0 => Some(format!("That is beyond the end: there are {total}.")),
+        0 if total > 0 => Some(format!("Offset past the end: only {total} results.")),
         _ => {
             (total > next).then(|| format!("{} more: ask again with offset {next}.", total - next))
         }
@@ -105,4 +96,24 @@ pub(super) fn rest(data: Plist<'_>, listed: usize) -> Option<String> {
 /// TEXTS after a label, when there are any.
 pub(super) fn labelled(label: &str, texts: &[&str]) -> Option<String> {
     (!texts.is_empty()).then(|| format!("{label}: {}", texts.join(", ")))
+}
+
+/// What there is to say of the place of DEFINITION; empty when it is as the image says.
+pub(super) fn place_note(definition: Plist<'_>) -> String {
+    if let Some(file) = definition.text("replaces") {
+        return format!(" (the file still has its own version, at {file})");
+    }
+    let is = |name| definition.flag(name);
+    let note = match is("lost") {
+        _ if is("missing") => "this file can't be read here",
+        true if is("changed") => {
+            "the file has changed since it was loaded, and no form in it defines this by its name now"
+        }
+        true => "no form in it defines this by its name; a macro may make it",
+        false if is("written") => "compiled by compile_form, from the same text",
+        false if is("unsaved") => "as the user's buffer has it, with unsaved changes",
+        false if is("changed") => "the file has changed since it was loaded",
+        false => return String::new(),
+    };
+    format!(" ({note})")
 }

@@ -72,11 +72,15 @@ macro_rules! by_plan {
                         Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
                         None => $plan(&arguments, &context).await?,
                     };
-                    plan.check(&context).await?;
+                    let remark = plan.check(&context).await?;
                     context.go_on()?;
                     let unseen = plan.unseen(&context);
                     let made = plan.commit(&context).await?;
                     let mut report = report($verb, &plan, &made);
+                    if let Some(remark) = remark {
+                        report.push('\n');
+                        report.push_str(&remark);
+                    }
                     if unseen {
                         report.push_str(UNSEEN);
                     }
@@ -120,8 +124,14 @@ async fn plan_reviewed(
     })
 }
 
+/// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
 fn report(verb: &str, plan: &Plan, made: &Made) -> String {
     let (shown, note) = (plan.target.shown(), made.note());
+    if plan.current.text.is_empty() && made.saved_as().is_none() {
+        let lines = plan.after.lines().count();
+        let plural = if lines == 1 { "" } else { "s" };
+        return format!("{verb} {shown}{note}: {lines} line{plural}.");
+    }
     format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
 }
 
@@ -138,17 +148,13 @@ fn flag(name: &str, description: &str, default: serde_json::Value) -> Parameter 
 pub(super) fn overwrite_parameter() -> Parameter {
     flag(
         "allow_overwrite",
-        "Whether a file that is there already may be replaced",
+        "Allow replacing an existing file",
         json!(false),
     )
 }
 
 pub(super) fn parents_parameter() -> Parameter {
-    flag(
-        "create_parents",
-        "Whether missing directories are made",
-        json!(true),
-    )
+    flag("create_parents", "Create missing directories", json!(true))
 }
 
 /// What becomes of missing directories; only a tool with that parameter may be told to make none.
@@ -217,11 +223,11 @@ fn edit_file() -> Tool {
     let (task, precheck) = by_plan!(plan_edit, "Edit applied to");
     tool(
         "edit_file",
-        "Change a file by exact replacement of a text that stands in it exactly once: give enough lines around it. Goes through the user's buffer if the file is open.",
+        "Replace one exact, unique piece of text in a file. In Lisp files prefer edit_definition.",
         vec![
-            path_parameter("The file, from the project's root or absolute"),
-            text("old_str", "The text to replace, exactly as it stands there"),
-            text("new_str", "What to put in its place"),
+            path_parameter(""),
+            text("old_str", "Exactly as in the file; enough to be unique"),
+            text("new_str", ""),
             description_parameter(),
         ],
         task,
@@ -255,14 +261,14 @@ fn insert() -> Tool {
     let (task, precheck) = by_plan!(plan_insert, "Inserted into");
     tool(
         "insert_at_line",
-        "Put lines into a file: at the top for line 0, at the end for -1, else after that line.",
+        "Insert lines into a file by line number. For a whole Lisp definition use insert_definition.",
         vec![
-            path_parameter("The file, from the project's root or absolute"),
+            path_parameter(""),
             text("content", "The lines to insert"),
             Parameter::required(
                 "line",
                 ParameterType::Integer,
-                "The line to insert after; 0 for the top, -1 for the end",
+                "Insert after this line; 0: at the top, -1: at the end",
             ),
         ],
         task,
@@ -283,10 +289,10 @@ fn write_file() -> Tool {
     let (task, precheck) = by_plan!(plan_write, "Wrote");
     tool(
         "write_file",
-        "Write a whole file, replacing what it holds. To change a part of a file use edit_file.",
+        "Create or overwrite a whole file, with its directories. For changes use edit_definition or edit_file.",
         vec![
-            path_parameter("The file, from the project's root or absolute"),
-            text("content", "All that the file is to hold"),
+            path_parameter(""),
+            text("content", ""),
         ],
         task,
         precheck,
@@ -304,10 +310,10 @@ fn create_file() -> Tool {
     let (task, precheck) = by_plan!(plan_create, "Created file");
     tool(
         "create_file",
-        "Make a new file. Refuses a name that is taken, unless told that it may be replaced.",
+        "Create a new file. Unlike write_file it refuses to replace an existing file, unless allow_overwrite is true.",
         vec![
-            path_parameter("The new file, from the project's root or absolute"),
-            text("content", "What it is to hold"),
+            path_parameter(""),
+            text("content", ""),
             overwrite_parameter(),
             parents_parameter(),
             description_parameter(),
@@ -341,10 +347,10 @@ fn propose_file_edit() -> Tool {
     let (task, precheck) = by_plan!(plan_proposal, "Changes applied to");
     tool(
         "propose_file_edit",
-        "Propose a change of a file to the user as a diff. The original is the text that you saw, all of the file or a part that stands in it once; leave it empty for a new file.",
+        "Propose a change to a file as a diff, for the user to review. edit_file asks the user as well and needs less text; prefer it.",
         vec![
-            path_parameter("The file, from the project's root or absolute"),
-            text("original", "The text as it is now"),
+            path_parameter(""),
+            text("original", "The text now: the whole file, or a part that occurs once; empty for a new file"),
             text("modified", "The text as it should be"),
             text("description", "What the change does, for the user"),
         ],
@@ -373,14 +379,14 @@ fn edit_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
     tool(
         "edit_definition",
-        "Replace one whole top-level form of a Lisp file, found by what it defines.",
+        "Replace one definition (defun, defmethod, defclass, test...) in a Lisp file by name, without quoting its old text. Refuses unbalanced code.",
         vec![
-            path_parameter("The Lisp file, from the project's root or absolute"),
+            path_parameter(""),
             text(
                 "name",
-                "What the form defines, such as \"parse-line\"; with more words where that is not clear: \"defun parse-line\", \"(setf name)\", \"area (square)\" for a method by its specializers, \"area :around (square)\"",
+                "Such as \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
             ),
-            text("new_source", "The whole new form, or forms"),
+            text("new_source", ""),
         ],
         task,
         precheck,
@@ -431,14 +437,14 @@ fn insert_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
     tool(
         "insert_definition",
-        "Put a new top-level form into a Lisp file, after the form that defines a name, or at the end.",
+        "Insert a new definition into a Lisp file, after the definition of a name or at the end. Refuses unbalanced code.",
         vec![
-            path_parameter("The Lisp file, from the project's root or absolute"),
-            text("source", "The new form, or forms"),
+            path_parameter(""),
+            text("source", ""),
             Parameter::optional(
                 "after",
                 ParameterType::String,
-                "What the form before it defines, as for edit_definition; the end of the file when left out",
+                "Name as in edit_definition; default: end of file",
             ),
         ],
         task,

@@ -52,19 +52,11 @@ pub(super) fn path_parameter(description: &str) -> Parameter {
 }
 
 fn folder_parameter() -> Parameter {
-    Parameter::optional(
-        "path",
-        ParameterType::String,
-        "The directory to look in; the project's root when left out",
-    )
+    Parameter::optional("path", ParameterType::String, "Default: the project's root")
 }
 
 fn hidden_parameter() -> Parameter {
-    Parameter::optional(
-        "show_hidden",
-        ParameterType::Boolean,
-        "Also what starts with a dot",
-    )
+    Parameter::optional("show_hidden", ParameterType::Boolean, "")
 }
 
 fn texts_parameter(name: &str, description: &str) -> Parameter {
@@ -106,18 +98,18 @@ async fn folder(arguments: &Arguments, context: &WorkContext) -> Result<Resolved
 fn read_file() -> Tool {
     tool(
         "read_file",
-        "Read lines of a text file. If the user has it open with unsaved changes, you get the buffer's text, and are told so. Long files come in pages: ask again with the offset that the answer names. Read a file before you change it.",
+        "Read lines of a text file, with the user's unsaved changes if it is open in Emacs. Long files come in pages: ask again with the offset that the answer names.",
         vec![
-            path_parameter("The file, from the project's root or absolute"),
+            path_parameter(""),
             Parameter::optional(
                 "offset",
                 ParameterType::Integer,
-                "The first line; 1 when left out",
+                "First line, from 1",
             ),
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "How many lines; 500 when left out",
+                "Lines, default 500",
             ),
         ],
         |arguments, context| -> Answer { Box::pin(read(arguments, context)) },
@@ -182,16 +174,12 @@ fn live_page(live: &LiveBuffer, text: &str, first: i64, limit: i64) -> Result<St
 fn list() -> Tool {
     tool(
         "list_directory",
-        "List a directory: files with their sizes, and directories.",
+        "List the files in one directory, with sizes, and its subdirectories.",
         vec![
-            path_parameter("The directory, from the project's root or absolute; \".\" is the root"),
+            folder_parameter(),
             hidden_parameter(),
-            Parameter::optional(
-                "sort_by",
-                ParameterType::String,
-                "The order; by name when left out",
-            )
-            .one_of(&["name", "size", "modified"]),
+            Parameter::optional("sort_by", ParameterType::String, "")
+                .one_of(&["name", "size", "modified"]),
         ],
         |arguments, context| -> Answer {
             Box::pin(async move {
@@ -213,18 +201,11 @@ fn list() -> Tool {
 fn tree() -> Tool {
     tool(
         "directory_tree",
-        "Show a directory with what is below it, as far as .gitignore does not leave it out.",
+        "Show a directory and what is below it as a tree. Skips what .gitignore names.",
         vec![
             folder_parameter(),
-            texts_parameter(
-                "exclude_patterns",
-                "Globs of names to leave out, such as \"*.fasl\"",
-            ),
-            Parameter::optional(
-                "depth",
-                ParameterType::Integer,
-                "How deep to go; 8 when left out",
-            ),
+            texts_parameter("exclude_patterns", "Globs, such as \"*.fasl\""),
+            Parameter::optional("depth", ParameterType::Integer, "Default 8"),
             hidden_parameter(),
         ],
         |arguments, context| -> Answer {
@@ -248,10 +229,8 @@ fn tree() -> Tool {
 fn info() -> Tool {
     tool(
         "get_file_info",
-        "Tell the size, time and permissions of a file or directory.",
-        vec![path_parameter(
-            "The file, from the project's root or absolute",
-        )],
+        "Return the size, modification time and permissions of a file or directory.",
+        vec![path_parameter("")],
         |arguments, context| -> Answer {
             Box::pin(async move {
                 let target = folder(&arguments, &context).await?;
@@ -266,7 +245,7 @@ fn info() -> Tool {
 fn get_project_root() -> Tool {
     let mut tool = tool(
         "get_project_root",
-        "Tell the directory that this chat's project is in. Paths of files are relative to it.",
+        "Return the root directory of the project. Relative paths start there.",
         vec![],
         |_, context| -> Answer {
             Box::pin(async move { Ok(project_root_text(&*context.policy().await?)) })
@@ -279,11 +258,11 @@ fn get_project_root() -> Tool {
 fn search() -> Tool {
     tool(
         "search_files",
-        "Find files by a glob of their paths, such as \"*.lisp\" (anywhere) or \"src/**/*.lisp\". Leaves out what .gitignore names.",
+        "Find or list files by a glob: \"*\" lists all below path, \"*.asd\" finds them in any directory, \"src/**/*.lisp\" below src. Skips what .gitignore names.",
         vec![
-            Parameter::required("pattern", ParameterType::String, "The glob"),
+            Parameter::required("pattern", ParameterType::String, ""),
             folder_parameter(),
-            texts_parameter("exclude_patterns", "Globs of files to leave out"),
+            texts_parameter("exclude_patterns", "Globs"),
             hidden_parameter(),
         ],
         |arguments, context| -> Answer {
@@ -309,25 +288,13 @@ fn search() -> Tool {
 fn grep_project() -> Tool {
     tool(
         "grep_project",
-        "Search the text of the project's files with a regular expression (Rust syntax). Case counts only if the pattern has a capital letter. Searches files on disk, without unsaved changes, and leaves out what .gitignore names.",
+        "Search the text of the project's files on disk with a regular expression (Rust syntax; a capital letter makes it case-sensitive). Finds what who_calls misses. Skips what .gitignore names.",
         vec![
-            Parameter::required("pattern", ParameterType::String, "The regular expression"),
-            Parameter::optional(
-                "glob",
-                ParameterType::String,
-                "Only files that match it, such as \"*.lisp\"",
-            ),
+            Parameter::required("pattern", ParameterType::String, ""),
+            Parameter::optional("glob", ParameterType::String, "Such as \"*.lisp\""),
             folder_parameter(),
-            Parameter::optional(
-                "context",
-                ParameterType::Integer,
-                "How many lines to show around each match; none when left out",
-            ),
-            Parameter::optional(
-                "limit",
-                ParameterType::Integer,
-                "How many matching lines to show; 100 when left out",
-            ),
+            Parameter::optional("context", ParameterType::Integer, "Lines around each match"),
+            Parameter::optional("limit", ParameterType::Integer, "Default 100"),
             hidden_parameter(),
         ],
         |arguments, context| -> Answer {

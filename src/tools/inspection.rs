@@ -5,8 +5,8 @@ use crate::image::{Plist, Reply, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
-    SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters, rest,
-    text,
+    SYMBOL_SYNTAX, counted, integer, labelled, look_up, looking, package_parameter,
+    page_parameters, rest, text,
 };
 use super::outcome;
 
@@ -17,21 +17,13 @@ pub fn tools() -> Vec<Tool> {
 
 fn inspect_value() -> Tool {
     let mut parameters = vec![
-        Parameter::required(
-            "handle",
-            ParameterType::String,
-            "Handle that stood in brackets after a value, such as v7",
-        ),
-        Parameter::optional(
-            "depth",
-            ParameterType::Integer,
-            "How deep to go into parts, at most 4; 1 when left out",
-        ),
+        Parameter::required("handle", ParameterType::String, "Such as v7"),
+        Parameter::optional("depth", ParameterType::Integer, "Default 1, at most 4"),
     ];
     parameters.extend(page_parameters(20, 100));
     looking(
         "inspect_value",
-        "Look into an object that eval_form returned: its slots, elements or entries. Parts with more inside have handles too.",
+        "Open an object that a result marked with a handle, such as [v7]: its slots, elements or entries, with handles of their own.",
         &["introspection"],
         parameters,
         ImageTool {
@@ -87,13 +79,19 @@ fn push_part(part: Plist<'_>, depth: usize, lines: &mut Vec<String>) {
 
 fn disassemble_function() -> Tool {
     let mut parameters = vec![
-        Parameter::required("function", ParameterType::String, SYMBOL_SYNTAX),
+        Parameter::required(
+            "function",
+            ParameterType::String,
+            &format!(
+                "{SYMBOL_SYNTAX}. One method: \"total (item)\", \"total :around (item)\", \"(setf total) (t item)\""
+            ),
+        ),
         package_parameter(),
     ];
     parameters.extend(page_parameters(120, 400));
     looking(
         "disassemble_function",
-        "Return the machine code, or byte code, of a function in the user's running image.",
+        "Show the machine code or byte code of a function.",
         &["introspection"],
         parameters,
         ImageTool {
@@ -114,10 +112,20 @@ fn disassemble_function() -> Tool {
 
 fn render_code(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
+    let name = data.text("name").unwrap_or_default();
+    let methods = data.texts("methods");
+    if !methods.is_empty() {
+        let mut lines = vec![format!(
+            "{name} is a generic function; the code is in its methods. Ask for one, as in \"{name} {}\":",
+            methods[0]
+        )];
+        lines.extend(methods.iter().map(|&method| method.to_owned()));
+        lines.extend(rest(data, methods.len()));
+        return Ok(lines.join("\n"));
+    }
     let code = data.texts("lines");
     let mut lines = vec![format!(
-        "{} ({}), {} lines:",
-        data.text("name").unwrap_or_default(),
+        "{name} ({}), {} lines:",
         data.text("kind").unwrap_or("function"),
         data.integer("total").unwrap_or_default()
     )];
@@ -130,14 +138,29 @@ fn render_code(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 }
 
 fn image_status() -> Tool {
+    let mut parameters = vec![
+        Parameter::optional(
+            "part",
+            ParameterType::String,
+            "List all of one part instead of the summary",
+        )
+        .one_of(&["systems", "packages", "features", "threads"]),
+    ];
+    parameters.extend(page_parameters(100, 500));
     looking(
         "image_status",
-        "Tell what the user's running image is and what goes on in it: implementation, memory, threads, loaded systems, packages, features, and agent-q's own calls.",
+        "Show the state of the running image: implementation, memory, threads, loaded systems, packages, features, and which calls of yours still run.",
         &["introspection"],
-        vec![],
+        parameters,
         ImageTool {
             operation: "image-status",
-            arguments: |_| property_list([]),
+            arguments: |arguments| {
+                property_list([
+                    ("part", text(arguments, "part")),
+                    ("limit", integer(arguments, "limit")),
+                    ("offset", integer(arguments, "offset")),
+                ])
+            },
             render: render_status,
             deadline: look_up,
         },
@@ -146,6 +169,21 @@ fn image_status() -> Tool {
 
 fn render_status(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
+    Ok(match data.text("part") {
+        Some(part) => status_part(part, data),
+        None => status_summary(data),
+    })
+}
+
+fn status_part(part: &str, data: Plist<'_>) -> String {
+    let items = data.texts("items");
+    let total = data.integer("total").unwrap_or_default();
+    let mut lines = vec![format!("{total} {part}: {}", items.join(", "))];
+    lines.extend(rest(data, items.len()));
+    lines.join("\n")
+}
+
+fn status_summary(data: Plist<'_>) -> String {
     let mut lines = vec![format!(
         "{} on {}, through {}",
         data.text("implementation").unwrap_or_default(),
@@ -157,19 +195,30 @@ fn render_status(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     };
     line("directory", data.text("directory"));
     line("memory", data.text("memory"));
-    let packages = format!(
-        "{} packages, of programs",
-        data.integer("packages").unwrap_or_default()
-    );
-    let running = data.texts("running");
-    lines.extend(labelled("systems", &data.texts("systems")));
-    lines.extend(labelled(&packages, &data.texts("program-packages")));
+    let systems = data.integer("system-count").unwrap_or_default();
+    lines.extend(labelled(
+        &counted(systems, "system"),
+        &data.texts("systems"),
+    ));
+    lines.push(packages(data));
     lines.extend(labelled("threads", &data.texts("threads")));
     lines.extend(labelled("features", &data.texts("features")));
-    lines.push(if running.is_empty() {
-        "no other call of agent-q runs".to_owned()
-    } else {
-        format!("calls of agent-q that run: {}", running.join(", "))
-    });
-    Ok(lines.join("\n"))
+    lines.extend(labelled(
+        "calls of agent-q that run",
+        &data.texts("running"),
+    ));
+    lines.push("(part lists all systems, packages, features or threads.)".to_owned());
+    lines.join("\n")
+}
+
+/// How many packages there are, and which of them are the user's own.
+fn packages(data: Plist<'_>) -> String {
+    let total = data.integer("packages").unwrap_or_default();
+    let libraries = data.integer("library-packages").unwrap_or_default();
+    let mut line = format!("{}, {libraries} of libraries", counted(total, "package"));
+    let own = data.texts("own-packages");
+    if !own.is_empty() {
+        line.push_str(&format!("; the user's own: {}", own.join(", ")));
+    }
+    line
 }

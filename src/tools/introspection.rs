@@ -6,7 +6,9 @@ use crate::tool::{
     Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,
 };
 
-use super::common::{SYMBOL_SYNTAX, flag, integer, look_up, looking, package_parameter, text};
+use super::common::{
+    SYMBOL_SYNTAX, flag, integer, labelled, look_up, looking, package_parameter, place_note, text,
+};
 use super::outcome;
 
 #[must_use]
@@ -26,7 +28,7 @@ fn tool(name: &str, description: &str, parameters: Vec<Parameter>, image: ImageT
 fn describe_symbol() -> Tool {
     tool(
         "describe_symbol",
-        "Tell all that a symbol is in the user's running image: function, macro, variable, class, type or package, with its arguments, value, documentation and the file and line of its definition.",
+        "Look up a name in the running image; use it first for any name. Returns what it names (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line.",
         vec![
             Parameter::required("symbol", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -61,6 +63,7 @@ fn render_description(_: &Arguments, reply: &Reply) -> Result<String, ToolFailur
         }
     }
     lines.extend(facets.into_iter().flat_map(facet));
+    lines.extend(labelled("properties", &data.texts("properties")));
     let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
     if !definitions.is_empty() {
         lines.push("Defined:".to_owned());
@@ -96,7 +99,8 @@ fn facet(facet: Plist<'_>) -> Vec<String> {
     };
     let owned = |name| facet.text(name).map(str::to_owned);
     let joined = |name| Some(facet.texts(name).join(", ")).filter(|text| !text.is_empty());
-    detail("type", owned("type").or_else(|| owned("value-type")));
+    detail("type", owned("type"));
+    detail("class of the value", owned("value-class"));
     detail("slots", joined("slots"));
     detail("uses", joined("uses"));
     detail("methods", facet.integer("methods").map(|it| it.to_string()));
@@ -117,9 +121,10 @@ fn definition(definition: Plist<'_>) -> String {
     match definition.integer("more") {
         Some(more) => format!("  and {more} more"),
         None => format!(
-            "  {} {}",
+            "  {} {}{}",
             definition.text("what").unwrap_or_default(),
-            definition.text("where").unwrap_or_default()
+            definition.text("where").unwrap_or_default(),
+            place_note(definition)
         ),
     }
 }
@@ -127,24 +132,16 @@ fn definition(definition: Plist<'_>) -> String {
 fn apropos_search() -> Tool {
     tool(
         "apropos_search",
-        "Find symbols in the user's running image by parts of their names. The likeliest come first.",
+        "Find symbols in the running image by parts of their names, best matches first. Use it when you don't know the exact name.",
         vec![
             Parameter::required(
                 "pattern",
                 ParameterType::String,
-                "Part of a name in any case; several words must all be in it",
+                "Part of a name, or several parts that must all occur",
             ),
-            Parameter::optional(
-                "package",
-                ParameterType::String,
-                "Package whose own symbols to search; all packages when left out",
-            ),
-            Parameter::optional(
-                "external_only",
-                ParameterType::Boolean,
-                "Only exported symbols",
-            ),
-            Parameter::optional("kind", ParameterType::String, "Only what is this").one_of(&[
+            Parameter::optional("package", ParameterType::String, "Only in this package"),
+            Parameter::optional("external_only", ParameterType::Boolean, ""),
+            Parameter::optional("kind", ParameterType::String, "").one_of(&[
                 "function",
                 "generic-function",
                 "macro",
@@ -154,11 +151,7 @@ fn apropos_search() -> Tool {
                 "class",
                 "type",
             ]),
-            Parameter::optional(
-                "limit",
-                ParameterType::Integer,
-                "How many to list, at most 200; 50 when left out",
-            ),
+            Parameter::optional("limit", ParameterType::Integer, "Default 50, at most 200"),
         ],
         ImageTool {
             operation: "apropos-search",
@@ -219,7 +212,7 @@ fn symbol_line(symbol: Plist<'_>) -> String {
 fn function_arglist() -> Tool {
     tool(
         "function_arglist",
-        "Return the lambda list of a function, macro or special operator in the user's running image.",
+        "Return only the lambda list of a function, macro or special operator. describe_symbol returns it too, with everything else.",
         vec![
             Parameter::required("function", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -259,18 +252,18 @@ fn render_arglist(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 fn macroexpand_form() -> Tool {
     let mut tool = tool(
         "macroexpand_form",
-        "Expand the macros of a form in the user's running image. The form is not evaluated and #. is refused, but the code of its macros does run.",
+        "Macroexpand a form. It is not evaluated, but its macros' own code runs; #. is refused.",
         vec![
             Parameter::required("form", ParameterType::String, "One complete form"),
             Parameter::optional(
                 "full",
                 ParameterType::Boolean,
-                "Expand until the outermost operator is no macro, as mode full does",
+                "Mode full",
             ),
             Parameter::optional(
                 "mode",
                 ParameterType::String,
-                "once: one step (the default); full: the outermost form to its end; all: every form inside too; compiler: the compiler macro",
+                "once (default): one step; full: to the end; all: subforms too; compiler: compiler macro",
             )
             .one_of(&["once", "full", "all", "compiler"]),
             package_parameter(),
@@ -298,20 +291,13 @@ fn macroexpand_form() -> Tool {
 
 fn render_expansion(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
-    let original = data.text("original").unwrap_or_default();
     let mode = data.text("mode").unwrap_or("once");
-    let mut lines = if data.flag("expanded") {
-        vec![
-            format!("Original: {original}"),
-            format!("Expanded ({mode}; its macros ran):"),
-            data.text("expansion").unwrap_or_default().to_owned(),
-        ]
-    } else {
-        vec![
-            format!("Original: {original}"),
-            not_expanded(mode).to_owned(),
-        ]
-    };
+    let mut lines = vec![
+        match data.text("expansion").filter(|_| data.flag("expanded")) {
+            Some(expansion) => format!("Expanded ({mode}):\n{expansion}"),
+            None => not_expanded(mode).to_owned(),
+        },
+    ];
     if data.flag("rest") {
         lines.push("Only the first form of the text was expanded.".to_owned());
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The built-in tools, a file per family.
 
+mod balance;
 pub mod buffer;
 pub mod building;
 pub mod change;
 pub mod clos;
 mod common;
+mod compiler_output;
+pub mod compiling;
 pub mod debugger;
 pub mod edits;
 pub mod execution;
@@ -21,6 +24,7 @@ mod outcome;
 pub mod packages;
 mod parens;
 mod sources;
+pub mod systems;
 pub mod undo;
 pub mod xref;
 
@@ -36,7 +40,9 @@ pub fn register(registry: &Registry) {
         packages::tools(),
         inspection::tools(),
         execution::tools(),
+        compiling::tools(),
         building::tools(),
+        systems::tools(),
         journal::tools(),
         debugger::tools(),
         history::tools(),

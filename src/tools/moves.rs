@@ -135,13 +135,10 @@ fn delete_file() -> Tool {
         },
         ..Tool::new(
             "delete_file",
-            "Delete a file. Warning: it is gone from the disk; agent-q can bring it back only as long as the chat is open. Directories are refused.",
+            "Delete a file (not a directory). It is gone from the disk; the user can bring it back only while the chat is open.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing", "destructive"],
-            vec![
-                path_parameter("The file, from the project's root or absolute"),
-                description_parameter(),
-            ],
+            vec![path_parameter(""), description_parameter()],
             Runner::Task(
                 (|arguments, context| -> Answer {
                     Box::pin(to_the_end(delete(arguments, context)))
@@ -238,12 +235,12 @@ fn move_file() -> Tool {
         },
         ..Tool::new(
             "move_file",
-            "Move or rename a file. A buffer that has it open goes along, with its unsaved changes.",
+            "Move or rename a file. A buffer that visits it follows, with its unsaved changes.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing"],
             vec![
-                text("source", "The file, from the project's root or absolute"),
-                text("destination", "Its new name"),
+                text("source", ""),
+                text("destination", "The new path"),
                 overwrite_parameter(),
                 parents_parameter(),
                 description_parameter(),

@@ -4,7 +4,8 @@
 
 use lexpr::Value;
 
-use crate::image::{ErrorReport, Plist, Reply};
+use super::compiler_output::said_once;
+use crate::image::{ErrorReport, Frame, Plist, Reply};
 use crate::tool::ToolFailure;
 
 /// The data that the operation returned.
@@ -40,14 +41,14 @@ fn error(report: &ErrorReport) -> String {
         lines.push("Backtrace, innermost first:".to_owned());
         lines.extend(folded(&report.frames));
     }
-    lines.extend(printed(&report.output));
+    lines.extend(printed(&said_once(&report.output, Some(&report.message))));
     lines.extend(report.debugger.as_deref().map(parked));
     lines.join("\n")
 }
 
 fn parked(debugger: &str) -> String {
     format!(
-        "The error is parked as debugger {debugger}: its stack is alive until invoke_restart leaves it (restart ABORT gives up). debugger_frames and eval_in_frame look into it."
+        "The error is parked as debugger {debugger}: its stack is alive. Look with debugger_frames and eval_in_frame; leave it with invoke_restart (ABORT gives up), restart_frame or return_from_frame."
     )
 }
 
@@ -68,8 +69,7 @@ pub fn recoveries(data: Plist<'_>) -> Option<String> {
 }
 
 fn stopped(output: &str, value: &Value) -> String {
-    let mut lines =
-        vec!["Stopped before it came to its end: out of time, or cancelled.".to_owned()];
+    let mut lines = vec!["Stopped before finishing: timed out or cancelled.".to_owned()];
     lines.extend(progress(value));
     lines.extend(printed(output));
     lines.join("\n")
@@ -79,13 +79,16 @@ fn stopped(output: &str, value: &Value) -> String {
 const CALLS_IN_A_ROW: usize = 3;
 
 /// Frames, with runs of the same function folded: a runaway recursion is one line.
-fn folded(frames: &[String]) -> Vec<String> {
+fn folded(frames: &[Frame]) -> Vec<String> {
     frames
         .chunk_by(|one, other| {
-            one == other || operator(one).is_some_and(|it| operator(other) == Some(it))
+            one.text == other.text
+                || operator(&one.text).is_some_and(|it| operator(&other.text) == Some(it))
         })
         .flat_map(|run| match run {
-            [first, rest @ ..] if rest.iter().all(|it| it == first) && !rest.is_empty() => {
+            [first, rest @ ..]
+                if rest.iter().all(|it| it.text == first.text) && !rest.is_empty() =>
+            {
                 vec![format!("  {first} (×{})", run.len())]
             }
             [first, rest @ ..] if rest.len() >= CALLS_IN_A_ROW => vec![
@@ -118,11 +121,25 @@ fn progress(value: &Value) -> Vec<String> {
     lines.extend(unprinted(plist));
     lines.extend(recoveries(plist));
     lines.extend(notes(plist));
+    lines.extend(compiled_before(
+        plist.integer("compiled").unwrap_or_default(),
+    ));
     if !done.is_empty() {
         lines.push("The forms before it were evaluated:".to_owned());
         lines.extend(forms(&done));
     }
     lines
+}
+
+/// That COUNT forms were compiled before the one that failed.
+pub fn compiled_before(count: i64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("The form before it is compiled and in the image.".to_owned()),
+        _ => Some(format!(
+            "The {count} forms before it are compiled and in the image."
+        )),
+    }
 }
 
 /// The values of a form that was evaluated, when its printers did not come to their end.
@@ -143,13 +160,77 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
     })
 }
 
+/// How many files with notes that are not listed are named.
+const FILES_COUNTED: usize = 10;
+
 /// What the compiler said, a line each, and how much of it is left out.
 pub fn notes(data: Plist<'_>) -> Vec<String> {
-    let mut lines: Vec<String> = data.plists("notes").map(note).collect();
+    let mut lines = times(data.plists("notes").map(note));
     if let Some(more) = data.integer("more").filter(|more| *more > 0) {
-        lines.push(format!("({more} more notes)"));
+        lines.push(format!(
+            "({more} more {})",
+            if more == 1 { "note" } else { "notes" }
+        ));
     }
+    lines.extend(uncounted(data));
     lines
+}
+
+/// LINES, each once, with how often it came.
+fn times(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(it, _)| *it == line) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((line, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line,
+            _ => format!("{line} (×{count})"),
+        })
+        .collect()
+}
+
+/// How many notes there are that a load does not list, and where.
+fn uncounted(data: Plist<'_>) -> Option<String> {
+    let by_file: Vec<String> = data
+        .list("counts")
+        .filter_map(|entry| {
+            let entry = entry.to_ref_vec()?;
+            Some(format!(
+                "{} in {}",
+                entry.get(1)?.as_i64()?,
+                entry.first()?.as_str()?
+            ))
+        })
+        .collect();
+    let elsewhere = data.integer("elsewhere").unwrap_or_default();
+    let mut parts = Vec::new();
+    if !by_file.is_empty() {
+        let more = by_file.len().saturating_sub(FILES_COUNTED);
+        let mut text = format!(
+            "optimization notes: {}",
+            by_file[..by_file.len() - more].join(", ")
+        );
+        if more > 0 {
+            text.push_str(&format!(", and {more} more files"));
+        }
+        parts.push(text);
+    }
+    if elsewhere > 0 {
+        parts.push(format!(
+            "{elsewhere} notes and style-warnings of other systems"
+        ));
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "(Not listed: {}; get_compilation_notes lists all.)",
+            parts.join("; ")
+        )
+    })
 }
 
 fn note(note: Plist<'_>) -> String {

@@ -15,26 +15,18 @@ pub fn tools() -> Vec<Tool> {
 }
 
 fn package() -> Parameter {
-    Parameter::required(
-        "package",
-        ParameterType::String,
-        "Name or nickname of the package, in any case",
-    )
+    Parameter::required("package", ParameterType::String, "")
 }
 
 fn list_package_symbols() -> Tool {
     let mut parameters = vec![
         package(),
-        Parameter::optional(
-            "include_internal",
-            ParameterType::Boolean,
-            "Also the symbols that are not exported",
-        ),
+        Parameter::optional("include_internal", ParameterType::Boolean, ""),
     ];
     parameters.extend(page_parameters(100, 500));
     looking(
         "list_package_symbols",
-        "List the symbols of a package in the user's running image, by what they are.",
+        "List the exported symbols of a package, grouped by what they name.",
         CATEGORIES,
         parameters,
         ImageTool {
@@ -114,7 +106,7 @@ fn label(symbol: Plist<'_>) -> String {
 fn package_info() -> Tool {
     looking(
         "package_info",
-        "Tell what a package of the user's running image is: nicknames, what it uses, who uses it, how much it exports.",
+        "Describe a package: nicknames, the packages it uses and is used by, shadowed symbols, exports.",
         CATEGORIES,
         vec![package()],
         ImageTool {

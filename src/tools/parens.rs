@@ -3,7 +3,8 @@
 
 use futures_util::future::BoxFuture;
 
-use super::change::{Home, is_lisp, lisp_problem, look};
+use super::balance::{imbalance, is_lisp};
+use super::change::{Home, look};
 use super::files::path_parameter;
 use crate::files::missing::missing;
 use crate::tool::work::Task;
@@ -21,10 +22,10 @@ pub(super) fn check_parens() -> Tool {
             }
             let shown = target.shown();
             if !is_lisp(&target) {
-                return Err(ToolFailure::new(format!("'{shown}' is no Lisp file.")));
+                return Err(ToolFailure::new(format!("'{shown}' is not a Lisp file.")));
             }
-            Ok(match lisp_problem(&context, &current.text, &shown).await? {
-                Some(problem) => format!("'{shown}' is unbalanced: {problem}"),
+            Ok(match imbalance(&context, &current.text, &shown, 1).await? {
+                Some(found) => format!("'{shown}' is unbalanced: {}", found.problem),
                 None => format!("'{shown}' is balanced."),
             })
         })
@@ -33,12 +34,10 @@ pub(super) fn check_parens() -> Tool {
         paths: &["path"],
         ..Tool::new(
             "check_parens",
-            "Check that the parentheses, strings and comments of a Lisp file are balanced; where they are not, tell the line and column, and where the opener is.",
+            "Check that the parentheses, strings and comments of a Lisp file are balanced, and show the line and column where they are not. Edits check this by themselves.",
             SafetyLevel::Safe,
             &["filesystem", "editing"],
-            vec![path_parameter(
-                "The Lisp file, from the project's root or absolute",
-            )],
+            vec![path_parameter("")],
             Runner::Task(task),
         )
     }

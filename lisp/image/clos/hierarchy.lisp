@@ -36,16 +36,8 @@
 
 ;;; Methods
 
-(defun specializer-text (specializer)
-  (if (typep specializer 'class)
-      (class-text specializer)
-      (format nil "(EQL ~A)"
-              (printed (mop "EQL-SPECIALIZER-OBJECT" specializer) :limit 80 :length 5 :level 3))))
-
 (defun method-entry (method)
-  (list :qualifiers (loop for qualifier in (guarded (lambda () (method-qualifiers method))
-                                                    (constantly '()))
-                          collect (printed qualifier :limit 60))
+  (list :qualifiers (qualifier-texts method)
         :specializers (mapcar #'specializer-text (mop "METHOD-SPECIALIZERS" method))))
 
 (defun method-rank (method home)
@@ -75,7 +67,7 @@
                       (list 'setf symbol))
                      (t symbol))))
     (unless (and (fboundp spec) (typep (fdefinition spec) 'generic-function))
-      (missed "~A names no generic function~@[; it is a ~{~A~^ and a ~}~].~@[ The methods on a class: xref with kind specializes.~]"
+      (missed "~A names no generic function~@[; it is a ~{~A~^ and a ~}~].~@[ The methods on a class: xref with kind methods.~]"
               (name-text name) (kinds symbol) (find-class symbol nil)))
     (let* ((function (fdefinition spec))
            (methods (mop "GENERIC-FUNCTION-METHODS" function))

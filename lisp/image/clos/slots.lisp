@@ -18,9 +18,13 @@
                            (and (getf (known-facets symbol) :type) '("type")))
                        others))))))
 
-(defun class-text (class)
-  (let ((name (guarded (lambda () (class-name class)) (constantly nil))))
-    (if name (symbol-text name) (printed class :limit 80))))
+(defun metaclass-text (class)
+  "The metaclass of CLASS, unless what kind of class it is says it already."
+  (let ((meta (class-name (class-of class))))
+    (unless (or (member meta '(standard-class structure-class built-in-class))
+                (and (string= (symbol-name meta) "CONDITION-CLASS")
+                     (implementation-package-p (symbol-package meta))))
+      (symbol-text meta))))
 
 (defun finished-p (class)
   "Whether CLASS knows its slots; classes without instances may have to be told to."
@@ -41,7 +45,7 @@
 
 (defun undefined-superclasses (class)
   (loop for super in (precedence class)
-        when (search "FORWARD-REFERENCED" (symbol-name (class-name (class-of super))))
+        when (forward-referenced-p super)
           collect (class-text super)))
 
 (defun structure-accessor (class name)
@@ -86,16 +90,29 @@
                                 writers))
               (texts both)))))
 
-(defun slot-entry (slot classes)
+(defun first-sentence (text)
+  "The first sentence of TEXT on one line, of 120 characters at most."
+  (let* ((blank (search (format nil "~%~%") text))
+         (line (format nil "~{~A~^ ~}" (words (subseq text 0 blank))))
+         ;; What goes on in small letters was no end: \"i.e. the one\".
+         (end (loop for stop = (search ". " line) then (search ". " line :start2 (1+ stop))
+                    while stop
+                    unless (lower-case-p (char line (min (+ stop 2) (1- (length line)))))
+                      return stop)))
+    (shortened (if end (subseq line 0 (1+ end)) line) 120)))
+
+(defun slot-entry (slot classes full)
   "What there is to say on SLOT, whose direct definitions are in CLASSES. Names are written as in
-the current package, which is that of the class."
+the current package, which is that of the class. Of the documentation the first sentence, or all of
+it with FULL."
   (let* ((name (mop "SLOT-DEFINITION-NAME" slot))
          (homes (loop for class in classes
                       for direct = (find name (mop "CLASS-DIRECT-SLOTS" class)
                                          :key (lambda (it) (mop "SLOT-DEFINITION-NAME" it)))
                       when direct collect (cons class direct)))
          (type (mop "SLOT-DEFINITION-TYPE" slot))
-         (allocation (mop "SLOT-DEFINITION-ALLOCATION" slot)))
+         (allocation (mop "SLOT-DEFINITION-ALLOCATION" slot))
+         (text (loop for (nil . direct) in homes thereis (doc direct t))))
     (multiple-value-bind (readers writers accessors) (slot-accessors (mapcar #'cdr homes))
       (list :name (name-in-package name *package*)
             :initargs (loop for initarg in (mop "SLOT-DEFINITION-INITARGS" slot)
@@ -106,11 +123,14 @@ the current package, which is that of the class."
                            (when (string= "structure" (class-kind (first classes)))
                              (let ((accessor (structure-accessor (first classes) name)))
                                (and accessor (list (name-in-package accessor *package*))))))
-            :type (and (not (member type '(t nil))) (printed type :limit 120 :circle nil))
+            ;; CLISP makes (AND T) of no type.
+            :type (and (not (member type '(t nil (and t)) :test #'equal))
+                       (printed type :limit 120 :circle nil))
             :allocation (and allocation (not (eq allocation :instance))
                              (string-downcase (princ-to-string allocation)))
-            :documentation (loop for (nil . direct) in homes
-                                 thereis (doc direct t))
+            :documentation (if (and text (not full)) (first-sentence text) text)
+            :more (and text (not full)
+                       (< (length (first-sentence text)) (length (trimmed text))))
             :from (and homes
                        (not (eq (car (first homes)) (first classes)))
                        (class-text (car (first homes))))))))
@@ -121,25 +141,24 @@ the current package, which is that of the class."
           collect (format nil "~A ~A" (printed (first initarg) :limit 60)
                           (printed (second initarg) :limit 120 :circle nil))))
 
-(define-operation "class-slots" (class package)
-    "The slots of a class, inherited ones too."
+(defun slots-of (class)
+  "The slots of CLASS, inherited ones too, as far as they are known."
+  (if (finished-p class)
+      (mop "CLASS-SLOTS" class)
+      (remove-duplicates
+       (loop for each in (precedence class) append (mop "CLASS-DIRECT-SLOTS" each))
+       :key (lambda (slot) (mop "SLOT-DEFINITION-NAME" slot)) :from-end t)))
+
+(define-operation "class-slots" (class package full)
+    "The slots of a class, inherited ones too; FULL for all of their documentation."
   (let* ((class (class-of-text class package))
-         (finished (finished-p class))
          (classes (precedence class))
-         (slots (if finished
-                    (mop "CLASS-SLOTS" class)
-                    (remove-duplicates
-                     (loop for each in classes append (mop "CLASS-DIRECT-SLOTS" each))
-                     :key (lambda (slot) (mop "SLOT-DEFINITION-NAME" slot)) :from-end t))))
+         (slots (slots-of class))
+         (finished (finished-p class)))
     (list :class (class-text class)
           :kind (class-kind class)
-          :metaclass (let ((meta (class-name (class-of class))))
-                       (unless (member (symbol-name meta)
-                                       '("STANDARD-CLASS" "STRUCTURE-CLASS" "BUILT-IN-CLASS"
-                                         "CONDITION-CLASS")
-                                       :test #'string=)
-                         (symbol-text meta)))
+          :metaclass (metaclass-text class)
           :undefined (unless finished (undefined-superclasses class))
           :default-initargs (and finished (default-initargs class))
           :slots (let ((*package* (or (symbol-package (class-name class)) *package*)))
-                   (loop for slot in slots collect (slot-entry slot classes))))))
+                   (loop for slot in slots collect (slot-entry slot classes full))))))

@@ -1,5 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Needs: introspection, handles
+;;; Needs: introspection, clos, handles
 ;;; Objects from the inside, by handle: the user's own inspector is never used. Operation:
 ;;; inspect-value.
 
@@ -108,6 +108,50 @@
                           (and text (format nil "Documentation: ~A" text)))))
    :total 0 :parts '()))
 
+(defun slot-words (slot)
+  "What SLOT, as SLOT-ENTRY has it, is like."
+  (flet ((some-of (label texts) (and texts (format nil "~A ~{~A~^ ~}" label texts)))
+         (fact (label text) (and text (format nil "~A ~A" label text))))
+    (format nil "~{~A~^, ~}"
+            (remove nil (list (fact "type" (getf slot :type))
+                              (some-of "initarg" (getf slot :initargs))
+                              (fact "initform" (getf slot :initform))
+                              (some-of "accessor" (getf slot :accessors))
+                              (some-of "reader" (getf slot :readers))
+                              (some-of "writer" (getf slot :writers))
+                              (fact "allocation" (getf slot :allocation))
+                              (fact "from" (getf slot :from)))))))
+
+(defun class-view (class offset limit)
+  "A class by its place among the others and its slots, each told in words."
+  (let* ((slots (slots-of class))
+         (classes (precedence class))
+         (subclasses (mop "CLASS-DIRECT-SUBCLASSES" class))
+         (methods (length (mop "SPECIALIZER-DIRECT-METHODS" class)))
+         (*package* (or (symbol-package (class-name class)) *package*)))
+    (make-view
+     :facts (remove nil
+                    (list (format nil "~A ~A~@[, metaclass ~A~]"
+                                  (string-capitalize (class-kind class) :end 1)
+                                  (class-text class) (metaclass-text class))
+                          (format nil "precedence: ~{~A~^, ~}" (mapcar #'class-text classes))
+                          (and subclasses
+                               (format nil "direct subclasses: ~{~A~^, ~}~@[ and ~D more~]"
+                                       (mapcar #'class-text (page subclasses 0 limit))
+                                       (let ((more (- (length subclasses) limit)))
+                                         (and (plusp more) more))))
+                          (and (plusp methods)
+                               (format nil "~D method~:P specialized on it" methods))
+                          (let ((text (doc class t)))
+                            (and text (format nil "documentation: ~A" (first-sentence text))))
+                          (and slots "slots:")))
+     :total (length slots)
+     :parts (loop for slot in (page slots offset limit)
+                  collect (let ((entry (slot-entry slot classes nil)))
+                            (list (getf entry :name)
+                                  (make-remark (let ((words (slot-words entry)))
+                                                 (if (string= words "") "no options" words)))))))))
+
 (defun described-view (object)
   "For all other objects, what DESCRIBE says."
   (make-view
@@ -117,7 +161,7 @@
                                                      (call-with-printer
                                                       (lambda () (describe object stream))
                                                       :length 20 :level 4))
-                                                   2000))
+                                                   1000))
                                   (constantly ""))))
    :total 0 :parts '()))
 
@@ -129,7 +173,8 @@
     (array (array-view object offset limit))
     (hash-table (hash-table-view object offset limit))
     (function (function-view object))
-    ((or number character symbol package pathname stream class) (described-view object))
+    (class (class-view object offset limit))
+    ((or number character symbol package pathname stream) (described-view object))
     ((or standard-object structure-object condition) (instance-view object offset limit))
     (t (if (mop "CLASS-SLOTS" (class-of object))
            (instance-view object offset limit)

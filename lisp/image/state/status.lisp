@@ -1,0 +1,192 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The image as a whole. Operation: image-status.
+;;; Needs: introspection
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; Status
+
+(defun memory-text ()
+  "How much memory the image uses, of how much, or NIL where that can't be asked."
+  (let ((usage (or (optional-function "SB-KERNEL" "DYNAMIC-USAGE")
+                   (optional-function "CCL" "%USEDBYTES")))
+        (size (optional-function "SB-EXT" "DYNAMIC-SPACE-SIZE")))
+    (guarded (lambda ()
+               (and usage
+                    (format nil "~D MB~@[ of ~D MB~]"
+                            (round (funcall usage) 1048576)
+                            (and size (round (funcall size) 1048576)))))
+             (constantly nil))))
+
+(defun thread-texts ()
+  "The threads with what they do, as far as the client can tell."
+  (guarded (lambda ()
+             (unless (eq :spawn (backend "PREFERRED-COMMUNICATION-STYLE"))
+               (return-from thread-texts
+                 (list "none here: calls run one after the other, and the REPL waits for them")))
+             (loop for thread in (backend "ALL-THREADS")
+                   repeat 40
+                   collect (let ((status (guarded (lambda () (backend "THREAD-STATUS" thread))
+                                                  (constantly nil))))
+                             (format nil "~A~@[ (~(~A~))~]"
+                                     (backend "THREAD-NAME" thread)
+                                     (and status (string/= (princ-to-string status) "")
+                                          (not (member (princ-to-string status)
+                                                       '("running" "thread is alive")
+                                                       :test #'string-equal))
+                                          status)))))
+           (constantly '())))
+
+;;; What the user's own work is
+
+(defparameter *library-places*
+  '("/usr/" "/quicklisp/dists/" "/quicklisp/quicklisp/" "/.qlot/dists/" "/ocicl/" "/nix/store/"
+    "/gnu/store/" "SYS:")
+  "Parts of the names of files that somebody has installed.")
+
+(defun library-file-p (file)
+  (let ((name (namestring file)))
+    (some (lambda (place) (search place name)) *library-places*)))
+
+(defun loaded-systems ()
+  "The names of the systems that ASDF has loaded."
+  (let ((systems (optional-function "ASDF" "ALREADY-LOADED-SYSTEMS")))
+    (guarded (lambda ()
+               (and systems
+                    (sort (remove-if (lambda (name)
+                                       (or (member name '("asdf" "uiop" "asdf-package-system")
+                                                   :test #'string=)
+                                           (prefixed-p "sb-" name)))
+                                     (copy-list (funcall systems)))
+                          #'string<)))
+             (constantly '()))))
+
+(defun family (system)
+  "The system that SYSTEM is a part of, by its name: \"ironclad\" of \"ironclad/core\"."
+  (subseq system 0 (position #\/ system)))
+
+(defun own-system-p (system)
+  "Whether the files of SYSTEM are the user's own, as far as that can be told."
+  (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY"))
+        (find (or (optional-function "ASDF" "REGISTERED-SYSTEM")
+                  (optional-function "ASDF" "FIND-SYSTEM"))))
+    (guarded (lambda ()
+               (let ((found (and find (funcall find system))))
+                 (and found directory
+                      (not (library-file-p (funcall directory found))))))
+             (constantly nil))))
+
+(defun system-texts (systems)
+  "SYSTEMS with a word for each family, the user's own first."
+  (let ((families '()) (own '()) (others '()))
+    (dolist (system systems)
+      (incf (getf (rest (or (assoc (family system) families :test #'string=)
+                            (first (push (list (family system) :parts 0) families))))
+                  :parts)))
+    (loop for (family nil parts) in (reverse families)
+          for text = (format nil "~A~:[~; (+~D)~]" family (> parts 1) (1- parts))
+          do (if (own-system-p family) (push text own) (push text others)))
+    (append (reverse own) (reverse others))))
+
+(defun package-file (package)
+  "The file that defines PACKAGE and whether that is known; NIL for what was evaluated."
+  (let ((source (optional-function "SB-INTROSPECT" "FIND-DEFINITION-SOURCE"))
+        (pathname (optional-function "SB-INTROSPECT" "DEFINITION-SOURCE-PATHNAME")))
+    (if (and source pathname)
+        (guarded (lambda () (values (funcall pathname (funcall source package)) t))
+                 (lambda (condition) (declare (ignore condition)) (values nil t)))
+        (values nil nil))))
+
+(defun own-package-p (package systems)
+  "Whether PACKAGE is the user's own: not of the installed ones of SYSTEMS."
+  (multiple-value-bind (file known) (package-file package)
+    (if known
+        (not (and file (library-file-p file)))
+        (notany (lambda (system)
+                  (and (prefixed-p (family system) (package-name package))
+                       (not (own-system-p system))))
+                systems))))
+
+(defun program-packages (systems)
+  "Two lists of names: the packages that the user's own work defines, and those of libraries."
+  (let ((own '()) (others '()))
+    (dolist (package (list-all-packages))
+      (unless (or (implementation-package-p package)
+                  (eq package (find-package "COMMON-LISP-USER")))
+        (if (own-package-p package systems)
+            (push (package-name package) own)
+            (push (package-name package) others))))
+    (values (sort own #'string<) (sort others #'string<))))
+
+(defun feature-texts ()
+  (loop for feature in *features*
+        when (symbolp feature) collect (string-downcase (symbol-name feature))))
+
+(defun telling-features ()
+  "The features that the image's implementation and machine don't say already, the latest first."
+  (remove-if (lambda (feature)
+               (some (lambda (prefix) (prefixed-p prefix feature))
+                     '("asdf" "uiop" "sb-" "os-" "swank" "slynk" "ansi-cl" "common-lisp" "ieee-"
+                       "elf" "gencgc" "non-base" "package-local" "little-endian")))
+             (feature-texts)))
+
+(defun counted-once (texts)
+  "TEXTS, those that occur more than once with how often."
+  (loop for text in (remove-duplicates texts :test #'string= :from-end t)
+        for count = (count text texts :test #'string=)
+        collect (format nil "~A~:[~; ×~D~]" text (> count 1) count)))
+
+(defun brief (texts most)
+  "At most MOST of TEXTS, with how many there are beside them."
+  (if (> (length texts) (1+ most))
+      (append (subseq texts 0 most) (list (format nil "~D more" (- (length texts) most))))
+      texts))
+
+(defun running-texts ()
+  "The calls of ours that run, but for the one that asks."
+  (loop for (id nil nil operation start) in *running*
+        unless (eql id *call*)
+          collect (format nil "~A for ~D s" operation
+                          (round (- (get-internal-real-time) start)
+                                 internal-time-units-per-second))))
+
+(defun status-part (part limit offset)
+  "A page of PART of the status, which the summary only has the beginning of."
+  (let* ((items (cond ((string= part "systems") (loaded-systems))
+                      ((string= part "packages")
+                       (multiple-value-call #'append (program-packages (loaded-systems))))
+                      ((string= part "features") (feature-texts))
+                      ((string= part "threads") (thread-texts))
+                      (t (missed "~A is no part of the status; there are systems, packages, features, threads."
+                                 part))))
+         (offset (max 0 (or offset 0))))
+    (list :part part :total (length items) :offset offset
+          :items (page items offset (page-size limit 100 500)))))
+
+(defun status-summary ()
+  (let ((systems (loaded-systems)))
+    (multiple-value-bind (own libraries) (program-packages systems)
+      (list :implementation (let ((version (lisp-implementation-version)))
+                              (format nil "~A ~A" (implementation-name)
+                                      (subseq version 0 (search " (" version))))
+            ;; CLISP tells how its C compiler was called.
+            :machine (format nil "~@[~A ~]~@[~A~]"
+                             (unless (implementation-p "CLISP") (software-type))
+                             (machine-type))
+            :client (if (eq *client* :slynk) "SLY" "SLIME")
+            :directory (printed *default-pathname-defaults* :writer #'princ :limit 300)
+            :memory (memory-text)
+            :threads (brief (counted-once (thread-texts)) 10)
+            :packages (length (list-all-packages))
+            :own-packages (brief own 15)
+            :library-packages (length libraries)
+            :system-count (length systems)
+            :systems (brief (system-texts systems) 30)
+            :features (brief (telling-features) 8)
+            :running (running-texts)))))
+
+(define-operation "image-status" (part limit offset)
+    "What the image is and what goes on in it, in short; or all of a PART of that, in pages."
+  (if part
+      (status-part part limit offset)
+      (status-summary)))
