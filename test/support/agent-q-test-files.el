@@ -72,7 +72,9 @@ CALLS are what the model calls, one each time it is asked."
          (unwind-protect
              (progn ,@body)
            (dolist (buffer (buffer-list))
-             (unless (or (memq buffer before) (eq buffer chat))
+             (unless (or (memq buffer before) (eq buffer chat)
+                         ;; One that another was made from took it along.
+                         (not (buffer-live-p buffer)))
                (with-current-buffer buffer
                  (set-buffer-modified-p nil))
                (kill-buffer buffer))))))))

@@ -85,6 +85,7 @@ The value is nil when it isn't installed."
 (defun agent-q-test-image-connection (client &optional implementation)
   "Return a connection through CLIENT to a running Lisp, or nil without it.
 It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
+  (agent-q-test-image--not-quick)
   (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
          (key (list client (car program)))
          (known (cdr (assoc key agent-q-test-image--started))))
@@ -100,8 +101,14 @@ It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
                    (if found (agent-q-test-image--connect client program) 'missing))
              (and found (cdr (assoc key agent-q-test-image--started))))))))
 
+(defun agent-q-test-image--not-quick ()
+  "Skip the running test in a run of the quick ones, as it needs an image."
+  (when (getenv "AGENT_Q_TEST_QUICK")
+    (ert-skip "Needs an image, so it is not one of the quick tests")))
+
 (defun agent-q-test-image--connect (client &optional program)
   "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
+  (agent-q-test-image--not-quick)
   (let ((hook (intern (format "%s-connected-hook" client)))
         (before (agent-q-image-connections))
         (connected nil))
