@@ -408,6 +408,47 @@
 (defun new ())\n\n(defmethod area ((s circle)) 1)\n(defmethod area ((s square)) :λ)\n
 (defun last-one ())\n"))))
 
+(ert-deftest agent-q-edit-a-file-with-reader-macros-unless-it-gets-worse ()
+  "What looks unbalanced already can be edited; what an edit breaks is refused."
+  (agent-q-test-files-in-project
+      '(("edit_file" (path . "rt.lisp") (old_str . "(defun after () 1)")
+         (new_str . "(defun after () 2)"))
+        ("edit_file" (path . "rt.lisp") (old_str . "(defun after () 2)")
+         (new_str . "(defun after () 3"))
+        ("edit_file" (path . "rt.lisp") (old_str . "(defun after () 2)")
+         (new_str . "defun after () 3)"))
+        ("edit_definition" (path . "rt.lisp") (name . "after") (new_source . "(defun after () 4)"))
+        ("edit_definition" (path . "rt.lisp") (name . "after") (new_source . "(defun after (((("))
+        ("edit_definition" (path . "rt.lisp") (name . "*x*")
+         (new_source . "(defvar *x* #?/more ( here/)"))
+        ("insert_definition" (path . "rt.lisp") (after . "*x*") (source . "(defun between ())"))
+        ("insert_definition" (path . "rt.lisp") (source . "(defun last-one ())"))
+        ("write_file" (path . "rt.lisp") (content . "(defvar *x* #?/fine/)\n")))
+    (agent-q-test-files-write
+     "rt.lisp" "(in-readtable :i)\n\n(defvar *x* #?/unbalanced ( here/)\n\n(defun after () 1)\n")
+    (agent-q-test-files-succeeds "unbalanced before the change, too.*opens at line 3, column 1")
+    (agent-q-test-files-fails "unbalanced: 1 closing parenthesis is missing.*line 5, column 1")
+    (agent-q-test-files-fails "unbalanced: the closing parenthesis at line 5, column 17")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-fails "unbalanced: 5 closing")
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "rt.lisp")
+                   "(in-readtable :i)\n\n(defvar *x* #?/more ( here/)\n\n(defun between ())\n
+(defun after () 4)\n\n(defun last-one ())\n"))
+    (agent-q-test-files-succeeds)
+    (should (equal (agent-q-test-files-text "rt.lisp") "(defvar *x* #?/fine/)\n"))))
+
+(ert-deftest agent-q-edit-a-new-file-is-not-told-back ()
+  (agent-q-test-files-in-project
+      '(("write_file" (path . "a.txt") (content . "one\ntwo\n"))
+        ("create_file" (path . "b/c.txt") (content . "one"))
+        ("write_file" (path . "a.txt") (content . "one\n2\n")))
+    (agent-q-test-files-succeeds "\\`Wrote a\\.txt: 2 lines\\.\\'")
+    (agent-q-test-files-succeeds "\\`Created file b/c\\.txt: 1 line\\.\\'")
+    (agent-q-test-files-succeeds "^-two\n\\+2$")))
+
 ;;;; Turns
 
 (ert-deftest agent-q-edit-a-turn-is-shown-and-undone-but-not-the-users-changes ()

@@ -130,7 +130,7 @@
     (with-current-buffer (get-buffer-create "look")
       (insert "ab\nxxb\n"))
     (agent-q-test-files-succeeds "Found 7 matches")
-    (agent-q-test-files-succeeds "Found 2 matches.*\n\nLine 1, column 2, position 2: \"b\"\nLine 2, column 3")
+    (agent-q-test-files-succeeds "Found 2 matches.*\n\nLine 1, column 2, position 2: ab\nLine 2, column 3, position 6: xxb\\'")
     (agent-q-test-files-succeeds "Found 1 match ")
     (agent-q-test-files-fails "not valid")
     (agent-q-test-files-succeeds "No matches found for 'zz'")
@@ -157,7 +157,7 @@
       (lisp-mode)
       (narrow-to-region 8 (point-max)))
     (agent-q-test-files-write "tabs.lisp" "(a)\n\t(b))\n")
-    (agent-q-test-files-succeeds "Line 2, column 5, position 9: \"x\"")
+    (agent-q-test-files-succeeds "Line 2, column 5, position 9: .*x))$")
     (agent-q-test-files-succeeds "2-2: (b x)\nFrom line 2 on the parentheses don't match\\.\\'")
     (agent-q-test-files-succeeds "line 2, column 5 .* no opener")))
 
@@ -187,6 +187,21 @@
     (with-current-buffer "b" (setq buffer-read-only nil))
     (agent-q-undo-turn)
     (agent-q-test-until (equal (with-current-buffer "b" (buffer-string)) "abc"))))
+
+(ert-deftest agent-q-files-a-system-definition-marks-a-project ()
+  "Without version control the project is around the nearest file *.asd, never the home directory."
+  (let* ((root (file-name-as-directory
+                (file-truename (make-temp-file
+                                (expand-file-name "system" agent-q-test-directory) t))))
+         (source (expand-file-name "src/" root))
+         (agent-q-project-root nil))
+    (make-directory source)
+    (let ((default-directory source))
+      (should (equal source (agent-q-project-directory)))
+      (write-region "" nil (expand-file-name "bank.asd" root) nil 'silent)
+      (should (equal root (agent-q-project-directory)))
+      (let ((process-environment (cons (concat "HOME=" root) process-environment)))
+        (should (equal source (agent-q-project-directory)))))))
 
 (provide 'agent-q-files-test)
 ;;; agent-q-files-test.el ends here

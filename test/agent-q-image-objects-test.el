@@ -55,6 +55,55 @@
                           (agent-q-test-program-miss
                            connection "class-slots" :class "square"))))
 
+(agent-q-test-image-on-each tells-kinds-by-what-classes-are ()
+  "A metaclass of the program's may be called what it likes."
+  (agent-q-test-image-define connection)
+  (agent-q-test-image-eval
+   connection
+   "(defpackage :aq-meta (:use :cl)) (in-package :aq-meta)
+    (defclass infrastructure-class (standard-class) ())
+    (defclass air-conditioned-class (standard-class) ())
+    (defmethod sb-mop:validate-superclass ((one infrastructure-class) (two standard-class)) t)
+    (defmethod sb-mop:validate-superclass ((one air-conditioned-class) (two standard-class)) t)
+    (defclass server () (port) (:metaclass infrastructure-class))
+    (defclass air () (port) (:metaclass air-conditioned-class))")
+  (dolist (case '(("aq-meta::server" "class" "AQ-META::INFRASTRUCTURE-CLASS" "Instance of")
+                  ("aq-meta::air" "class" "AQ-META::AIR-CONDITIONED-CLASS" "Instance of")
+                  ("aq-test::point" "structure" nil "Structure")
+                  ("aq-test::trouble" "condition" nil "Condition")
+                  ("error" "condition" nil "Condition")))
+    (pcase-let ((`(,name ,kind ,metaclass ,instance) case))
+      (let ((slots (agent-q-test-image-value connection "class-slots" :class name)))
+        (should (equal (list name kind metaclass)
+                       (list name (plist-get slots :kind) (plist-get slots :metaclass)))))
+      (should (member kind (cdr (agent-q-test-image-names connection name))))
+      (should (string-prefix-p
+               instance
+               (car (plist-get (agent-q-test-image-value
+                                connection "inspect-value"
+                                :handle (agent-q-objects-test--handle
+                                         connection
+                                         (format "(make-%s '%s)"
+                                                 (if (equal kind "condition") "condition" "instance")
+                                                 name)))
+                               :facts)))))))
+
+(agent-q-test-image-on-each tells-the-first-sentence-of-slots ()
+  "Of a slot's documentation comes its first sentence, and all of it when that is wanted."
+  (agent-q-test-image-eval
+   connection
+   "(defclass cl-user::aq-told ()
+      ((one :documentation \"The first,
+  i.e. the one. More on it.\") (two :documentation \"Only this.\")))")
+  (cl-flet ((told (&rest arguments)
+              (mapcar (lambda (slot) (list (plist-get slot :documentation) (plist-get slot :more)))
+                      (plist-get (apply #'agent-q-test-image-value connection "class-slots"
+                                        :class "aq-told" arguments)
+                                 :slots))))
+    (should (equal '(("The first, i.e. the one." t) ("Only this." nil)) (told)))
+    (should (equal '(("The first,\n  i.e. the one. More on it." nil) ("Only this." nil))
+                   (told :full t)))))
+
 (agent-q-test-image-on-each tells-hierarchies ()
   "A class has its precedence above it and its subclasses below, in bounds."
   (agent-q-test-program-file connection)
@@ -199,7 +248,8 @@
                   ("#'mapcar" "Function MAPCAR" nil)
                   ("#'print-object" "Generic function PRINT-OBJECT" nil)
                   ("(make-condition 'aq-test::trouble)" "Condition AQ-TEST::TROUBLE" nil)
-                  ("(find-class 'aq-test::shape)" "STANDARD-CLASS" nil)
+                  ("(find-class 'aq-test::shape)" "\\`Class AQ-TEST::SHAPE\nprecedence: .*\n.*\ndocumentation: A shape.\nslots:" "no options")
+                  ("(find-class 'aq-test::point)" "\\`Structure AQ-TEST::POINT" "initform NIL, accessor POINT-X")
                   ("(make-instance 'aq-test::touchy)" "Instance of AQ-TEST::TOUCHY" nil)
                   ("*standard-output*" "STREAM" nil)))
     (ert-info ((car case))
@@ -233,6 +283,39 @@
 
 ;;;; The image
 
+(defun agent-q-objects-test--part (connection part)
+  "Return all of PART of the status of the image behind CONNECTION."
+  (plist-get (agent-q-test-image-value connection "image-status" :part part :limit 500)
+             :items))
+
+(agent-q-test-image-on-each tells-the-state-briefly ()
+  "The systems of a library are one word, and the user's own work comes before libraries."
+  (agent-q-test-image-eval
+   connection
+   "(require :asdf)
+    (defpackage :aq-mine (:use :cl))
+    (flet ((system (name place)
+             (handler-bind ((warning #'muffle-warning))
+               (eval (list 'asdf:defsystem name))
+               (asdf:load-system name))
+             (setf (asdf:system-source-file (asdf:registered-system name)) place)))
+      (system \"aq-library\" #p\"/usr/share/common-lisp/source/aq-library/aq-library.asd\")
+      (dotimes (n 90) (system (format nil \"aq-library/~D\" n) nil))
+      (system \"aq-zoo\" #p\"/home/me/aq-zoo/aq-zoo.asd\"))")
+  (unwind-protect
+      (let* ((status (agent-q-test-image-value connection "image-status"))
+             (systems (plist-get status :systems)))
+        (should (member "aq-library (+90)" systems))
+        (should (member "aq-library" (member "aq-zoo" (mapcar (lambda (system)
+                                                                (car (split-string system)))
+                                                              systems))))
+        (should (member "AQ-MINE" (plist-get status :own-packages)))
+        (should (< (length (prin1-to-string status)) 2000))
+        (should (> (length (agent-q-objects-test--part connection "systems")) 91)))
+    (agent-q-test-image-eval
+     connection "(dolist (name (asdf:registered-systems))
+                   (when (eql 0 (search \"aq-\" name)) (asdf:clear-system name)))")))
+
 (agent-q-test-image-on-each tells-the-state-of-the-image ()
   "The status has the implementation, threads, packages and what else of ours runs."
   (agent-q-test-image-define connection)
@@ -250,11 +333,11 @@
           (should (= 1 (length (plist-get status :running))))
           (should (string-prefix-p "SBCL " (plist-get status :implementation)))
           (should (string-match-p "\\`[0-9]+ MB of [0-9]+ MB\\'" (plist-get status :memory)))
-          (should (member "AQ-TEST" (plist-get status :program-packages)))
+          (should (member "AQ-TEST" (agent-q-objects-test--part connection "packages")))
           (should-not (cl-find-if (lambda (name) (string-match-p "\\`\\(SB-\\|AGENT-Q\\|S[LW]\\)"
                                                                  name))
-                                  (plist-get status :program-packages)))
-          (should (member "sbcl" (plist-get status :features)))
+                                  (agent-q-objects-test--part connection "packages")))
+          (should (member "sbcl" (agent-q-objects-test--part connection "features")))
           (should (> (length (plist-get status :threads)) 1)))
       (agent-q-image-cancel (car other))
       (agent-q-test-image-end other))))
@@ -265,16 +348,47 @@
   (let ((value (agent-q-test-image-value connection "disassemble-function"
                                          :function "aq-look:callee" :limit 4)))
     (should (= 4 (length (plist-get value :lines))))
-    (should (> (plist-get value :total) 10))
-    (should (string-match-p "CALLEE" (mapconcat #'identity (plist-get value :lines) "\n"))))
+    (should (> (plist-get value :total) 10)))
+  ;; Neither addresses nor bytes, but the labels that jumps name.
+  (let* ((lines (plist-get (agent-q-test-image-value connection "disassemble-function"
+                                                     :function "aq-look:callee")
+                           :lines))
+         (text (mapconcat #'identity lines "\n")))
+    (should (string-match-p "^Size: [0-9]+ bytes$" text))
+    (should-not (string-match-p "^[;0-9A-F]+: \\|\\b[0-9A-F]\\{8,\\}\\b" text))
+    (should (string-match "^ +J[A-Z]+ \\(L[0-9]+\\)$" text))
+    (should (string-match-p (format "^%s: +[A-Z]" (match-string 1 text)) text)))
   (should (equal "macro function"
                  (plist-get (agent-q-test-image-value connection "disassemble-function"
                                                       :function "aq-look::twice" :limit 1)
                             :kind)))
-  (should (equal "generic function"
+  ;; A generic function only chooses; its methods have the code.
+  (should (equal '("(AQ-LOOK::SHAPE)" ":BEFORE ((EQL 3))")
                  (plist-get (agent-q-test-image-value connection "disassemble-function"
-                                                      :function "(setf aq-look::area)" :limit 1)
-                            :kind)))
+                                                      :function "aq-look::area")
+                            :methods)))
+  (dolist (case '(("area (shape)" "AQ-LOOK::AREA (AQ-LOOK::SHAPE)")
+                  ("area(aq-look::shape)" "AQ-LOOK::AREA (AQ-LOOK::SHAPE)")
+                  ("aq-look::area :before ((eql 3))" "AQ-LOOK::AREA :BEFORE ((EQL 3))")
+                  ("(defmethod area ((it shape)) (callee it))" "AQ-LOOK::AREA (AQ-LOOK::SHAPE)")
+                  ("(method area :before ((eql 3)))" "AQ-LOOK::AREA :BEFORE ((EQL 3))")
+                  ("(setf area) (t shape)" "(SETF AQ-LOOK::AREA) (T AQ-LOOK::SHAPE)")
+                  ;; There is only one, and no other function of that name.
+                  ("(setf area)" "(SETF AQ-LOOK::AREA) (T AQ-LOOK::SHAPE)")))
+    (ert-info ((car case))
+      (let ((value (agent-q-test-image-value connection "disassemble-function"
+                                             :function (car case) :package "aq-look")))
+        (should (equal (cadr case) (plist-get value :name)))
+        (should (equal "method" (plist-get value :kind)))
+        (should (string-match-p "CALLEE" (mapconcat #'identity (plist-get value :lines) "\n"))))))
+  (dolist (case '(("area (square)" "no method (square). It has: (AQ-LOOK::SHAPE)")
+                  ("area :after (shape)" "no method :after (shape)")
+                  ("area (cl-user::shape)" "no method (cl-user::shape)")
+                  ("callee (t)" "is not a generic function")))
+    (should (string-search (cadr case)
+                           (agent-q-test-program-miss
+                            connection "disassemble-function" :function (car case)
+                            :package "aq-look"))))
   (dolist (case '(("aq-look::*level*" "names no function") ("if" "special operator")))
     (should (string-match-p (cadr case)
                             (agent-q-test-program-miss

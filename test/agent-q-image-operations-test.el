@@ -114,6 +114,49 @@
           (cl-loop for (key value) on (cdr case) by #'cddr
                    do (should (equal value (plist-get facet key)))))))))
 
+(agent-q-test-image-on-each describes-what-was-declared-and-put ()
+  "Variables have the type that was declared; properties and setf places are told."
+  (agent-q-test-image-define connection)
+  (agent-q-test-image-eval
+   connection
+   "(in-package :aq-test)
+    (declaim (type fixnum *counted*)) (defvar *counted* 1)
+    (defvar *loose* 1)
+    (setf (get 'shown :color) \"red\" (get 'shown 'maker) (list 1 2))
+    (defun (setf place) (new x) (list new x))
+    (defsetf spot set-spot)"
+   :package "cl-user")
+  (agent-q-test-image-eval
+   connection
+   "(in-package :aq-test)
+    (defclass quiet-one () ())
+    (defmethod print-object ((it quiet-one) stream) (write-string \"<>\" stream))
+    (defvar *silent* (make-instance 'quiet-one))")
+  (cl-flet* ((told (symbol)
+               (agent-q-test-image-value connection "describe-symbol" :symbol symbol
+                                         :package "aq-test"))
+             (facet (symbol key) (plist-get (car (plist-get (told symbol) :facets)) key)))
+    (should (equal '("FIXNUM" nil "(INTEGER 2 36)" nil)
+                   (mapcar (lambda (name) (facet name :type))
+                           '("*counted*" "*loose*" "*print-base*" "+limit+"))))
+    (should (equal "AQ-TEST::QUIET-ONE" (facet "*silent*" :value-class)))
+    (should-not (facet "*loose*" :value-class))
+    (should (equal '(":COLOR \"red\"" "AQ-TEST::MAKER (1 2)")
+                   (sort (copy-sequence (plist-get (told "shown") :properties)) #'string<)))
+    (should-not (plist-get (told "car") :properties))
+    (should (equal "setf function" (facet "place" :kind)))
+    (should (equal "setf function" (facet "(setf place)" :kind)))
+    (should (equal "setf expander" (facet "spot" :kind)))
+    (should (equal "setf expander" (facet "(setf spot)" :kind)))
+    ;; What is said of the standard is short, each thing once.
+    (should (< (length (facet "format" :documentation)) 400))
+    (should (= 1 (cl-count-if (lambda (definition)
+                                (string-match-p "DEFINE-SETF" (plist-get definition :what)))
+                              (plist-get (told "car") :definitions)))))
+  (let ((value (agent-q-test-image-value connection "who-calls" :function "aq-test::place")))
+    (should (equal "(SETF AQ-TEST::PLACE)" (plist-get value :target)))
+    (should (equal "setf function" (plist-get value :kind)))))
+
 (agent-q-test-image-on-each tells-where-a-definition-is ()
   "A definition from a file comes with the file and the line."
   (let ((file (make-temp-file "agent-q-" nil ".lisp" "\n;; λ\n\n(defun cl-user::aq-placed () 1)\n")))
@@ -151,6 +194,23 @@
       (should (> (car all) 5000))
       (should (= 7 (length (cdr all)))))
     (should (member "HASH-TABLE-COUNT" (cdr (found :pattern "table hash count"))))
+    ;; What means something to the user comes before names of the implementation's insides, and
+    ;; what serves this connection is found by its package alone.
+    (let ((first (cdr (found :pattern "hash" :limit 10))))
+      (dolist (name '("GETHASH" "MAKE-HASH-TABLE" "SXHASH"))
+        (should (member name first))))
+    (agent-q-test-image-eval connection "(defun aq-test::own-hash-thing () 1)
+                                         (defun cl-user::aq-hash-thing () 1)")
+    (should (equal '("AQ-HASH-THING" "AQ-TEST::OWN-HASH-THING")
+                   (cdr (found :pattern "hash thing"))))
+    (dolist (pattern '("operation-describe-symbol" "spawn"))
+      (should-not (cl-find-if (lambda (name)
+                                (string-match-p "\\`\\(AGENT-Q-IMAGE\\|SLYNK\\|SWANK\\)" name))
+                              (cdr (found :pattern pattern)))))
+    (should (cdr (found :pattern "create-server"
+                        :package (if (eq 'sly (agent-q-image-connection-client connection))
+                                     "slynk"
+                                   "swank"))))
     ;; Symbols without a home must not spoil it.
     (agent-q-test-image-eval
      connection "(let ((it (make-symbol \"AQ-HOMELESS\"))) (import it :aq-test))

@@ -170,14 +170,13 @@ The value is a cons of the batch and the result, nil until it is there."
       ,@(mapcar (pcase-lambda (`(,kind ,name ,works . ,more))
                   `(,(concat "xref, kind " kind) ("xref" :kind ,kind :name ,name ,@look)
                     ,works ,@more))
-                `(("calls" "callee" "called by.*\n\\(.*\n\\)*.*CALLER" ,searched)
-                  ("callers" "callee" "called by.*\n\\(.*\n\\)*.*CALLER" ,searched)
+                `(("callers" "callee" "called by.*\n\\(.*\n\\)*.*CALLER" ,searched)
                   ("callees" "caller" "calls.*\n\\(.*\n\\)*.*CALLEE")
                   ("references" "*level*" "referred to by.*\n\\(.*\n\\)*.*CALLEE" ,searched)
                   ("binds" "*level*" "bound by.*\n\\(.*\n\\)*.*USER" ,searched)
                   ("sets" "*level*" "set by.*\n\\(.*\n\\)*.*USER" ,searched)
                   ("macroexpands" "twice" "expanded by.*\n\\(.*\n\\)*.*USER" ,searched)
-                  ("specializes" "shape" "has these methods.*\n\\(.*\n\\)*.*24: (DEFMETHOD AQ-LOOK::AREA")))
+                  ("methods" "shape" "has these methods.*\n\\(.*\n\\)*.*24: (DEFMETHOD AQ-LOOK::AREA")))
       ("class_slots" ("class_slots" :class "shape" ,@look)
        "\nWIDTH: .*initarg :WIDTH, initform NIL, accessor WIDTH\n  How wide\\.\nCOUNT: ")
       ("class_slots of a structure" ("class_slots" :class "point" ,@look)
@@ -188,11 +187,12 @@ The value is a cons of the batch and the result, nil until it is there."
        "2 methods.*\n(AQ-LOOK::SHAPE)\n:BEFORE ((EQL 3))")
       ("disassemble_function" ("disassemble_function" :function "callee" ,@look)
        "AQ-LOOK:CALLEE (function), [0-9]+ lines:\n")
-      ("image_status" ("image_status") "of programs: .*AQ-LOOK\nthreads: .*worker"
+      ("image_status" ("image_status") "the user's own: .*AQ-LOOK.*\nthreads: .*worker"
        ("threads: none here" . "without threads, and on CLISP without the memory in use"))
       ("eval_form" ("eval_form" :form "(princ :printed) (values (make-hash-table) \"two\")")
        "=> #.*HASH-TABLE.* \\[v[0-9]+\\]\n=> \"two\"\nOutput:\nPRINTED")
       ("inspect_value" ("inspect_value" :handle "%v") "Hash table of 0 entries, test ")
+      ("eval_form, a handle in a form" agent-q-implementations-test--handle "\\`=> 0\\'")
       ("eval_form, an error in evaluated code" ("eval_form" :form "(aq-inner 3)")
        "\\`Error SIMPLE-ERROR: no good: (LOCAL 3)\nin (aq-inner 3)\nRestarts: USE-VALUE .*\n.*\n  (AQ-INNER 3)\\'"
        ("\n  (AQ-INNER)\\'" . "frames come without arguments"))
@@ -202,7 +202,7 @@ The value is a cons of the batch and the result, nil until it is there."
       ("eval_form, restart" ("eval_form" :form "(aq-inner 3)" :restart "use-value 7")
        "=> (:USED 7)\nRestarts invoked:")
       ("eval_form, timeout" ("eval_form" :form "(loop)" :timeout 0.5)
-       "\\`Stopped before it came to its end")
+       "\\`Stopped before finishing")
       ("cancelling a form" agent-q-implementations-test--cancel "cancelled.*\n=> 3\\'")
       ("calls side by side" agent-q-implementations-test--side-by-side "\\`=> :BESIDE\\'"
        ("\\`Stopped before" . "one after the other: there are no threads"))
@@ -216,9 +216,13 @@ The value is a cons of the batch and the result, nil until it is there."
        ("warning at 3:1: .*AQ-UNKNOWN-VARIABLE" . "with the place of the definition only"))
       ("get_compilation_notes" ("get_compilation_notes")
        "\\`Compiled by you, .*\n\\(.*\n\\)*.*warning at line [34], .*AQ-UNKNOWN-VARIABLE")
+      ("compile_file" ("compile_file" :path "look.lisp" :name "callee")
+       "\\`Compiled and loaded callee of look\\.lisp\\.")
       ("undo_definition" agent-q-implementations-test--undo "AQ-KEPT: the function that was there is back\\.\n=> :FIRST")
       ("load_system" agent-q-implementations-test--system
        "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\n\\(.*\n\\)*=> :PART\\'")
+      ("system_info" ("system_info" :system "aq-system")
+       "\\`aq-system 1\\.2, .*aq-system\\.asd\n1 file in order:\n  [a-z]+\\.lisp\\(\n\\|\\'\\)")
       ("run_tests" agent-q-implementations-test--tests
        "\\`FAILED: 1 of 2 checks passed, 1 failed (FiveAM)\\.\nfailed in AQ-FIVES: (= 1 2)")
       ("trace_function" ("trace_function" :function "callee" ,@look) "\\`Traced: AQ-LOOK:CALLEE\\'")
@@ -226,7 +230,7 @@ The value is a cons of the batch and the result, nil until it is there."
        "\n  (AQ-LOOK:CALLEE 1)\n  AQ-LOOK:CALLEE => (1 1)\n")
       ("untrace_function" ("untrace_function") "\\`Nothing is traced\\.\\'")
       ("trace_function of a generic function" ("trace_function" :function "area" ,@look)
-       "\\`Traced: AQ-LOOK::AREA\\'")
+       "\\`Traced: AQ-LOOK::AREA\\(\n(Cleared: .*\\)?\\'")
       ("tools of a program" agent-q-implementations-test--own-tool "\\`hello Ann\\'")
       ("eval_form, parking an error" ("eval_form" :form "(aq-outer 4)" :on_error "park")
        "no good: (LOCAL 8)\n\\(.*\n\\)*The error is parked as debugger d")
@@ -238,13 +242,19 @@ The value is a cons of the batch and the result, nil until it is there."
       ("debugger_frames of compiled code" ("debugger_frames" :debugger "%d" :locals t)
        "^  [0-9]+: (AQ-OUTER 4).*\n +X = 4"
        ("^  [0-9]+: (AQ-OUTER).*\n +\\(COMMON-LISP-USER::\\)?X = 4" . "frames come without arguments")
-       ("^  [0-9]+: (AQ-OUTER).*\\'" . "without arguments and variables"))
+       ("^  [0-9]+: (AQ-OUTER)\nNext" . "without arguments and variables"))
       ("eval_in_frame" ("eval_in_frame" :debugger "%d" :form "(list :here x)") "\\`=> (:HERE 8)")
       ("eval_in_frame, setting a variable"
        ("eval_in_frame" :debugger "%d" :form "(setf x 9) (list :now x)")
        "=> (:NOW 9)" ("=> (:NOW 8)" . "variables can be read, not set"))
+      ("restart_frame" agent-q-implementations-test--restart-frame
+       "\\`Error SIMPLE-ERROR: no good: (LOCAL 8)"
+       ("frames of interpreted code" . "only frames of interpreted code"))
       ("invoke_restart" ("invoke_restart" :debugger "%d" :restart "use-value" :values "(* 6 7)")
        "\\`=> (:OUTER (:USED 42))\\'")
+      ("return_from_frame" agent-q-implementations-test--return-from-frame
+       "\\`=> (:BACK 3)\\'"
+       ("frames of interpreted code" . "only frames of interpreted code"))
       ("get_last_error" ("get_last_error") "\\`Met by you, by eval_.*\n.*: ")
       ("get_repl_history" ("get_repl_history") "\\[you, by eval_form\\] (aq-outer 4)\n")
       ("stage_at_repl" ("stage_at_repl" :form "(list 1 2)") "\\`Put at the prompt of ")
@@ -265,6 +275,38 @@ The rest are pairs of what it is otherwise, and how that differs.")
   (agent-q-test-implementations-call "eval_form" '(:form "(defun aq-kept () :second)"))
   (concat (agent-q-test-implementations-call "undo_definition" '(:name "aq-kept")) "\n"
           (agent-q-test-implementations-call "eval_form" '(:form "(aq-kept)"))))
+
+(defun agent-q-implementations-test--handle (_)
+  "Evaluate a form with the latest handle in it."
+  (agent-q-test-implementations-call
+   "eval_form"
+   (list :form (format "(hash-table-count $%s)"
+                       (cdr (assoc "%v" agent-q-test-implementations--seen))))))
+
+(defun agent-q-implementations-test--outer-frame ()
+  "Return the number of the frame of AQ-OUTER in the latest debugger."
+  (let ((frames (agent-q-test-implementations-call "debugger_frames" '(:debugger "%d"))))
+    (should (string-match "^  \\([0-9]+\\): (AQ-OUTER" frames))
+    (string-to-number (match-string 1 frames))))
+
+(defun agent-q-implementations-test--restart-frame (_)
+  "Restart the frame of AQ-OUTER in the latest debugger."
+  (agent-q-test-implementations-call
+   "restart_frame"
+   (list :debugger "%d" :frame (agent-q-implementations-test--outer-frame))))
+
+(defun agent-q-implementations-test--return-from-frame (_)
+  "Park an error, and have the frame of AQ-OUTER return; leave the debugger anyway."
+  (agent-q-test-implementations-call "eval_form" '(:form "(list :back (aq-outer 4))"
+                                                         :on_error "park"))
+  (let ((told (agent-q-test-implementations-call
+               "return_from_frame"
+               (list :debugger "%d" :frame (agent-q-implementations-test--outer-frame)
+                     :values "(+ 1 2)"))))
+    (when (agent-q-image-park-list)
+      (agent-q-test-implementations-call "invoke_restart" '(:debugger "%d" :restart "use-value"
+                                                                      :values "1")))
+    told))
 
 (defun agent-q-implementations-test--traced (_)
   "Call what calls the function that is traced, and tell the trace."

@@ -50,7 +50,7 @@
             (should (string-match-p reason (car agent-q-test-files-asked)))
             (should-not (string-match-p "12345\\|defun" (cdr result)))))
         ;; It is the user's last one as well.
-        (cl-letf (((symbol-function 'agent-q--last-user-buffer) (lambda () secret)))
+        (cl-letf (((symbol-function 'agent-q--last-user-buffer) (lambda (&rest _) secret)))
           (should (eq (car (agent-q-test-files-next)) :denied)))
         (agent-q-test-files-succeeds "inside\n")
         (agent-q-test-files-succeeds "no file\n")

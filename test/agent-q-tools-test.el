@@ -310,6 +310,10 @@
     (dolist (value (list (list (current-buffer)) (expt 2 64) 0.0e+NaN circle
                          (lambda () 1) (list (cons (string 0) 1))))
       (should-error (agent-q-json-encode value) :type 'agent-q-error)))
+  ;; Versions of Emacs differ on names with a NUL in them, so they are refused before that.
+  (should (string-match-p "name has a NUL"
+                          (cadr (should-error (agent-q-json-value (list (cons "a\0b" 1)))
+                                              :type 'agent-q-error))))
   (should-error (agent-q-json-parse "{") :type 'agent-q-error)
   (should (equal (agent-q-json-plist (agent-q-json-parse "{\"a\":[1,{\"b\":null}]}"))
                  '(:a (1 (:b :null))))))

@@ -36,7 +36,7 @@ A row is a console line and a regexp for the whole of the answer."
 (defun agent-q-torture-test--stopped (form &optional output)
   "Return the row of FORM, which has to be stopped, and of its OUTPUT."
   (list (concat "/eval_form timeout=0.3 " form)
-        (concat "Stopped before it came to its end: out of time"
+        (concat "Stopped before finishing: timed out"
                 (and output (concat agent-q-torture-test--any "Output:\n" output "\\'")))))
 
 ;;;; What does not end
@@ -147,7 +147,7 @@ A row is a console line and a regexp for the whole of the answer."
      "Error AQ-ENDLESS-REPORT: \\(?:abc\\)\\{300\\}")
    `("/eval_form (dotimes (i 1000000) (write-char #\\x))"
      ,(concat "=> NIL\nOutput:\n" agent-q-torture-test--any
-              "992000 more characters of output were dropped"))))
+              "992000 characters of output are left out here"))))
 
 ;;;; What fails
 

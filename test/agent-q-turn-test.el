@@ -270,7 +270,8 @@
                 (with-current-buffer "*agent-q system prompt*"
                   (string-match-p "Answer in verse\\." (buffer-string)))))
         (with-current-buffer "*agent-q system prompt*"
-          (should (string-match-p "read_buffer" (buffer-string))))))))
+          ;; What goes before each message is shown, too.
+          (should (string-match-p "^</agent-q-context>$" (buffer-string))))))))
 
 (provide 'agent-q-turn-test)
 ;;; agent-q-turn-test.el ends here

@@ -74,6 +74,16 @@ fn arguments_keep_their_names() {
             "(:handle \"v1\" :depth 2)",
         ),
         ("image_status", json!({}), "nil"),
+        (
+            "image_status",
+            json!({"part": "systems", "offset": 100}),
+            "(:part \"systems\" :offset 100)",
+        ),
+        (
+            "class_slots",
+            json!({"class": "c", "full": true}),
+            "(:class \"c\" :full t)",
+        ),
     ] {
         assert_eq!(sent(name, given), expected);
     }
@@ -87,7 +97,7 @@ fn an_offset_beyond_the_end_is_told() {
             json!({"package": "p", "offset": 300}),
             ":package \"P\" :external 15 :internal 32 :total 15 :offset 300 :symbols nil"
         ),
-        "P: 15 external and 32 internal symbols\nThat is beyond the end: there are 15."
+        "P: 15 external and 32 internal symbols\nOffset past the end: only 15 results."
     );
 }
 
@@ -107,7 +117,8 @@ without a file
   10: USER
 C:/b.lisp
   OTHER
-5 more: ask again with offset 4."
+5 more: ask again with offset 4.
+Top-level forms and macro templates are not recorded; grep_project finds text."
     );
 }
 
@@ -119,8 +130,24 @@ fn uses_of_a_variable_say_how() {
             json!({"variable": "*v*"}),
             ":target \"*V*\" :total 1 :sites 3 :offset 0 :kind \"variable\" :users ((:what \"USER\" :count 3 :ways (\"reads\" \"sets\" \"binds\") :where \"/x.lisp:3\"))"
         ),
-        "*V* is used by (1, 3 places):\n/x.lisp\n  3: USER ×3 reads, sets, binds"
+        "*V* is used by (1, 3 places):\n/x.lisp\n  3: USER ×3 reads, sets, binds\nTop-level forms and macro templates are not recorded; grep_project finds text."
     );
+}
+
+#[test]
+fn what_a_name_uses_is_all_there() {
+    for (kind, head) in [("callees", "F calls"), ("methods", "F has these methods")] {
+        assert_eq!(
+            rendered(
+                "xref",
+                json!({"kind": kind, "name": "f"}),
+                &format!(
+                    ":target \"F\" :total 1 :sites 1 :offset 0 :kind \"{kind}\" :users ((:what \"G\" :count 1))"
+                )
+            ),
+            format!("{head} (1):\nwithout a file\n  G")
+        );
+    }
 }
 
 #[test]
@@ -130,13 +157,13 @@ fn nothing_found_says_why_that_may_be() {
             "who_calls",
             json!({"function": "f"}),
             "function",
-            "No callers of F are recorded. Calls that were inlined",
+            "No callers of F are recorded. Calls in top-level forms and macro templates",
         ),
         (
             "who_calls",
             json!({"function": "f"}),
             "macro",
-            "No code that expands the macro F",
+            "No code that expands the macro F is recorded. Top-level forms, macro templates",
         ),
         (
             "who_calls",
@@ -228,7 +255,7 @@ fn sources_have_a_budget() {
         "find_definition",
         json!({"symbol": "f"}),
         &format!(
-            ":name \"F\" :total 2 :offset 0 :definitions ((:what \"A\" :where \"/x:1\" :text \"{long}\") (:what \"B\" :where \"/x:2\" :text \"{long}\"))"
+            ":name \"F\" :total 2 :offset 0 :definitions ((:what \"A\" :where \"/x:1\" :text \"{long}\") (:what \"B\" :where \"/x:2\" :text \"{long}y\"))"
         ),
     );
     assert!(text.len() < 9000);
@@ -249,6 +276,14 @@ A: initarg :A, initform NIL, accessor SH-A, from SH
 B: type INTEGER, reader B, allocation class
 C
 default initargs: :A 5"
+    );
+    assert_eq!(
+        rendered(
+            "class_slots",
+            json!({"class": "sub"}),
+            ":class \"SUB\" :kind \"class\" :slots ((:name \"A\" :documentation \"One.\" :more t))"
+        ),
+        "SUB (class): 1 slot\nA\n  One.\n(Some documentation goes on: full shows all of it.)"
     );
     assert!(
         rendered(
@@ -274,7 +309,7 @@ precedence: SH, T
   SUB
     SUBSUB
 3 more: raise the limit, or ask for one of these.
-4 methods specialized on it: xref with kind specializes."
+4 methods specialized on it: xref with kind methods."
     );
 }
 
@@ -355,6 +390,14 @@ fn code_loses_its_comment_signs() {
         ),
         "F (function), 37 lines:\ndisassembly for F\nAB0: MOV RAX, [R13+16]   ; thread\n35 more: ask again with offset 2."
     );
+    assert_eq!(
+        rendered(
+            "disassemble_function",
+            json!({"function": "area"}),
+            ":name \"AREA\" :kind \"generic function\" :total 3 :offset 0 :methods (\"(SHAPE)\" \":BEFORE ((EQL 3))\")"
+        ),
+        "AREA is a generic function; the code is in its methods. Ask for one, as in \"AREA (SHAPE)\":\n(SHAPE)\n:BEFORE ((EQL 3))\n1 more: ask again with offset 2."
+    );
 }
 
 #[test]
@@ -363,14 +406,24 @@ fn the_image_in_a_few_lines() {
         rendered(
             "image_status",
             json!({}),
-            ":implementation \"SBCL 2\" :machine \"Linux\" :client \"SLY\" :directory \"/d/\" :memory \"73 MB of 1024 MB\" :threads (\"main thread\" \"worker\") :packages 97 :program-packages (\"P\") :systems nil :features (\"sbcl\" \"unix\") :running (\"eval-form for 3 s\") :modules (\"base\") :handles 7 :compiling nil"
+            ":implementation \"SBCL 2\" :machine \"Linux\" :client \"SLY\" :directory \"/d/\" :memory \"73 MB of 1024 MB\" :threads (\"main thread\" \"worker ×2\") :packages 97 :own-packages (\"P\") :library-packages 3 :system-count 2 :systems (\"a (+1)\") :features (\"unix\" \"20 more\") :running (\"eval-form for 3 s\")"
         ),
         "SBCL 2 on Linux, through SLY
 directory: /d/
 memory: 73 MB of 1024 MB
-97 packages, of programs: P
-threads: main thread, worker
-features: sbcl, unix
-calls of agent-q that run: eval-form for 3 s"
+2 systems: a (+1)
+97 packages, 3 of libraries; the user's own: P
+threads: main thread, worker ×2
+features: unix, 20 more
+calls of agent-q that run: eval-form for 3 s
+(part lists all systems, packages, features or threads.)"
+    );
+    assert_eq!(
+        rendered(
+            "image_status",
+            json!({"part": "systems"}),
+            ":part \"systems\" :total 9 :offset 4 :items (\"a\" \"a/b\")"
+        ),
+        "9 systems: a, a/b\n3 more: ask again with offset 6."
     );
 }

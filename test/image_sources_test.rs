@@ -109,6 +109,40 @@ async fn what_the_image_records_is_not_searched_for() {
     assert_eq!(outcome, CallOutcome::Succeeded);
     assert_eq!(
         content,
-        "CALLEE is called by (1):\nwithout a file\n  CALLER"
+        "CALLEE is called by (1):\nwithout a file\n  CALLER\nTop-level forms and macro templates are not recorded; grep_project finds text."
     );
+}
+
+#[tokio::test]
+async fn a_name_without_a_recorded_use_is_searched_for() {
+    let unused =
+        r#":target "TWICE" :kind "macro" :total 0 :sites 0 :offset 0 :users () :search "caller""#;
+    for (tool, arguments, none) in [
+        (
+            "who_calls",
+            json!({"function": "twice"}),
+            "No code that expands the macro TWICE is recorded. Top-level forms,",
+        ),
+        (
+            "xref",
+            json!({"kind": "callers", "name": "twice"}),
+            "TWICE is called by nothing recorded. Top-level forms,",
+        ),
+    ] {
+        let (outcome, content) = answer(tool, arguments, unused).await;
+        assert_eq!(outcome, CallOutcome::Succeeded);
+        assert!(content.starts_with(none), "{content}");
+        assert!(
+            content.contains("a text search for caller in the project's Lisp files"),
+            "{content}"
+        );
+        assert!(
+            content.ends_with("\nlook.lisp:2: (defun caller () (Callee 1) (callees))"),
+            "{content}"
+        );
+    }
+    let elsewhere =
+        r#":target "CAR" :kind "function" :total 0 :sites 0 :offset 0 :users () :search nil"#;
+    let (_, content) = answer("who_calls", json!({"function": "car"}), elsewhere).await;
+    assert!(!content.contains("text search"), "{content}");
 }

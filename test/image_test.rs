@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ErrorReport, Plist, Reply, parse_reply, print_arguments, property_list, with_name,
+    ErrorReport, Frame, Plist, Reply, parse_reply, print_arguments, property_list, with_name,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -158,7 +158,10 @@ fn every_outcome_is_known() {
                 ("CONTINUE".to_owned(), "go on".to_owned()),
                 ("ABORT".to_owned(), String::new())
             ],
-            frames: vec!["(F 1)".to_owned()],
+            frames: vec![Frame {
+                text: "(F 1)".to_owned(),
+                place: None,
+            }],
             output: String::new(),
             value: Value::Null,
             debugger: None,

@@ -52,9 +52,9 @@
               (over nil)
               (began (float-time)))
           (cl-letf (((symbol-function 'agent-q-core-submit)
-                     (lambda (session text)
+                     (lambda (session text context)
                        (agent-q-bench-sample
-                        name (agent-q-bench-seconds (funcall submit session text))))))
+                        name (agent-q-bench-seconds (funcall submit session text context))))))
             (agent-q-bench-ask chat (lambda () (setq over t)))
             (agent-q-bench-sample (concat name ".send") (- (float-time) began)))
           (agent-q-bench-await (lambda () over))
