@@ -113,6 +113,7 @@
                    ("(abort)" . "tried to leave the debugger")
                    ("(unwind-protect (invoke-restart 'abort) (setf x 6))" . "tried to leave")
                    ("(progn (setf x 5) (break \"look\"))" . "\\`Error SIMPLE-CONDITION: look$")
+                   ("(labels ((f (y) (1+ (f y)))) (f 1))" . "exhausted")
                    ("(read-from-string \")\")" . "\\`Error .*READER-ERROR")))
     (should (string-match-p told (agent-q-debugger-frames-test-in name form))))
   (let ((agent-q-eval-timeout 0.5))
@@ -176,7 +177,12 @@ Return what tools call the user's debugger."
     (should (equal "=> 2" (agent-q-debugger-frames-test-in name "(1+ 1)")))
     (should (string-match-p "\\`Error SIMPLE-ERROR: more"
                             (agent-q-debugger-frames-test-in name "(error \"more\")")))
-    (agent-q-debugger-frames-test-give-up name)))
+    (agent-q-debugger-frames-test-give-up name))
+  ;; SBCL gives its stack to other threads.
+  (dotimes (_ 3)
+    (should (string-match-p "exhausted"
+                            (agent-q-test-tools-ask
+                             "/eval_form (labels ((f (y) (1+ (f y)))) (f 1))")))))
 
 (agent-q-test-tools-on-each debugger-frames-packages-and-places ()
   "Forms are read in the package of what the frame calls; frames tell their places."

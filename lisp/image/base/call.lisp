@@ -33,11 +33,17 @@ it began.")
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
 (defun call-with-registration (id operation function)
-  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time))))
+  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)))
+        ;; A list, as SBCL's interpreter can lose what a variable is set to.
+        (end (list :left)))
     (unwind-protect
          (progn (call-with-lock (lambda () (push entry *running*)))
-                (funcall function))
-      (call-with-lock (lambda () (setf *running* (remove entry *running*)))))))
+                (prog1 (funcall function)
+                  (setf (first end) :returned)))
+      (call-with-lock (lambda () (setf *running* (remove entry *running*))))
+      ;; Not there before the first call that needs more than the base.
+      (let ((guard (optional-function "AGENT-Q-IMAGE" "GUARD-STACK-AGAIN")))
+        (when guard (funcall guard (first end)))))))
 
 (defun call-around (operation function arguments)
   "Call FUNCTION with ARGUMENTS by what has put itself around OPERATION, if anything has."
