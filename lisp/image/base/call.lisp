@@ -32,18 +32,23 @@ it began.")
 (defun call-with-lock (function)
   (backend "CALL-WITH-LOCK-HELD" *lock* function))
 
+(defun guard-stack (event)
+  "Keep this thread's stack guarded, at EVENT of a call: :ENTERED, :RETURNED or :LEFT, by a restart."
+  ;; Not there before the first call that needs more than the base.
+  (let ((guard (optional-function "AGENT-Q-IMAGE" "GUARD-STACK-AGAIN")))
+    (when guard (funcall guard event))))
+
 (defun call-with-registration (id operation function)
   (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)))
         ;; A list, as SBCL's interpreter can lose what a variable is set to.
         (end (list :left)))
     (unwind-protect
-         (progn (call-with-lock (lambda () (push entry *running*)))
+         (progn (guard-stack :entered)
+                (call-with-lock (lambda () (push entry *running*)))
                 (prog1 (funcall function)
                   (setf (first end) :returned)))
       (call-with-lock (lambda () (setf *running* (remove entry *running*))))
-      ;; Not there before the first call that needs more than the base.
-      (let ((guard (optional-function "AGENT-Q-IMAGE" "GUARD-STACK-AGAIN")))
-        (when guard (funcall guard (first end)))))))
+      (guard-stack (first end)))))
 
 (defun call-around (operation function arguments)
   "Call FUNCTION with ARGUMENTS by what has put itself around OPERATION, if anything has."

@@ -43,40 +43,63 @@
     (funcall protect (+ start size) size 1)
     (funcall protect (+ start (* 2 size)) size 3)))
 
-(defun inherit-stack (start size tries)
-  "Protect the stack at START from a new thread that got it, if it is one of the next TRIES."
-  (flet ((work ()
-           (guarded (lambda ()
-                      (cond ((= start (stack-start)) (protect-anew start size) t)
-                            ((plusp tries) (inherit-stack start size (1- tries)))))
-                    (constantly nil))))
-    (internal "SB-THREAD" "JOIN-THREAD"
-              (internal "SB-THREAD" "MAKE-THREAD" #'work :name "agent-q stack guard")
-              :default nil)))
+(defvar *left-stacks* '()
+  "Lists of a thread that left from the end of its stack by a restart, and where the stack starts.")
 
-(defun guard-stack-after (thread start size)
-  "Guard the stack at START once THREAD, whose it is, has ended."
-  (internal "SB-THREAD" "MAKE-THREAD"
-            (lambda ()
-              (guarded (lambda ()
-                         (internal "SB-THREAD" "JOIN-THREAD" thread :default nil)
-                         ;; Another may have it for a moment.
-                         (loop repeat 10
-                               until (inherit-stack start size 8)
-                               do (sleep 0.05)))
-                       (constantly nil)))
-            :name "agent-q stack guard"))
+(defun inherit-stack (start size)
+  "Protect the stack at START anew, if this thread was given it by one that has left it."
+  (let ((left (find start *left-stacks* :key #'second)))
+    (when left
+      (if (eq (first left) (backend "CURRENT-THREAD"))
+          (touch-return-page start size)
+          (protect-anew start size))
+      (call-with-lock (lambda () (setf *left-stacks* (remove left *left-stacks*)))))))
 
-(defun guard-stack-again (end)
+(defun start-thread (function)
+  (let ((client *client*))
+    (internal "SB-THREAD" "MAKE-THREAD"
+              (lambda ()
+                (let ((*client* client))
+                  (guarded function (constantly nil))))
+              :name "agent-q stack guard")))
+
+(defun join-thread (thread)
+  (internal "SB-THREAD" "JOIN-THREAD" thread :default nil))
+
+(defun try-to-inherit (start size tries)
+  "Have one of the next TRIES threads inherit the stack at START."
+  (join-thread (start-thread
+                (lambda ()
+                  (cond ((= start (stack-start)) (inherit-stack start size))
+                        ((plusp tries) (try-to-inherit start size (1- tries))))))))
+
+(defun leave-stack (start size)
+  "Have the stack at START, which is this thread's, guarded for others once this thread has ended."
+  (let ((left (list (backend "CURRENT-THREAD") start)))
+    (call-with-lock (lambda () (push left *left-stacks*)))
+    (start-thread (lambda ()
+                    (join-thread (first left))
+                    ;; Another may have it for a while.
+                    (loop repeat 10
+                          while (member left *left-stacks*)
+                          do (try-to-inherit start size 8)
+                             (sleep 0.05))))))
+
+(defun guard-stack-again (event)
   "See to it that the end of this thread's stack is guarded, for this thread or for the one that gets
-the stack next, if the end was reached. For the END of a call, :RETURNED or :LEFT, by a restart."
-  (when (implementation-p "SBCL")
+the stack next, if the end was reached. EVENT is of a call: :ENTERED, :RETURNED or :LEFT."
+  (when (and (implementation-p "SBCL")
+             (or *left-stacks* (not (eq event :entered))))
     (guarded (lambda ()
-               (let ((start (stack-start)) (size (stack-page-size)))
-                 (cond ((> (internal "SB-SYS" "SAP-INT" (internal "SB-VM" "CURRENT-SP"))
-                           (+ start (* 3 size)))
-                        (touch-return-page start size))
+               (let* ((start (stack-start))
+                      (size (stack-page-size))
+                      (deep (<= (internal "SB-SYS" "SAP-INT" (internal "SB-VM" "CURRENT-SP"))
+                                (+ start (* 3 size)))))
+                 (cond ((not deep)
+                        (if (eq event :entered)
+                            (inherit-stack start size)
+                            (touch-return-page start size)))
                        ;; What is left from the end runs its clean-up there, too, on its way out.
-                       ((eq end :left)
-                        (guard-stack-after (backend "CURRENT-THREAD") start size)))))
+                       ((eq event :left)
+                        (leave-stack start size)))))
              (constantly nil))))
