@@ -220,7 +220,7 @@ The value is a cons of the batch and the result, nil until it is there."
        "\\`Compiled and loaded callee of look\\.lisp\\.")
       ("undo_definition" agent-q-implementations-test--undo "AQ-KEPT: the function that was there is back\\.\n=> :FIRST")
       ("load_system" agent-q-implementations-test--system
-       "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\n\\(.*\n\\)*=> :PART\\'")
+       "\\`Loaded aq-system 1\\.2 from .*aq-system\\.asd\nCompiled 1 file: part\\.lisp\\.\n\\(.*\n\\)*=> :PART\\'")
       ("system_info" ("system_info" :system "aq-system")
        "\\`aq-system 1\\.2, .*aq-system\\.asd\n1 file in order:\n  [a-z]+\\.lisp\\(\n\\|\\'\\)")
       ("run_tests" agent-q-implementations-test--tests

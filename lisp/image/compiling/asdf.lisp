@@ -170,24 +170,31 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
           (incf (build-loaded *build*))))
       (funcall function)))
 
+(defun operation-objects (name)
+  "The objects that stand for the operation NAME. ASDF 3.1 has others for each way to ask for it."
+  (let ((class (asdf-class name)) (make (optional-function "ASDF" "MAKE-OPERATION")))
+    (and class make
+         (remove-duplicates
+          (cons (funcall make class)
+                (guarded (lambda () (list (funcall make class :force t))) (constantly '())))))))
+
 (defun watching-methods ()
   "Forms that define methods of ASDF's functions. No program has the same: they are for the very
 objects that stand for the operations."
   (let ((file (asdf-class "CL-SOURCE-FILE"))
         (perform (find-symbol "PERFORM" "ASDF"))
         (done (find-symbol "OPERATION-DONE-P" "ASDF")))
-    (flet ((operation (name)
-             (let ((class (asdf-class name)) (make (optional-function "ASDF" "MAKE-OPERATION")))
-               (and class make (funcall make class)))))
-      (let ((compile (operation "COMPILE-OP")) (load (operation "LOAD-OP")))
-        (when (and file perform done compile load)
-          `((defmethod ,perform :around ((operation (eql ',compile)) (component ,file))
-              (call-compiling component (lambda () (call-next-method))))
-            (defmethod ,perform :around ((operation (eql ',load)) (component ,file))
-              (call-loading component (lambda () (call-next-method))))
-            (defmethod ,done :around ((operation (eql ',compile)) (component ,file))
-              (and (call-next-method)
-                   (not (and *build* (changed-unnoticed-p operation component)))))))))))
+    (when (and file perform done)
+      (append
+       (loop for compile in (operation-objects "COMPILE-OP")
+             collect `(defmethod ,perform :around ((operation (eql ',compile)) (component ,file))
+                        (call-compiling component (lambda () (call-next-method))))
+             collect `(defmethod ,done :around ((operation (eql ',compile)) (component ,file))
+                        (and (call-next-method)
+                             (not (and *build* (changed-unnoticed-p operation component))))))
+       (loop for load in (operation-objects "LOAD-OP")
+             collect `(defmethod ,perform :around ((operation (eql ',load)) (component ,file))
+                        (call-loading component (lambda () (call-next-method)))))))))
 
 (defun call-watching-asdf (function)
   "Call FUNCTION; what ASDF does in it is noted in *BUILD*, and files that were changed in the second

@@ -141,7 +141,9 @@ Optimization notes are only counted, unless ALL is true."
   (let ((load (asdf-function "LOAD-SYSTEM")) (system nil))
     (call-building name (lambda ()
                           (setf system (find-system-named name))
-                          (funcall load name :force (and force t))))
+                          (if force
+                              (funcall load name :force t)
+                              (funcall load name))))
     system))
 
 (defun system-file (system)
