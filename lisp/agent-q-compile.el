@@ -81,7 +81,7 @@ line and position in TEXT."
       (error "There is no connection to a Lisp image"))))
 
 (agent-q-operations-define "definition-to-compile" (call text name file path)
-  "Tell what to compile for the definition of NAME in TEXT, of FILE at PATH."
+  "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
   (pcase-let ((`(,form ,start ,line ,position) (agent-q-compile-unit text name file))
               (buffer (find-buffer-visiting path)))
     (agent-q-edit-json
@@ -90,7 +90,7 @@ line and position in TEXT."
        (file . ,(agent-q-compile--file-of-image call path))))))
 
 (agent-q-operations-define "file-of-image" (call path)
-  "Tell what the image calls the file PATH."
+  "Return what the image calls the file PATH."
   (agent-q-edit-json (agent-q-compile--file-of-image call path)))
 
 (provide 'agent-q-compile)

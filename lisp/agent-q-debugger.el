@@ -72,13 +72,15 @@ They hold the connection, thread, condition, restarts and level.")
                  :key #'agent-q-debugger--buffer-name :test #'equal)
         (error "%s"
                (agent-q-operations-of-image
-                call (format "No debugger %s is open.  %s" name
-                             (agent-q-debugger--list process)))))))
+                call (if (agent-q-debugger--all process)
+                         (format "No debugger %s is open.\n%s" name
+                                 (agent-q-debugger--list process))
+                       (format "No debugger %s is open in this image, nor any other." name)))))))
 
 (defun agent-q-debugger--thread (found)
   "Return the thread of FOUND, a parked error or a buffer."
   (or (agent-q-debugger--waiting-in found)
-      (error "It runs; it is not in the debugger now")))
+      (error "It is running, not stopped in the debugger")))
 
 (defun agent-q-debugger--all (process)
   "Return all that is open over PROCESS: parked errors and buffers."
@@ -172,7 +174,7 @@ Its reply is the answer to CALL."
   nil)
 
 (agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
-  "Tell at most LIMIT frames of the debugger NAME, with LOCALS.
+  "List at most LIMIT frames of the debugger NAME, with LOCALS.
 Without NAME it is the only one; of none or several all are told."
   (let* ((all (and (null name) (agent-q-debugger--all (agent-q-debugger--process call))))
          (found (cond (name (agent-q-debugger--find call name))

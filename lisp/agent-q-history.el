@@ -180,7 +180,7 @@ The image knows more of its frames than the client has shown."
 ;;;; The compiler's notes
 
 (agent-q-operations-define "get-compilation-notes" (call limit offset)
-  "Tell what the compiler said last: LIMIT notes from OFFSET on."
+  "List what the compiler said last: LIMIT notes from OFFSET on."
   (let* ((compilation (agent-q-past-last-compilation (agent-q-history--process call)))
          (limit (max 1 (min 200 (or limit 50))))
          (offset (max 0 (or offset 0))))

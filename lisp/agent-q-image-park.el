@@ -154,7 +154,7 @@ and ACTIVATION are what the client would have shown its debugger for."
 ;;;; Going on
 
 (defun agent-q-image-resume (parked request operation arguments seconds callback)
-  "Have PARKED go on by OPERATION with ARGUMENTS, a way out of its debugger.
+  "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
 REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
 call ends once more, with what comes of it."
   (let ((call (agent-q-image-parked-call parked)))
@@ -208,7 +208,7 @@ call ends once more, with what comes of it."
          (connection (agent-q-image--call-connection call))
          (process (agent-q-image-connection-process connection)))
     (unless (agent-q-image-parked-thread parked)
-      (user-error "It runs; it is not in the debugger now"))
+      (user-error "It is running, not stopped in the debugger"))
     (setq agent-q-image-park--all (delq parked agent-q-image-park--all)
           agent-q-image--swallowed
           (cl-delete (cons process (agent-q-image-parked-thread parked))

@@ -183,7 +183,7 @@ Emacs Lisp takes them without a backslash, too."
        (if (or (nth 3 state) (numberp (nth 4 state))) 1 0))))
 
 (agent-q-operations-define "check-source" (call text name line)
-  "Tell what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
+  "Return what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
 It is an object, or null when nothing does."
   (let ((agent-q-source--first-line (or line 1)))
     (agent-q-source--with-text text name

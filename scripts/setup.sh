@@ -65,6 +65,16 @@ check_image() {
   fi
 }
 
+# The tests are run through SLIME always, through SLY where it is found.
+check_slime() {
+  if [ "${report:+set}" != set ] || [ "$(fact slime)" = no ]; then
+    case "$packages" in
+      *slime*) ;;
+      *) want 'slime cl-swank' 'SLIME for Emacs (M-x package-install RET slime)' ;;
+    esac
+  fi
+}
+
 check_lint() {
   if [ "${report:+set}" != set ] || [ "$(fact package-lint)" = no ]; then
     want elpa-package-lint 'package-lint for Emacs (M-x package-install RET package-lint)'
@@ -145,7 +155,11 @@ for purpose in "$@"; do
   case "$purpose" in
     build) check_emacs; check_rust ;;
     chat) check_image ;;
-    test) have tmux || want tmux 'tmux, for the test in a terminal'; check_lint; check_frameworks ;;
+    test)
+      have tmux || want tmux 'tmux, for the test in a terminal'
+      check_slime
+      check_lint
+      check_frameworks ;;
     lint) check_emacs; check_rust; check_lint ;;
     *) echo "setup.sh: unknown purpose $purpose" >&2; exit 2 ;;
   esac

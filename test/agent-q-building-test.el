@@ -13,33 +13,6 @@
 (require 'agent-q-test-tools)
 (require 'agent-q-test-files)
 
-(defun agent-q-building-test--script (requests)
-  "Return the script of a model that answers each of REQUESTS.
-Each is a list of needles that the request has to have, and of calls, lists of a
-tool and its arguments, or of a text."
-  (json-encode
-   `((turns
-      . ,(vconcat
-          (mapcar
-           (pcase-lambda (`(,needles . ,says))
-             `((expect . ((contains . ,(vconcat needles))))
-               (steps . ,(if (stringp (car says))
-                             `[((text . ,(car says)))]
-                           `[((tool_calls
-                               . ,(vconcat
-                                   (mapcar (pcase-lambda (`(,tool . ,arguments))
-                                             `((name . ,tool)
-                                               (arguments . ,(or arguments
-                                                                 (make-hash-table)))))
-                                           says))))]))))
-           requests))))))
-
-(defun agent-q-building-test--calls ()
-  "Return the calls of the current chat, first one first."
-  (let ((calls nil))
-    (maphash (lambda (_key call) (push call calls)) agent-q-call-table)
-    (sort calls (lambda (one other) (< (agent-q-call-key one) (agent-q-call-key other))))))
-
 (defmacro agent-q-test-building-on-each (name system requests docstring &rest body)
   "Define a test NAME for each client, whose model plays REQUESTS.
 BODY is evaluated in a new chat about an empty project.  The image has no
@@ -54,7 +27,7 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
             (default-directory agent-q-test-files-root)
             (agent-q-project-root agent-q-test-files-root)
             (agent-q-offered-tools nil))
-       (agent-q-test-with-model (agent-q-building-test--script ,requests)
+       (agent-q-test-with-model (agent-q-test-script ,requests)
          (agent-q-test-with-chat
            (agent-q-chat-set-connection connection)
            (agent-q-test-files--listen)
@@ -69,7 +42,7 @@ SYSTEM, and is left without it.  DOCSTRING says what is shown."
 (defun agent-q-building-test--ends-well (prompt end)
   "Send PROMPT; the turn has to end with the text END, by offered tools alone."
   (agent-q-test-ask prompt)
-  (let ((calls (agent-q-building-test--calls)))
+  (let ((calls (agent-q-test-calls)))
     (unless (agent-q-test-shows end)
       (ert-fail (list "The turn did not end with" end
                       (mapcar (lambda (call)

@@ -65,12 +65,7 @@
     (or (cdr (assq process agent-q-debugger-frames-test--there))
         (let ((file (make-temp-file (expand-file-name "aq-shop" agent-q-test-directory) nil ".lisp"
                                     agent-q-debugger-frames-test-source)))
-          (agent-q-test-image-directly
-           connection
-           (format "(let ((*standard-output* (make-broadcast-stream))
-                          (*error-output* (make-broadcast-stream)))
-                      (load (compile-file %S)))"
-                   file))
+          (agent-q-test-image-load connection file)
           (push (cons process file) agent-q-debugger-frames-test--there)
           file))))
 

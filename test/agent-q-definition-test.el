@@ -40,12 +40,7 @@
 Return the file."
   (let ((file (make-temp-file "agent-q-" nil ".lisp" text)))
     (set-file-times file (time-subtract nil 1000))
-    (agent-q-test-image-eval
-     connection
-     (format "(let ((*error-output* (make-broadcast-stream))
-                    (*standard-output* (make-broadcast-stream)))
-                (load (compile-file %S)))"
-             file))
+    (agent-q-test-image-load connection file)
     (file-truename file)))
 
 (defun agent-q-definition-test--change (file from to)
@@ -167,12 +162,7 @@ WHAT is what it is found as."
           ;; Changed again within the second of the load, which no date can show.
           (let ((date (time-add nil 100)))
             (set-file-times file date)
-            (agent-q-test-image-eval
-             connection
-             (format "(let ((*error-output* (make-broadcast-stream))
-                            (*standard-output* (make-broadcast-stream)))
-                        (load (compile-file %S)))"
-                     file))
+            (agent-q-test-image-load connection file)
             (agent-q-definition-test--change file "(defvar" "(defun short () 1)\n(defvar")
             (set-file-times file date)
             (agent-q-definition-test--quotes file "transfer"

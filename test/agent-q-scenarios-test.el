@@ -45,25 +45,6 @@
 (defvar agent-q-scenarios-test-root nil
   "The directory of the project.")
 
-(defun agent-q-scenarios-test--script (turns)
-  "Return the script of a model whose answers are TURNS.
-Each is a text, or a list of needles that the request must have and
-of a text or calls, lists of a tool and its arguments."
-  (json-encode
-   `((turns
-      . ,(vconcat
-          (mapcar
-           (pcase-lambda (`(,needles . ,says))
-             `((expect . ((contains . ,(vconcat needles))))
-               (steps . ,(if (stringp (car says))
-                             `[((text . ,(car says)))]
-                           `[((tool_calls
-                               . ,(vconcat
-                                   (mapcar (pcase-lambda (`(,tool . ,arguments))
-                                             `((name . ,tool) (arguments . ,arguments)))
-                                           says))))]))))
-           turns))))))
-
 (defun agent-q-scenarios-test--load (connection)
   "Make the program anew, and load it behind CONNECTION as its user would."
   (let ((files (mapcar (lambda (file) (expand-file-name file agent-q-scenarios-test-root))
@@ -97,7 +78,7 @@ of its own.  DOCSTRING says what is shown."
                       (agent-q-project-root agent-q-scenarios-test-root)
                       (agent-q-offered-tools 'all))
                  (agent-q-scenarios-test--load connection)
-                 (agent-q-test-with-model (agent-q-scenarios-test--script ,turns)
+                 (agent-q-test-with-model (agent-q-test-script ,turns)
                    (agent-q-test-with-chat
                      (agent-q-chat-set-connection connection)
                      ,@body))
@@ -105,19 +86,15 @@ of its own.  DOCSTRING says what is shown."
                  (should-not (agent-q-test-image-debuggers))))))
         '(slime sly))))
 
-(defun agent-q-scenarios-test--calls ()
-  "Return tool and state of the calls of the current chat, first one first."
-  (let ((calls nil))
-    (maphash (lambda (_key call) (push call calls)) agent-q-call-table)
-    (mapcar (lambda (call) (list (agent-q-call-tool call) (agent-q-call-state call)))
-            (sort calls (lambda (one other)
-                          (< (agent-q-call-key one) (agent-q-call-key other)))))))
-
 (defun agent-q-scenarios-test--states (&rest states)
   "Check that the calls of the current chat came to STATES, and said why if not."
-  (let ((calls (agent-q-scenarios-test--calls)))
-    (unless (equal states (mapcar #'cadr calls))
-      (ert-fail (list "Calls came to" calls (agent-q-test-log))))))
+  (let ((calls (agent-q-test-calls)))
+    (unless (equal states (mapcar #'agent-q-call-state calls))
+      (ert-fail (list "Calls came to"
+                      (mapcar (lambda (call)
+                                (list (agent-q-call-tool call) (agent-q-call-state call)))
+                              calls)
+                      (agent-q-test-log))))))
 
 (defun agent-q-scenarios-test--file ()
   "Return what the file of the project holds."

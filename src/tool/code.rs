@@ -43,8 +43,5 @@ pub struct Unit {
     pub note: Option<String>,
 }
 
-/// A unit to come.
-pub type Found = BoxFuture<'static, Result<Unit, ToolFailure>>;
-
 /// Finds the code that a call's arguments name. Runs none of it.
-pub type FindUnit = fn(Arguments, WorkContext) -> Found;
+pub type FindUnit = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Unit, ToolFailure>>;

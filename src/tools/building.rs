@@ -100,7 +100,7 @@ fn render_loading(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove), and list the failures. Loads changed files first.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Loads changed files first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![

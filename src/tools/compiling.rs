@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
 use crate::image::{Plist, Reply, property_list};
-use crate::tool::code::{Found, Unit};
+use crate::tool::code::Unit;
 use crate::tool::work::WorkContext;
 use crate::tool::{
     Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
@@ -79,7 +79,7 @@ fn compile_file() -> Tool {
         parameters: &[],
         treatment: Treatment::RunInSteps,
     });
-    tool.unit = Some(|arguments, context| -> Found { Box::pin(find_unit(arguments, context)) });
+    tool.unit = Some(|arguments, context| Box::pin(find_unit(arguments, context)));
     tool
 }
 

@@ -274,6 +274,15 @@ This is the bare client: nothing of agent-q's is in it."
       (`((:ok ,value)) value)
       (_ (ert-fail (list "The image did not answer" form ends))))))
 
+(defun agent-q-test-image-load (connection file)
+  "Compile and load FILE behind CONNECTION, as its user would."
+  (agent-q-test-image-directly
+   connection
+   (format "(let ((*standard-output* (make-broadcast-stream))
+                  (*error-output* (make-broadcast-stream)))
+              (load (compile-file %S)))"
+           file)))
+
 ;;;; Calls that are awaited later
 
 (defun agent-q-test-image-start (connection form &optional seconds)

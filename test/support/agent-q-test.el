@@ -174,6 +174,33 @@ Its property `base-url' says where it is."
                                                (match-string 1 output))))
     process))
 
+(defun agent-q-test-script (requests)
+  "Return the script of a model that answers each of REQUESTS.
+Each is a list of needles that the request has to have, and of calls,
+lists of a tool and its arguments, or of a text."
+  (json-encode
+   `((turns
+      . ,(vconcat
+          (mapcar
+           (pcase-lambda (`(,needles . ,says))
+             `((expect . ((contains . ,(vconcat needles))))
+               (steps . ,(if (stringp (car says))
+                             `[((text . ,(car says)))]
+                           `[((tool_calls
+                               . ,(vconcat
+                                   (mapcar (pcase-lambda (`(,tool . ,arguments))
+                                             `((name . ,tool)
+                                               (arguments . ,(or arguments
+                                                                 (make-hash-table)))))
+                                           says))))]))))
+           requests))))))
+
+(defun agent-q-test-calls ()
+  "Return the calls of the current chat, first one first."
+  (let ((calls nil))
+    (maphash (lambda (_key call) (push call calls)) agent-q-call-table)
+    (sort calls (lambda (one other) (< (agent-q-call-key one) (agent-q-call-key other))))))
+
 (defmacro agent-q-test-with-model (script &rest body)
   "Run BODY while new chats talk to a model that plays SCRIPT, JSON text."
   (declare (indent 1) (debug t))

@@ -54,7 +54,7 @@ of it before and that nothing has used yet.")
     (and kind (eql (funcall kind one) (funcall kind other)))))
 
 (defun share-places (known form)
-  "Have the compiler take the conses of KNOWN for those of FORM, which it has read, so that its notes
+  "Make the compiler take the conses of KNOWN for those of FORM, which it has read, so that its notes
 have their lines."
   (let* ((package (find-package "SB-C"))
          (symbol (and package (find-symbol "*SOURCE-PATHS*" package)))

@@ -31,7 +31,7 @@
            (internal "SB-SYS" "INT-SAP" (+ start (* 2 size) (floor size 2)))
            0))
 
-(defun protect-anew (start size)
+(defun protect-as-new (start size)
   "Protect the pages of this thread's stack as those of a new one."
   (let ((protect (compile nil (read-from-string
                                "(lambda (page size protection)
@@ -47,12 +47,12 @@
   "Lists of a thread that left from the end of its stack by a restart, and where the stack starts.")
 
 (defun inherit-stack (start size)
-  "Protect the stack at START anew, if this thread was given it by one that has left it."
+  "Protect the stack at START as a new one, if this thread was given it by one that has left it."
   (let ((left (find start *left-stacks* :key #'second)))
     (when left
       (if (eq (first left) (backend "CURRENT-THREAD"))
           (touch-return-page start size)
-          (protect-anew start size))
+          (protect-as-new start size))
       (call-with-lock (lambda () (setf *left-stacks* (remove left *left-stacks*)))))))
 
 (defun start-thread (function)
@@ -67,14 +67,14 @@
   (internal "SB-THREAD" "JOIN-THREAD" thread :default nil))
 
 (defun try-to-inherit (start size tries)
-  "Have one of the next TRIES threads inherit the stack at START."
+  "Let one of the next TRIES threads inherit the stack at START."
   (join-thread (start-thread
                 (lambda ()
                   (cond ((= start (stack-start)) (inherit-stack start size))
                         ((plusp tries) (try-to-inherit start size (1- tries))))))))
 
 (defun leave-stack (start size)
-  "Have the stack at START, which is this thread's, guarded for others once this thread has ended."
+  "Guard the stack at START, which is this thread's, for others once this thread has ended."
   (let ((left (list (backend "CURRENT-THREAD") start)))
     (call-with-lock (lambda () (push left *left-stacks*)))
     (start-thread (lambda ()

@@ -131,7 +131,7 @@
   (push (list framework result (ask-framework framework #'test-framework-surroundings)) *results*))
 
 (defun watch-class (framework)
-  "Have each result that FRAMEWORK makes noted from now on; functions that end that."
+  "Note each result that FRAMEWORK makes from now on; functions that end that."
   (let* ((name (test-framework-result-class framework))
          (class (and name (find-symbol name (test-framework-package framework))))
          (method (and class
@@ -142,7 +142,7 @@
          (list (lambda () (remove-method #'initialize-instance method))))))
 
 (defun watch-call (framework name instead)
-  "Have INSTEAD called in place of FRAMEWORK's function NAME; functions that end that."
+  "Call INSTEAD in place of FRAMEWORK's function NAME; functions that end that."
   (let* ((package (test-framework-package framework))
          (symbol (find-symbol name package))
          (encapsulate (optional-function "SB-INT" "ENCAPSULATE"))

@@ -5,6 +5,17 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+;;; Searching
+
+(defmacro without-compiling (&body body)
+  "Evaluate BODY while no other thread compiles. SBCL lets no garbage be collected while it searches
+its memory; a thread that compiles can wait for that with what the search then waits for."
+  (let ((lock (find-symbol "**WORLD-LOCK**" "SB-C"))
+        (with-lock (find-symbol "WITH-RECURSIVE-LOCK" "SB-THREAD")))
+    (if (and lock with-lock)
+        `(,with-lock (,lock) ,@body)
+        `(progn ,@body))))
+
 ;;; Code
 
 (defun function-core (function)
@@ -125,7 +136,8 @@ of what the agent changed can say."
 is SBCL's."
   (let ((search (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLERS")))
     (if (and search (fboundp target))
-        (loop for functions in (by-code (funcall search (fdefinition target)))
+        (loop for functions in (by-code (without-compiling
+                                     (funcall search (fdefinition target))))
               append (loop for function in (living functions)
                            collect (list (plain-name (function-name function))
                                          (let ((function function))

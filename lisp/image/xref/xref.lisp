@@ -30,7 +30,8 @@
 (defun recorded-sites (name target)
   "What the backend's function NAME has recorded of TARGET, or :NOT-IMPLEMENTED."
   (let ((sites (if (backend-function name)
-                   (guarded (lambda () (backend name target)) #'failure-kind)
+                   (guarded (lambda () (without-compiling (backend name target)))
+                            #'failure-kind)
                    :not-implemented)))
     (cond ((eq sites :failed) '())
           ;; CLISP's cross-referencer only knows the files that it was told to read.
