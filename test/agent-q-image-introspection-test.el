@@ -152,6 +152,31 @@
                                                      :function "list" :offset 100000)
                            :users))))
 
+(agent-q-test-image-on-each searches-while-another-thread-compiles ()
+  "A search of the memory never waits for a thread that waits for its end."
+  (agent-q-test-image-directly
+   connection
+   "(progn (defparameter *aq-compile* t)
+           (defparameter *aq-nursery* (sb-ext:bytes-consed-between-gcs))
+           (setf (sb-ext:bytes-consed-between-gcs) 1000000)
+           (sb-thread:make-thread
+            (lambda ()
+              (loop while *aq-compile*
+                    do (handler-bind ((warning #'muffle-warning))
+                         (compile nil '(lambda (x) (list (funcall (lambda (y) (make-list y)) x)))))
+                       ;; Otherwise nobody else can compile.
+                       (sleep 0.001)))
+            :name \"aq compiler\")
+           nil)")
+  (unwind-protect
+      (dotimes (_ 5)
+        (should (< 0 (plist-get (agent-q-test-image-value connection "who-calls"
+                                                          :function "list" :limit 5)
+                                :total))))
+    (agent-q-test-image-directly
+     connection "(setf *aq-compile* nil
+                       (sb-ext:bytes-consed-between-gcs) *aq-nursery*)")))
+
 (agent-q-test-image-on-each tells-who-references ()
   "The users of a variable, and whether they read, set or bind it."
   (agent-q-test-program-file connection)

@@ -7,13 +7,12 @@
 
 ;;; Searching
 
-(defmacro without-compiling (&body body)
-  "Evaluate BODY while no other thread compiles. SBCL lets no garbage be collected while it searches
-its memory; a thread that compiles can wait for that with what the search then waits for."
-  (let ((lock (find-symbol "**WORLD-LOCK**" "SB-C"))
-        (with-lock (find-symbol "WITH-RECURSIVE-LOCK" "SB-THREAD")))
-    (if (and lock with-lock)
-        `(,with-lock (,lock) ,@body)
+(defmacro searching-memory (&body body)
+  "Evaluate BODY, a search of SBCL's memory, with no garbage collected meanwhile. Otherwise SBCL does
+so with its memory locked, and for that waits for other threads, which may wait for the memory."
+  (let ((without-gcing (find-symbol "WITHOUT-GCING" "SB-SYS")))
+    (if without-gcing
+        `(,without-gcing ,@body)
         `(progn ,@body))))
 
 ;;; Code
@@ -136,7 +135,7 @@ of what the agent changed can say."
 is SBCL's."
   (let ((search (optional-function "SB-INTROSPECT" "FIND-FUNCTION-CALLERS")))
     (if (and search (fboundp target))
-        (loop for functions in (by-code (without-compiling
+        (loop for functions in (by-code (searching-memory
                                      (funcall search (fdefinition target))))
               append (loop for function in (living functions)
                            collect (list (plain-name (function-name function))

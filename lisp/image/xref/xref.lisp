@@ -30,7 +30,7 @@
 (defun recorded-sites (name target)
   "What the backend's function NAME has recorded of TARGET, or :NOT-IMPLEMENTED."
   (let ((sites (if (backend-function name)
-                   (guarded (lambda () (without-compiling (backend name target)))
+                   (guarded (lambda () (searching-memory (backend name target)))
                             #'failure-kind)
                    :not-implemented)))
     (cond ((eq sites :failed) '())
