@@ -10,7 +10,8 @@
 (defmacro searching-memory (&body body)
   "Evaluate BODY, a search of SBCL's memory, with no garbage collected meanwhile. Otherwise SBCL does
 so with its memory locked, and for that waits for other threads, which may wait for the memory."
-  (let ((without-gcing (find-symbol "WITHOUT-GCING" "SB-SYS")))
+  (let* ((package (find-package "SB-SYS"))
+         (without-gcing (and package (find-symbol "WITHOUT-GCING" package))))
     (if without-gcing
         `(,without-gcing ,@body)
         `(progn ,@body))))
