@@ -82,6 +82,10 @@ The lower the better."
                     (member operator agent-q-image-definition--no-definers)))
            3))))
 
+(defun agent-q-image-definition--end (start)
+  "Return the end of the form at START; START where it is unbalanced."
+  (or (ignore-errors (scan-sexps start 1)) start))
+
 (defun agent-q-image-definition--method-name (text)
   "Return TEXT, a method's full name, to compare it by."
   (replace-regexp-in-string "#?'" "" (agent-q-definitions--bare text)))
@@ -121,7 +125,7 @@ The lower the better."
   "Whether the definition of a generic function at START has methods, too."
   (save-excursion
     (goto-char start)
-    (search-forward "(:method" (or (ignore-errors (scan-sexps start 1)) start) t)))
+    (search-forward "(:method" (agent-q-image-definition--end start) t)))
 
 (defun agent-q-image-definition--on-top-p (start)
   "Whether the list at START is a top-level form, or in one that has local macros."
@@ -192,7 +196,7 @@ Of a method that is where its slot names it."
   (save-excursion
     (goto-char start)
     (when (re-search-forward (concat "[ \t\n(':]" (regexp-quote name) "[] \t\n()]")
-                             (or (ignore-errors (scan-sexps start 1)) start) t)
+                             (agent-q-image-definition--end start) t)
       (1+ (match-beginning 0)))))
 
 (defun agent-q-image-definition--best (places position)
@@ -217,7 +221,7 @@ Of a method that is where its slot names it."
   "Return where in the form at START that is used which LOCATION is about.
 Of several uses it is the one nearest to POSITION.  TRUST is what is
 known of the text."
-  (let ((end (or (ignore-errors (scan-sexps start 1)) start))
+  (let ((end (agent-q-image-definition--end start))
         (regexp (concat "[ \t\n(',:]" (regexp-quote (plist-get location :uses))
                         "[] \t\n()]"))
         (uses nil))

@@ -134,14 +134,12 @@ arguments where the function is interpreted."
 (defun changed-since-p (number file)
   "Whether FILE was written after the code of frame NUMBER was compiled, where that is known."
   (guarded (lambda ()
-             (flet ((ask (package name argument)
-                      (funcall (optional-function package name) argument)))
-               (let ((created (and (implementation-p "SBCL")
-                                   (ask "SB-C" "DEBUG-SOURCE-CREATED"
-                                        (ask "SB-DI" "CODE-LOCATION-DEBUG-SOURCE"
-                                             (ask "SB-DI" "FRAME-CODE-LOCATION"
-                                                  (frame-object number)))))))
-                 (and created (> (file-write-date file) created)))))
+             (let ((created (and (implementation-p "SBCL")
+                                 (internal "SB-C" "DEBUG-SOURCE-CREATED"
+                                           (internal "SB-DI" "CODE-LOCATION-DEBUG-SOURCE"
+                                                     (internal "SB-DI" "FRAME-CODE-LOCATION"
+                                                               (frame-object number)))))))
+               (and created (> (file-write-date file) created))))
            (constantly nil)))
 
 (defun source-buffer-p (name)

@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The test frameworks whose results can be counted, as far as they are loaded. Results are seen as
-;;; they are made, whoever runs the tests. How each framework finds and runs a test or a suite, and
+;;; they are made, however the tests are run. How each framework finds and runs a test or a suite, and
 ;;; what its results say, is in the other files.
 
 (cl:in-package "AGENT-Q-IMAGE")
