@@ -12,6 +12,8 @@
 ;; A key counts only once the user can have seen what it answers: the block
 ;; was on the screen while Emacs had been idle for a moment with no key
 ;; waiting.  Keys typed ahead are refused, wherever point happened to be.
+;; Each answer begins that moment anew, so that a key which repeats answers
+;; one request.
 
 ;;; Code:
 
@@ -79,7 +81,8 @@
          (concat
           (propertize (concat "? " (agent-q-call-tool call))
                       'face 'agent-q-attention)
-          (propertize " waits for your answer" 'face 'agent-q-attention)
+          (propertize " waits for your answer: C-c C-a, then a key"
+                      'face 'agent-q-attention)
           (propertize (concat
                        "\n" (agent-q-call-level call)
                        (if-let ((reason (agent-q-call-reason call)))
@@ -116,7 +119,7 @@
 
 (defun agent-q-approve-shown (call)
   "See to it that CALL can be answered once the user had it before him."
-  (unless (agent-q-call-armed call)
+  (unless (agent-q-approve--armed-p call)
     (when (agent-q-call-timer call)
       (cancel-timer (agent-q-call-timer call)))
     (setf (agent-q-call-timer call)
@@ -145,6 +148,19 @@ For `post-command-hook': the user may have come to it just now."
         (redisplay)
         (when (agent-q-approve--visible-p buffer call)
           (setf (agent-q-call-armed call) t))))))
+
+(defun agent-q-approve--armed-p (call)
+  "Whether a key answers CALL now."
+  (eq (agent-q-call-armed call) t))
+
+(defun agent-q-approve--pause ()
+  "Let nothing in this chat be answered before another moment has passed.
+What brings point to the next request, or the next request under the
+mouse, must not answer that one as well."
+  (dolist (call (agent-q-call-all-waiting))
+    (when (agent-q-call-armed call)
+      (setf (agent-q-call-armed call) 'seen)
+      (agent-q-approve-shown call))))
 
 (defun agent-q-approve-open-p (call)
   "Whether CALL waits for an answer."
@@ -176,7 +192,7 @@ Point has to be on CALL."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-approve-open-p call)
       (user-error "No tool call waits for an answer here"))
-    (unless (agent-q-call-armed call)
+    (unless (agent-q-approve--armed-p call)
       (agent-q-approve-reveal call)
       (user-error
        "This key came before you could read the request; press it again"))
@@ -199,8 +215,11 @@ Point has to be on CALL."
 (defun agent-q-approve-go-on ()
   "Go to the next call that waits, or to the end of the chat.
 What comes of the answers is shown at the end, where the window follows."
+  (agent-q-approve--pause)
   (let ((next (agent-q-call-waiting)))
-    (goto-char (if next (agent-q-render-item-start next) (point-max)))))
+    (goto-char (if next (agent-q-render-item-start next) (point-max)))
+    (when (and next (eq (window-buffer) (current-buffer)))
+      (agent-q-approve-reveal next))))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown."
@@ -323,6 +342,19 @@ The first time, only the rule is shown that would be added."
   (interactive "e")
   (mouse-set-point event)
   (agent-q-approve-press))
+
+;;;; Answers at the prompt
+
+(defun agent-q-approve-mistyped (text)
+  "Return what to say when TEXT, sent at the prompt, is meant as an answer.
+That is a key that answers requests, or yes or no, while one waits in this
+chat; else the value is nil."
+  (when-let ((call (agent-q-call-waiting)))
+    (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
+      (and (= (length key) 1)
+           (lookup-key agent-q-approve-map key)
+           (format "Not sent: to answer %s, press C-c C-a, then %s"
+                   (agent-q-call-tool call) key)))))
 
 ;;;; What rules look at
 

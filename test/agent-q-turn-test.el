@@ -215,7 +215,7 @@
           (insert "text of mine")
           (agent-q-test-with-chat
             (agent-q-test-ask "/read_buffer")
-            (agent-q-test-find "read_buffer  ")
+            (agent-q-test-find "read_buffer ")
             (agent-q-test-press "TAB")
             (should (string-match-p "text of mine" (agent-q-test-log)))
             (agent-q-test-send "/eval_form package=cl-user (+ 1 2)")
