@@ -43,7 +43,7 @@
   "The settings that the session has, as JSON.")
 
 (defvar-local agent-q-chat--provider nil
-  "The provider that the session uses, or nil.")
+  "The provider that the session uses, without its secrets, or nil.")
 
 (defvar-local agent-q-chat--choosing nil
   "Non-nil while a provider is looked for.")
@@ -272,12 +272,12 @@ another image.")))
 (defun agent-q-chat-use-provider (provider)
   "Have the current chat talk to PROVIDER from now on; nil means no model."
   (agent-q-chat--check)
-  (setq agent-q-chat--choosing nil
-        agent-q-chat--provider provider
-        agent-q-header-model (agent-q-provider-label provider))
+  (setq agent-q-chat--choosing nil)
   (agent-q-core-configure agent-q-chat--session
                           (agent-q-json-serialize
                            `((provider . ,(or provider :null)))))
+  (setq agent-q-chat--provider (agent-q-provider-public provider)
+        agent-q-header-model (agent-q-provider-label provider))
   (let ((texts (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider
