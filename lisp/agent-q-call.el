@@ -43,6 +43,9 @@ DESCRIPTION), and REVIEW the buffer of its diff review."
 (defvar agent-q-call-settled-functions nil
   "Functions called with a tool call when it was answered or is over.")
 
+(defvar agent-q-call-left-functions nil
+  "Functions called with the buffer of a chat that goes away.")
+
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
   (setq agent-q-call-table (make-hash-table)
@@ -362,6 +365,12 @@ If BRIEFLY is non-nil, only the head of long texts."
   (dolist (call (copy-sequence agent-q-call-open))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
+
+(defun agent-q-call-leave ()
+  "Have all that is shown elsewhere of the calls of this chat go away."
+  (dolist (call agent-q-call-open)
+    (run-hook-with-args 'agent-q-call-settled-functions call))
+  (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-running ()
   "Return what is running now, first one first."

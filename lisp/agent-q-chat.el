@@ -151,6 +151,7 @@ NEW non-nil means a new one."
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
       (setq agent-q-chat--session nil)
+      (agent-q-call-leave)
       (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
       (agent-q-core-close-session session))))

@@ -217,6 +217,14 @@
       (agent-q-test-answer "N")
       (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
 
+(ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "e")
+    (let ((edited (current-buffer)))
+      (insert "x")
+      (kill-buffer chat)
+      (should-not (buffer-live-p edited)))))
+
 (ert-deftest agent-q-approve-the-buttons-say-and-do-what-the-keys-do ()
   (agent-q-approve-test--with-chat
     (agent-q-approve-test--arm-all)
@@ -247,7 +255,13 @@
       (agent-q-test-event :approval :call 7 :tool "write_file" :level "dangerous"
                           :reason "" :arguments "{\"path\":\"a/../b.lisp\"}")
       (should (agent-q-test-shows
-               (concat "file: " (expand-file-name "b.lisp" temporary-file-directory)))))))
+               (concat "file: " (expand-file-name "b.lisp" temporary-file-directory))))
+      (agent-q-test-event :approval :call 8 :tool "write_file" :level "dangerous"
+                          :reason ""
+                          :arguments (agent-q-json-encode
+                                      `(:path ,(concat (apply #'concat (make-list 40 "../"))
+                                                       "etc/hosts"))))
+      (should (agent-q-test-shows "\nfile: /etc/hosts\n")))))
 
 (provide 'agent-q-approve-test)
 ;;; agent-q-approve-test.el ends here
