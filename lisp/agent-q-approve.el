@@ -368,8 +368,12 @@ CONNECTION is the name of its connection, or nil."
 IMAGE is the name of the chat's image, or nil."
   (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
     (cond ((and (stringp path) (agent-q-project-directory))
-           (concat "file: " (agent-q-call-visible
-                             (expand-file-name path (agent-q-project-directory)))))
+           (concat "file: "
+                   (agent-q-call-visible
+                    ;; Nothing is above the root.
+                    (replace-regexp-in-string
+                     "\\`\\(?:/\\.\\.\\)+\\(?:/\\|\\'\\)" "/"
+                     (expand-file-name path (agent-q-project-directory))))))
           (image (concat "image: " image)))))
 
 (provide 'agent-q-approve)

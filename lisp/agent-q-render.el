@@ -342,9 +342,12 @@ markers around that text; a newline follows it."
   (get-text-property position 'agent-q-item))
 
 (defun agent-q-render-toggle ()
-  "Unfold or fold the item at point."
+  "Unfold or fold the item at point, or the one that ends there."
   (interactive)
-  (let ((item (agent-q-render-item-at (point))))
+  (let ((item (or (agent-q-render-item-at (point))
+                  ;; Its keys hold there, too.
+                  (and (eolp) (not (bobp))
+                       (agent-q-render-item-at (1- (point)))))))
     (unless item
       (user-error "There is nothing to unfold here"))
     (setf (agent-q-render-item-expanded item)

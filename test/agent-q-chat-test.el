@@ -224,7 +224,6 @@ Ask the user to revert or save the buffer.")
     (should (looking-at "propose_file_edit .*'three\\.lisp' was .* 3 ms$"))
     (end-of-line)
     (should (<= (current-column) (window-max-chars-per-line)))
-    (beginning-of-line)
     ;; The whole of it stands above the long texts.
     (agent-q-test-press "TAB")
     (should (string-match-p
