@@ -89,7 +89,9 @@ the network or Emacs, quits, redefines what is not the program's, or
 can't be looked at.  This is a guard rail that catches accidents, and
 no sandbox: code that means to get around it can.
 `ask-always' asks about all code, `never-ask' about none, and
-`read-only' refuses to run any.  What runs is in the audit log."
+`read-only' refuses to run any.  That goes for code which runs on the way
+as well: macros are not expanded then, no matter whose, no function is
+traced, and no definition is put back.  What runs is in the audit log."
   :type '(choice (const :tag "Ask when it reaches beyond the program" ask-on-hit)
                  (const :tag "Ask always" ask-always)
                  (const :tag "Never ask" never-ask)
