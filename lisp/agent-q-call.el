@@ -142,13 +142,15 @@ Control and formatting characters could make a form look like another."
     ('cancelled (propertize "cancelled" 'face 'agent-q-failure))))
 
 (defconst agent-q-call--denied "User denied tool execution"
-  "How the result of a call begins that the user denied; the reason follows.")
+  "How the result begins of what the user denied; the reason follows.")
 
 (defun agent-q-call--trouble (call)
   "Return why CALL failed or was denied, one line; nil when nothing says so."
   (when-let* ((content (and (memq (agent-q-call-state call) '(failed denied))
                             (agent-q-call-content call)))
-              (said (string-trim-left (string-remove-prefix agent-q-call--denied content)
+              ;; It may be as long as what a program printed.
+              (begins (substring content 0 (min 2000 (length content))))
+              (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
                                       "[ \t\n:]+")))
     (unless (string-empty-p said)
       (agent-q-call-visible
@@ -169,7 +171,9 @@ Control and formatting characters could make a form look like another."
 (defun agent-q-call--width ()
   "Return how many columns a line of this chat has."
   (if-let ((window (get-buffer-window nil t)))
-      (window-max-chars-per-line window)
+      ;; One is for the sign of a line that goes on.  `window-max-chars-per-line'
+      ;; would select the window, and so move point.
+      (1- (window-body-width window))
     80))
 
 (defun agent-q-call--line (call)
@@ -367,7 +371,7 @@ If BRIEFLY is non-nil, only the head of long texts."
     (agent-q-call--close call)))
 
 (defun agent-q-call-leave ()
-  "Have all that is shown elsewhere of the calls of this chat go away."
+  "Close what shows a call of this chat elsewhere, as the chat goes away."
   (dolist (call agent-q-call-open)
     (run-hook-with-args 'agent-q-call-settled-functions call))
   (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))

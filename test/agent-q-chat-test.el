@@ -210,6 +210,20 @@
              (forward-line -1)
              (should (looking-at (concat ". describe_symbol mapcar " pattern))))))
 
+(ert-deftest agent-q-chat-a-call-that-fails-beside-another-window-leaves-the-prompt ()
+  (agent-q-test-with-chat
+    (insert "typed")
+    (let ((window (selected-window)))
+      (split-window)
+      (switch-to-buffer-other-window "*scratch*")
+      (set-window-point window (point-min))
+      (with-current-buffer chat
+        (agent-q-chat-test--call 1 :outcome :failed :content "No such symbol")
+        (should (string-suffix-p " No such symbol 12 ms\n" (agent-q-test-log)))
+        (should (equal (agent-q-prompt-text) "typed"))
+        (should (= (point) (point-max)))
+        (should (= (window-point window) (point-min)))))))
+
 (ert-deftest agent-q-chat-the-line-of-a-failed-call-says-why-within-the-window ()
   (agent-q-test-with-chat
     (split-window-right 50)

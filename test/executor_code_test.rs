@@ -183,9 +183,17 @@ async fn the_policy_decides_about_code() {
         .await;
     for result in &results {
         assert_eq!(result.outcome, CallOutcome::Failed);
-        assert!(result.content.contains("was not run: this chat runs no code"));
+        assert!(
+            result
+                .content
+                .contains("was not run: this chat runs no code")
+        );
     }
-    assert!(results[0].content.contains("To expand a macro runs its code."));
+    assert!(
+        results[0]
+            .content
+            .contains("To expand a macro runs its code.")
+    );
     assert!(bench.audited().is_empty());
     let bench = eval_bench(Approval::None, EvalPolicy::NeverAsk, vec![evaluated()]);
     let results = bench.run(&[eval("1")]).await;

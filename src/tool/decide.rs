@@ -376,8 +376,9 @@ fn nobody_to_ask(call: &Call) -> ToolFailure {
             tool.name
         )
     };
-    let told =
-        format!("{what} There is nobody to ask: no approval handler is configured. It was not run.");
+    let told = format!(
+        "{what} There is nobody to ask: no approval handler is configured. It was not run."
+    );
     // What an image found in code quotes that code, and what its macros made of it.
     match tool.code.is_some() && !assessment.reason.is_empty() {
         true => ToolFailure::quoting(told),
