@@ -140,6 +140,8 @@ The values are not repeated, as each of them may be a secret."
   "Return the provider called NAME that PROPERTIES describe.
 MODEL and KEY are what to use instead of what PROPERTIES say."
   (agent-q-provider--check name properties)
+  (unless (stringp name)
+    (user-error "A provider can't be used: its :name is not a string"))
   (unless (or (null key) (stringp key))
     (user-error "The provider %s can't be used: its key is not a string" name))
   `((name . ,name)
@@ -182,7 +184,8 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
 
 (defun agent-q-provider--host (properties)
   "Return the host of the API that PROPERTIES describe."
-  (url-host (url-generic-parse-url (or (plist-get properties :base-url) ""))))
+  (let ((url (plist-get properties :base-url)))
+    (and (stringp url) (url-host (url-generic-parse-url url)))))
 
 ;;;; Keys
 

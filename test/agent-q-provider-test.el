@@ -161,10 +161,10 @@
                    (:headers [:Authorization "hidden"])
                    (:body "hidden") (:body (:hidden)) (:body (:it hidden))
                    (:first-body (("hidden"))) (:key (hidden)) (:key 5)
-                   (:base-url ("hidden")) (:model ("hidden"))))
+                   (:base-url ("hidden")) (:base-url hidden) (:model ("hidden"))))
     (ert-info ((format "%S %S" property wrong))
       (let ((agent-q-provider (plist-put (list :name "mine" :base-url "http://127.0.0.1:9/v1"
-                                               :model "one" :key "none")
+                                               :model "one")
                                          property wrong)))
         (agent-q-test-with-chat
           (should (string-match-p "The provider mine can.t be used: its " (agent-q-test-log)))
