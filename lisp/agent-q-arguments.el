@@ -131,7 +131,7 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
   (quit-window t))
 
 (defun agent-q-arguments--left (chat)
-  "Kill what is edited for CHAT, which goes away."
+  "Kill the buffers in which arguments are edited for CHAT."
   (dolist (buffer (buffer-list))
     (when (eq chat (buffer-local-value 'agent-q-arguments--chat buffer))
       (kill-buffer buffer))))

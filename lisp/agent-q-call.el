@@ -145,7 +145,7 @@ Control and formatting characters could make a form look like another."
   "How the result begins of what the user denied; the reason follows.")
 
 (defun agent-q-call--trouble (call)
-  "Return why CALL failed or was denied, one line; nil when nothing says so."
+  "Return why CALL failed or was denied, one line; nil if that is not known."
   (when-let* ((content (and (memq (agent-q-call-state call) '(failed denied))
                             (agent-q-call-content call)))
               ;; It may be as long as what a program printed.
@@ -161,9 +161,10 @@ Control and formatting characters could make a form look like another."
   (let* ((denied (eq (agent-q-call-state call) 'denied))
          (sign (if denied "denied: "
                  (concat (agent-q-render-sign 'failed) " ")))
-         (duration (if denied "" (agent-q-call--duration call))))
+         (duration (if (or denied (< width 25)) ""
+                     (agent-q-call--duration call))))
     (propertize (concat sign
-                        (agent-q-call--cut trouble (max 20 (- width (length sign)
+                        (agent-q-call--cut trouble (max 10 (- width (string-width sign)
                                                               (length duration))))
                         duration)
                 'face 'agent-q-failure)))
@@ -187,8 +188,9 @@ Control and formatting characters could make a form look like another."
          ;; What went wrong matters more than with which arguments.
          (tail (if trouble
                    (agent-q-call--trouble-text
-                    call trouble (max (- room (string-width summary) 1)
-                                      (/ (* 2 room) 3)))
+                    call trouble (if (< room 40) room
+                                   (max (- room (string-width summary) 1)
+                                        (/ (* 2 room) 3))))
                  (agent-q-call--state-text call)))
          (left (- room (string-width tail) 1))
          (shown (cond ((not trouble) (agent-q-call--cut summary (max 10 left)))
@@ -371,7 +373,7 @@ If BRIEFLY is non-nil, only the head of long texts."
     (agent-q-call--close call)))
 
 (defun agent-q-call-leave ()
-  "Close what shows a call of this chat elsewhere, as the chat goes away."
+  "Close each other view of a call of this chat, which is being killed."
   (dolist (call agent-q-call-open)
     (run-hook-with-args 'agent-q-call-settled-functions call))
   (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))
