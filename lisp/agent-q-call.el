@@ -68,8 +68,6 @@ The core lets few of a message do so, however many it has.")
             (cons arguments (agent-q-call-parse arguments))))
     (cdr (agent-q-call-parsed call))))
 
-(defalias 'agent-q-call-visible #'agent-q-visible)
-
 (defun agent-q-call--summary (call)
   "Return the arguments of CALL as a short text on one line; it is made once."
   (let ((arguments (agent-q-call-arguments call)))
@@ -148,7 +146,7 @@ The core lets few of a message do so, however many it has.")
               (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
                                       "[ \t\n:]+")))
     (unless (string-empty-p said)
-      (agent-q-call-visible
+      (agent-q-visible
        (agent-q-call--on-one-line (substring said 0 (string-search "\n" said)))))))
 
 (defun agent-q-call--trouble-text (call trouble width)
