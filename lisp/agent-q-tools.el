@@ -14,7 +14,7 @@
 (require 'agent-q-module)
 (require 'agent-q-parameters)
 (require 'cl-lib)
-(require 'pp)
+(require 'agent-q-pretty)
 (require 'seq)
 
 (cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
@@ -303,23 +303,8 @@ everything else is printed as `prin1' does."
         (print-escape-newlines nil))
     (cond ((stringp value) (agent-q-json-text value))
           ((null value) "nil")
-          ((consp value) (agent-q-tools--pretty value))
+          ((consp value) (agent-q-json-text (agent-q-pretty value)))
           (t (agent-q-json-text (prin1-to-string value))))))
-
-(defconst agent-q-tools--line 70
-  "How many characters of a list go on one line.")
-
-(defconst agent-q-tools--pretty-limit 20000
-  "How many characters of a list are printed prettily; more takes too long.")
-
-(defun agent-q-tools--pretty (list)
-  "Return LIST printed over lines as a programmer would write it."
-  (let ((plain (prin1-to-string list)))
-    (agent-q-json-text
-     (if (or (< (length plain) agent-q-tools--line)
-             (> (length plain) agent-q-tools--pretty-limit))
-         plain
-       (string-trim-right (pp-to-string list))))))
 
 (provide 'agent-q-tools)
 ;;; agent-q-tools.el ends here

@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'benchmark)
 (require 'agent-q-test-registry)
 
 (defun agent-q-tools-test--define (&rest changes)
@@ -294,6 +295,69 @@
   (let ((circle (list 1 2)))
     (setcdr (cdr circle) circle)
     (should (equal (agent-q-format-tool-result circle) "#1=(1 2 . #1#)"))))
+
+(ert-deftest agent-q-tools-long-lists-are-written-as-programmers-do ()
+  "In all versions of Emacs, whose own printers differ."
+  (pcase-dolist
+      (`(,value . ,lines)
+       `((,(number-sequence 1 30)
+          "(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26"
+          " 27 28 29 30)")
+         ((:name "a_tool" :description "Whatever it is good for, in a sentence"
+           :parameters ((:name "a" :type :string) (:name "b" :type :integer)))
+          "(:name \"a_tool\" :description \"Whatever it is good for, in a sentence\""
+          " :parameters ((:name \"a\" :type :string) (:name \"b\" :type :integer)))")
+         (((item 1 "some text") (item 2 "some text") (item 3 "some text") (item 4 . "text"))
+          "((item 1 \"some text\")" " (item 2 \"some text\")" " (item 3 \"some text\")"
+          " (item 4 . \"text\"))")
+         ((defun f (x &optional y) "What it does."
+                 (let ((z (list 'quoted #'function)))
+                   (when (< x (car z)) (message "%s is less than %s" x z) (list x y z))))
+          "(defun f (x &optional y)"
+          "  \"What it does.\""
+          "  (let ((z (list 'quoted #'function)))"
+          "    (when (< x (car z))"
+          "      (message \"%s is less than %s\" x z)"
+          "      (list x y z))))")
+         ((list '(,(make-string 40 ?x) ,(make-string 40 ?y) . "tail") [,(make-string 60 ?z) 1])
+          "(list"
+          ,(format " '(\"%s\"" (make-string 40 ?x))
+          ,(format "   \"%s\" . \"tail\")" (make-string 40 ?y))
+          ,(format " [\"%s\" 1])" (make-string 60 ?z)))))
+    (should (equal (agent-q-format-tool-result value) (string-join lines "\n"))))
+  (random "agent-q")
+  (cl-labels ((value (depth)
+                (pcase (random (if (zerop depth) 3 6))
+                  (0 (random 100000))
+                  (1 (make-string (random 30) ?s))
+                  (2 (nth (random 5) '(nil :key let |.| |a b|)))
+                  (3 (vconcat (list-of depth)))
+                  (4 (append (list-of depth) (random 10)))
+                  (_ (list-of depth))))
+              (list-of (depth)
+                (cl-loop repeat (random 7) collect (value (1- depth)))))
+    (dotimes (_ 300)
+      (let ((list (list-of 5)))
+        (should (equal list (read (agent-q-format-tool-result list)))))))
+  ;; What is shared, deep or long comes to its end, and is what it was.
+  (let ((doubled 'end) (deep nil))
+    (dotimes (_ 60)
+      (setq doubled (list doubled doubled)))
+    (dotimes (_ 600)
+      (setq deep (list deep)))
+    (dolist (value (list (list doubled) (list deep deep) (number-sequence 1 20000)))
+      (should (equal (let ((print-circle t)) (prin1-to-string value))
+                     (let ((print-circle t))
+                       (prin1-to-string (read (agent-q-format-tool-result value))))))))
+  (let ((long (mapcar (lambda (number) (list 'entry number "text")) (number-sequence 1 800))))
+    (cl-flet ((least (count)
+                (let ((part (seq-take long count)))
+                  (cl-loop repeat 5 minimize
+                           (pcase-let ((`(,all ,_ ,collecting)
+                                        (benchmark-run 1 (agent-q-format-tool-result part))))
+                             (- all collecting))))))
+      ;; Eight times as long takes about eight times the time, and not sixty-four times.
+      (should (< (least 800) (* 40 (least 100)))))))
 
 (ert-deftest agent-q-tools-json-shapes ()
   (should (equal (agent-q-json-encode '(:a 1 :b nil :c t :d :false :e :null))
