@@ -187,12 +187,19 @@ However the handler ends, the call gets its result."
   "Give the core VALUE, the one of CALL.
 Return non-nil if somebody waited for it; the first value is the one."
   (when (agent-q-handlers--open-p call)
-    (let ((failed (agent-q-tools-failure-p value))
-          (text (agent-q-handlers--text value)))
+    (pcase-let ((`(,failed . ,text) (agent-q-handlers--told value)))
       (agent-q-handlers--forget call)
       (agent-q-events-resolve (agent-q-handlers--call-request call)
                               (if failed "signalled" "done") text)
       t)))
+
+(defun agent-q-handlers--told (value)
+  "Return whether VALUE of a handler is a failure, and its text, as a cons.
+What can't be told is a failure, so that the call gets its result."
+  (condition-case failure
+      (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
+    (error (cons t (format "Tool error: its value can't be told (%s)"
+                           (error-message-string failure))))))
 
 (defun agent-q-handlers--text (value)
   "Return VALUE of a handler as text for the model."

@@ -140,19 +140,11 @@ VALUE is no object, return nil."
 
 (defun agent-q-json-text (text)
   "Return TEXT without properties and without what UTF-8 can't hold."
-  (let ((text (substring-no-properties text)))
-    (if (agent-q-json--ascii-p text)
-        text
-      (agent-q--clean (agent-q-json--decoded text)))))
-
-(defun agent-q-json--ascii-p (text)
-  "Whether TEXT has nothing but ASCII characters, which need no care."
-  ;; Quicker than a regexp, and what else there is takes more bytes than one.
-  (= (length text) (string-bytes (string-to-multibyte text))))
+  (agent-q--clean (agent-q-json--decoded (substring-no-properties text))))
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."
-  (if (or (multibyte-string-p text) (agent-q-json--ascii-p text))
+  (if (or (multibyte-string-p text) (not (string-match-p "[^[:ascii:]]" text)))
       text
     (decode-coding-string text 'utf-8-unix)))
 
@@ -190,8 +182,8 @@ A list of property lists isn't, unless VALUE is CERTAINLY an object."
 (defun agent-q-json--key (key)
   "Return the name of the JSON member that KEY, a string or symbol, stands for."
   (cond ((stringp key) (agent-q-json-text key))
-        ((keywordp key) (substring (symbol-name key) 1))
-        ((symbolp key) (symbol-name key))
+        ((keywordp key) (agent-q-json-text (substring (symbol-name key) 1)))
+        ((symbolp key) (agent-q-json-text (symbol-name key)))
         (t (signal 'agent-q-error
                    (list (format "%S is no name of a JSON member" key))))))
 
