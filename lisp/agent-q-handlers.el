@@ -159,7 +159,7 @@ However the handler ends, the call gets its result."
   "Apply the handler of CALL to its arguments, in the user's buffer."
   (let* ((tool (agent-q-handlers--call-tool call))
          (handler (agent-q-tool-handler tool))
-         (arguments (agent-q-handlers--arguments call)))
+         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call))))
     (with-current-buffer (or (agent-q--last-user-buffer) (current-buffer))
       (if (not (agent-q-tool-async tool))
           (agent-q-handlers--finish call (funcall handler arguments))
@@ -167,17 +167,6 @@ However the handler ends, the call gets its result."
                               (lambda (value) (agent-q-handlers--finish call value)))))
           (when (functionp value)
             (setf (agent-q-handlers--call-cancel call) value)))))))
-
-(defun agent-q-handlers--arguments (call)
-  "Return the arguments of CALL, or signal an error that the model understands."
-  (let ((json (agent-q-handlers--call-arguments call)))
-    (condition-case failure
-        (agent-q-json-parse json)
-      (agent-q-error
-       (error "%s"
-              (if (string-match-p "\\(?:\\`\\|[^\\]\\)\\(?:\\\\\\\\\\)*\\\\u0000" json)
-                  "The arguments hold a NUL character, which this tool can't take"
-                (format "Emacs can't read the arguments: %s" (cadr failure))))))))
 
 (defun agent-q-handlers--fail (call reason)
   "End CALL as failed for REASON."

@@ -83,7 +83,8 @@ list with :type and so on), :properties (for an object, a list like
 PARAMETERS, with :required beside it), :default, :minimum and :maximum.
 Values are Lisp values that JSON can hold and that a call could give; a symbol
 is its name, and nil is false or empty.
-REQUIRED is a list of the names of those that a call must give.
+REQUIRED is a list of the names of those that a call must give, whatever their
+:default.
 
 SAFETY-LEVEL is `:safe', which is the default, `:cautious' (logged, then
 run) or `:dangerous' (run when approved); `:moderate' means cautious and
@@ -154,6 +155,11 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
                                         name (cadr failure))))))
     (unless (hash-table-p json)
       (agent-q--invalid-tool "The schema of the tool %s must be an object" name))
+    (let ((type (gethash "type" json "object")))
+      (unless (if (vectorp type) (seq-contains-p type "object") (equal type "object"))
+        (agent-q--invalid-tool
+         "The schema of the tool %s has to be one of objects (\"type\": \"object\"), not of type %s: arguments are always an object"
+         name (agent-q-json-encode type))))
     (let ((required (gethash "required" json [])))
       (unless (and (vectorp required) (seq-every-p #'stringp required))
         (agent-q--invalid-tool "The schema of the tool %s: \"required\" is no list of names"

@@ -421,7 +421,14 @@
         (should (equal (names :max-safety-level :dangerous) '("t_look" "t_try" "t_erase")))
         (should (equal (names :categories '(:t-b :t-c)) '("t_look" "t_try" "t_erase")))
         (should (equal (names :categories '(:t-b) :max-safety-level :cautious) '("t_look")))
-        (should-not (names :categories '(:t-d)))))))
+        ;; As in definitions, plain symbols are keywords.
+        (should (equal (names :categories '(t-b :t-c)) '("t_look" "t_try" "t_erase")))
+        ;; A misspelt category must not look like one without tools.
+        (dolist (categories '((:t-d) (:t-b t-d) ("t-b") (nil)))
+          (should (string-match-p
+                   "\\`No tool has the category .*; there are :.*, :t-a, :t-b, :t-c"
+                   (cadr (should-error (agent-q-get-tools :categories categories)
+                                       :type 'agent-q-error)))))))))
 
 (ert-deftest agent-q-tools-builtin-ones-look-like-others ()
   (let ((tool (agent-q-get-tool "describe_symbol")))
