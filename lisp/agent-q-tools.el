@@ -209,12 +209,15 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
   (unless (proper-list-p categories)
     (agent-q--invalid-tool "The categories of the tool %s are no list: %S" name categories))
   (mapcar (lambda (category)
-            (unless (and category (symbolp category))
-              (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
-                                      name category))
-            (if (keywordp category) category
-              (intern (format ":%s" category))))
+            (or (agent-q-tools-category category)
+                (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
+                                       name category)))
           categories))
+
+(defun agent-q-tools-category (category)
+  "Return CATEGORY, a symbol, as the keyword of its name; nil for anything else."
+  (cond ((keywordp category) category)
+        ((and category (symbolp category)) (intern (format ":%s" category)))))
 
 ;;;; Schemas
 
@@ -238,13 +241,19 @@ items and properties, because providers refuse them without."
   (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
             (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
-            (list :type "function"
-                  :function (list :name (agent-q-tool-name tool)
-                                  :description (agent-q-tool-description tool)
-                                  :parameters (agent-q-json-plist
-                                               (agent-q-tools--sendable-schema
-                                                (agent-q-tool-schema tool))))))
+            (agent-q-tool-to-schema tool))
           tools))
+
+;;;###autoload
+(defun agent-q-tool-to-schema (tool)
+  "Return the function schema of TOOL, one as in `agent-q-tools-to-schema'."
+  (agent-q--expect #'agent-q-tool-p tool "TOOL" "a tool")
+  (list :type "function"
+        :function (list :name (agent-q-tool-name tool)
+                        :description (agent-q-tool-description tool)
+                        :parameters (agent-q-json-plist
+                                     (agent-q-tools--sendable-schema
+                                      (agent-q-tool-schema tool))))))
 
 (defun agent-q-tools--sendable-schema (schema)
   "Return SCHEMA of a tool's arguments as all providers take it.

@@ -210,6 +210,11 @@
                         :required ("symbol")))))))
     (should (equal (gethash "required" (agent-q-tool-schema tool)) ["symbol"]))))
 
+(ert-deftest agent-q-tools-schema-of-one-tool ()
+  (let ((tool (agent-q-tools-test--define)))
+    (should (equal (list (agent-q-tool-to-schema tool)) (agent-q-tools-to-schema (list tool)))))
+  (should-error (agent-q-tool-to-schema "greet") :type 'agent-q-error))
+
 (ert-deftest agent-q-tools-schema-says-nothing-of-what-is-not-described ()
   (let ((tool (agent-q-define-tool "t_bare" "Do." '((:name "x" :type :string))
                                      :handler #'ignore)))
@@ -374,6 +379,12 @@
     (dolist (value (list (list (current-buffer)) (expt 2 64) 0.0e+NaN circle
                          (lambda () 1) (list (cons (string 0) 1))))
       (should-error (agent-q-json-encode value) :type 'agent-q-error)))
+  ;; What the core takes is written and read by all versions of Emacs.
+  (dolist (value (list (1- (expt 2 64)) (expt 2 63) (- (expt 2 63)) "a\0b" "\\u0000"))
+    (should (equal (gethash "a" (agent-q-json-parse (agent-q-json-encode (list :a value))))
+                   value)))
+  (should-error (agent-q-json-parse "[18446744073709551615] 1") :type 'agent-q-error)
+  (should-error (agent-q-json-parse "[\"\\u0000\"") :type 'agent-q-error)
   ;; Versions of Emacs differ on names with a NUL in them, so they are refused before that.
   (should (string-match-p "name has a NUL"
                           (cadr (should-error (agent-q-json-value (list (cons "a\0b" 1)))
