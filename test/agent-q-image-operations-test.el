@@ -284,6 +284,14 @@
   (dolist (form '("(read-line)" "(y-or-n-p \"Sure?\")" "(read *terminal-io*)"))
     (should (equal "END-OF-FILE" (plist-get (agent-q-test-image-eval connection form) :type)))))
 
+(agent-q-test-image-on-each shows-no-machinery-in-the-first-error ()
+  "The frames of an image that has just got our half are the program's, too."
+  (let ((fresh (agent-q-test-image-another (agent-q-image-connection-client connection))))
+    (unwind-protect
+        (should (equal '("(CAR #(1))")
+                       (plist-get (agent-q-test-image-eval fresh "(car (vector 1))") :frames)))
+      (agent-q-test-image-kill fresh))))
+
 (agent-q-test-image-on-each reports-errors-with-their-stack ()
   "An error has its type, message, restarts and frames, and keeps what was done before it."
   (let* ((reply (agent-q-test-image-eval

@@ -54,6 +54,8 @@
   "Whether OPERATOR only serves to signal, to debug or to evaluate, or nobody can tell what it is."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
+      ;; Where a thread of SBCL's begins.
+      (search "SB-THREAD::RUN" operator)
       (eql 0 (search "(#<" operator))
       ;; What SBCL makes of a form to evaluate it in a frame.
       (and (eql 0 (search "((LAMBDA (#:" operator)) (not (search ":IN" operator)))
