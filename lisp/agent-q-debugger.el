@@ -196,11 +196,13 @@ ASSESSED is how many of its forms were assessed, nil when all were approved."
                                 :assessed assessed)
                           agent-q-eval-timeout))
 
-(agent-q-operations-define "invoke-restart" (call (name debugger) restart values package)
+(agent-q-operations-define "invoke-restart"
+    (call (name debugger) restart values package assessed)
   "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
-They are read in PACKAGE."
+They are read in PACKAGE.  ASSESSED is as in eval-in-frame."
   (agent-q-debugger--leave call name "invoke-restart"
-                           (list :restart restart :values values :package package)))
+                           (list :restart restart :values values :package package
+                                 :assessed assessed)))
 
 (agent-q-operations-define "restart-frame" (call (name debugger) frame)
   "Leave the debugger NAME by calling FRAME again."

@@ -56,6 +56,22 @@
                           (agent-q-test-tools-ask
                            "/eval_form restart=retry (loop (with-simple-restart (retry \"again\") (error \"ever\")))"))))
 
+(agent-q-test-tools-on-each debugger-restart-values-are-looked-at-in-turn ()
+  "A value that the one before it makes dangerous is not evaluated unasked."
+  (let ((harm (make-temp-file (expand-file-name "harm" agent-q-test-directory)))
+        (name (agent-q-debugger-test--park connection "(aq-outer 4)")))
+    (agent-q-test-send
+     (format "/invoke_restart debugger=%s restart=use-value values=%S" name
+             (format "(first (push :aq-late *features*)) #+aq-late (delete-file %S) 1" harm)))
+    (agent-q-test-until (or (agent-q-call-waiting) (agent-q-test-idle-p)))
+    (should-not (agent-q-call-waiting))
+    (should (string-match-p "Form 2 was not run, because it deletes" (agent-q-test-tools-answer)))
+    (should (file-exists-p harm))
+    (should (equal '("NIL") (agent-q-test-image-values
+                             connection "(not (setf *features* (remove :aq-late *features*)))")))
+    (agent-q-test-tools-ask (format "/invoke_restart debugger=%s abort" name))
+    (agent-q-debugger-test--unparked)))
+
 (agent-q-test-tools-on-each debugger-parked ()
   "A parked error is looked into, evaluated in, and left by a restart."
   (let ((name (agent-q-debugger-test--park connection "(aq-outer 4)")))

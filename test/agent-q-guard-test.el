@@ -12,6 +12,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-test-image)
+(require 'agent-q-test-tools)
 (require 'agent-q-rules)
 
 (defconst agent-q-guard-test--fixtures
@@ -36,7 +37,7 @@
                 (replace-regexp-in-string
                  "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
                               "slynk" "swank"))
-                (replace-regexp-in-string "HARM" (agent-q-guard-test--harm))))
+                (string-replace "HARM" (agent-q-guard-test--harm))))
             (split-string (agent-q-guard-test--text name) "\n" t))))
 
 (defvar agent-q-guard-test--prepared nil
@@ -53,30 +54,47 @@
   "Return what assessing FORM over CONNECTION with more ARGUMENTS gives."
   (apply #'agent-q-test-image-value connection "assess-form" :form form arguments))
 
-(defun agent-q-guard-test--stopped-p (connection form assessed)
-  "Whether running FORM over CONNECTION is stopped after ASSESSED forms."
-  (let ((reply (agent-q-test-image-eval connection form :assessed assessed)))
+(defun agent-q-guard-test--stopped (connection form settled &optional operation)
+  "Return why running FORM over CONNECTION is stopped, if it is.
+Its first SETTLED forms are taken to be what they were.  OPERATION is
+eval-form unless it is another."
+  (let ((reply (agent-q-test-image-reply connection (or operation "eval-form")
+                                         :form form :assessed settled)))
     (and (eq :error (plist-get reply :outcome))
-         (equal "NOT-RUN" (plist-get reply :type)))))
+         (equal "NOT-RUN" (plist-get reply :type))
+         (plist-get reply :message))))
 
 (defun agent-q-guard-test--hit-p (connection form)
   "Whether FORM would not run over CONNECTION without asking."
   (let ((value (agent-q-guard-test--assess connection form)))
     (or (plist-get value :hits)
         (and (plist-get value :more)
-             (agent-q-guard-test--stopped-p connection form
-                                            (plist-get value :assessed))))))
+             (agent-q-guard-test--stopped connection form
+                                          (plist-get value :settled))))))
+
+(defun agent-q-guard-test--steps-p (value)
+  "Whether VALUE, an assessment, is of forms that are looked at again."
+  (or (plist-get value :more)
+      (< (plist-get value :settled) (plist-get value :assessed))))
 
 (agent-q-test-image-on-each everyday-forms-do-not-ask ()
-  "Two hundred forms as people write them raise no alarm."
+  "Five hundred forms as people write them raise no alarm.
+Nor does what is looked at again in its turn."
   (agent-q-guard-test--prepare connection)
   (let ((forms (agent-q-guard-test--forms "everyday.txt" connection))
-        (alarms nil))
-    (should (>= (length forms) 200))
+        (alarms nil)
+        (steps 0))
+    (should (>= (length forms) 500))
     (dolist (form forms)
-      (let ((hits (plist-get (agent-q-guard-test--assess connection form) :hits)))
-        (when hits (push (cons form hits) alarms))))
-    (should-not alarms)))
+      (let* ((value (agent-q-guard-test--assess connection form))
+             (why (or (plist-get value :hits)
+                      (and (agent-q-guard-test--steps-p value)
+                           (setq steps (1+ steps))
+                           (agent-q-guard-test--stopped connection form
+                                                        (plist-get value :settled))))))
+        (when why (push (cons form why) alarms))))
+    (should-not alarms)
+    (should (>= steps 5))))
 
 (agent-q-test-image-on-each hostile-forms-are-hits-and-do-not-run ()
   "A hundred forms that reach out are all hits, and none is run."
@@ -130,7 +148,9 @@
     (should-not (funcall hits "(when (delete-file \"x\") 1)"))
     (should (funcall hits "(macrolet ((m () (print 1))) (m))"))
     (should (funcall hits "(shop::at-once (delete-file \"x\"))"))
-    (should (funcall hits "(list #.(print 1))"))))
+    ;; It is not read, so neither it nor what stands after the first form runs.
+    (should-not (funcall hits "(list #.(print 1))"))
+    (should-not (funcall hits "(when 1 2) (shop::at-once (delete-file \"x\"))"))))
 
 (agent-q-test-image-on-each endless-code-is-not-walked-for-ever ()
   "Macros that expand without end, deep code and circles are hits."
@@ -149,9 +169,61 @@
          (value (agent-q-guard-test--assess connection good)))
     (should (plist-get value :more))
     (should (equal '("5") (agent-q-test-image-values
-                           connection good :assessed (plist-get value :assessed)))))
-  (should (agent-q-guard-test--stopped-p
+                           connection good :assessed (plist-get value :settled)))))
+  (should (agent-q-guard-test--stopped
            connection "(defvar aq-late::*x* 1) (in-package :aq-late) (cl:delete-file \"x\")" 0)))
+
+;;;; Forms that become something else
+
+(defun agent-q-guard-test--later (connection name operation why)
+  "Run the texts of fixture NAME by OPERATION over CONNECTION, unasked.
+None looks dangerous; each has to be stopped, in words that WHY matches."
+  (agent-q-guard-test--prepare connection)
+  (dolist (form (agent-q-guard-test--forms name connection))
+    (ert-info ((format "%s %s" operation form))
+      (let ((value (agent-q-guard-test--assess connection form)))
+        (should-not (plist-get value :hits))
+        (should (string-match-p why (or (agent-q-guard-test--stopped
+                                         connection form (plist-get value :settled) operation)
+                                        ""))))
+      (agent-q-test-image-values connection "(shop::unlearn)")
+      (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
+      (should-not (file-exists-p (agent-q-guard-test--harm))))))
+
+(defconst agent-q-guard-test--after
+  "\\`Form [2-9] was not run, because it .* ha\\(s\\|ve\\) run, and only then could"
+  "What is said of a form that has become something else.")
+
+(agent-q-test-image-on-each what-a-form-makes-of-later-ones-is-seen ()
+  "Features, packages, macros and names that a form brings are known to the forms after it."
+  (dolist (operation '("eval-form" "compile-form"))
+    (agent-q-guard-test--later connection "later.txt" operation agent-q-guard-test--after)))
+
+(agent-q-test-image-on-each what-evaluating-makes-of-the-rest-is-seen ()
+  "What is evaluated part by part is looked at part by part; printers run between forms."
+  (agent-q-guard-test--later connection "later-evaluated.txt" "eval-form"
+                             (concat "\\`A part of form 1 was not run\\|was not expanded and run\\|"
+                                     agent-q-guard-test--after)))
+
+(agent-q-test-image-on-each what-was-assessed-of-a-text-that-is-lost ()
+  "Forms that were assessed are looked at again when that is forgotten meanwhile."
+  (agent-q-guard-test--prepare connection)
+  (should (agent-q-guard-test--stopped connection "(uiop:run-program \"true\")" 1)))
+
+(agent-q-test-image-on-each looking-again-costs-little ()
+  "A text whose forms are looked at in their turn takes no more than a few times its evaluation."
+  (agent-q-guard-test--prepare connection)
+  (let* ((form "(defvar *aq-l* (list 1 2 3)) (setf *aq-l* (mapcar #'1+ *aq-l*)) (print *aq-l*)")
+         (time (lambda (&rest arguments)
+                 (let ((start (float-time)))
+                   (dotimes (_ 20)
+                     (agent-q-guard-test--assess connection form)
+                     (apply #'agent-q-test-image-values connection form arguments))
+                   (- (float-time) start))))
+         (settled (plist-get (agent-q-guard-test--assess connection form) :settled)))
+    (should (= 1 settled))
+    (funcall time)
+    (should (< (funcall time :assessed settled) (* 4 (funcall time))))))
 
 ;;;; In two calls
 
@@ -211,6 +283,43 @@
     (should-not (string-match-p "waits" (agent-q-guard-test--ask
                                          connection "/macroexpand_form (when 1 2)")))))
 
+(agent-q-test-image-on-each what-becomes-dangerous-stops-in-the-chat ()
+  "No tool that runs forms runs one that only the form above it made dangerous."
+  (agent-q-guard-test--prepare connection)
+  (let ((form (format "(push :aq-late *features*) #+aq-late (delete-file %S) 1"
+                      (agent-q-guard-test--harm))))
+    (write-region "" nil (agent-q-guard-test--harm) nil 'silent)
+    (unwind-protect
+        (agent-q-test-with-chat
+          (dolist (line (list (concat "/eval_form " form)
+                              (concat "/eval_in_package package=shop " form)
+                              (concat "/compile_form " form)))
+            (ert-info (line)
+              (agent-q-guard-test--ask connection line)
+              (should-not (agent-q-call-waiting))
+              (should (string-match-p "Form 2 was not run, because it deletes or writes files"
+                                      (agent-q-test-tools-answer)))
+              (agent-q-test-image-values connection "(shop::unlearn)"))))
+      (should (file-exists-p (agent-q-guard-test--harm)))
+      (delete-file (agent-q-guard-test--harm)))))
+
+(agent-q-test-image-on-each what-can-only-fail-does-not-ask ()
+  "An unknown package, or text that is not read, is an answer and no question."
+  (agent-q-guard-test--prepare connection)
+  (dolist (agent-q-eval-policy '(ask-on-hit ask-always))
+    (agent-q-test-with-chat
+      (pcase-dolist (`(,line . ,told)
+                     '(("/macroexpand_form package=nope (car x)" . "Package NOPE not found")
+                       ("/macroexpand_form mode=all package=nope (car x)" . "Package NOPE not found")
+                       ("/eval_form package=nope (uiop:run-program \"true\")" . "Package NOPE not found")
+                       ("/compile_form package=nope (car x)" . "Package NOPE not found")
+                       ("/macroexpand_form (when #.(print 1) 2)" . "#\\. is not read here")
+                       ("/macroexpand_form mode=all (when #.(print 1) 2)" . "#\\. is not read here")))
+        (ert-info (line)
+          (agent-q-guard-test--ask connection line)
+          (should-not (agent-q-call-waiting))
+          (should (string-match-p told (agent-q-test-tools-answer))))))))
+
 (agent-q-test-image-on-each code-that-reads-private-files-asks ()
   "A private file that the text names is asked about when the text opens files, whatever opens it."
   (agent-q-guard-test--prepare connection)
@@ -220,6 +329,8 @@
                     "(let ((it \".env\")) (mapcar #'uiop:read-file-lines (list it)))"
                     "(funcall 'uiop:read-file-form \"/srv/server.pem\")"
                     "(open (merge-pathnames \".ssh/id_rsa\" (user-homedir-pathname)))"
+                    ;; What is read there depends on what was run.
+                    "(push :aq-late *features*) #+aq-late (open \"~/.ssh/id_rsa\") 1"
                     ;; The second form is read only once the first has run.
                     "(in-package :shop) (cl:open \"~/.ssh/id_rsa\")"))
       (ert-info (form)

@@ -46,8 +46,9 @@ pub(super) struct Verdict {
     pub(super) reached: Reached,
     /// What running it does and nothing can undo.
     pub(super) notes: Vec<String>,
-    /// How many forms were assessed, where the image has to see to the rest while it runs them.
-    assessed: Option<i64>,
+    /// How many forms run as they were assessed, where the image has to see to the rest while it
+    /// runs them.
+    settled: Option<i64>,
     /// The code that the arguments only name, or why it can't be found.
     pub(super) unit: Option<Result<Unit, ToolFailure>>,
 }
@@ -58,7 +59,7 @@ impl Verdict {
             assessment,
             reached,
             notes: Vec::new(),
-            assessed: None,
+            settled: None,
             unit: None,
         }
     }
@@ -79,7 +80,8 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// When the chat runs no code at all, no image is connected that could, or a path can't be used.
+    /// When the chat runs no code at all, no image is connected that could, a path can't be used, or
+    /// the image has no package of the name that is given: nobody need be asked about what can't run.
     pub(super) async fn assess(
         &self,
         tool: &Tool,
@@ -131,6 +133,9 @@ impl Executor {
                     continue;
                 }
             };
+            if let Some(reason) = failing(&reply) {
+                return Err(ToolFailure::quoting(reason));
+            }
             verdict = judged(verdict, treatment, &reply);
             if runs
                 && let Some(directory) = opening(&reply)
@@ -205,13 +210,21 @@ fn texts_to_assess(code: Code, arguments: &Arguments, verdict: &Verdict) -> Vec<
         .collect()
 }
 
+/// Why code that the image answered REPLY to can only fail, if that is so.
+fn failing(reply: &Reply) -> Option<&str> {
+    match reply {
+        Reply::Returned(value) => Plist::new(value).text("fails"),
+        _ => None,
+    }
+}
+
 fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict {
     let steps = treatment == Treatment::RunInSteps;
     let data = match reply {
         Reply::Returned(value) => Plist::new(value),
-        // Such as a package that isn't there: the tool itself says so, and runs nothing.
+        // Such as an object that isn't there: the tool itself says so, and runs nothing.
         Reply::Missed(_) if steps => {
-            verdict.assessed = Some(0);
+            verdict.settled = Some(0);
             return verdict;
         }
         Reply::Missed(message) => {
@@ -224,7 +237,8 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
             return verdict.dangerous("could not be assessed in time");
         }
     };
-    let Some(assessed) = data.integer("assessed") else {
+    let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
+    else {
         return verdict.dangerous("could not be assessed: the image's answer is not understood");
     };
     let mut reasons: Vec<String> = data.texts("hits").into_iter().map(str::to_owned).collect();
@@ -237,7 +251,7 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
     let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
     verdict.notes.extend(notes.iter().cloned());
     if steps {
-        verdict.assessed = Some(assessed);
+        verdict.settled = Some(settled);
     }
     if reasons.is_empty() {
         return verdict;
@@ -246,14 +260,15 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
     verdict.dangerous(&reasons.join("; "))
 }
 
-/// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet;
-/// and the image's directory.
+/// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet
+/// whether they do; and the image's directory.
 fn opening(reply: &Reply) -> Option<Option<&str>> {
     let Reply::Returned(value) = reply else {
         return Some(None);
     };
     let data = Plist::new(value);
-    (data.flag("opens") || data.flag("more")).then(|| data.text("directory"))
+    let unsettled = data.integer("settled") < data.integer("assessed");
+    (data.flag("opens") || data.flag("more") || unsettled).then(|| data.text("directory"))
 }
 
 fn read_only(tool: &Tool) -> ToolFailure {
@@ -272,7 +287,7 @@ impl Call {
     /// ARGUMENTS of the operation, with how far the code was assessed unless the user has seen and
     /// approved all of it.
     pub(super) fn with_assessed(&self, arguments: Value) -> Value {
-        match (self.consent, self.verdict.assessed) {
+        match (self.consent, self.verdict.settled) {
             (Consent::NotNeeded, Some(count)) => {
                 Value::append([Value::keyword("assessed"), Value::from(count)], arguments)
             }
@@ -286,7 +301,7 @@ impl Call {
         let mut arguments = self.arguments.to_json();
         if let (Consent::NotNeeded, Some(_), Some(object)) = (
             self.consent,
-            self.verdict.assessed,
+            self.verdict.settled,
             arguments.as_object_mut(),
         ) {
             object.insert("assessed".to_owned(), 0.into());

@@ -137,7 +137,7 @@ fn invoke_restart() -> Tool {
     tool.assess = assess_restart;
     tool.code = Some(Code {
         parameters: &["values"],
-        treatment: Treatment::RunAtOnce,
+        treatment: Treatment::RunInSteps,
     });
     tool
 }

@@ -15,7 +15,8 @@ it began.")
   "The id of the call that runs in this thread, while it can be stopped.")
 
 (defvar *assessed* nil
-  "How many forms of the text that is about to run were assessed; NIL when that does not matter.")
+  "How many forms of the text that is about to run were assessed and mean what they did then; NIL when
+that does not matter.")
 
 (defvar *around* (make-hash-table :test 'equal)
   "From an operation to a function that is called with what it does and its arguments.")

@@ -18,7 +18,19 @@
       (setf text (subseq text 0 (search end text))))
     (getf (with-hint condition (list :message (trimmed text))) :message)))
 
+(defun read-evaluation-p (text start)
+  "Whether TEXT may have a #. after START."
+  (loop for found = (position #\# text :start start)
+          then (position #\# text :start (1+ found))
+        while found
+          thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
+                    (and next (char= (char text next) #\.)))))
+
 (defun unreadable (condition text start count)
+  (when (and (not *read-eval*) (read-evaluation-p text start))
+    (failed "READER-ERROR"
+            (format nil "#. is not read here, as it runs code. Write the value itself, or a form for ~
+                         it: ~A" (first-line (subseq text start) 120))))
   (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))
           (format nil "Form ~D, which starts at line ~D, can't be read: ~A~%~A"
                   count
@@ -32,7 +44,7 @@
   "Called with a text and the start of the form in it that is about to be read.")
 
 (defun assess-if-new (text start count)
-  "Have the form at START assessed now if it could not be before the ones above it had run."
+  "Have the form at START assessed now if running those above it may have made another form of it."
   (when (and *assessed* (> count *assessed*))
     (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
       (if assess

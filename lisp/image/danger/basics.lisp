@@ -25,6 +25,14 @@
   ;; Operators that make symbols of strings, and calls of what is only known at run time.
   (makers '())
   (callers '())
+  ;; Of the former, calls that may find what is not the program's; calls that find names of the
+  ;; current package, and whether the text leaves that; and what is looked up by such names.
+  (foreign '())
+  (local '())
+  (leaves nil)
+  (lookups '())
+  ;; From each operator of the code that is not the text's own to its macro function, or NIL.
+  (operators (make-hash-table :test 'eq))
   ;; Strings that run code when they are read.
   (readings '())
   ;; Whether it opens files to read them. Which of those are private Emacs knows.

@@ -66,7 +66,6 @@
 ;;; Reading
 
 (defun check-reading (form text)
-  (note-operator (first form))
   (when (or (not (stringp text)) (search "#" text))
     (hit :reaches "reads text that may run code while it is read" nil form)))
 
@@ -74,10 +73,6 @@
   (check-reading form (first arguments)))
 
 ;;; Symbols and their definitions
-
-(define-call-check (intern) (form arguments)
-  (unless (member (second arguments) '(:keyword "KEYWORD" (find-package :keyword)) :test #'equal)
-    (note-operator 'intern)))
 
 (define-call-check (set) (form arguments)
   (check-symbol-argument (first arguments)))

@@ -53,6 +53,18 @@ stay as they are."
 
 ;;; Texts
 
+(defun evaluate-form (form evaluator count)
+  "The values of FORM, the one number COUNT, by EVALUATOR. What the first part of a PROGN defines may
+make something else of the second, which is looked at in its turn when nobody was asked."
+  (if (and *assessed* (eq evaluator #'eval) (consp form) (eq (first form) 'progn) (rest form))
+      (loop for (part . more) on (rest form)
+            for settled = t then (and settled settles)
+            for settles = (settles-p part)
+            do (unless settled (assess-part part count))
+            when more do (evaluate-form part evaluator count)
+            else return (evaluate-form part evaluator count))
+      (funcall evaluator form)))
+
 (defun evaluate-text (text &optional (evaluator #'eval))
   "Evaluate the forms in TEXT one after the other; what each gave, in their order."
   (call-with-last-evaluations (lambda () (evaluate-forms text evaluator))))
@@ -74,7 +86,8 @@ stay as they are."
                  (setf current (form-text text next end)
                        start end)
                  (let* ((values (setf - form
-                                      unprinted (multiple-value-list (funcall evaluator form))))
+                                      unprinted (multiple-value-list
+                                                 (evaluate-form form evaluator count))))
                         (texts (value-texts values budget)))
                    (decf budget (reduce #'+ texts :key #'length))
                    (note-evaluation form values)

@@ -123,7 +123,22 @@ unless that is known not to be so."
 (defvar *hook-outside* 'funcall
   "While a form is expanded as it was assessed: the hook that expands macros otherwise.")
 
+(defun check-operator (expander form)
+  "Leave the operation when the code that runs has made EXPANDER the macro of FORM, whose operator was
+another one, or none, when nobody had to be asked about it."
+  (let ((operators (and *assessed* *look* (consp form) (look-operators *look*))))
+    (when operators
+      (multiple-value-bind (before assessed) (gethash (first form) operators)
+        (when (and assessed
+                   (not (eq expander before))
+                   (eq expander (macro-function (first form))))
+          (failed "NOT-RUN"
+                  (format nil "~A was not expanded and run: what ran before it in the same form has ~
+                               made ~S ~:[a macro~;another macro~]. Send it in a call of its own."
+                          (excerpt form) (first form) before)))))))
+
 (defun expand-as-assessed (expander form environment)
+  (check-operator expander form)
   (let ((known (known-expansion expander form environment)))
     (if known
         (first known)
@@ -185,7 +200,7 @@ environment."
   "Whether macros expand after evaluating FORM, which was walked, as they did before."
   (or (plain-form-p form)
       (and (consp form)
-           (let ((expansion (gethash form *kept*)))
+           (let ((expansion (and *kept* (gethash form *kept*))))
              (cond (expansion (changes-nothing-p (expansion-result expansion)))
                    ((eq (first form) 'progn) (every #'changes-nothing-p (rest form)))
                    ((eq (first form) 'in-package))

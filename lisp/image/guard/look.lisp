@@ -11,7 +11,9 @@
   ;; The symbols that were taken out of their packages again, each with its package.
   forgotten
   ;; In the order in which they were made.
-  expansions)
+  expansions
+  ;; From each operator of the forms to the macro function that it had.
+  operators)
 
 (defvar *looks* '()
   "What was assessed and not run yet, latest first. Once anything runs it is of no use.")
@@ -45,7 +47,7 @@ there is none."
       (make-look :text (look-text old) :package (look-package old)
                  :forms (append (look-forms new) (look-forms old))
                  :forgotten (append (look-forgotten new) (look-forgotten old))
-                 :expansions (look-expansions new))
+                 :expansions (look-expansions new) :operators (look-operators new))
       new))
 
 (defun restore-symbols (text start)
@@ -73,6 +75,8 @@ that was kept is of no use afterwards: the image is another."
   (let ((look (and text (take-look text package))))
     (call-with-lock (lambda () (setf *looks* '())))
     (let ((*look* look)
+          ;; What is lost has to be looked at again.
+          (*assessed* (if look *assessed* (and *assessed* 0)))
           (*known* (list (and look (look-expansions look))))
           (*before-reading* #'restore-symbols))
       (funcall function))))

@@ -76,14 +76,6 @@ the text must meet what it would have met without us. The symbols, each with its
     (handler-case (read-knowing-handles text start)
       (serious-condition (condition) (values nil nil condition)))))
 
-(defun read-evaluation-p (text start)
-  "Whether TEXT may have a #. after START."
-  (loop for found = (position #\# text :start start)
-          then (position #\# text :start (1+ found))
-        while found
-          thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
-                    (and next (char= (char text next) #\.)))))
-
 ;;; Looking at a form
 
 (defun check-type-predicate (form)
@@ -138,7 +130,7 @@ the text must meet what it would have met without us. The symbols, each with its
    form))
 
 (defvar *expanding* nil
-  "How the outermost form is expanded when nothing is to be run: :ONCE, :FULL or :COMPILER.")
+  "How the first form is expanded when nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
 
 (defun assess-one (form)
   (setf (findings-depth *findings*) 0
@@ -146,7 +138,7 @@ the text must meet what it would have met without us. The symbols, each with its
   (catch 'assessed
     (note-conses form)
     (scan-text form)
-    (if *expanding*
+    (if (member *expanding* '(:once :full :compiler))
         (expand-outermost form)
         (let ((*top-form* form))
           (walk form (make-scope))))
@@ -177,13 +169,14 @@ the text must meet what it would have met without us. The symbols, each with its
       (hit :reaches "makes names out of text and calls what they name" (first makers)
            (first callers)))
     (when (and soft callers)
-      (hit :reaches (danger (first soft)) (first soft) (first callers)))))
+      (hit :reaches (danger (first soft)) (first soft) (first callers)))
+    (judge-lookups)))
 
 ;;; A text
 
 (defun assess-forms (text &optional (origin 0))
-  "Look at the forms of TEXT; how many could be looked at, and whether some could not yet. The text
-begins at ORIGIN of all that is run."
+  "Look at the forms of TEXT; how many could be looked at, whether some could not yet, and how many of
+the former are settled. The text begins at ORIGIN of all that is run."
   (let ((forms '()) (expansions '()))
     (unwind-protect
          (flet ((note (form start) (push (list (+ origin start) form) forms))
@@ -195,30 +188,49 @@ begins at ORIGIN of all that is run."
                                                (assess-each-form text #'note #'before))))))
              (values-list values)))
       (let ((forgotten (forget-new-symbols (mapcar #'second forms))))
-        (setf *look* (make-look :forms forms :forgotten forgotten :expansions expansions))))))
+        (setf *look* (make-look :forms forms :forgotten forgotten :expansions expansions
+                                :operators (findings-operators *findings*)))))))
+
+(defun settles-p (form)
+  "Whether what stands after FORM, which was walked, surely is read and expanded once FORM was run, and
+its values printed, as it is now. Objects of the program have printers of the program's."
+  (if (atom form)
+      (or (null form) (eq form t) (typep form '(or number character string keyword)))
+      (and (member (first form) '(defun in-package))
+           (changes-nothing-p form))))
 
 (defun assess-each-form (text note before)
-  (let ((start 0) (count 0))
-    (loop for next = (skip-to-form text start)
-          while next
-          do (when (findings-defers *findings*) (return (values count t)))
-             (funcall before next)
-             (multiple-value-bind (form end condition) (read-inert text next)
-               (cond ((null condition)
-                      (funcall note form next)
-                      (assess-one form)
-                      (incf count)
-                      (setf start end))
-                     ((read-evaluation-p text next)
-                      (hit-brought "a #." (first-line (subseq text next) 80))
-                      (return (values count nil)))
-                     ((plusp count) (return (values count t)))
-                     ;; What nobody can read is not run either: the reader's complaint comes first.
-                     ((typep condition '(or end-of-file reader-error package-error))
-                      (return (values count nil)))
-                     (t (hit :unknown "could not be assessed: it can't be read" nil)
-                        (return (values count nil)))))
-          finally (return (values count nil)))))
+  (let ((start 0) (count 0) (settled 0) (settling t))
+    (flet ((result (more) (values count more settled)))
+      (loop for next = (skip-to-form text start)
+            while next
+            do (when (findings-defers *findings*) (return (result t)))
+               (funcall before next)
+               (multiple-value-bind (form end condition) (read-inert text next)
+                 (when condition
+                   (return (result (unread-p text next condition count))))
+                 (funcall note form next)
+                 (assess-one form)
+                 (incf count)
+                 (when settling
+                   (incf settled)
+                   (setf settling (settles-p form)))
+                 (when *expanding* (return (result nil)))
+                 (setf start end))
+            finally (return (result nil))))))
+
+(defun unread-p (text start condition count)
+  "Whether the form in TEXT at START, which can't be read because of CONDITION, may be once the COUNT
+forms before it were run. It is a hit when it can be read then, and nobody could look at it."
+  (cond (*expanding* nil)
+        ((read-evaluation-p text start)
+         (hit-brought "a #." (first-line (subseq text start) 80))
+         nil)
+        ((plusp count) t)
+        ;; What nobody can read is not run either: the reader's complaint comes first.
+        ((typep condition '(or end-of-file reader-error package-error)) nil)
+        (t (hit :unknown "could not be assessed: it can't be read" nil)
+           nil)))
 
 (defun call-with-assessment (function)
   (let ((*findings* (make-findings))
@@ -246,47 +258,78 @@ begins at ORIGIN of all that is run."
     "What evaluating the text FORM would do beyond the program, without doing any of it. With the
 PURPOSE \"expand\" only what expanding its macros would do, by MODE or all of them. AGAIN when the
 same call was assessed before."
-  (let* ((*package* (package-of-text package))
-         (*look* (take-look form package (not again)))
-         (*known* (and *look* (list (look-expansions *look*))))
-         (*expanding* (and (equal purpose "expand")
-                           (cdr (assoc mode '(("once" . :once) ("full" . :full)
-                                              ("compiler" . :compiler))
-                                       :test #'string-equal)))))
-    (call-with-assessment
-     (lambda ()
-       (remember-symbols *package*)
-       (remember-prefixes form)
-       (multiple-value-bind (assessed more) (multiple-value-prog1 (assess-forms form)
-                                              (forget-unread form 0))
-         (keep-look form package)
-         (judge-combinations)
-         (list :hits (hit-texts (and (equal purpose "expand") '(:expander :unknown)))
-               :notes (reverse (findings-notes *findings*))
-               :opens (and (findings-opens *findings*) t)
-               :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)
-               :assessed assessed
-               :more (and more t)))))))
+  (let ((found (catch 'missed (package-of-text package))))
+    (if (packagep found)
+        (let* ((*package* found)
+               (*look* (take-look form package (not again)))
+               (*known* (and *look* (list (look-expansions *look*))))
+               (*expanding* (and (equal purpose "expand")
+                                 (or (cdr (assoc mode '(("once" . :once) ("full" . :full)
+                                                        ("compiler" . :compiler))
+                                                 :test #'string-equal))
+                                     :all))))
+          (call-with-assessment
+           (lambda ()
+             (assess-text form package (equal purpose "expand")))))
+        (list :assessed 0 :settled 0 :fails (getf found :message)))))
+
+(defun assess-text (text package expanding)
+  "What assessing TEXT, in PACKAGE as the caller named it, gives; EXPANDING when it is only expanded."
+  (remember-symbols *package*)
+  (remember-prefixes text)
+  (multiple-value-bind (assessed more settled) (multiple-value-prog1 (assess-forms text)
+                                                 (forget-unread text 0))
+    (keep-look text package)
+    (judge-combinations)
+    (list :hits (hit-texts (and expanding '(:expander :unknown)))
+          :notes (reverse (findings-notes *findings*))
+          :opens (and (findings-opens *findings*) t)
+          :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)
+          :assessed assessed
+          :settled settled
+          :more (and more t))))
 
 ;;; Just before a form is run
 
 (defun assess-before-running (text start count)
   "Leave the operation unless the form in TEXT at START can be run without asking anybody."
-  (call-with-assessment
+  (call-checking-form
+   (format nil "Form ~D" count)
+   (case count
+     (1 "It could not be assessed in its package before.")
+     (2 "The form above it has run, and only then could this one be assessed.")
+     (t (format nil "The ~D forms above it have run, and only then could this one be assessed."
+                (1- count))))
    (lambda ()
      (remember-symbols *package*)
      (remember-prefixes text)
      (restore-symbols text start)
-     (let ((end (nth-value 1 (read-inert text start))) (earlier *look*))
-       (assess-forms (subseq text start end) start)
-       (setf *look* (joined-look *look* earlier))
-       (when *known*
-         (setf (first *known*) (append (look-expansions *look*) (first *known*))))
+     (assess-forms (subseq text start (nth-value 1 (read-inert text start))) start))))
+
+(defun assess-part (form count)
+  "As ASSESS-BEFORE-RUNNING for FORM, a part of the form that is the one number COUNT."
+  (call-checking-form
+   (format nil "A part of form ~D" count)
+   "What stands above it has run, and only then could this part be assessed."
+   (lambda ()
+     (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
+       (setf *look* (make-look :expansions expansions
+                               :operators (findings-operators *findings*)))))))
+
+(defun call-checking-form (what why assess)
+  "Leave the operation when ASSESS, which looks at WHAT is about to be run, finds a hit. WHY says why
+nobody was asked."
+  (let ((earlier *look*))
+    (call-with-assessment
+     (lambda ()
+       (funcall assess)
        (judge-combinations)
        (let ((hits (hit-texts nil)))
          (when hits
            (failed "NOT-RUN"
-                   (format nil "Form ~D was not run, because it ~{~A~^; it ~}. It could not be ~
-                                assessed in its package before. Send it in a call of its own that ~
-                                names the package, so that the user can be asked."
-                           count hits))))))))
+                   (format nil "~A was not run, because it ~{~A~^; it ~}. ~A Send it in a call of its ~
+                                own that names its package, so that the user can be asked."
+                           what hits why))))))
+    (setf *look* (joined-look *look* earlier))
+    (when *known*
+      (setf (first *known*) (append (look-expansions *look*) (first *known*))))))

@@ -20,7 +20,7 @@
   (let ((call (optional-function "AGENT-Q-IMAGE" "CALL-AS-ASSESSED"))
         (hook (find-symbol "EXPAND-AS-ASSESSED" "AGENT-Q-IMAGE")))
     (cond ((null call) (funcall function))
-          (t (compile-now hook)
+          (t (compile-now hook 'check-operator)
              (if (interpreted-p (symbol-function hook))
                  (funcall function)
                  (funcall call text package

@@ -44,8 +44,10 @@
           (mention-value (second binding) 'let (if sequential inner scope)))
         (check-binding name (and (consp binding) (second binding)))
         (setf inner (with-variables inner (list name)))
-        (when (and (consp binding) (quoted-p (second binding)))
-          (push (cons name (second (second binding))) (scope-aliases inner)))))
+        (when (and (consp binding) (or (quoted-p (second binding))
+                                       (stringp (second binding)) (keywordp (second binding))))
+          (push (cons name (if (quoted-p (second binding)) (second (second binding)) (second binding)))
+                (scope-aliases inner)))))
     (walk-body (cddr form) inner)))
 
 (define-walker (let) (form scope) (walk-bindings form scope nil))
@@ -86,7 +88,9 @@
   (multiple-value-bind (reason soft) (danger symbol)
     (cond ((and reason (not soft)) (hit :reaches reason symbol))
           ((and (eq symbol '*read-eval*) value)
-           (hit :reaches "lets text run code while it is read" symbol)))))
+           (hit :reaches "lets text run code while it is read" symbol))
+          ((eq symbol '*package*)
+           (setf (findings-leaves *findings*) t)))))
 
 (defun check-assignment (symbol value)
   (check-binding symbol (if (eq symbol '*read-eval*) value t))
@@ -99,15 +103,6 @@
   '(fdefinition symbol-function macro-function compiler-macro-function find-class
     logical-pathname-translations readtable-case)
   "Places through which definitions are replaced without a definition.")
-
-(defparameter *value-places*
-  '("SYMBOL-VALUE" "SYMBOL-PLIST" "SYMBOL-GLOBAL-VALUE" "SYMBOL-VALUE-IN-THREAD"
-    "SYMBOL-VALUE-IN-PROCESS" "DEFAULT-VALUE" "DEFAULT-TOPLEVEL-VALUE")
-  "Names of the places, Common Lisp's and implementations', that give a symbol another value.")
-
-(defun value-place-p (operator)
-  (and (member (symbol-name operator) *value-places* :test #'string=)
-       (protected-p operator)))
 
 (defparameter *atomic-operators*
   '(("CAS" . 0) ("COMPARE-AND-SWAP" . 0) ("ATOMIC-UPDATE" . 0) ("ATOMIC-INCF" . 0)
@@ -164,6 +159,7 @@
 
 (defun walk-place (place scope)
   (when (consp place)
+    (check-lookup place scope)
     (if (or (gethash (first place) *walkers*) (not (macro-function (first place))))
         (walk-arguments (first place) (rest place) scope)
         (walk place scope))))

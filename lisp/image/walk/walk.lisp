@@ -62,8 +62,10 @@
   (multiple-value-bind (reason soft) (danger symbol)
     (let ((called (assoc operator *function-callers*)))
       (cond ((null reason)
-             (when (and called (member symbol *careful-functions*))
-               (hit-careful symbol)))
+             (when called
+               (note-operator symbol)
+               (when (member symbol *careful-functions*)
+                 (hit-careful symbol))))
             ((or called (not soft)) (hit :reaches reason symbol))
             ((not (eq operator :unknown)) (push symbol (findings-soft *findings*)))))))
 
@@ -177,9 +179,10 @@
                         form))
           ((gethash operator *walkers*)
            (funcall (gethash operator *walkers*) form scope))
-          ((macro-function operator) (walk-macro form scope))
-          ((special-operator-p operator) (walk-loosely (rest form) scope))
-          (t (walk-call form scope)))))
+          (t (setf (gethash operator (findings-operators *findings*)) (macro-function operator))
+             (cond ((macro-function operator) (walk-macro form scope))
+                   ((special-operator-p operator) (walk-loosely (rest form) scope))
+                   (t (walk-call form scope)))))))
 
 (defun walk-loosely (forms scope)
   "Look at FORMS, of which nobody knows what is code in them and what is not."
@@ -211,23 +214,18 @@
                :test #'string=)
        (not (eq (symbol-package operator) (find-package "KEYWORD")))))
 
-(defun makes-symbols-p (operator)
-  (and (symbol-package operator)
-       (or (member operator '(find-symbol intern read read-preserving-whitespace read-from-string
-                              read-delimited-list
-                              find-all-symbols apropos-list do-symbols do-external-symbols
-                              do-all-symbols with-package-iterator))
-           (member (symbol-name operator)
-                   '("FIND-SYMBOL*" "INTERN*" "SYMBOLICATE" "FORMAT-SYMBOL" "ENSURE-SYMBOL"
-                     "SAFE-READ-FROM-STRING" "MAP-SYMBOLS")
-                   :test #'string=))))
-
-(defun note-operator (operator)
+(defun note-operator (operator &optional form scope)
+  "Note what OPERATOR does: in FORM, which is in SCOPE, or wherever it is passed to."
   (note-reader operator)
   (when (changes-names-p operator)
     (setf (findings-defers *findings*) t))
   (when (makes-symbols-p operator)
-    (pushnew operator (findings-makers *findings*))))
+    (pushnew operator (findings-makers *findings*))
+    (if form
+        (note-foreign-names form (scope-aliases scope))
+        (push operator (findings-foreign *findings*))))
+  (cond (form (check-lookup form scope))
+        ((lookup-position operator) (push operator (findings-lookups *findings*)))))
 
 (defun mentions-danger-p (forms)
   "Whether FORMS mention what is dangerous whatever one does with it; that is told too."
@@ -245,7 +243,7 @@
 
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
-    (note-operator operator)
+    (note-operator operator form scope)
     (check-atomic form scope)
     (when (changes-names-p operator)
       (check-package (second form) form))
@@ -265,7 +263,7 @@
   (let* ((operator (first form)) (arguments (rest form))
          (check (gethash operator *call-checks*))
          (position (called-position operator)))
-    (note-operator operator)
+    (note-operator operator form scope)
     (cond (check (funcall check form arguments))
           ((danger operator) (hit :reaches (danger operator) operator))
           ((string= (symbol-name operator) "CALL-WITH-OUTPUT") (check-output form)))
