@@ -30,8 +30,9 @@
 ID is its number in the image.  CONTINUATION is known to the client.
 STOPPING is nil, or the status with which a reply ends the call.
 THREAD is the client's for a thread of the image, t for a new one.
-OWNER is whom an error that is parked belongs to."
-  request connection operation arguments seconds callback
+OWNER is whom an error that is parked belongs to.  STARTED is when the
+image was asked."
+  request connection operation arguments seconds callback started
   id continuation timer stopping (patience 3) condition again
   (thread t) owner)
 
@@ -218,7 +219,8 @@ Objects other than strings, integers, keywords and lists are errors."
   "Send CALL to its image, and start its deadline."
   (agent-q-image--guard call
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
-      (setf (agent-q-image--call-continuation call) continuation)
+      (setf (agent-q-image--call-continuation call) continuation
+            (agent-q-image--call-started call) (float-time))
       (agent-q-image--start-timer call (agent-q-image--call-seconds call)
                                   #'agent-q-image--deadline)
       (agent-q-image--ask
@@ -244,23 +246,34 @@ Objects other than strings, integers, keywords and lists are errors."
                           (pred (string-prefix-p "(:outcome :missed :unknown t"))))))
      (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
-     (agent-q-image--finish call
-                            (if (string-prefix-p "(:outcome :cancelled" reply)
-                                (or (agent-q-image--call-stopping call) "done")
-                              "done")
-                            (if (agent-q-image--pending-p call)
-                                (agent-q-image-source-resolve
-                                 (agent-q-image--call-connection call) reply)
-                              reply)))
+     (if (string-prefix-p "(:outcome :cancelled" reply)
+         (agent-q-image--finish call (or (agent-q-image--call-stopping call) "done")
+                                (agent-q-image--stopped-reply call reply))
+       (agent-q-image--finish call "done"
+                              (if (agent-q-image--pending-p call)
+                                  (agent-q-image-source-resolve
+                                   (agent-q-image--call-connection call) reply)
+                                reply))))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
     ((and `(:abort . ,_) (guard (agent-q-image--call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
-     (agent-q-image--finish call (agent-q-image--call-stopping call) "(:outcome :cancelled)"))
+     (agent-q-image--finish call (agent-q-image--call-stopping call)
+                            (agent-q-image--stopped-reply call "(:outcome :cancelled)")))
     (`(:abort . ,rest)
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
                                 (agent-q-image--abort-reason (car rest)))))))
+
+(defun agent-q-image--stopped-reply (call reply)
+  "Return REPLY to CALL, which was stopped, with why and after how long."
+  (concat "(:outcome :cancelled"
+          (pcase (agent-q-image--call-stopping call)
+            ("timed-out" (format " :because \"timed out after %g s\""
+                                 (agent-q-image--call-seconds call)))
+            ("done" (format " :because \"cancelled after %.1f s\""
+                            (- (float-time) (agent-q-image--call-started call)))))
+          (substring reply (length "(:outcome :cancelled"))))
 
 (defun agent-q-image--abort-reason (condition)
   "Return why the client aborted a call, given its word for the CONDITION."
@@ -332,6 +345,7 @@ arguments, the status and the payload.")
 It has SECONDS."
   (setf (agent-q-image--call-request call) request
         (agent-q-image--call-seconds call) seconds
+        (agent-q-image--call-started call) (float-time)
         (agent-q-image--call-callback call) callback
         (agent-q-image--call-stopping call) nil
         (agent-q-image--call-condition call) nil

@@ -44,7 +44,8 @@
     (agent-q-image-cancel 'nobody)
     (let ((end (agent-q-test-image-end loops)))
       (should (equal "done" (car end)))
-      (should (eq :cancelled (plist-get (cdr end) :outcome))))
+      (should (eq :cancelled (plist-get (cdr end) :outcome)))
+      (should (string-match-p "\\`cancelled after [0-9.]+ s\\'" (plist-get (cdr end) :because))))
     (should (eq :returned (plist-get (cdr (agent-q-test-image-end other)) :outcome)))))
 
 (agent-q-test-image-on-each runs-calls-side-by-side ()

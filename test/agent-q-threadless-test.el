@@ -47,7 +47,7 @@ DOCSTRING says what is shown."
   (let ((end (agent-q-test-image-end
               (agent-q-test-image-start
                connection "(unwind-protect (loop) (setf (get 'aq-cleaned 'up) t))" 0.5))))
-    (should (equal '("timed-out" :outcome :cancelled) end)))
+    (should (equal '("timed-out" :outcome :cancelled :because "timed out after 0.5 s") end)))
   (should (equal '("T") (agent-q-test-image-values connection "(get 'aq-cleaned 'up)"))))
 
 (agent-q-test-threadless-on-each cancels-what-waits

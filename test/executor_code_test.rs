@@ -10,7 +10,7 @@ use executor_bench::*;
 /// The answer of an image that found HITS in the code, and ran it.
 fn looked_at(hits: &str) -> HostReply {
     HostReply::Done(format!(
-        "(:outcome :returned :value (:hits ({hits}) :notes (\"It can't be undone.\") :assessed 1 :more nil))"
+        "(:outcome :returned :value (:hits ({hits}) :notes (\"It can't be undone.\") :assessed 1 :settled 1 :more nil))"
     ))
 }
 
@@ -206,27 +206,41 @@ async fn the_policy_decides_about_code() {
 }
 
 #[tokio::test]
+async fn code_that_can_only_fail_fails_unasked() {
+    let gone = "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
+    for policy in [EvalPolicy::AskOnHit, EvalPolicy::AskAlways] {
+        let replies = vec![HostReply::Done(gone.to_owned())];
+        let bench = eval_bench(Approval::Ask, policy, replies);
+        let results = bench.run(&[eval("1")]).await;
+        assert_eq!(results[0].outcome, CallOutcome::Failed);
+        assert_eq!(results[0].content, "Package X not found.");
+    }
+}
+
+#[tokio::test]
 async fn code_that_opens_a_private_file_asks() {
     let answer = |more: &str| {
         HostReply::Done(format!(
-            "(:outcome :returned :value (:hits nil :notes nil :assessed 1 {more}))"
+            "(:outcome :returned :value (:hits nil :notes nil :assessed 2 {more}))"
         ))
     };
     let secret = "(uiop:read-file-string \"~/.ssh/id_rsa\")";
     for (form, found, asks) in [
-        (secret, ":opens t", true),
+        (secret, ":settled 2 :opens t", true),
         // What follows can only be looked at later, and nobody would know the list of files then.
-        (secret, ":more t", true),
-        (secret, ":opens nil :more nil", false),
-        ("(open \"id.lisp\")", ":opens t", false),
+        (secret, ":settled 2 :more t", true),
+        // What is looked at again may open files that it did not open before.
+        (secret, ":settled 1", true),
+        (secret, ":settled 2 :opens nil :more nil", false),
+        ("(open \"id.lisp\")", ":settled 2 :opens t", false),
         (
             "(open \"credentials\")",
-            ":opens t :directory \"/x/.ssh/\"",
+            ":settled 2 :opens t :directory \"/x/.ssh/\"",
             true,
         ),
     ] {
         let ground = HostReply::Done(r#"{"project_root": "/"}"#.to_owned());
-        let opens = found != ":opens nil :more nil";
+        let opens = found != ":settled 2 :opens nil :more nil";
         let replies = [
             Some(answer(found)),
             opens.then_some(ground),

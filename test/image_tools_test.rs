@@ -155,10 +155,10 @@ fn a_stopped_call_says_how_far_it_came() {
         rendered(
             "eval_form",
             json!({"form": "(loop)"}),
-            "(:outcome :cancelled :output \"1\n2\" :value (:forms nil :current \"(loop)\" :package \"COMMON-LISP-USER\"))"
+            "(:outcome :cancelled :because \"timed out after 30 s\" :output \"1\n2\" :value (:forms nil :current \"(loop)\" :package \"COMMON-LISP-USER\"))"
         ),
         Err(
-            "Stopped before finishing: timed out or cancelled.\nin (loop)\nOutput:\n1\n2"
+            "Stopped before finishing: timed out after 30 s.\nin (loop)\nOutput:\n1\n2"
                 .to_owned()
         )
     );

@@ -19,8 +19,13 @@ pub enum Reply {
     Missed(String),
     /// A condition that nobody handled.
     Error(ErrorReport),
-    /// The call was stopped; what it had printed and done until then.
-    Cancelled { output: String, value: lexpr::Value },
+    /// The call was stopped; why and after how long, as Emacs says, and what it had printed and done
+    /// until then.
+    Cancelled {
+        because: Option<String>,
+        output: String,
+        value: lexpr::Value,
+    },
 }
 
 /// A frame of a stack.

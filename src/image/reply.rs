@@ -49,6 +49,7 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
             .ok_or_else(|| MalformedReply::new("it has no message")),
         "error" => Ok(Reply::Error(error_report(plist))),
         "cancelled" => Ok(Reply::Cancelled {
+            because: plist.text("because").map(str::to_owned),
             output: owned(plist, "output"),
             value: data(plist),
         }),

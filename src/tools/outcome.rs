@@ -18,7 +18,15 @@ pub fn returned(reply: &Reply) -> Result<Plist<'_>, ToolFailure> {
         Reply::Returned(value) => Ok(Plist::new(value)),
         Reply::Missed(message) => Err(ToolFailure::quoting(message)),
         Reply::Error(report) => Err(ToolFailure::quoting(error(report))),
-        Reply::Cancelled { output, value } => Err(ToolFailure::quoting(stopped(output, value))),
+        Reply::Cancelled {
+            because,
+            output,
+            value,
+        } => Err(ToolFailure::quoting(stopped(
+            because.as_deref(),
+            output,
+            value,
+        ))),
     }
 }
 
@@ -68,8 +76,9 @@ pub fn recoveries(data: Plist<'_>) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Restarts invoked:\n{}", lines.join("\n")))
 }
 
-fn stopped(output: &str, value: &Value) -> String {
-    let mut lines = vec!["Stopped before finishing: timed out or cancelled.".to_owned()];
+fn stopped(because: Option<&str>, output: &str, value: &Value) -> String {
+    let because = because.unwrap_or("timed out or cancelled");
+    let mut lines = vec![format!("Stopped before finishing: {because}.")];
     lines.extend(progress(value));
     lines.extend(printed(output));
     lines.join("\n")
