@@ -207,7 +207,8 @@ async fn the_policy_decides_about_code() {
 
 #[tokio::test]
 async fn code_that_can_only_fail_fails_unasked() {
-    let gone = "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
+    let gone =
+        "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
     for policy in [EvalPolicy::AskOnHit, EvalPolicy::AskAlways] {
         let replies = vec![HostReply::Done(gone.to_owned())];
         let bench = eval_bench(Approval::Ask, policy, replies);

@@ -139,7 +139,9 @@ fn every_outcome_is_known() {
         Ok(Reply::Missed("Symbol FOO not found.".to_owned()))
     );
     assert_eq!(
-        parse_reply("(:outcome :cancelled :because \"timed out after 3 s\" :output \"o\" :value nil)"),
+        parse_reply(
+            "(:outcome :cancelled :because \"timed out after 3 s\" :output \"o\" :value nil)"
+        ),
         Ok(Reply::Cancelled {
             because: Some("timed out after 3 s".to_owned()),
             output: "o".to_owned(),

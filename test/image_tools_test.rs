@@ -157,10 +157,7 @@ fn a_stopped_call_says_how_far_it_came() {
             json!({"form": "(loop)"}),
             "(:outcome :cancelled :because \"timed out after 30 s\" :output \"1\n2\" :value (:forms nil :current \"(loop)\" :package \"COMMON-LISP-USER\"))"
         ),
-        Err(
-            "Stopped before finishing: timed out after 30 s.\nin (loop)\nOutput:\n1\n2"
-                .to_owned()
-        )
+        Err("Stopped before finishing: timed out after 30 s.\nin (loop)\nOutput:\n1\n2".to_owned())
     );
 }
 

@@ -59,7 +59,7 @@ make something else of the second, which is looked at in its turn when nobody wa
   (if (and *assessed* (eq evaluator #'eval) (consp form) (eq (first form) 'progn) (rest form))
       (loop for (part . more) on (rest form)
             for settled = t then (and settled settles)
-            for settles = (settles-p part)
+            for settles = (and (atom part) (settles-p part))
             do (unless settled (assess-part part count))
             when more do (evaluate-form part evaluator count)
             else return (evaluate-form part evaluator count))

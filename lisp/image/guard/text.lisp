@@ -192,12 +192,20 @@ the former are settled. The text begins at ORIGIN of all that is run."
                                 :operators (findings-operators *findings*)))))))
 
 (defun settles-p (form)
-  "Whether what stands after FORM, which was walked, surely is read and expanded once FORM was run, and
-its values printed, as it is now. Objects of the program have printers of the program's."
+  "Whether what stands after FORM surely is read and expanded once FORM was run, and its values
+printed, as it is now. Objects of the program have printers of the program's."
   (if (atom form)
       (or (null form) (eq form t) (typep form '(or number character string keyword)))
       (and (member (first form) '(defun in-package))
            (changes-nothing-p form))))
+
+(defun expands-by-program-p ()
+  "Whether compiling what was walked until now calls functions of the program."
+  (or (not *usable-p*)
+      (loop for operator being the hash-keys of (findings-operators *findings*)
+              using (hash-value macro)
+            thereis (and (or macro (compiler-macro-function operator))
+                         (not (standard-macro-p operator))))))
 
 (defun assess-each-form (text note before)
   (let ((start 0) (count 0) (settled 0) (settling t))
@@ -214,7 +222,7 @@ its values printed, as it is now. Objects of the program have printers of the pr
                  (incf count)
                  (when settling
                    (incf settled)
-                   (setf settling (settles-p form)))
+                   (setf settling (and (settles-p form) (not (expands-by-program-p)))))
                  (when *expanding* (return (result nil)))
                  (setf start end))
             finally (return (result nil))))))
