@@ -14,6 +14,7 @@
 (require 'subr-x)
 (require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-end)
 (require 'agent-q-image-log)
 (require 'agent-q-image-module)
 (require 'agent-q-image-source)
@@ -264,23 +265,6 @@ Objects other than strings, integers, keywords and lists are errors."
      (agent-q-image--finish call "aborted"
                             (or (agent-q-image--call-condition call)
                                 (agent-q-image--abort-reason (car rest)))))))
-
-(defun agent-q-image--stopped-reply (call reply)
-  "Return REPLY to CALL, which was stopped, with why and after how long."
-  (concat "(:outcome :cancelled"
-          (pcase (agent-q-image--call-stopping call)
-            ("timed-out" (format " :because \"timed out after %g s\""
-                                 (agent-q-image--call-seconds call)))
-            ("done" (format " :because \"cancelled after %.1f s\""
-                            (- (float-time) (agent-q-image--call-started call)))))
-          (substring reply (length "(:outcome :cancelled"))))
-
-(defun agent-q-image--abort-reason (condition)
-  "Return why the client aborted a call, given its word for the CONDITION."
-  ;; The clients print no condition as NIL.
-  (if (member condition '(nil "NIL"))
-      "its thread was ended, by the code itself or from elsewhere."
-    (format "%s" condition)))
 
 (defun agent-q-image--pending-p (call)
   "Return non-nil when CALL has not ended."

@@ -1,0 +1,34 @@
+;;; agent-q-image-end.el --- How calls into the image end, in words  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What the image can't say of the end of a call: why it was stopped and after
+;; how long, and why its client gave it up.
+
+;;; Code:
+
+(declare-function agent-q-image--call-seconds "agent-q-image")
+(declare-function agent-q-image--call-started "agent-q-image")
+(declare-function agent-q-image--call-stopping "agent-q-image")
+
+(defun agent-q-image--stopped-reply (call reply)
+  "Return REPLY to CALL, which was stopped, with why and after how long."
+  (concat "(:outcome :cancelled"
+          (pcase (agent-q-image--call-stopping call)
+            ("timed-out" (format " :because \"timed out after %g s\""
+                                 (agent-q-image--call-seconds call)))
+            ("done" (format " :because \"cancelled after %.1f s\""
+                            (- (float-time) (agent-q-image--call-started call)))))
+          (substring reply (length "(:outcome :cancelled"))))
+
+(defun agent-q-image--abort-reason (condition)
+  "Return why the client aborted a call, given its word for the CONDITION."
+  ;; The clients print no condition as NIL.
+  (if (member condition '(nil "NIL"))
+      "its thread was ended, by the code itself or from elsewhere."
+    (format "%s" condition)))
+
+(provide 'agent-q-image-end)
+;;; agent-q-image-end.el ends here
