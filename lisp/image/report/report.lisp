@@ -54,8 +54,6 @@
   "Whether OPERATOR only serves to signal, to debug or to evaluate, or nobody can tell what it is."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
-      ;; Where a thread of SBCL's begins.
-      (search "SB-THREAD::RUN" operator)
       (eql 0 (search "(#<" operator))
       ;; What SBCL makes of a form to evaluate it in a frame.
       (and (eql 0 (search "((LAMBDA (#:" operator)) (not (search ":IN" operator)))
@@ -137,8 +135,10 @@ arguments are the reason."
 (defun program-frames ()
   "What to show of this thread's stack, down to the frame of ours that called the program."
   (frame-plists
-   (shown-frames (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
-                 (report-end) *frame-limit*)))
+   ;; While our half is still interpreted, none of its frames is the end; a thread of SBCL's begins here.
+   (remove-if (lambda (frame) (search "SB-THREAD::RUN" (second frame)))
+              (shown-frames (backend "COMPUTE-BACKTRACE" 0 (if (implementation-p "CLISP") 1000 200))
+                            (report-end) *frame-limit*))))
 
 (defun condition-frames ()
   (guarded (lambda ()
