@@ -10,11 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
-use ignore::{DirEntry, WalkState};
 
 use super::path::{Kind, PathPolicy, Resolved};
 use super::search::{FileGlob, Hidden, private_note};
-use super::walk::{Ground, give_way, is_file};
+use super::walk::{Entry, Ground, Walk};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 /// How many matching lines are shown when nobody says.
@@ -171,25 +170,16 @@ pub fn grep(
         0
     } else {
         let ground = Ground::new(policy, target, grep.hidden, Vec::new())?;
-        let walker = ground.builder.build_parallel();
-        walker.run(|| {
+        let visitor = || {
             let mut worker = Worker::new(&matcher, grep, &collector, stop);
-            let (ground, glob) = (&ground, glob.as_ref());
-            let mut fresh = true;
-            Box::new(move |entry| {
-                if std::mem::take(&mut fresh) {
-                    give_way();
-                }
-                if stop() {
-                    return WalkState::Quit;
-                }
-                if let Ok(entry) = entry {
-                    worker.visit(ground, &target.path, glob, &entry);
-                }
-                WalkState::Continue
-            })
-        });
-        ground.private.load(Ordering::Relaxed)
+            let glob = glob.as_ref();
+            move |entry: &Entry<'_>| {
+                worker.visit(glob, entry);
+                Walk::On
+            }
+        };
+        ground.files_side_by_side(visitor, stop);
+        ground.private()
     };
     if stop() {
         return Err(cancelled());
@@ -250,13 +240,12 @@ impl<'g> Worker<'g> {
         }
     }
 
-    fn visit(&mut self, ground: &Ground, root: &Path, glob: Option<&FileGlob>, entry: &DirEntry) {
-        let relative = entry.path().strip_prefix(root).unwrap_or(entry.path());
-        if !is_file(entry) || glob.is_some_and(|glob| !glob.matches(relative)) {
+    fn visit(&mut self, glob: Option<&FileGlob>, entry: &Entry<'_>) {
+        if glob.is_some_and(|glob| !glob.matches(entry.relative)) {
             return;
         }
-        match ground.open(relative) {
-            Ok(file) => self.search(relative, file),
+        match entry.open() {
+            Ok(file) => self.search(entry.relative, file),
             Err(_) => self.collector.unreadable(),
         }
     }

@@ -4,7 +4,10 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
+use rustix::fs::Dir;
+
 use super::path::Resolved;
+use super::verified::open_anchor;
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.
@@ -29,7 +32,7 @@ fn near_names(target: &Resolved) -> Vec<String> {
         return Vec::new();
     };
     let wanted = wanted.to_lowercase();
-    let Ok(entries) = std::fs::read_dir(&folder) else {
+    let Ok(entries) = open_anchor(target).and_then(|it| Ok(Dir::read_from(it)?)) else {
         return Vec::new();
     };
     let mut near: Vec<(f64, String)> = entries

@@ -2,9 +2,11 @@
 //! Files of the user's project, for tools: which paths may be touched ([`path`]), and reading,
 //! writing, listing and searching them. Knows nothing of Emacs, tools or sessions.
 
+mod crew;
 pub mod encoding;
 pub mod fingerprint;
 pub mod grep;
+mod ignored;
 pub mod listing;
 pub mod missing;
 pub mod path;

@@ -9,10 +9,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::WalkState;
 
 use super::path::{PathPolicy, Resolved};
-use super::walk::{Ground, give_way, is_file};
+use super::walk::{Entry, Ground, Walk};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 pub use super::walk::Hidden;
@@ -188,28 +187,17 @@ pub fn search_files(
     let ground = Ground::new(policy, folder, search.hidden, globs(&search.excludes)?)?;
     let kept = Mutex::new(BTreeSet::new());
     let found = AtomicU64::new(0);
-    ground.builder.build_parallel().run(|| {
-        let (mut fresh, glob, found, kept) = (true, &glob, &found, &kept);
-        Box::new(move |entry| {
-            if std::mem::take(&mut fresh) {
-                give_way();
-            }
-            if stop() {
-                return WalkState::Quit;
-            }
-            let Ok(entry) = entry else {
-                return WalkState::Continue;
-            };
-            let path = entry.path();
-            let relative = path.strip_prefix(&folder.path).unwrap_or(path);
-            if is_file(&entry) && glob.matches(relative) {
+    let visitor = || {
+        |entry: &Entry<'_>| {
+            if glob.matches(entry.relative) {
                 found.fetch_add(1, Ordering::Relaxed);
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                keep_first(&mut kept, relative, search.limit);
+                keep_first(&mut kept, entry.relative, search.limit);
             }
-            WalkState::Continue
-        })
-    });
+            Walk::On
+        }
+    };
+    ground.files_side_by_side(visitor, stop);
     if stop() {
         return Err(cancelled());
     }
@@ -219,6 +207,6 @@ pub fn search_files(
         pattern: search.pattern.clone(),
         more: found.into_inner() - kept.len() as u64,
         paths: kept.iter().map(|path| prefix.join(path)).collect(),
-        private: ground.private.load(Ordering::Relaxed),
+        private: ground.private(),
     })
 }

@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::path::PathPolicy;
 use super::search::Hidden;
-use super::walk::{Ground, is_file};
+use super::walk::{Entry, Ground, Kind, Walk};
 use super::{FileError, Stop, cancelled};
 
 /// How deep below the root they are looked for: `lib/bank/bank.asd` is found.
@@ -40,42 +40,41 @@ pub fn project_systems(
     stop: Stop<'_>,
 ) -> Result<Vec<ProjectSystem>, FileError> {
     let root = policy.judge(".").resolved()?;
-    let mut ground = Ground::new(policy, &root, Hidden::LeaveOut, Vec::new())?;
-    ground
-        .builder
-        .max_depth(Some(DEPTH))
-        .sort_by_file_path(Ord::cmp);
+    let ground = Ground::new(policy, &root, Hidden::LeaveOut, Vec::new())?;
     let mut systems = Vec::new();
-    for entry in ground.builder.build().filter_map(Result::ok) {
-        if stop() {
-            return Err(cancelled());
+    ground.in_order(DEPTH, &mut |entry| {
+        if entry.kind == Kind::File && is_definition(entry.relative) {
+            add_systems(&ground, entry, &mut systems);
         }
-        let file = entry.path();
-        if !is_file(&entry) || !is_definition(file) {
-            continue;
+        match stop() || systems.len() >= MOST_SYSTEMS {
+            true => Walk::Ends,
+            false => Walk::On,
         }
-        let relative = file.strip_prefix(&root.path).unwrap_or(file);
-        // What can't be read can't be loaded either.
-        let Ok(opened) = ground.open(relative) else {
-            continue;
-        };
-        let mut text = Vec::new();
-        if opened.take(MOST_BYTES).read_to_end(&mut text).is_err() {
-            continue;
-        }
-        for name in system_names(file, &String::from_utf8_lossy(&text)) {
-            systems.push(ProjectSystem {
-                name,
-                file: file.to_owned(),
-                relative: relative.to_owned(),
-            });
-        }
-        if systems.len() >= MOST_SYSTEMS {
-            systems.truncate(MOST_SYSTEMS);
-            break;
-        }
+    });
+    if stop() {
+        return Err(cancelled());
     }
+    systems.truncate(MOST_SYSTEMS);
     Ok(systems)
+}
+
+/// Adds what the file ENTRY of GROUND defines to SYSTEMS. What can't be read can't be loaded either.
+fn add_systems(ground: &Ground, entry: &Entry<'_>, systems: &mut Vec<ProjectSystem>) {
+    let file = ground.root().join(entry.relative);
+    let mut text = Vec::new();
+    let read = entry
+        .open()
+        .and_then(|opened| opened.take(MOST_BYTES).read_to_end(&mut text));
+    if read.is_err() {
+        return;
+    }
+    for name in system_names(&file, &String::from_utf8_lossy(&text)) {
+        systems.push(ProjectSystem {
+            name,
+            file: file.clone(),
+            relative: entry.relative.to_owned(),
+        });
+    }
 }
 
 /// Whether PATH has the name of a file that defines systems.

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
+use super::listing::EntryKind;
 use super::path::{PathPolicy, Resolved};
 use super::search::{Hidden, globs, private_note};
-use super::walk::Ground;
+use super::walk::{Entry, Ground, Kind, Walk};
 use super::{FileError, Stop, cancelled, count, human_size};
 
 /// How deep a tree goes when nobody says.
@@ -42,8 +42,8 @@ impl Default for TreeOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Branch {
     path: PathBuf,
-    /// Nothing for a folder.
-    size: Option<u64>,
+    kind: EntryKind,
+    size: u64,
 }
 
 impl Branch {
@@ -63,30 +63,17 @@ pub fn directory_tree(
     options: &TreeOptions,
     stop: Stop<'_>,
 ) -> Result<String, FileError> {
-    let mut ground = Ground::new(policy, folder, options.hidden, globs(&options.excludes)?)?;
-    let walk = ground
-        .builder
-        .max_depth(Some(options.depth.max(1)))
-        .sort_by_file_name(Ord::cmp)
-        .build();
+    let ground = Ground::new(policy, folder, options.hidden, globs(&options.excludes)?)?;
     let mut branches = Vec::new();
-    for entry in walk.take(MOST_VISITED) {
-        if stop() {
-            return Err(cancelled());
+    ground.in_order(options.depth.max(1), &mut |entry| {
+        branches.extend(branch(entry));
+        match stop() || branches.len() >= MOST_VISITED {
+            true => Walk::Ends,
+            false => Walk::On,
         }
-        let Ok(entry) = entry else { continue };
-        if entry.depth() == 0 {
-            continue;
-        }
-        let path = entry
-            .path()
-            .strip_prefix(&folder.path)
-            .unwrap_or(entry.path());
-        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-        branches.push(Branch {
-            path: path.to_owned(),
-            size: (!is_folder).then(|| entry.metadata().map_or(0, |it| it.len())),
-        });
+    });
+    if stop() {
+        return Err(cancelled());
     }
     let mut text = format!("Directory tree: {}\n", folder.path.display());
     if !options.excludes.is_empty() {
@@ -94,8 +81,27 @@ pub fn directory_tree(
     }
     text.push('\n');
     text.push_str(&draw(branches, options.limit));
-    text.push_str(&private_note(ground.private.load(Ordering::Relaxed)));
+    text.push_str(&private_note(ground.private()));
     Ok(text)
+}
+
+/// What is shown of ENTRY; nothing when it is gone.
+fn branch(entry: &Entry<'_>) -> Option<Branch> {
+    let kind = match entry.kind {
+        Kind::File => EntryKind::File,
+        Kind::Folder => EntryKind::Directory,
+        Kind::Link => EntryKind::Link(entry.target()?),
+        Kind::Special => EntryKind::Special,
+    };
+    let size = match kind {
+        EntryKind::File => u64::try_from(entry.stat()?.st_size).unwrap_or(0),
+        EntryKind::Directory | EntryKind::Link(_) | EntryKind::Special => 0,
+    };
+    Some(Branch {
+        path: entry.relative.to_owned(),
+        kind,
+        size,
+    })
 }
 
 /// Draws BRANCHES, which come in the order of a walk; keeps the LIMIT that are nearest the top.
@@ -125,13 +131,16 @@ fn draw(branches: Vec<Branch>, limit: usize) -> String {
             .file_name()
             .unwrap_or_default()
             .to_string_lossy();
-        match branch.size {
-            Some(size) => text.push_str(&format!("{indent}[FILE] {name} ({})\n", human_size(size))),
-            None => {
-                text.push_str(&format!("{indent}[DIR] {name}\n"));
+        let line = match &branch.kind {
+            EntryKind::File => format!("[FILE] {name} ({})", human_size(branch.size)),
+            EntryKind::Link(target) => format!("[LINK] {name} -> {target}"),
+            EntryKind::Special => format!("[SPECIAL] {name}"),
+            EntryKind::Directory => {
                 open.push(&branch.path);
+                format!("[DIR] {name}")
             }
-        }
+        };
+        text.push_str(&format!("{indent}{line}\n"));
     }
     while let Some(folder) = open.pop() {
         close(Some(folder), &left_out, &mut text);

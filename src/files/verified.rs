@@ -393,6 +393,21 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
     Ok(place)
 }
 
+/// Opens the deepest folder that was there above TARGET, which is missing.
+pub(super) fn open_anchor(target: &Resolved) -> io::Result<OwnedFd> {
+    let flags = PASS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = rustix::fs::open("/", flags, Mode::empty())?;
+    let names = target.path.iter().count() - 1 - target.missing;
+    for name in target.path.iter().skip(1).take(names) {
+        folder = rustix::fs::openat(&folder, name, flags, Mode::empty())?;
+    }
+    if identity(&rustix::fs::fstat(&folder)?) != target.anchor {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(&folder, ".", listed, Mode::empty())?)
+}
+
 impl Place {
     fn make_folder(&mut self, name: &OsStr, flags: OFlags) -> Result<(), FileError> {
         rustix::fs::mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER_MODE)).map_err(

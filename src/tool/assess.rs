@@ -97,7 +97,8 @@ impl Executor {
         let policy = circumstances.eval_policy;
         let runs = code.treatment != Treatment::Expand;
         if let Some(find) = tool.unit {
-            verdict.unit = Some(find(arguments.clone(), context.clone()).await);
+            let context = context.clone().judged(&verdict.reached);
+            verdict.unit = Some(find(arguments.clone(), context).await);
         }
         let texts = texts_to_assess(code, arguments, &verdict);
         if texts.is_empty() {

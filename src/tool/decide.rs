@@ -230,7 +230,7 @@ impl Executor {
             reviewed: call.reviewed.clone(),
             ..self.context(circumstances)
         };
-        call.preview = precheck(&call.tool, &call.arguments, &context)
+        call.preview = precheck(&call.tool, &call.arguments, &call.verdict.reached, &context)
             .await
             .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
         Ok(())
@@ -264,8 +264,11 @@ impl Executor {
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, circumstances);
         let new = &call.verdict.assessment;
-        // Nobody has agreed to other code than what the file had when they were asked.
-        let same = new.reason == old.assessment.reason && call.verdict.unit == old.unit;
+        // Nobody has agreed to other code than what the file had when they were asked, nor to
+        // another file.
+        let same = new.reason == old.assessment.reason
+            && call.verdict.unit == old.unit
+            && call.verdict.reached.files == old.reached.files;
         if new.level < SafetyLevel::Dangerous || same {
             return Ok(Standing::Holds);
         }

@@ -34,7 +34,7 @@ impl Executor {
             Runner::Task(task) => {
                 let context = WorkContext {
                     reviewed: call.reviewed.clone(),
-                    ..self.context(circumstances)
+                    ..self.context(circumstances).judged(&call.verdict.reached)
                 };
                 task(call.arguments.clone(), context).await
             }

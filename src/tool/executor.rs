@@ -193,7 +193,7 @@ impl Executor {
             Err(failure) => return Prepared::Failed(ended(failure)),
         };
         let context = self.context(circumstances);
-        let (preview, doubt) = match precheck(&tool, &arguments, &context).await {
+        let (preview, doubt) = match precheck(&tool, &arguments, &verdict.reached, &context).await {
             Ok(preview) => (preview, None),
             Err(failure) => (None, Some(ended(failure))),
         };
@@ -229,6 +229,7 @@ impl Executor {
             host: Arc::clone(&self.host),
             workspace: Arc::clone(&circumstances.workspace),
             cancel: circumstances.cancel.clone(),
+            judged: Arc::default(),
             reviewed: None,
             tools: Arc::clone(&circumstances.tools),
             offer: Arc::clone(&circumstances.offer),

@@ -2,6 +2,7 @@
 //! What the work of a tool may reach beside its arguments: the chat's files, Emacs, and whether
 //! the user has cancelled. And the look at a call's paths before anyone is asked.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::{Arguments, Assessment, Content, ImageTool, SafetyLevel, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
-use crate::files::{FileError, Stop};
+use crate::files::{FileError, Stop, Trouble};
 use crate::host::Host;
 use crate::image::Reply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
@@ -72,6 +73,8 @@ pub struct WorkContext {
     pub host: Arc<dyn Host>,
     pub workspace: Arc<Workspace>,
     pub cancel: CancellationToken,
+    /// Where the call's paths lead. Its work follows none of them again.
+    pub judged: Arc<Judged>,
     /// What the user's review left of the change that the call planned.
     pub reviewed: Option<Arc<Reviewed>>,
     /// The tools that can be called in this turn.
@@ -107,6 +110,13 @@ pub(super) fn silent(deadline: Duration) -> ToolFailure {
 }
 
 impl WorkContext {
+    /// The same for the work of a call that was found to be about what REACHED has.
+    #[must_use]
+    pub fn judged(mut self, reached: &Reached) -> Self {
+        self.judged = Arc::clone(&reached.judged);
+        self
+    }
+
     /// What agent-q's Emacs Lisp answers to OPERATION.
     ///
     /// # Errors
@@ -157,12 +167,32 @@ impl WorkContext {
         Ok(self.workspace.settle(&ground)?)
     }
 
-    /// PATH followed to its end, if it may be used at all.
+    /// Where PATH leads: as it was judged before the call, if it is one of the call's.
     ///
     /// # Errors
     ///
-    /// Why it may not.
+    /// Why it may not be used; of a path that was not judged, too, that the user has to be asked.
     pub async fn resolve(&self, path: &str) -> Result<Resolved, ToolFailure> {
+        if let Some(resolved) = self.judged.get(path) {
+            return Ok(resolved.clone());
+        }
+        let (policy, path) = (self.policy().await?, path.to_owned());
+        self.on_a_thread(move |_| {
+            let verdict = policy.judge(&path);
+            match verdict.concern() {
+                Some(concern) => Err(FileError::new(Trouble::Changed, concern)),
+                None => verdict.resolved(),
+            }
+        })
+        .await
+    }
+
+    /// Where PATH, which the user has agreed to before, leads now.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not be used at all.
+    pub async fn follow(&self, path: &str) -> Result<Resolved, ToolFailure> {
         let (policy, path) = (self.policy().await?, path.to_owned());
         self.on_a_thread(move |_| policy.judge(&path).resolved())
             .await
@@ -233,10 +263,17 @@ pub(super) fn joined<T>(task: Result<Result<T, ToolFailure>, JoinError>) -> Resu
     }
 }
 
+/// The places that a call's paths were judged to lead to, by the paths as they were given. What is
+/// judged is what is used: followed once more, a path may lead elsewhere.
+pub type Judged = HashMap<String, Resolved>;
+
 /// The files that a call is about, found by following its paths and its buffer to them.
 #[derive(Debug, Clone)]
 pub struct Reached {
     pub files: Vec<PathBuf>,
+    pub judged: Arc<Judged>,
+    /// Why some of them have to be asked about.
+    pub concerns: Vec<String>,
     /// Foreign when any of them is outside the project.
     pub provenance: Provenance,
     /// What the image is told of them.
@@ -247,6 +284,8 @@ impl Default for Reached {
     fn default() -> Self {
         Self {
             files: Vec::new(),
+            judged: Arc::default(),
+            concerns: Vec::new(),
             provenance: Provenance::Own,
             arguments: lexpr::Value::Null,
         }
@@ -269,24 +308,24 @@ pub async fn assess(
         let reached = reach(tool, arguments, found.files, context).await?;
         Ok::<_, ToolFailure>((reached, found.arguments, found.remark))
     };
-    let ((mut reached, concerns), told, remark) = tokio::select! {
+    let (mut reached, told, remark) = tokio::select! {
         () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
         found = found => found?,
     };
     reached.arguments = told;
     assessment.reason.push_str(&remark);
-    if !concerns.is_empty() {
+    if !reached.concerns.is_empty() {
         assessment.level = SafetyLevel::Dangerous;
         if !assessment.reason.is_empty() {
             assessment.reason.push(' ');
         }
-        assessment.reason.push_str(&concerns.join(" "));
+        assessment.reason.push_str(&reached.concerns.join(" "));
     }
     Ok((assessment, reached))
 }
 
 /// Makes sure that a call can succeed, which saves the user a question about one that must fail,
-/// and tells what it would make of a file.
+/// and tells what it would make of a file. REACHED is what the call was found to be about.
 /// What is checked here is checked again when the call runs.
 ///
 /// # Errors
@@ -295,6 +334,7 @@ pub async fn assess(
 pub async fn precheck(
     tool: &Tool,
     arguments: &Arguments,
+    reached: &Reached,
     context: &WorkContext,
 ) -> Result<Option<Preview>, ToolFailure> {
     let Some(check) = tool.precheck else {
@@ -302,10 +342,10 @@ pub async fn precheck(
     };
     // A failed check would tell the model something about a file that the user may not want to
     // show it, so what is wrong with a file of concern is told once the user has said yes.
+    let context = context.clone().judged(reached);
     let checked = async {
-        let (_, concerns) = reach(tool, arguments, Vec::new(), context).await?;
         let checked = off_emacs(check(arguments.clone(), context.clone())).await;
-        match concerns.is_empty() {
+        match reached.concerns.is_empty() {
             true => checked.map(Some),
             false => Ok(checked.ok()),
         }
@@ -328,14 +368,13 @@ async fn find(
     }
 }
 
-/// The files that a call of TOOL with ARGUMENTS is about, those FOUND for it among them, and why some
-/// have to be asked about.
+/// The files that a call of TOOL with ARGUMENTS is about, those FOUND for it among them.
 async fn reach(
     tool: &Tool,
     arguments: &Arguments,
     found: Vec<String>,
     context: &WorkContext,
-) -> Result<(Reached, Vec<String>), ToolFailure> {
+) -> Result<Reached, ToolFailure> {
     let mut given: Vec<String> = tool
         .paths
         .iter()
@@ -347,7 +386,7 @@ async fn reach(
         None => None,
     };
     if given.is_empty() && visited.is_none() {
-        return Ok((Reached::default(), Vec::new()));
+        return Ok(Reached::default());
     }
     let policy = match context.policy().await {
         Ok(policy) => Some(policy),
@@ -357,38 +396,39 @@ async fn reach(
     };
     context
         .on_a_thread(move |_| {
-            let (mut reached, mut concerns) = (Reached::default(), Vec::new());
+            let (mut reached, mut judged) = (Reached::default(), Judged::default());
             for path in &given {
-                let mut verdict = policy.iter().map(|policy| policy.judge(path));
-                verdict.try_for_each(|it| take(it, &mut reached, &mut concerns))?;
+                if let Some(policy) = &policy {
+                    let resolved = reached.take(policy.judge(path))?;
+                    judged.insert(path.clone(), resolved);
+                }
             }
             if let Some(Visited { file, remote }) = visited {
                 let here = policy.filter(|_| !remote);
-                let verdict = here.map(|policy| policy.judge(&file));
-                let taken = verdict.map(|it| take(it, &mut reached, &mut concerns));
-                if !matches!(taken, Some(Ok(()))) {
+                let taken = here.map(|policy| reached.take(policy.judge(&file)));
+                if !matches!(taken, Some(Ok(_))) {
                     reached.provenance = Provenance::Foreign;
-                    concerns.push(format!("Its file '{file}' is outside the project."));
+                    let concern = format!("Its file '{file}' is outside the project.");
+                    reached.concerns.push(concern);
                 }
             }
-            Ok((reached, concerns))
+            reached.judged = Arc::new(judged);
+            Ok(reached)
         })
         .await
 }
 
-/// Adds what VERDICT found to REACHED, and to CONCERNS why it has to be asked about.
-fn take(
-    verdict: Verdict,
-    reached: &mut Reached,
-    concerns: &mut Vec<String>,
-) -> Result<(), FileError> {
-    concerns.extend(verdict.concern());
-    let resolved = verdict.resolved()?;
-    if resolved.relative.is_none() {
-        reached.provenance = Provenance::Foreign;
+impl Reached {
+    /// Adds what VERDICT found, and gives the place.
+    fn take(&mut self, verdict: Verdict) -> Result<Resolved, FileError> {
+        self.concerns.extend(verdict.concern());
+        let resolved = verdict.resolved()?;
+        if resolved.relative.is_none() {
+            self.provenance = Provenance::Foreign;
+        }
+        self.files.push(resolved.path.clone());
+        Ok(resolved)
     }
-    reached.files.push(resolved.path);
-    Ok(())
 }
 
 /// The file that a buffer visits.

@@ -154,7 +154,7 @@ fn remove_folders(path: &Path, folders: usize) {
 }
 
 async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure> {
-    context.resolve(&path.to_string_lossy()).await
+    context.follow(&path.to_string_lossy()).await
 }
 
 fn changed_since(shown: &str) -> ToolFailure {
