@@ -14,6 +14,8 @@
 (require 'seq)
 
 (declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
+(declare-function agent-q-core-interrupt-in "ext:agent-q-core" (seconds))
+(declare-function agent-q-core-interrupt-not "ext:agent-q-core" (number))
 
 (defconst agent-q-buffers--most-matches 100
   "How many matches of a search are told.")
@@ -23,6 +25,9 @@
 
 (defconst agent-q-buffers--search-seconds 2
   "How long a search may take.")
+
+(defconst agent-q-buffers--longest-match 2.5
+  "How many seconds a search may take that finds nothing meanwhile.")
 
 (defconst agent-q-buffers--most-tries 10
   "How often a search is begun that the user's keys stop.")
@@ -102,18 +107,37 @@ ALL_MATCHES is true, or else the first."
 
 (defun agent-q-buffers--without-delay (call tries function)
   "Answer CALL with the value of FUNCTION, which any key of the user's stops.
-Then it is called again a moment later, TRIES times in all: a regular
-expression may take for ever."
+Then it is called again a moment later, TRIES times in all.  A regular
+expression may take for ever, so it is stopped where it does."
   (condition-case failure
-      (let ((answer (while-no-input (funcall function))))
+      (let* ((end (+ (float-time) agent-q-buffers--longest-match))
+             (answer (agent-q-buffers--within agent-q-buffers--longest-match function)))
         (cond ((stringp answer)
                (agent-q-operations-answer call "done" answer))
+              ((< end (float-time))
+               (error "The search takes too long; use a simpler pattern"))
               ((< 1 tries)
                (run-with-timer agent-q-buffers--pause nil #'agent-q-buffers--without-delay
                                call (1- tries) function))
               (t (error "The search takes too long while the user works; use a simpler pattern"))))
     (error (agent-q-operations-answer call "signalled" (error-message-string failure))))
   nil)
+
+(defun agent-q-buffers--within (seconds function)
+  "Return the value of FUNCTION; no string if input comes, or SECONDS are over.
+Matching a regular expression hears no timer, but it does hear a signal,
+of which a user who has a use for it gets none."
+  (let ((number (and (fboundp 'agent-q-core-interrupt-in)
+                     (eq 'ignore (lookup-key special-event-map [sigusr1]))
+                     (agent-q-core-interrupt-in seconds)))
+        (end (+ (float-time) seconds)))
+    (unwind-protect
+        (while-no-input (funcall function))
+      (when number
+        (agent-q-core-interrupt-not number)
+        ;; Nothing else would read it there.
+        (when (and noninteractive (< end (float-time)))
+          (discard-input))))))
 
 (defun agent-q-buffers--found (buffer pattern regex all-matches)
   "Return as a text where PATTERN is in BUFFER.

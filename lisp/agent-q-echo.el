@@ -12,6 +12,7 @@
 
 (require 'agent-q)
 (require 'agent-q-image)
+(require 'agent-q-image-reply)
 (require 'lisp-mode)
 
 (defvar slime-dispatching-connection)
@@ -41,7 +42,7 @@ STATUS and PAYLOAD are how it ended.  Nothing is shown of what only looks."
              (member operation '("eval-form" "eval-in-frame" "compile-form"))
              (process-live-p process))
     (let* ((reply (and (stringp payload) (string-prefix-p "(:outcome " payload)
-                       (car (read-from-string payload))))
+                       (ignore-errors (agent-q-image-reply-read payload))))
            (entries (if (equal operation "compile-form")
                         (agent-q-echo--compiled arguments reply status)
                       (agent-q-echo--evaluated arguments reply status))))

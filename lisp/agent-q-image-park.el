@@ -114,7 +114,8 @@ and ACTIVATION are what the client would have shown its debugger for."
            (`(:ok ,(and reply (pred stringp)))
             (agent-q-image--finish
              call "done"
-             (agent-q-image-source-resolve (agent-q-image--call-connection call) reply)))
+             (agent-q-image-source-resolve (agent-q-image--call-connection call) reply
+                                           (agent-q-image--call-owner call))))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 

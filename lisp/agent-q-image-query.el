@@ -11,6 +11,7 @@
 
 (require 'cl-lib)
 (require 'agent-q-image)
+(require 'agent-q-image-reply)
 
 (defconst agent-q-image-query--seconds 15
   "How long an image may take to answer, unless the caller says.")
@@ -23,7 +24,7 @@
 
 (defun agent-q-image-query-read (text)
   "Return TEXT, a reply of the Common Lisp half, as Lisp data; nil if unreadable."
-  (ignore-errors (car (read-from-string text))))
+  (ignore-errors (agent-q-image-reply-read text)))
 
 (defun agent-q-image-query (connection operation arguments function
                                        &optional seconds thread)

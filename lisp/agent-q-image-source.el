@@ -17,6 +17,9 @@
 (require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-definition)
+(require 'agent-q-image-file)
+(require 'agent-q-image-reply)
+
 
 (defconst agent-q-image-source--seconds 0.3
   "How long a reply's files may be read.  Later places come without a line.")
@@ -40,8 +43,8 @@ The first is for those that replace what a file has.")
 (defvar agent-q-image-source--end nil
   "When to stop reading files for the reply that is resolved.")
 
-(defun agent-q-image-source-resolve (connection reply)
-  "Return REPLY of CONNECTION's image with its places resolved.
+(defun agent-q-image-source-resolve (connection reply &optional owner)
+  "Return REPLY of CONNECTION's image to the chat OWNER with its places resolved.
 Every property :location in it becomes :where, \"file:line\", and
 :text, the source, for those that want it.  Other replies, and those
 that can't be understood, are returned as they are."
@@ -56,8 +59,10 @@ that can't be understood, are returned as they are."
                     (print-length nil)
                     (print-level nil)
                     (print-circle nil))
-                (prin1-to-string
-                 (agent-q-image-source--walk connection (car (read-from-string reply)))))
+                (agent-q-image-file-with-owner owner
+                  (prin1-to-string
+                   (agent-q-image-source--walk connection
+                                               (agent-q-image-reply-read reply)))))
             (error (message "agent-q: places were not resolved: %s" (error-message-string err))
                    reply))
         (pcase-dolist (`(,_ . ,buffer) agent-q-image-source--buffers)
@@ -105,28 +110,54 @@ CONNECTION's image, names the file whose definition it replaced."
 
 (defun agent-q-image-source--found (connection location)
   "Return properties for LOCATION of something in a file or a buffer.
-It is in words of CONNECTION's image."
+It is in words of CONNECTION's image.  Files of which nothing may be
+shown unasked have a :withheld."
   (let* ((file (agent-q-image-source--file connection location))
-         (buffer (agent-q-image-source--buffer (plist-get location :buffer) file
-                                               (plist-get location :wanted)))
+         (objection (and file (agent-q-image-source--objection file location)))
+         (buffer (unless objection
+                   (agent-q-image-source--buffer (plist-get location :buffer) file
+                                                 (plist-get location :wanted))))
          (name (or file
+                   (plist-get location :file)
                    (and (plist-get location :buffer)
-                        (format "buffer %s" (plist-get location :buffer))))))
-    (if (null buffer)
-        (list :where (and name (format "%s%s" name
-                                       (if (plist-get location :line)
-                                           (format ":%d" (plist-get location :line))
-                                         "")))
-              :missing (and file (plist-get location :wanted)
-                            (not (agent-q-image-source--readable-p file)))
-              :text (and (plist-get location :wanted)
-                         (or (plist-get location :source)
-                             (agent-q-image-source--snippet location))))
+                        (format "buffer %s" (plist-get location :buffer)))))
+         (place (and name (format "%s%s" name
+                                  (if (plist-get location :line)
+                                      (format ":%d" (plist-get location :line))
+                                    "")))))
+    (cond
+     ((or objection
+          ;; It may be about another file than the one of this name.
+          (setq objection (and buffer (agent-q-image-source--objection-to buffer))))
+      (list :where place :withheld (and (plist-get location :wanted) objection)))
+     ((null buffer)
+      (list :where place
+            :missing (and (plist-get location :file) (plist-get location :wanted)
+                          (not (and file (agent-q-image-source--readable-p file))))
+            :text (and (plist-get location :wanted)
+                       (or (plist-get location :source)
+                           (agent-q-image-source--snippet location)))))
+     (t
       (with-current-buffer buffer
         (save-excursion
           (save-restriction
             (widen)
-            (agent-q-image-source--here location file name)))))))
+            (agent-q-image-source--here location file name))))))))
+
+(defun agent-q-image-source--objection (file location)
+  "Return why the text of FILE may not be shown unasked, or nil.
+Another machine is asked only when LOCATION wants a text."
+  (and (or (plist-get location :wanted) (not (file-remote-p file)))
+       (agent-q-image-file-objection file)))
+
+(defun agent-q-image-source--objection-to (buffer)
+  "Return why the text of BUFFER may not be shown unasked, or nil.
+That depends on the file that it visits, as when it is read by name."
+  (let ((visited (buffer-local-value 'buffer-file-name
+                                     (or (buffer-base-buffer buffer) buffer))))
+    (and visited
+         (agent-q-image-file-objection
+          (if (file-remote-p visited) visited (expand-file-name visited))))))
 
 (defun agent-q-image-source--file (connection location)
   "Return the file of LOCATION, which is in words of CONNECTION's image, or nil.
@@ -135,10 +166,10 @@ name of its file for that of a buffer when the user doesn't visit it."
   (let* ((file (plist-get location :file))
          (name (plist-get location :buffer))
          (buffer (and name (get-buffer name))))
-    (cond (file (agent-q-image--ask connection :from-lisp file))
+    (cond (file (agent-q-image-file-here connection file))
           (buffer (buffer-file-name buffer))
-          ((and name (file-name-absolute-p name))
-           (agent-q-image--ask connection :from-lisp name)))))
+          ((and name (string-prefix-p "/" name))
+           (agent-q-image-file-here connection name)))))
 
 (defun agent-q-image-source--here (location file name)
   "Return properties for LOCATION in the current buffer.
@@ -238,13 +269,12 @@ as the implementation's own sources are often not there."
              (file-readable-p file)))))
 
 (defun agent-q-image-source--read (file)
-  "Return a new buffer with the text of FILE, kept until the reply is resolved."
+  "Return a new buffer with the text of FILE, kept until the reply is resolved.
+Return nil where it can't be read."
   (let ((buffer (generate-new-buffer " *agent-q-source*" t)))
     (push (cons file buffer) agent-q-image-source--buffers)
     (with-current-buffer buffer
-      (let ((inhibit-message t))
-        (insert-file-contents file))
-      buffer)))
+      (and (agent-q-image-file-insert file) buffer))))
 
 (defun agent-q-image-source--go (location trust)
   "Go to LOCATION in the current buffer; return nil when it isn't found.

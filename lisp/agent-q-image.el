@@ -253,7 +253,8 @@ Objects other than strings, integers, keywords and lists are errors."
        (agent-q-image--finish call "done"
                               (if (agent-q-image--pending-p call)
                                   (agent-q-image-source-resolve
-                                   (agent-q-image--call-connection call) reply)
+                                   (agent-q-image--call-connection call) reply
+                                   (agent-q-image--call-owner call))
                                 reply))))
     (`(:ok ,other)
      (agent-q-image--finish call "signalled" (format "The image answered %S." other)))

@@ -74,7 +74,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 12
+(defconst agent-q-module-interface 13
   "The interface that this Emacs Lisp expects of the core.")
 
 (defvar agent-q-module-directory

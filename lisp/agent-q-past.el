@@ -14,6 +14,8 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image)
+(require 'agent-q-image-file)
+(require 'agent-q-image-reply)
 (require 'agent-q-image-query)
 
 (defconst agent-q-past--kept '(:evaluations 100 :errors 20 :compilations 10)
@@ -330,9 +332,12 @@ errors from those that happen elsewhere meanwhile."
   (pcase location
     (`(:location ,where ,position . ,_)
      (let* ((name (cadr where))
+            (file (and (eq (car where) :file) (stringp name)
+                       (agent-q-image-file-local name)))
             (buffer (pcase where
                       (`(,(or :buffer :buffer-and-file) . ,_) (get-buffer name))
-                      (`(:file . ,_) (find-buffer-visiting name))))
+                      ((guard file) (let ((file-name-handler-alist nil))
+                                      (find-buffer-visiting file)))))
             (offset (pcase position
                       (`(:position ,start) start)
                       (`(:offset ,start ,more) (+ start more)))))
@@ -340,11 +345,11 @@ errors from those that happen elsewhere meanwhile."
               (with-current-buffer buffer
                 (format "%s:%d" (or (buffer-file-name) name)
                         (line-number-at-pos (min offset (point-max)) t))))
-             ((and offset (eq (car where) :file) (file-readable-p name))
-              (with-temp-buffer
-                (insert-file-contents name)
-                (format "%s:%d" name
-                        (line-number-at-pos (min offset (point-max))))))
+             ((and offset file (not (agent-q-image-file-objection file))
+                   (with-temp-buffer
+                     (and (agent-q-image-file-insert file)
+                          (format "%s:%d" name
+                                  (line-number-at-pos (min offset (point-max))))))))
              ((stringp name) name))))))
 
 ;;;; What the agent does
@@ -355,7 +360,7 @@ STATUS and PAYLOAD are how it ended."
   (when (and (stringp payload) (string-prefix-p "(:outcome " payload)
              (or (plist-get arguments :form) (plist-get arguments :system)
                  (equal operation "compile-file")))
-    (let* ((reply (car (read-from-string payload)))
+    (let* ((reply (ignore-errors (agent-q-image-reply-read payload)))
            (data (plist-get reply :value)))
       (pcase operation
         ((and (or "load-system" "run-tests")

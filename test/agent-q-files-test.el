@@ -77,6 +77,49 @@
     (agent-q-test-files-fails "~root")
     (should-not agent-q-test-files-asked)))
 
+(ert-deftest agent-q-files-what-was-changed-while-asked-stays ()
+  (agent-q-test-files-in-project
+      '(("delete_file" (path . "gone.txt"))
+        ("delete_file" (path . "gone.txt"))
+        ("move_file" (source . "from.txt") (destination . "gone.txt") (allow_overwrite . t))
+        ("delete_file" (path . "image.bin"))
+        ("delete_file" (path . "gone.txt"))
+        ("move_file" (source . "from.txt") (destination . "to.txt") (allow_overwrite . t))
+        ("write_file" (path . "to.txt") (content . "written\n")))
+    (agent-q-test-files-write "gone.txt" "old\n")
+    (agent-q-test-files-write "from.txt" "from\n")
+    (agent-q-test-files-write "to.txt" "to\n")
+    (let ((agent-q-test-files-before-answer
+           (lambda () (agent-q-test-files-write "gone.txt" (format "%s\n" (random))))))
+      (dotimes (_ 2)
+        (agent-q-test-files-fails "was changed since this change was proposed"))
+      (agent-q-test-files-fails "was changed since this change was proposed")
+      (should (equal (agent-q-test-files-text "from.txt") "from\n")))
+    (agent-q-test-files-write "image.bin" "a\0b")
+    (let ((agent-q-test-files-before-answer
+           (lambda () (agent-q-test-files-write "image.bin" "c\0d"))))
+      (agent-q-test-files-fails "was changed since this change was proposed"))
+    (agent-q-test-files-succeeds "Deleted: gone.txt")
+    (agent-q-test-files-succeeds "Moved: from.txt")
+    (agent-q-test-files-succeeds "Wrote to.txt")
+    (should (equal (agent-q-test-files-text "to.txt") "written\n"))))
+
+(ert-deftest agent-q-files-results-say-what-was-done ()
+  (let ((outside (make-temp-file (expand-file-name "elsewhere" agent-q-test-directory))))
+    (write-region "one\n" nil outside nil 'silent)
+    (agent-q-test-files-in-project
+        `(("create_file" (path . "a.txt") (content . "a\n"))
+          ("create_file" (path . "a.txt") (content . "b\n") (allow_overwrite . t))
+          ("edit_file" (path . ,outside) (old_str . "one") (new_str . "two"))
+          ("search_files" (pattern . ,(concat (make-string 400 ?{) "a" (make-string 400 ?}))))
+          ("grep_project" (pattern . "b") (glob . ,(make-string 5000 ?{))))
+      (agent-q-test-files-succeeds "\\`Created file a.txt")
+      (agent-q-test-files-succeeds "\\`Replaced file a.txt")
+      (agent-q-test-files-succeeds (format "^--- %s\n\\+\\+\\+ %s$" outside outside))
+      (agent-q-test-files-fails "braces are more than 20 deep")
+      (agent-q-test-files-fails "The glob has 5000 bytes"))
+    (delete-file outside)))
+
 (ert-deftest agent-q-files-unsaved-changes-are-read-and-said ()
   (agent-q-test-files-in-project
       '(("read_file" (path . "a.txt")) ("read_file" (path . "a.txt")))
@@ -146,6 +189,16 @@
       (agent-q-test-files-fails "takes too long while the user works")
       (setq unread-command-events nil)
       (agent-q-test-files-succeeds "Found 1 match"))))
+
+(ert-deftest agent-q-files-a-search-without-end-is-stopped ()
+  (agent-q-test-files-in-project
+      '(("search_in_buffer" (buffer . "endless") (pattern . "\\(a*\\)*b") (regex . t))
+        ("search_in_buffer" (buffer . "endless") (pattern . "a+") (regex . t)))
+    (with-current-buffer (get-buffer-create "endless")
+      (insert (make-string 60 ?a)))
+    (agent-q-test-files-fails "takes too long; use a simpler pattern")
+    (agent-q-test-files-succeeds "Found 1 match ")
+    (should-not (input-pending-p))))
 
 (ert-deftest agent-q-files-places-are-counted-in-characters ()
   (agent-q-test-files-in-project

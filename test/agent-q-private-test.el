@@ -20,6 +20,28 @@
     (write-region text nil path nil 'silent)
     (file-truename path)))
 
+;;;; Names
+
+(ert-deftest agent-q-private-copies-and-odd-names-ask ()
+  (let ((names '(".env~" "#.env#" ".env.~3~" "server.key~" "server.key.bak" "id_rsa.old"
+                 "server.key.orig" ".server.key.swp" ".envrc" "e.env" "credentials.json"
+                 "credentials" ".git/config" ".git/modules/lib/config" ".env\u200b"
+                 "!home!me!.env~")))
+    (agent-q-test-files-in-project
+        `(,@(mapcar (lambda (name) `("read_file" (path . ,name))) names)
+          ("grep_project" (pattern . "needle") (show_hidden . t))
+          ("read_file" (path . "keys.lisp")))
+      (let ((agent-q-test-files-answer "denied"))
+        (dolist (name (cons "keys.lisp" names))
+          (agent-q-test-files-write name "needle\n"))
+        (dolist (name names)
+          (let ((result (agent-q-test-files-next)))
+            (should (equal (list name (car result)) (list name :denied)))
+            (should (string-match-p "may hold secrets" (car agent-q-test-files-asked)))))
+        (let ((found (agent-q-test-files-succeeds "1 match ")))
+          (should (string-search "keys.lisp:1: needle" found)))
+        (agent-q-test-files-succeeds "needle")))))
+
 ;;;; Buffers
 
 (ert-deftest agent-q-private-buffers-ask-like-their-files ()
@@ -32,6 +54,9 @@
           ("buffer_outline" (buffer . ,(file-name-nondirectory outside)))
           ("read_buffer" (buffer . "remote"))
           ("read_buffer")
+          ("form_at_point")
+          ("search_in_buffer" (pattern . "KEY"))
+          ("buffer_outline")
           ("read_buffer" (buffer . "inside.txt"))
           ("read_buffer" (buffer . "no file")))
       (agent-q-test-files-write ".env" "KEY=12345\n")
@@ -51,7 +76,9 @@
             (should-not (string-match-p "12345\\|defun" (cdr result)))))
         ;; It is the user's last one as well.
         (cl-letf (((symbol-function 'agent-q--last-user-buffer) (lambda (&rest _) secret)))
-          (should (eq (car (agent-q-test-files-next)) :denied)))
+          (dotimes (_ 4)
+            (should (eq (car (agent-q-test-files-next)) :denied))
+            (should (string-match-p "secrets" (car agent-q-test-files-asked)))))
         (agent-q-test-files-succeeds "inside\n")
         (agent-q-test-files-succeeds "no file\n")
         (should-not agent-q-test-files-asked)

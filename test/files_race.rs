@@ -108,7 +108,11 @@ async fn what_was_judged_is_what_is_used() {
     project(&base);
     let host = Arc::new(Careful::default());
     let mut bench = bench(Approval::Ask);
-    assert!(host.approvals.set(Arc::clone(&bench.executor.approvals)).is_ok());
+    assert!(
+        host.approvals
+            .set(Arc::clone(&bench.executor.approvals))
+            .is_ok()
+    );
     bench.executor.host = host;
     let workspace = Workspace::default();
     workspace.set_ground(&Ground {
@@ -128,7 +132,9 @@ async fn what_was_judged_is_what_is_used() {
         let results = bench.run(&[race_call(number)]).await;
         let result = &results[0];
         // A link's own text may be told: it is in the project.
-        let told = result.content.replace(&format!("-> {}", base.join("outside").display()), "");
+        let told = result
+            .content
+            .replace(&format!("-> {}", base.join("outside").display()), "");
         assert!(!told.contains("SECRET"), "{number}: {told}");
         assert!(!result.content.contains("a bug"), "{}", result.content);
         if result.outcome == CallOutcome::Succeeded {

@@ -324,7 +324,10 @@ fn a_folder_with_many_files_is_shared_out() {
     let found = project.grep(&Grep::new("here")).unwrap();
     assert_eq!((found.matches, found.matching_files), (500, 500));
     assert_eq!(places(&found)[99], "many/f099.txt:1");
-    let all = project.find(&FileSearch { limit: 1000, ..FileSearch::new("*") });
+    let all = project.find(&FileSearch {
+        limit: 1000,
+        ..FileSearch::new("*")
+    });
     assert_eq!(all.unwrap().paths.len(), 500);
 }
 

@@ -40,7 +40,10 @@ fn a_folder_swapped_for_a_link_after_judging_is_noticed() {
             .map(|it| it.trouble),
         changed
     );
-    assert_eq!(verified::remove(&file).err().map(|it| it.trouble), changed);
+    assert_eq!(
+        verified::remove(&file, None).err().map(|it| it.trouble),
+        changed
+    );
     assert_eq!(
         verified::create(&new, b"x", Parents::Make)
             .err()
@@ -126,7 +129,7 @@ fn a_file_swapped_for_a_link_a_pipe_or_another_file_is_noticed() {
         for result in [
             verified::open_for_read(&file).map(drop),
             verified::replace(&file, b"x", None),
-            verified::remove(&file),
+            verified::remove(&file, None),
         ] {
             assert_eq!(result.err().map(|it| it.trouble), Some(Trouble::Changed));
         }
@@ -201,7 +204,7 @@ fn rename_and_remove() {
     let source = ground.inside("src/config.lisp");
     let taken = ground.inside("src/deep/a.lisp");
     let move_to =
-        |to: &Resolved, overwrite| verified::rename(&source, to, Parents::Make, overwrite);
+        |to: &Resolved, overwrite| verified::rename(&source, to, Parents::Make, overwrite, None);
     assert_eq!(
         move_to(&taken, Overwrite::Refuse).unwrap_err().trouble,
         Trouble::Exists
@@ -218,14 +221,14 @@ fn rename_and_remove() {
     assert_eq!(fs::read(&new.path).unwrap(), b"(config)\n");
     assert!(!source.path.exists());
     let moved = ground.inside("x/y/moved.lisp");
-    verified::rename(&moved, &taken, Parents::MustExist, Overwrite::Replace).unwrap();
+    verified::rename(&moved, &taken, Parents::MustExist, Overwrite::Replace, None).unwrap();
     assert_eq!(fs::read(&taken.path).unwrap(), b"(config)\n");
-    let error = verified::remove(&ground.inside("src/deep")).unwrap_err();
+    let error = verified::remove(&ground.inside("src/deep"), None).unwrap_err();
     assert!(
         error.message.contains("only files can be deleted"),
         "{error}"
     );
-    verified::remove(&ground.inside("src/deep/a.lisp")).unwrap();
+    verified::remove(&ground.inside("src/deep/a.lisp"), None).unwrap();
     assert!(!taken.path.exists());
 }
 

@@ -6,6 +6,8 @@ pub mod buffers;
 pub mod diff;
 pub mod gram;
 pub mod host;
+pub mod interrupt;
+pub mod quoting;
 pub mod text;
 pub mod wake;
 pub mod wire;

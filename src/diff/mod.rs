@@ -16,7 +16,7 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 pub use apply::{Misplaced, Patched, apply, apply_onto};
 pub use near::{Near, near_matches};
 pub use replace::{EditError, Edited, insert_at_line, replace_unique};
-pub use unified::HunkError;
+pub use unified::{HunkError, label};
 
 /// How many unchanged lines stand around each change.
 pub const CONTEXT: usize = 3;

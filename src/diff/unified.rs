@@ -20,6 +20,15 @@ pub enum HunkError {
     Original { line: usize },
 }
 
+/// The name of the file SHOWN on SIDE of a diff, `a` or `b`; an absolute one is as it is.
+#[must_use]
+pub fn label(side: &str, shown: &str) -> String {
+    match shown.starts_with('/') {
+        true => shown.to_owned(),
+        false => format!("{side}/{shown}"),
+    }
+}
+
 impl Diff {
     /// The diff as text, as `diff -u` writes it; nothing when there is no difference.
     #[must_use]

@@ -70,12 +70,7 @@ impl Ground {
         });
     }
 
-    fn perform(
-        &self,
-        job: Job,
-        crew: &Crew,
-        visit: &mut dyn FnMut(&Entry<'_>) -> Walk,
-    ) -> Walk {
+    fn perform(&self, job: Job, crew: &Crew, visit: &mut dyn FnMut(&Entry<'_>) -> Walk) -> Walk {
         match job {
             Job::Files(folder, path, names, ignored) => {
                 self.visit_files((&folder, &path), &names, &ignored, visit)

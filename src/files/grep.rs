@@ -193,6 +193,8 @@ fn matcher(grep: &Grep) -> Result<RegexMatcher, FileError> {
     }
     let mut builder = RegexMatcherBuilder::new();
     builder
+        // Or each line that `^` is asked about would be taken on its own.
+        .multi_line(true)
         .case_insensitive(grep.case == Case::Insensitive)
         .case_smart(grep.case == Case::Smart)
         .line_terminator(Some(b'\n'));

@@ -77,7 +77,10 @@ impl Ignored {
             above: self.rules.clone(),
             ignore: of(".ignore", own.ignore),
             git_ignore: of(".gitignore", own.git_ignore),
-            exclude: rules(folder, own.git.then(|| exclude(held, near, folder)).flatten()),
+            exclude: rules(
+                folder,
+                own.git.then(|| exclude(held, near, folder)).flatten(),
+            ),
         };
         let mut within = self.clone();
         if ![&found.ignore, &found.git_ignore, &found.exclude]
@@ -141,9 +144,8 @@ fn exclude(held: impl AsFd, near: &Path, folder: &Path) -> Option<String> {
 
 /// The text of the plain file at PATH from the folder HELD open.
 fn read(held: impl AsFd, path: &Path) -> Option<String> {
-    let is_plain = |stat: rustix::fs::Stat| {
-        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
-    };
+    let is_plain =
+        |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     // Opening a device can act, so what is there is looked at before and after.
     let there = rustix::fs::statat(&held, path, AtFlags::empty()).ok()?;
     if !is_plain(there) {

@@ -2,6 +2,7 @@
 //! Files of the user's project, for tools: which paths may be touched ([`path`]), and reading,
 //! writing, listing and searching them. Knows nothing of Emacs, tools or sessions.
 
+mod copies;
 mod crew;
 pub mod encoding;
 pub mod fingerprint;

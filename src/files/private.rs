@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Files that are never read or changed without asking, wherever they are: keys, passwords,
-//! tokens. A list of globs; the user can replace it.
+//! tokens. A list of globs; the user can replace it. A copy of such a file is one, too.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::copies::origins;
 use super::{FileError, Trouble};
 
 /// The globs that hold unless the user gives others. Without a slash: a name in any folder, of the
@@ -16,6 +18,9 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     "_netrc",
     ".env",
     ".env.*",
+    ".envrc",
+    "*.env",
+    "credentials*",
     "*.pem",
     "*.key",
     "*.p12",
@@ -40,7 +45,12 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     ".htpasswd",
     ".vault-token",
     "**/.git/config",
+    "**/.git/config.worktree",
     "**/.git/hooks/**",
+    "**/.git/modules/**/config",
+    "**/.git/modules/**/config.worktree",
+    "**/.git/modules/**/hooks/**",
+    "**/.git/worktrees/**/config.worktree",
     "~/.aws/**",
     "~/.azure/**",
     "~/.kube/**",
@@ -60,7 +70,15 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
 ];
 
 /// Names that match a pattern and are no secret.
-const HARMLESS: &[&str] = &[".env.example", ".env.sample", ".env.template", ".env.dist"];
+const HARMLESS: &[&str] = &[
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    ".env.dist",
+    "example.env",
+    "sample.env",
+    "template.env",
+];
 
 /// The compiled list of private files. Letter case never matters: the file system may ignore it.
 #[derive(Debug, Clone)]
@@ -139,8 +157,7 @@ impl PrivateFiles {
     pub fn matching(&self, path: &Path) -> Option<&str> {
         let above = path.parent().into_iter().flat_map(Path::iter);
         above
-            .filter_map(|name| self.names.matches(name).into_iter().min())
-            .map(|index| self.name_patterns[index].as_str())
+            .filter_map(|name| self.by_name(name))
             .next()
             .or_else(|| self.matching_last(path))
     }
@@ -149,18 +166,34 @@ impl PrivateFiles {
     #[must_use]
     pub fn matching_last(&self, path: &Path) -> Option<&str> {
         let name = path.file_name()?;
+        let origins = origins(name);
         // Nearly every file ends here.
-        if !self.names.is_match(name) && !self.paths.is_match(path) {
+        if origins.is_empty() && !self.names.is_match(name) && !self.paths.is_match(path) {
             return None;
         }
-        if HARMLESS.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+        let harmless = |name: &OsStr| HARMLESS.iter().any(|it| name.eq_ignore_ascii_case(it));
+        if harmless(name) || origins.iter().any(|it| harmless(it)) {
             return None;
         }
-        if let Some(index) = self.names.matches(name).into_iter().min() {
-            return Some(&self.name_patterns[index]);
-        }
-        let index = self.paths.matches(path).into_iter().min()?;
-        Some(&self.path_patterns[index])
+        self.by_name(name).or_else(|| {
+            let by_path = |path: &Path| {
+                let index = self.paths.matches(path).into_iter().min()?;
+                Some(self.path_patterns[index].as_str())
+            };
+            by_path(path).or_else(|| {
+                let mut origins = origins.iter();
+                origins.find_map(|it| by_path(&path.with_file_name(it)))
+            })
+        })
+    }
+
+    /// The pattern without a slash that NAME matches, or one of those that it is a copy of.
+    fn by_name(&self, name: &OsStr) -> Option<&str> {
+        let matched = |name: &OsStr| {
+            let index = self.names.matches(name).into_iter().min()?;
+            Some(self.name_patterns[index].as_str())
+        };
+        matched(name).or_else(|| origins(name).iter().find_map(|it| matched(it)))
     }
 }
 

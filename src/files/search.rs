@@ -16,6 +16,10 @@ use super::{FileError, Stop, Trouble, cancelled, count};
 
 pub use super::walk::Hidden;
 
+/// The longest glob, and how many braces may be open in it: the parser is recursive.
+const LONGEST_GLOB: usize = 1000;
+const MOST_BRACES: usize = 20;
+
 /// How many files are named when nobody says.
 pub const DEFAULT_FILES: usize = 200;
 
@@ -39,6 +43,13 @@ impl FileGlob {
     ///
     /// A sentence that says what is wrong with it.
     pub fn new(pattern: &str) -> Result<Self, FileError> {
+        if pattern.len() > LONGEST_GLOB {
+            let message = format!(
+                "The glob has {} bytes; at most {LONGEST_GLOB} can be used.",
+                pattern.len()
+            );
+            return Err(FileError::new(Trouble::BadRequest, message));
+        }
         let bad = |why: String| {
             FileError::new(
                 Trouble::BadRequest,
@@ -53,6 +64,9 @@ impl FileGlob {
         }
         if whole.split('/').any(|name| name == "..") {
             return Err(bad("'..' leads out of the folder that is searched".into()));
+        }
+        if open_braces(whole) > MOST_BRACES {
+            return Err(bad(format!("its braces are more than {MOST_BRACES} deep")));
         }
         let names = whole == trimmed.trim_end_matches('/') && !whole.contains('/');
         let matcher = GlobBuilder::new(whole)
@@ -75,6 +89,20 @@ impl FileGlob {
             About::Paths => self.matcher.is_match(relative),
         }
     }
+}
+
+/// How many braces are open in GLOB where most are.
+fn open_braces(glob: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in glob.bytes() {
+        match byte {
+            b'{' => open += 1,
+            b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
 }
 
 /// Compiles PATTERNS.

@@ -147,14 +147,7 @@ pub fn replace(
     let file = File::from(place.open_judged(target)?);
     let in_words = |error: &io::Error| FileError::system(target.shown(), error);
     if let Some(expected) = expected {
-        let now = Fingerprint::of_file(&file).map_err(|error| in_words(&error))?;
-        if !expected.same_content(&now) {
-            let message = format!(
-                "'{}' was changed since it was last read; read it again before changing it.",
-                target.shown()
-            );
-            return Err(FileError::new(Trouble::Changed, message));
-        }
+        holds(&file, expected, target)?;
     }
     let stat = rustix::fs::fstat(&file).map_err(|error| in_words(&error.into()))?;
     // A file that forbids writing is left alone, although its folder would let it be replaced.
@@ -174,12 +167,26 @@ pub fn replace(
     place.settle(&temporary, Overwrite::Replace)
 }
 
-/// Deletes the file at TARGET.
+/// Makes sure that FILE, at TARGET, holds what is EXPECTED.
+fn holds(file: &File, expected: &Fingerprint, target: &Resolved) -> Result<(), FileError> {
+    let now =
+        Fingerprint::of_file(file).map_err(|error| FileError::system(target.shown(), &error))?;
+    if expected.same_content(&now) {
+        return Ok(());
+    }
+    let message = format!(
+        "'{}' was changed since it was last read; read it again before changing it.",
+        target.shown()
+    );
+    Err(FileError::new(Trouble::Changed, message))
+}
+
+/// Deletes the file at TARGET. EXPECTED is what it must hold.
 ///
 /// # Errors
 ///
-/// It is missing, a folder, not what was judged, or the system refuses.
-pub fn remove(target: &Resolved) -> Result<(), FileError> {
+/// It is missing, a folder, not what was judged or expected, or the system refuses.
+pub fn remove(target: &Resolved, expected: Option<&Fingerprint>) -> Result<(), FileError> {
     if target.kind == Kind::Directory {
         let message = format!(
             "'{}' is a directory; only files can be deleted.",
@@ -189,12 +196,15 @@ pub fn remove(target: &Resolved) -> Result<(), FileError> {
     }
     must_be_file(target)?;
     let place = reach(target, Parents::MustExist)?;
+    if let Some(expected) = expected {
+        holds(&File::from(place.open_judged(target)?), expected, target)?;
+    }
     place.still_judged(target)?;
     rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty())
         .map_err(|error| FileError::system(target.shown(), &error.into()))
 }
 
-/// Moves the file at SOURCE to DESTINATION.
+/// Moves the file at SOURCE to DESTINATION. EXPECTED is what the file that goes there must hold.
 ///
 /// # Errors
 ///
@@ -205,6 +215,7 @@ pub fn rename(
     destination: &Resolved,
     parents: Parents,
     overwrite: Overwrite,
+    expected: Option<&Fingerprint>,
 ) -> Result<(), FileError> {
     must_be_file(source)?;
     match (destination.kind, overwrite) {
@@ -222,6 +233,13 @@ pub fn rename(
     from.still_judged(source)?;
     let to = reach(destination, parents)?;
     if destination.kind == Kind::File {
+        if let Some(expected) = expected {
+            holds(
+                &File::from(to.open_judged(destination)?),
+                expected,
+                destination,
+            )?;
+        }
         to.still_judged(destination)?;
     }
     let moved = move_entry(

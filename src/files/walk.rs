@@ -254,10 +254,12 @@ pub(super) fn list(folder: &OwnedFd) -> Listing {
             _ => {}
         }
         let kind = match entry.file_type() {
-            FileType::Unknown => match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(_) => continue,
-            },
+            FileType::Unknown => {
+                match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    Err(_) => continue,
+                }
+            }
             known => known,
         };
         let kind = match kind {

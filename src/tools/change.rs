@@ -10,7 +10,7 @@ use serde_json::json;
 use super::balance::{check_change, is_lisp};
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
-use crate::diff::{CONTEXT, Diff};
+use crate::diff::{CONTEXT, Diff, label};
 use crate::files::encoding::{self, Encoding, LineEnds, Mark};
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::{Kind, Resolved};
@@ -368,7 +368,7 @@ impl Plan {
         let shown = self.target.shown();
         let after = made.saved_as().unwrap_or(&self.after);
         Diff::between(&self.current.text, after, CONTEXT)
-            .unified(&format!("a/{shown}"), &format!("b/{shown}"))
+            .unified(&label("a", &shown), &label("b", &shown))
     }
 }
 

@@ -103,6 +103,10 @@ pub(super) fn place_note(definition: Plist<'_>) -> String {
     if let Some(file) = definition.text("replaces") {
         return format!(" (the file still has its own version, at {file})");
     }
+    if let Some(why) = definition.text("withheld") {
+        let why = why.trim_end_matches('.');
+        return format!(" (not shown: {why}; read_file asks the user)");
+    }
     let is = |name| definition.flag(name);
     let note = match is("lost") {
         _ if is("missing") => "this file can't be read here",

@@ -64,7 +64,7 @@ fn tool(
 
 /// The task and the check of a tool, made from what plans its change.
 macro_rules! by_plan {
-    ($plan:path, $verb:literal) => {
+    ($plan:path, $verb:expr) => {
         (
             (|arguments, context| -> Answer {
                 Box::pin(to_the_end(async move {
@@ -102,6 +102,9 @@ macro_rules! by_plan {
     };
 }
 
+/// What is said of a new file.
+const CREATED: &str = "Created file";
+
 /// What is said of a change that the user has reviewed on a text which the model does not know.
 const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
 
@@ -126,6 +129,10 @@ async fn plan_reviewed(
 
 /// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
 fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+    let verb = match plan.target.kind {
+        Kind::File if verb == CREATED => "Replaced file",
+        _ => verb,
+    };
     let (shown, note) = (plan.target.shown(), made.note());
     if plan.current.text.is_empty() && made.saved_as().is_none() {
         let lines = plan.after.lines().count();
@@ -307,7 +314,7 @@ async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan
 }
 
 fn create_file() -> Tool {
-    let (task, precheck) = by_plan!(plan_create, "Created file");
+    let (task, precheck) = by_plan!(plan_create, CREATED);
     tool(
         "create_file",
         "Create a new file. Unlike write_file it refuses to replace an existing file, unless allow_overwrite is true.",

@@ -71,13 +71,17 @@ fn get_compilation_notes() -> Tool {
 }
 
 fn form_at_point() -> Tool {
-    tool(
-        "form_at_point",
-        "Return the top-level form at the user's cursor with file, line and package: what the user means by \"this function\".",
-        SafetyLevel::Safe,
-        vec![],
-        "form-at-point",
-    )
+    Tool {
+        // There is no such parameter: it is always about the user's latest buffer.
+        buffer: Some("buffer"),
+        ..tool(
+            "form_at_point",
+            "Return the top-level form at the user's cursor with file, line and package: what the user means by \"this function\".",
+            SafetyLevel::Safe,
+            vec![],
+            "form-at-point",
+        )
+    }
 }
 
 fn stage_at_repl() -> Tool {

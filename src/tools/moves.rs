@@ -11,6 +11,7 @@ use super::change::{LiveBuffer, Wanted, visiting};
 use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
 use super::files::path_parameter;
 use crate::files::encoding::decode;
+use crate::files::fingerprint::Fingerprint;
 use crate::files::path::{Kind, Link, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{self, Overwrite, Parents};
@@ -22,6 +23,7 @@ use crate::tool::{
     ToolFailure,
 };
 use crate::workspace::journal::{Disk, Entry, Place, State};
+use crate::workspace::{Now, text_hash};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
@@ -35,14 +37,17 @@ fn text(name: &str, description: &str) -> Parameter {
     Parameter::required(name, ParameterType::String, description)
 }
 
-/// What is at TARGET on disk, to put it back later.
+/// What is at TARGET on disk, to put it back later, and by what to tell whether it is there still.
 ///
 /// # Errors
 ///
 /// It can't be read.
-pub async fn on_disk(context: &WorkContext, target: &Resolved) -> Result<State, ToolFailure> {
+pub async fn on_disk(
+    context: &WorkContext,
+    target: &Resolved,
+) -> Result<(State, Option<Fingerprint>), ToolFailure> {
     if target.kind == Kind::Missing {
-        return Ok(State::Absent);
+        return Ok((State::Absent, None));
     }
     let target = target.clone();
     context
@@ -64,15 +69,64 @@ pub async fn on_disk(context: &WorkContext, target: &Resolved) -> Result<State, 
             file.take(LARGEST_WHOLE)
                 .read_to_end(&mut bytes)
                 .map_err(in_words)?;
-            Ok(match decode(&bytes, &target.shown()) {
+            let fingerprint = Fingerprint::of_bytes(&bytes);
+            let state = match decode(&bytes, &target.shown()) {
                 Ok((text, encoding)) => State::Text {
                     text: Arc::from(&*text),
                     encoding: Some(encoding),
                 },
                 Err(_) => State::Bytes(Arc::from(bytes)),
-            })
+            };
+            Ok((state, Some(fingerprint)))
         })
         .await
+}
+
+/// The file at TARGET, which is going to go, as it is now.
+struct Going {
+    target: Resolved,
+    state: State,
+    /// None when there is nothing.
+    fingerprint: Option<Fingerprint>,
+}
+
+impl Going {
+    async fn at(context: &WorkContext, target: Resolved) -> Result<Self, ToolFailure> {
+        let (state, fingerprint) = on_disk(context, &target).await?;
+        Ok(Self {
+            target,
+            state,
+            fingerprint,
+        })
+    }
+
+    fn now(&self) -> Option<Now> {
+        let file = self.fingerprint?;
+        let text = match &self.state {
+            State::Text { text, .. } => text_hash(text),
+            State::Bytes(_) | State::Absent => file.hash,
+        };
+        Some(Now {
+            file: Some(file),
+            text,
+        })
+    }
+
+    /// Notes that the user is asked about what is there now.
+    fn propose(&self, context: &WorkContext) {
+        if let Some(now) = self.now() {
+            context.workspace.proposed(&self.target.path, now);
+        }
+    }
+
+    /// Makes sure that it is what the user was asked about, and what the model saw.
+    fn check_seen(&self, context: &WorkContext) -> Result<(), ToolFailure> {
+        let (path, shown) = (&self.target.path, self.target.shown());
+        match self.now() {
+            Some(now) => Ok(context.workspace.check_seen(path, &shown, now)?),
+            None => Ok(()),
+        }
+    }
 }
 
 async fn buffer_of(
@@ -125,8 +179,10 @@ fn delete_file() -> Tool {
         answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move {
-                let (target, state) = deletable(&arguments, &context).await?;
-                Ok(whole(&target, &state, "It is deleted.".into()))
+                let going = deletable(&arguments, &context).await?;
+                going.propose(&context);
+                going.check_seen(&context)?;
+                Ok(whole(&going.target, &going.state, "It is deleted.".into()))
             })
         } as Precheck),
         assess: |level, arguments| Assessment {
@@ -164,10 +220,7 @@ fn whole(target: &Resolved, state: &State, note: String) -> Preview {
     }
 }
 
-async fn deletable(
-    arguments: &Arguments,
-    context: &WorkContext,
-) -> Result<(Resolved, State), ToolFailure> {
+async fn deletable(arguments: &Arguments, context: &WorkContext) -> Result<Going, ToolFailure> {
     let target = context.resolve(arguments.required_text("path")).await?;
     if target.kind == Kind::Directory {
         return Err(ToolFailure::new(format!(
@@ -180,18 +233,23 @@ async fn deletable(
     }
     not_a_link(&target)?;
     nothing_unsaved(context, &target).await?;
-    let state = on_disk(context, &target).await?;
-    Ok((target, state))
+    Going::at(context, target).await
 }
 
 async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
-    let (target, before) = deletable(&arguments, &context).await?;
+    let going = deletable(&arguments, &context).await?;
+    going.check_seen(&context)?;
     context.go_on()?;
+    let Going {
+        target,
+        state: before,
+        fingerprint,
+    } = going;
     let journal = &context.workspace.journal;
     let was = journal.record(changes(&target, before, State::Absent));
     let removed = target.clone();
     if let Err(failure) = context
-        .on_a_thread(move |_| verified::remove(&removed))
+        .on_a_thread(move |_| verified::remove(&removed, fingerprint.as_ref()))
         .await
     {
         journal.take_back(was);
@@ -211,16 +269,18 @@ fn move_file() -> Tool {
         answers: Answers::Words,
         precheck: Some(|arguments, context| -> Checked {
             Box::pin(async move {
-                let (source, destination, replaced) = movable(&arguments, &context).await?;
-                let shown = source.shown();
-                Ok(match replaced {
+                let (source, replaced) = movable(&arguments, &context).await?;
+                replaced.propose(&context);
+                replaced.check_seen(&context)?;
+                let (shown, destination) = (source.shown(), &replaced.target);
+                Ok(match &replaced.state {
                     State::Absent => {
                         let note = format!("It becomes '{}'.", destination.shown());
                         whole(&source, &State::Absent, note)
                     }
-                    replaced => {
+                    state => {
                         let note = format!("It is replaced by '{shown}', which goes.");
-                        whole(&destination, &replaced, note)
+                        whole(destination, state, note)
                     }
                 })
             })
@@ -254,10 +314,11 @@ fn move_file() -> Tool {
     }
 }
 
+/// What is to be moved, and where.
 async fn movable(
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<(Resolved, Resolved, State), ToolFailure> {
+) -> Result<(Resolved, Going), ToolFailure> {
     let source = context.resolve(arguments.required_text("source")).await?;
     let given = arguments.required_text("destination");
     let destination = context.resolve(given).await?;
@@ -294,17 +355,22 @@ async fn movable(
             destination.shown()
         )));
     }
-    let replaced = on_disk(context, &destination).await?;
-    Ok((source, destination, replaced))
+    Ok((source, Going::at(context, destination).await?))
 }
 
 async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
-    let (source, destination, replaced) = movable(&arguments, &context).await?;
+    let (source, replaced) = movable(&arguments, &context).await?;
+    replaced.check_seen(&context)?;
     context.go_on()?;
+    let Going {
+        target: destination,
+        state,
+        fingerprint,
+    } = replaced;
     let journal = &context.workspace.journal;
     let mut was = None;
-    if replaced != State::Absent {
-        was = Some(journal.record(changes(&destination, replaced, State::Absent)));
+    if state != State::Absent {
+        was = Some(journal.record(changes(&destination, state, State::Absent)));
     }
     let moved = journal.record(Entry::Moved {
         from: source.path.clone(),
@@ -312,7 +378,8 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
         folders: destination.missing_folders(),
     });
     let was = was.unwrap_or(moved);
-    if let Err(failure) = rename(&context, &source, &destination, parents(&arguments)).await {
+    let to = (&destination, fingerprint);
+    if let Err(failure) = rename(&context, &source, to, parents(&arguments)).await {
         journal.take_back(was);
         return Err(failure);
     }
@@ -323,7 +390,8 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
     ))
 }
 
-/// Moves the file at SOURCE to DESTINATION, with the buffer that visits it.
+/// Moves the file at SOURCE to DESTINATION, with the buffer that visits it. What is there, if
+/// anything, must be as its fingerprint says.
 ///
 /// # Errors
 ///
@@ -331,13 +399,16 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
 pub async fn rename(
     context: &WorkContext,
     source: &Resolved,
-    destination: &Resolved,
+    (destination, expected): (&Resolved, Option<Fingerprint>),
     parents: Parents,
 ) -> Result<(), ToolFailure> {
     let live = buffer_of(context, source).await?;
     let (from, to) = (source.clone(), destination.clone());
     context
-        .on_a_thread(move |_| verified::rename(&from, &to, parents, Overwrite::Replace))
+        .on_a_thread(move |_| {
+            let expected = expected.as_ref();
+            verified::rename(&from, &to, parents, Overwrite::Replace, expected)
+        })
         .await?;
     context.workspace.moved(&source.path, &destination.path);
     if let Some(live) = live {

@@ -116,7 +116,7 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
                     then.shown()
                 )));
             }
-            rename(context, &now, &then, Parents::Make).await?;
+            rename(context, &now, (&then, None), Parents::Make).await?;
             remove_folders(to, *folders);
             Ok(format!("moved back to {}", then.shown()))
         }
@@ -199,7 +199,7 @@ async fn file_back(
     // A file that was deleted may still be open in Emacs; only what is on disk counts then.
     let disk_only = binary || *after == State::Absent;
     let (now, current) = if disk_only {
-        (on_disk(context, &target).await?, None)
+        (on_disk(context, &target).await?.0, None)
     } else {
         let current = load(context, &target).await?;
         (current.state(), Some(current))
@@ -237,7 +237,7 @@ async fn restore(
         State::Absent => {
             let target = target.clone();
             context
-                .on_a_thread(move |_| verified::remove(&target))
+                .on_a_thread(move |_| verified::remove(&target, None))
                 .await?;
         }
         State::Text { text, encoding } => {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::diff::{CONTEXT, Diff};
+use crate::diff::{self, CONTEXT, Diff};
 use crate::files::encoding::Encoding;
 use crate::runtime::held;
 
@@ -235,7 +235,7 @@ pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
 fn one_diff(shown: &str, before: &State, after: &State) -> String {
     let label = |side: &str, state: &State| match state {
         State::Absent => "/dev/null".to_owned(),
-        _ => format!("{side}/{shown}"),
+        State::Text { .. } | State::Bytes(_) => diff::label(side, shown),
     };
     match (before.text(), after.text()) {
         (Some(old), Some(new)) => {

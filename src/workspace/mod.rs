@@ -3,6 +3,7 @@
 //! each text, and what its turns changed ([`journal`]). Only state; `crate::tools` does the work.
 
 pub mod journal;
+pub mod quoting;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -152,9 +153,10 @@ impl Workspace {
         held(&self.seen).remove(path);
     }
 
-    /// What was known of FROM is now known of TO.
+    /// What was known of FROM is now known of TO, and nothing else.
     pub fn moved(&self, from: &Path, to: &Path) {
         let mut seen = held(&self.seen);
+        seen.remove(to);
         if let Some(known) = seen.remove(from) {
             seen.insert(to.to_owned(), known);
         }
