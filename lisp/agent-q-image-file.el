@@ -38,7 +38,7 @@
     (and file (not (agent-q-image-file-remote-p file)) file)))
 
 (defun agent-q-image-file-here (connection name)
-  "Return what NAME, as CONNECTION's image says, is called here, or nil.
+  "Return the name here of NAME, a file of CONNECTION's image, or nil.
 One of another machine is what the user's translation of file names made
 of it.  Where the image itself names a host, nothing is asked of that."
   (unless (agent-q-image-file-remote-p name)

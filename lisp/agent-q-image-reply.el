@@ -35,7 +35,7 @@ These are lists, strings, integers, keywords, nil and t."
       (and fine (zerop depth)))))
 
 (defun agent-q-image-reply--skip-string ()
-  "Go from the start of a string to its end, its last quote; return nil without one."
+  "Go from the start of a string to its last quote; return nil without one."
   (forward-char)
   (skip-chars-forward "^\"\\\\")
   (while (and (eq (char-after) ?\\)

@@ -26,7 +26,14 @@ file *.asd, else its own.  A directory-local value is not taken."
 (defcustom agent-q-private-files nil
   "Globs of files that the agent may never read without asking; nil for our list.
 A glob without a slash is about any part of a path; one that starts with
-\"~/\" is about your home directory."
+\"~/\" is about your home directory.
+
+Our list has keys and certificates, .env files (also .envrc and *.env), the
+files of passwords and tokens that common programs keep, every file whose
+name starts with credentials, whatever comes after that, and what Git keeps
+of remotes and hooks.  Copies of such files are private, too: backups,
+autosaves, locks, and names with an ending such as .bak, .orig, .old or .swp;
+so are names that differ only by characters that nobody sees."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)
                  (repeat string))
   :group 'agent-q

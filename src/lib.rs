@@ -262,44 +262,6 @@ fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
     bridge::diff::applied_onto(env, &current, &hunks)
 }
 
-/// Return why the text of FILE, which an image named, may not be shown unasked, or nil.
-/// GROUND is what a chat's settings say of its project, a JSON object. With ELSEWHERE, FILE is the
-/// name on another machine.
-#[defun]
-fn quoting_objection(
-    ground: String,
-    file: String,
-    elsewhere: Option<Value<'_>>,
-) -> Result<Option<String>> {
-    let judged = bridge::quoting::quoting(&ground).and_then(|quoting| match elsewhere {
-        Some(_) => quoting.judge_elsewhere(&file),
-        None => quoting.judge(&file).map(drop),
-    });
-    Ok(judged.err().map(|error| error.message))
-}
-
-/// Return what FILE, which an image named, holds, a character for each byte, or nil.
-/// It is nil of a file that `agent-q-core-quoting-objection' says something of.
-#[defun]
-fn quoting_text(ground: String, file: String) -> Result<Option<String>> {
-    Ok(bridge::quoting::text(&ground, &file))
-}
-
-/// Send Emacs the signal USR1 in SECONDS, and return a number to take that back by.
-/// It is input, so that it ends a `while-no-input' in which a regular expression is matched.
-#[defun]
-fn interrupt_in(seconds: f64) -> Result<i64> {
-    let delay = std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default();
-    Ok(bridge::interrupt::after(delay))
-}
-
-/// Take back the signal of NUMBER, if it was not sent yet.
-#[defun]
-fn interrupt_not(number: i64) -> Result<()> {
-    bridge::interrupt::take_back(number);
-    Ok(())
-}
-
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
 #[defun]
 fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Result<()> {

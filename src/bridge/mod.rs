@@ -4,10 +4,11 @@
 
 pub mod buffers;
 pub mod diff;
+mod entries;
 pub mod gram;
 pub mod host;
-pub mod interrupt;
-pub mod quoting;
+mod interrupt;
+mod quoting;
 pub mod text;
 pub mod wake;
 pub mod wire;

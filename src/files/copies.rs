@@ -149,7 +149,7 @@ mod tests {
         ] {
             let origins = origins(OsStr::new(name));
             assert!(
-                origins.iter().all(|it| it != "" && it != ".env"),
+                origins.iter().all(|it| !it.is_empty() && it != ".env"),
                 "{name}: {origins:?}"
             );
         }

@@ -9,6 +9,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
+use super::path::Resolved;
+use super::{FileError, Trouble};
+
 /// Up to this size every byte counts.
 const WHOLE: u64 = 16 * 1024 * 1024;
 /// What is read of each end of a larger file.
@@ -63,6 +66,23 @@ impl Fingerprint {
     pub fn same_content(&self, other: &Self) -> bool {
         let same = self.size == other.size && self.hash == other.hash;
         same && (self.size <= WHOLE || self.modified == other.modified)
+    }
+
+    /// Makes sure that FILE, which is at TARGET, holds what this is of.
+    ///
+    /// # Errors
+    ///
+    /// It was changed, or can't be read.
+    pub fn must_be_of(&self, file: &File, target: &Resolved) -> Result<(), FileError> {
+        let shown = target.shown();
+        let now = Self::of_file(file).map_err(|error| FileError::system(&shown, &error))?;
+        if self.same_content(&now) {
+            return Ok(());
+        }
+        let message = format!(
+            "'{shown}' was changed since it was last read; read it again before changing it."
+        );
+        Err(FileError::new(Trouble::Changed, message))
     }
 }
 

@@ -2,12 +2,14 @@
 //! The error for a file that is not there: it names what is there and looks like it.
 
 use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use rustix::fs::Dir;
+use rustix::fs::{Dir, Mode, OFlags};
 
 use super::path::Resolved;
-use super::verified::open_anchor;
+use super::verified::{PASS, identity};
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.
@@ -59,4 +61,19 @@ fn near_names(target: &Resolved) -> Vec<String> {
         .take(3)
         .map(|(_, name)| full(name))
         .collect()
+}
+
+/// Opens the deepest folder that was there above TARGET, which is missing.
+fn open_anchor(target: &Resolved) -> io::Result<OwnedFd> {
+    let flags = PASS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut folder = rustix::fs::open("/", flags, Mode::empty())?;
+    let names = target.path.iter().count() - 1 - target.missing;
+    for name in target.path.iter().skip(1).take(names) {
+        folder = rustix::fs::openat(&folder, name, flags, Mode::empty())?;
+    }
+    if identity(&rustix::fs::fstat(&folder)?) != target.anchor {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(&folder, ".", listed, Mode::empty())?)
 }

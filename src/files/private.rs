@@ -3,7 +3,8 @@
 //! tokens. A list of globs; the user can replace it. A copy of such a file is one, too.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -80,6 +81,9 @@ const HARMLESS: &[&str] = &[
     "template.env",
 ];
 
+/// A list that was compiled, and what from: it is the same nearly always, and takes long.
+type Compiled = (Vec<String>, Option<PathBuf>, PrivateFiles);
+
 /// The compiled list of private files. Letter case never matters: the file system may ignore it.
 #[derive(Debug, Clone)]
 pub struct PrivateFiles {
@@ -99,10 +103,25 @@ impl PrivateFiles {
     ///
     /// A sentence naming the pattern that is no glob.
     pub fn new<S: AsRef<str>>(patterns: &[S], home: Option<&Path>) -> Result<Self, FileError> {
+        static LAST: Mutex<Option<Compiled>> = Mutex::new(None);
+        let patterns: Vec<String> = patterns.iter().map(|it| it.as_ref().to_owned()).collect();
+        let home = home.map(Path::to_owned);
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((same, at, compiled)) = &*last
+            && (same, at) == (&patterns, &home)
+        {
+            return Ok(compiled.clone());
+        }
+        let compiled = Self::compiled(&patterns, home.as_deref())?;
+        *last = Some((patterns, home, compiled.clone()));
+        Ok(compiled)
+    }
+
+    fn compiled(patterns: &[String], home: Option<&Path>) -> Result<Self, FileError> {
         let mut names = GlobSetBuilder::new();
         let mut path_globs = Vec::new();
         let (mut name_patterns, mut path_patterns) = (Vec::new(), Vec::new());
-        for pattern in patterns.iter().map(AsRef::as_ref) {
+        for pattern in patterns.iter().map(String::as_str) {
             let at_home = pattern.strip_prefix("~/");
             match (at_home, home) {
                 (Some(_), None) => continue,

@@ -18,9 +18,9 @@ use super::{FileError, Trouble};
 
 /// What opening a folder on the way needs: the right to pass, not to list it.
 #[cfg(target_os = "linux")]
-const PASS: OFlags = OFlags::PATH;
+pub(super) const PASS: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
-const PASS: OFlags = OFlags::RDONLY;
+pub(super) const PASS: OFlags = OFlags::RDONLY;
 
 const FOLDER_MODE: u32 = 0o777;
 const FILE_MODE: u32 = 0o666;
@@ -147,7 +147,7 @@ pub fn replace(
     let file = File::from(place.open_judged(target)?);
     let in_words = |error: &io::Error| FileError::system(target.shown(), error);
     if let Some(expected) = expected {
-        holds(&file, expected, target)?;
+        expected.must_be_of(&file, target)?;
     }
     let stat = rustix::fs::fstat(&file).map_err(|error| in_words(&error.into()))?;
     // A file that forbids writing is left alone, although its folder would let it be replaced.
@@ -167,20 +167,6 @@ pub fn replace(
     place.settle(&temporary, Overwrite::Replace)
 }
 
-/// Makes sure that FILE, at TARGET, holds what is EXPECTED.
-fn holds(file: &File, expected: &Fingerprint, target: &Resolved) -> Result<(), FileError> {
-    let now =
-        Fingerprint::of_file(file).map_err(|error| FileError::system(target.shown(), &error))?;
-    if expected.same_content(&now) {
-        return Ok(());
-    }
-    let message = format!(
-        "'{}' was changed since it was last read; read it again before changing it.",
-        target.shown()
-    );
-    Err(FileError::new(Trouble::Changed, message))
-}
-
 /// Deletes the file at TARGET. EXPECTED is what it must hold.
 ///
 /// # Errors
@@ -197,7 +183,7 @@ pub fn remove(target: &Resolved, expected: Option<&Fingerprint>) -> Result<(), F
     must_be_file(target)?;
     let place = reach(target, Parents::MustExist)?;
     if let Some(expected) = expected {
-        holds(&File::from(place.open_judged(target)?), expected, target)?;
+        expected.must_be_of(&File::from(place.open_judged(target)?), target)?;
     }
     place.still_judged(target)?;
     rustix::fs::unlinkat(&place.folder, &place.name, AtFlags::empty())
@@ -234,11 +220,7 @@ pub fn rename(
     let to = reach(destination, parents)?;
     if destination.kind == Kind::File {
         if let Some(expected) = expected {
-            holds(
-                &File::from(to.open_judged(destination)?),
-                expected,
-                destination,
-            )?;
+            expected.must_be_of(&File::from(to.open_judged(destination)?), destination)?;
         }
         to.still_judged(destination)?;
     }
@@ -411,21 +393,6 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
     Ok(place)
 }
 
-/// Opens the deepest folder that was there above TARGET, which is missing.
-pub(super) fn open_anchor(target: &Resolved) -> io::Result<OwnedFd> {
-    let flags = PASS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::open("/", flags, Mode::empty())?;
-    let names = target.path.iter().count() - 1 - target.missing;
-    for name in target.path.iter().skip(1).take(names) {
-        folder = rustix::fs::openat(&folder, name, flags, Mode::empty())?;
-    }
-    if identity(&rustix::fs::fstat(&folder)?) != target.anchor {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let listed = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::openat(&folder, ".", listed, Mode::empty())?)
-}
-
 impl Place {
     fn make_folder(&mut self, name: &OsStr, flags: OFlags) -> Result<(), FileError> {
         rustix::fs::mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER_MODE)).map_err(
@@ -503,7 +470,7 @@ fn same_identity(file: impl AsFd, target: &Resolved) -> Result<Stat, FileError> 
     clippy::cast_sign_loss,
     reason = "their types differ by system"
 )]
-fn identity(stat: &Stat) -> Identity {
+pub(super) fn identity(stat: &Stat) -> Identity {
     Identity {
         device: stat.st_dev as u64,
         inode: stat.st_ino as u64,

@@ -132,7 +132,9 @@ mod tests {
             ("/home/me/.aws/credentials", None, true),
             ("~a/.ssh/known_hosts", None, true),
             ("credentials", Some("/home/me/.aws/"), true),
-            ("credentials", None, false),
+            ("credentials", None, true),
+            ("config", Some("/home/me/.aws/"), true),
+            ("config", None, false),
             ("README.md", Some("/home/me/"), false),
             ("The key is ~a.", None, false),
         ] {

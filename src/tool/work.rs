@@ -155,8 +155,14 @@ impl WorkContext {
     ///
     /// There is no project root that can be used.
     pub async fn policy(&self) -> Result<Arc<PathPolicy>, ToolFailure> {
-        if let Some(policy) = self.workspace.policy() {
+        if let Some(policy) = self.workspace.made_policy() {
             return Ok(policy?);
+        }
+        // Making it takes milliseconds, and a call may go on on Emacs's thread.
+        let workspace = Arc::clone(&self.workspace);
+        let made = self.on_a_thread(move |_| workspace.policy().transpose());
+        if let Some(policy) = made.await? {
+            return Ok(policy);
         }
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
@@ -164,7 +170,8 @@ impl WorkContext {
         let ground: Ground = serde_json::from_str(&reply).map_err(|error| {
             ToolFailure::new(format!("Emacs's answer is not understood: {error}"))
         })?;
-        Ok(self.workspace.settle(&ground)?)
+        let workspace = Arc::clone(&self.workspace);
+        self.on_a_thread(move |_| workspace.settle(&ground)).await
     }
 
     /// Where PATH leads: as it was judged before the call, if it is one of the call's.

@@ -88,6 +88,11 @@ impl Workspace {
         }
     }
 
+    /// By what paths are judged, if that was made already.
+    pub fn made_policy(&self) -> Judged {
+        held(&self.ground).1.clone()
+    }
+
     /// By what paths are judged; nothing when no root is known yet.
     pub fn policy(&self) -> Judged {
         let mut held = held(&self.ground);

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! More of the table of Lisp entry points in `lib.rs`: what Emacs Lisp needs for its own part of a call.
+
+use std::time::Duration;
+
+use emacs::{Result, Value, defun};
+
+use super::{interrupt, quoting};
+
+/// Return why the text of FILE, which an image named, may not be shown unasked, or nil.
+/// GROUND is what a chat's settings say of its project, a JSON object. With ELSEWHERE, FILE is the
+/// name on another machine.
+#[defun]
+fn quoting_objection(
+    ground: String,
+    file: String,
+    elsewhere: Option<Value<'_>>,
+) -> Result<Option<String>> {
+    let judged = quoting::quoting(&ground).and_then(|quoting| match elsewhere {
+        Some(_) => quoting.judge_elsewhere(&file),
+        None => quoting.judge(&file).map(drop),
+    });
+    Ok(judged.err().map(|error| error.message))
+}
+
+/// Return what FILE, which an image named, holds, a character for each byte, or nil.
+/// It is nil of a file that `agent-q-core-quoting-objection' says something of.
+#[defun]
+fn quoting_text(ground: String, file: String) -> Result<Option<String>> {
+    Ok(quoting::text(&ground, &file))
+}
+
+/// Send Emacs the signal USR1 in SECONDS, and return a number to take that back by.
+/// It is input, so that it ends a `while-no-input' in which a regular expression is matched.
+#[defun]
+fn interrupt_in(seconds: f64) -> Result<i64> {
+    let delay = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Ok(interrupt::after(delay))
+}
+
+/// Take back the signal of NUMBER, if it was not sent yet.
+#[defun]
+fn interrupt_not(number: i64) -> Result<()> {
+    interrupt::take_back(number);
+    Ok(())
+}
