@@ -20,8 +20,9 @@ pub const DEFAULT_PATTERNS: &[&str] = &[
     ".env",
     ".env.*",
     ".envrc",
-    "*.env",
-    "credentials*",
+    // A project may be in a folder of such a name.
+    "**/*.env",
+    "**/credentials*",
     "*.pem",
     "*.key",
     "*.p12",
@@ -90,6 +91,9 @@ pub struct PrivateFiles {
     /// Matched against every component of a path.
     names: GlobSet,
     name_patterns: Vec<String>,
+    /// Matched against the last component only.
+    last: GlobSet,
+    last_patterns: Vec<String>,
     /// Matched against the whole absolute path.
     paths: GlobSet,
     path_globs: Vec<Glob>,
@@ -118,8 +122,8 @@ impl PrivateFiles {
     }
 
     fn compiled(patterns: &[String], home: Option<&Path>) -> Result<Self, FileError> {
-        let mut names = GlobSetBuilder::new();
-        let mut path_globs = Vec::new();
+        let (mut names, mut last) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        let (mut path_globs, mut last_patterns) = (Vec::new(), Vec::new());
         let (mut name_patterns, mut path_patterns) = (Vec::new(), Vec::new());
         for pattern in patterns.iter().map(String::as_str) {
             let at_home = pattern.strip_prefix("~/");
@@ -129,6 +133,10 @@ impl PrivateFiles {
                     let home = globset::escape(&home.to_string_lossy());
                     path_globs.push(glob(&format!("{home}/{rest}"), pattern)?);
                     path_patterns.push(pattern.to_owned());
+                }
+                (None, _) if of_last(pattern).is_some() => {
+                    last.add(glob(of_last(pattern).unwrap_or_default(), pattern)?);
+                    last_patterns.push(pattern.to_owned());
                 }
                 (None, _) if pattern.contains('/') => {
                     path_globs.push(glob(pattern, pattern)?);
@@ -143,6 +151,8 @@ impl PrivateFiles {
         Ok(Self {
             names: names.build().map_err(unusable)?,
             name_patterns,
+            last: last.build().map_err(unusable)?,
+            last_patterns,
             paths: set_of(&path_globs)?,
             path_globs,
             path_patterns,
@@ -165,6 +175,8 @@ impl PrivateFiles {
         Ok(Self {
             names: self.names.clone(),
             name_patterns: self.name_patterns.clone(),
+            last: self.last.clone(),
+            last_patterns: self.last_patterns.clone(),
             paths: set_of(&path_globs)?,
             path_globs,
             path_patterns,
@@ -187,14 +199,21 @@ impl PrivateFiles {
         let name = path.file_name()?;
         let origins = origins(name);
         // Nearly every file ends here.
-        if origins.is_empty() && !self.names.is_match(name) && !self.paths.is_match(path) {
+        let plain = !self.names.is_match(name) && !self.last.is_match(name);
+        if origins.is_empty() && plain && !self.paths.is_match(path) {
             return None;
         }
         let harmless = |name: &OsStr| HARMLESS.iter().any(|it| name.eq_ignore_ascii_case(it));
         if harmless(name) || origins.iter().any(|it| harmless(it)) {
             return None;
         }
-        self.by_name(name).or_else(|| {
+        let by_last = |name: &OsStr| {
+            let index = self.last.matches(name).into_iter().min()?;
+            Some(self.last_patterns[index].as_str())
+        };
+        let named = self.by_name(name).or_else(|| by_last(name));
+        let named = named.or_else(|| origins.iter().find_map(|it| by_last(it)));
+        named.or_else(|| {
             let by_path = |path: &Path| {
                 let index = self.paths.matches(path).into_iter().min()?;
                 Some(self.path_patterns[index].as_str())
@@ -214,6 +233,12 @@ impl PrivateFiles {
         };
         matched(name).or_else(|| origins(name).iter().find_map(|it| matched(it)))
     }
+}
+
+/// What PATTERN says of a file's own name, if that is all that it is about.
+fn of_last(pattern: &str) -> Option<&str> {
+    let name = pattern.strip_prefix("**/")?;
+    (!name.contains('/')).then_some(name)
 }
 
 fn set_of(globs: &[Glob]) -> Result<GlobSet, FileError> {
@@ -276,6 +301,7 @@ mod tests {
             "a.lisp",
             "server.pem",
             "credentials",
+            "credentials.json~",
             "config",
             "hooks/pre-commit",
             ".AWS/credentials",
@@ -305,6 +331,21 @@ mod tests {
                     "{path:?}"
                 );
             }
+        }
+        for (path, pattern) in [
+            ("/srv/credentials-service/a.lisp", None),
+            ("/srv/prod.env/a.lisp", None),
+            ("/srv/a/credentials.json", Some("**/credentials*")),
+            ("/srv/a/credentials.json.bak", Some("**/credentials*")),
+            ("/srv/a/#e.env#", Some("**/*.env")),
+            ("/srv/a/example.env", None),
+            ("/srv/.ssh.bak/a", Some(".ssh")),
+            (
+                "/srv/a/.git/modules/b/c/config",
+                Some("**/.git/modules/**/config"),
+            ),
+        ] {
+            assert_eq!(all.matching(Path::new(path)), pattern, "{path}");
         }
         let project = all.below(Path::new("/srv/project")).unwrap();
         assert!(project.path_globs.is_empty());
