@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use emacs::{Result, Value, defun};
 
+use super::text::Text;
 use super::{interrupt, quoting};
 
 /// Return why the text of FILE, which an image named, may not be shown unasked, or nil.
@@ -12,8 +13,8 @@ use super::{interrupt, quoting};
 /// name on another machine.
 #[defun]
 fn quoting_objection(
-    ground: String,
-    file: String,
+    ground: Text,
+    file: Text,
     elsewhere: Option<Value<'_>>,
 ) -> Result<Option<String>> {
     let judged = quoting::quoting(&ground).and_then(|quoting| match elsewhere {
@@ -26,7 +27,7 @@ fn quoting_objection(
 /// Return what FILE, which an image named, holds, a character for each byte, or nil.
 /// It is nil of a file that `agent-q-core-quoting-objection' says something of.
 #[defun]
-fn quoting_text(ground: String, file: String) -> Result<Option<String>> {
+fn quoting_text(ground: Text, file: Text) -> Result<Option<String>> {
     Ok(quoting::text(&ground, &file))
 }
 
