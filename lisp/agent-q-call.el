@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-log)
 (require 'agent-q-render)
 (require 'json)
 (require 'seq)
@@ -336,7 +337,7 @@ If BRIEFLY is non-nil, only the head of long texts."
       (setf (agent-q-call-answered call) (plist-get event :outcome)
             (agent-q-call-armed call) nil)
       (agent-q-render-update-item call)
-      (run-hook-with-args 'agent-q-call-settled-functions call))))
+      (agent-q-log-run-hook 'agent-q-call-settled-functions call))))
 
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
@@ -362,7 +363,7 @@ If BRIEFLY is non-nil, only the head of long texts."
 (defun agent-q-call--close (call)
   "Draw CALL, which is over."
   (setf (agent-q-call-armed call) nil)
-  (run-hook-with-args 'agent-q-call-settled-functions call)
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call)
   (setq agent-q-call-open (delq call agent-q-call-open))
   (agent-q-render-update-item call))
 

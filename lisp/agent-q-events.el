@@ -11,6 +11,7 @@
 
 (require 'agent-q)
 (require 'agent-q-execute)
+(require 'agent-q-log)
 (require 'agent-q-module)
 (require 'seq)
 
@@ -147,7 +148,7 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
   (condition-case err
       (agent-q-events--apply event)
     ((error quit)
-     (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
+     (agent-q-log-line (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
      ;; Whoever asked Emacs must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
@@ -158,8 +159,8 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
   "Hand EVENT to whom it concerns."
   (pcase (plist-get event :type)
     (:fault (agent-q-events--fault (plist-get event :message)))
-    (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
-                                     (plist-get event :servers)))
+    (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
+                                       (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))
     (:explained (agent-q-rules-explained event))
     (:tool-handler (agent-q-handlers-call event))
@@ -210,18 +211,8 @@ OWNER is the buffer of the chat that asks, if any."
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."
-  (agent-q-events-log message)
+  (agent-q-log-line message)
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
-
-(defun agent-q-events-log (line)
-  "Add LINE to the buffer *agent-q-log*."
-  (with-current-buffer (get-buffer-create "*agent-q-log*")
-    (unless (derived-mode-p 'special-mode)
-      (special-mode))
-    (let ((inhibit-read-only t))
-      (save-excursion
-        (goto-char (point-max))
-        (insert (format-time-string "%F %T ") line "\n")))))
 
 ;;;; The user's buffer
 

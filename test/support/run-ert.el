@@ -18,6 +18,8 @@
 (dolist (directory '("scripts" "test/support" "lisp"))
   (push (expand-file-name directory) load-path))
 
+(defvar agent-q-log-failed)
+
 (defun agent-q-run-ert--write (passed failed skipped)
   "Write the numbers PASSED, FAILED and SKIPPED where the caller wants them."
   (let ((file (getenv "AGENT_Q_COUNTS")))
@@ -35,13 +37,17 @@
          (skipped (ert-stats-skipped stats))
          (failed (ert-stats-completed-unexpected stats))
          ;; What did not complete was aborted.
-         (aborted (- total (ert-stats-completed stats))))
+         (aborted (- total (ert-stats-completed stats)))
+         ;; Errors that were caught and told, so that no test has met them.
+         (told (and (boundp 'agent-q-log-failed) agent-q-log-failed)))
     (when (zerop total)
       (message "%s: no test ran" file))
+    (pcase-dolist (`(,place ,function) told)
+      (message "%s: %s failed, called for %s" file function place))
     (agent-q-run-ert--write (- total skipped failed aborted)
-                            (if (zerop total) 1 (+ failed aborted))
+                            (if (zerop total) 1 (+ failed aborted (length told)))
                             skipped)
-    (kill-emacs (if (or (zerop total) (> (+ failed aborted) 0)) 1 0))))
+    (kill-emacs (if (or (zerop total) told (> (+ failed aborted) 0)) 1 0))))
 
 (defun agent-q-run-ert-matching (regexp files)
   "Print those of FILES that have a test whose name REGEXP matches."
