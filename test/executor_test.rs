@@ -2,10 +2,8 @@
 //! The executor's promises: one result per call, in call order, whatever happens, and nothing
 //! dangerous without the user's word.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
 
-use executor_bench::*;
+use crate::executor_bench::*;
 
 #[tokio::test]
 async fn every_call_has_one_result_in_call_order() {

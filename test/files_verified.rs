@@ -13,9 +13,7 @@ use agent_q_core::files::fingerprint::Fingerprint;
 use agent_q_core::files::path::{Resolved, Verdict};
 use agent_q_core::files::verified::{self, Overwrite, Parents};
 
-#[path = "support/ground.rs"]
-mod ground;
-use ground::Ground;
+use crate::ground::Ground;
 
 #[test]
 fn a_folder_swapped_for_a_link_after_judging_is_noticed() {
