@@ -2,7 +2,6 @@
 //! Code for the image: what the image finds in it decides whether anybody is asked, and it is
 //! looked at again before it runs.
 
-
 use crate::executor_bench::*;
 
 /// The answer of an image that found HITS in the code, and ran it.

@@ -2,7 +2,6 @@
 //! The user's rules in the pipeline: deny wins, danger needs a rule for exactly that, and text from
 //! outside stops what would run unasked.
 
-
 use crate::executor_bench::*;
 
 impl Bench {

@@ -2,7 +2,6 @@
 //! The executor's promises: one result per call, in call order, whatever happens, and nothing
 //! dangerous without the user's word.
 
-
 use crate::executor_bench::*;
 
 #[tokio::test]

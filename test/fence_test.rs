@@ -4,10 +4,10 @@
 #[path = "support/fence.rs"]
 mod reader;
 
+use crate::executor_bench::*;
 use agent_q_core::rules::Provenance;
 use agent_q_core::tool::fence::{draw, fence};
 use agent_q_core::tool::{Answers, Source};
-use crate::executor_bench::*;
 use proptest::prelude::*;
 use reader::{Read, read};
 

@@ -2,7 +2,6 @@
 //! What an image does not record is searched for in the project's Lisp files, and the answer says
 //! so.
 
-
 use crate::executor_bench::*;
 
 const PROGRAM: &str = "(defun callee (x) x)\n(defun caller () (Callee 1) (callees))\n(defmethod (setf\n area) (new it) it)\n(defvar *level* 1)\n";
