@@ -14,6 +14,7 @@
 (require 'agent-q-log)
 (require 'agent-q-module)
 (require 'seq)
+(require 'subr-x)
 
 (declare-function agent-q-rules-explained "agent-q-rules" (event))
 (declare-function agent-q-core-start "agent-q-core")
@@ -22,6 +23,7 @@
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
+(declare-function agent-q-core-status "agent-q-core")
 (declare-function agent-q-image-with-name "agent-q-image-connection")
 (declare-function agent-q-image-cancel "agent-q-image")
 
@@ -68,11 +70,11 @@ A filter runs with quitting inhibited, so it has to be short.")
 
 (defun agent-q-events--start ()
   "Start the core, which wakes Emacs through the pipe."
-  (let ((directory (file-name-directory (expand-file-name agent-q-log-file))))
-    (unless (file-directory-p directory)
-      (with-file-modes #o700 (make-directory directory t))))
   (agent-q-core-start agent-q-events--process
                       (expand-file-name agent-q-log-file))
+  (let ((trouble (plist-get (agent-q-core-status) :trouble)))
+    (when trouble
+      (display-warning 'agent-q (string-join trouble "\n"))))
   (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
   (agent-q-registry-core-started))
 

@@ -297,6 +297,53 @@ async fn what_changes_anything_leaves_a_trace_before_it_runs() {
 }
 
 #[tokio::test]
+async fn what_can_leave_no_trace_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_the_way = folder.path().join("agent-q");
+    std::fs::write(&in_the_way, "a file").unwrap();
+    let mut bench = bench(Approval::Ask);
+    bench.executor.audit = Arc::new(AuditLog::open(&in_the_way.join("audit.jsonl")));
+    bench.echo("look", SafetyLevel::Safe);
+    bench.echo("change", SafetyLevel::Cautious);
+    let text = json!({"text": "x"});
+    let calls = ["look", "change"].map(|name| call(name, name, text.clone()));
+    let results = bench.run(&calls).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(results[1].outcome, CallOutcome::Failed);
+    assert!(
+        results[1].content.contains("audit.jsonl can't be written"),
+        "{}",
+        results[1].content
+    );
+    // It is tried again with each call.
+    assert!(bench.executor.audit.trouble().is_some());
+    std::fs::remove_file(&in_the_way).unwrap();
+    let results = bench.run(&calls).await;
+    assert_eq!(results[1].outcome, CallOutcome::Succeeded);
+    assert!(bench.executor.audit.trouble().is_none());
+}
+
+#[tokio::test]
+async fn nothing_runs_with_a_full_disk_under_the_audit_log() {
+    let full = std::path::Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let mut bench = bench(Approval::Ask);
+    bench.executor.audit = Arc::new(AuditLog::open(full));
+    bench.echo("change", SafetyLevel::Cautious);
+    let results = bench
+        .run(&[call("1", "change", json!({"text": "x"}))])
+        .await;
+    assert_eq!(results[0].outcome, CallOutcome::Failed);
+    assert!(
+        results[0].content.contains("No space left"),
+        "{}",
+        results[0].content
+    );
+}
+
+#[tokio::test]
 async fn the_trace_of_what_nobody_decided_says_so() {
     let bench = bench(Approval::Ask);
     bench.echo("erase", SafetyLevel::Dangerous);

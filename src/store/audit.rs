@@ -2,7 +2,7 @@
 //! The audit log: a JSON line for each step of a call that changes something. It is written before
 //! the call runs, so that even a call that takes Emacs down has left its trace.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,26 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::protocol::{CallOutcome, Consent, Decider, SessionId};
-use crate::runtime::held;
+use crate::runtime::{append_to, held};
 use crate::tool::SafetyLevel;
 
-/// An append-only file, or nothing where none was opened.
+/// An append-only file, or nothing where none is wanted.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     open: Mutex<Option<File>>,
     path: Option<PathBuf>,
+}
+
+/// Why a step could not be written.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The audit log {path} can't be written ({source}), and without it nothing runs that changes \
+     anything. The user can make its folder writable, or set agent-q-log-file to a file elsewhere \
+     and restart Emacs."
+)]
+pub struct AuditError {
+    path: PathBuf,
+    source: io::Error,
 }
 
 /// A step of a call.
@@ -64,20 +76,27 @@ struct Line<'a> {
 }
 
 impl AuditLog {
-    /// Opens PATH for appending, readable by its owner alone.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be opened.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self {
-            open: Mutex::new(Some(options.open(path)?)),
+    /// The log at PATH, readable by its owner alone. Where it can't be opened, that is tried again
+    /// with each step; [`AuditLog::trouble`] says why.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        Self {
+            open: Mutex::new(append_to(path).ok()),
             path: Some(path.to_owned()),
-        })
+        }
+    }
+
+    /// Why nothing can be written, as far as that is known before there is something to write.
+    #[must_use]
+    pub fn trouble(&self) -> Option<AuditError> {
+        self.write(&[]).err().map(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> AuditError {
+        AuditError {
+            path: self.path.clone().unwrap_or_default(),
+            source,
+        }
     }
 
     /// The file, where there is one.
@@ -87,27 +106,42 @@ impl AuditLog {
     }
 
     /// Appends RECORD as one line, which is written when this is over. A slow disk holds up
-    /// nothing else. A full one must not stop the editor, so failures only go to the program's own
-    /// log.
-    pub async fn append(self: &Arc<Self>, record: &Record<'_>) {
+    /// nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When the line can't be written; the program's own log has that too.
+    pub async fn append(self: &Arc<Self>, record: &Record<'_>) -> Result<(), AuditError> {
         let log = Arc::clone(self);
         let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
         let written = match line {
-            Ok(line) => spawn_blocking(move || log.write(line))
-                .await
-                .unwrap_or_else(|failure| Err(io::Error::other(failure))),
+            Ok(mut line) => {
+                line.push(b'\n');
+                spawn_blocking(move || log.write(&line))
+                    .await
+                    .unwrap_or_else(|failure| Err(io::Error::other(failure)))
+            }
             Err(error) => Err(error),
         };
-        if let Err(error) = written {
-            tracing::error!("the audit log could not be written: {error}");
-        }
+        written.map_err(|source| {
+            tracing::error!("the audit log could not be written: {source}");
+            self.failed(source)
+        })
     }
 
-    fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
-        line.push(b'\n');
-        match held(&self.open).as_mut() {
-            Some(file) => file.write_all(&line),
-            None => Ok(()),
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        let mut open = held(&self.open);
+        match open.as_mut() {
+            Some(file) => file.write_all(bytes),
+            None => {
+                let mut file = append_to(path)?;
+                file.write_all(bytes)?;
+                *open = Some(file);
+                Ok(())
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use crate::protocol::{
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::store::audit::{AuditLog, Record, Step};
+use crate::store::audit::{AuditError, AuditLog, Record, Step};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -341,7 +341,10 @@ impl Executor {
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
         let session = circumstances.session;
         let arguments = call.arguments.to_json();
-        self.audit(call, &arguments, Step::Started, session).await;
+        // What leaves no trace doesn't run.
+        if let Err(error) = self.audit(call, &arguments, Step::Started, session).await {
+            return Ending::new(CallOutcome::Failed, error.to_string());
+        }
         self.tell(
             circumstances,
             Event::State {
@@ -408,7 +411,8 @@ impl Executor {
             Some(unfit) => unfit.clone(),
             None => call.arguments.to_json(),
         };
-        self.audit(call, &arguments, step, session).await;
+        // It has run, or not: a line that can't be written changes nothing about that any more.
+        let _ = self.audit(call, &arguments, step, session).await;
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
@@ -418,19 +422,20 @@ impl Executor {
         arguments: &serde_json::Value,
         step: Step,
         session: SessionId,
-    ) {
-        if call.verdict.assessment.level >= SafetyLevel::Cautious {
-            let record = Record {
-                session,
-                tool: &call.tool.name,
-                level: call.verdict.assessment.level,
-                arguments,
-                consent: call.consent,
-                decided_by: call.decider,
-                step,
-            };
-            self.audit.append(&record).await;
+    ) -> Result<(), AuditError> {
+        if call.verdict.assessment.level < SafetyLevel::Cautious {
+            return Ok(());
         }
+        let record = Record {
+            session,
+            tool: &call.tool.name,
+            level: call.verdict.assessment.level,
+            arguments,
+            consent: call.consent,
+            decided_by: call.decider,
+            step,
+        };
+        self.audit.append(&record).await
     }
 }
 
