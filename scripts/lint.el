@@ -101,9 +101,10 @@ It does not know the form that quotes a key by a backslash and a backquote."
                  (match-string 0)))))))
 
 (defun agent-q-lint ()
-  "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."
+  "Check lisp/ in every way, all else with the compiler; exit with 1 on findings."
   (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
-        (scripts (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'"))
+        (scripts (cons (expand-file-name "agent-q-root.el")
+                       (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'")))
         (linter (car (agent-q-ide-package-directories "package-lint"))))
     (agent-q-lint--compile sources)
     (let ((agent-q-lint--load-path (list (expand-file-name "lisp"))))
