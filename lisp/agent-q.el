@@ -135,7 +135,10 @@ When nil, a call is unfolded as soon as its result arrives."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
-  "The file that the core writes its log to."
+  "The file that the core writes its log to.
+The audit log and your rules are beside it.  Where that folder can't be
+written, this log is among the temporary files, and no tool runs that
+changes anything, as it could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 

@@ -124,6 +124,8 @@ ert_suites() {
     case "$file" in
       # About Lisps other than SBCL, which the module knows nothing of; some are slow to start.
       *-implementations-test.el | *-threadless-test.el) ;;
+      # What they look at happens in other Emacsen, or in none.
+      *-install-test.el | *-doctor-test.el | *-setup-test.el) ;;
       *) ert_file 'module assertions' "$file" --module-assertions ;;
     esac
   done
