@@ -1,4 +1,4 @@
-;;; agent-q-root.el --- agent-q, for package managers that look into this folder  -*- lexical-binding: t; -*-
+;;; agent-q-root.el --- An LLM agent for Common Lisp programmers  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 ;; Version: 0.1.0

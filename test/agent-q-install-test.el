@@ -204,12 +204,18 @@ Each autoload names the file that defines the function."
 (ert-deftest agent-q-install-files-linked-one-by-one ()
   "Where each file is a link to the source, as in straight, all is found, compiled or not."
   (agent-q-install-test--with-folder folder
-    (dolist (file (agent-q-install-test--sources))
+    (dolist (file (cons (expand-file-name "agent-q-root.el" agent-q-install-test--root)
+                        (agent-q-install-test--sources)))
       (make-symbolic-link file (expand-file-name (file-name-nondirectory file) folder)))
-    (should (equal '(nil t t t)
+    (let ((inhibit-message t))
+      (package-generate-autoloads "agent-q" folder))
+    (should (equal '(nil (nil t t t))
                    (agent-q-install-test--in-emacs
                     (list folder)
-                    `(progn (require 'agent-q-module) ,agent-q-install-test--found))))
+                    `(progn (load "agent-q-autoloads" nil t)
+                            (list (seq-remove #'commandp
+                                              ',(agent-q-install-test--readme-commands))
+                                  ,agent-q-install-test--found)))))
     (should (equal '(nil t t t)
                    (agent-q-install-test--in-emacs
                     (list folder)
