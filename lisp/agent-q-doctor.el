@@ -48,8 +48,10 @@
 (defun agent-q-doctor--core ()
   "Return the finding about the core."
   (let ((loaded (agent-q-module-loaded-p))
-        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem))))
-    (cond ((and loaded (agent-q-module-replaced-p))
+        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem)))
+        (session (agent-q-module-session-problem)))
+    (cond (session (list 'missing "Core" "can't be used in this session" session))
+          ((and loaded (agent-q-module-replaced-p))
            (list 'note "Core" "loaded, and built anew since" "Restart Emacs to use the new one"))
           (loaded
            (list 'ok "Core" (format "loaded (interface %d)" (agent-q-core-interface)) nil))

@@ -290,52 +290,54 @@ can be loaded twice."
 ;;;###autoload
 (defun agent-q-module-ensure ()
   "Load the core unless it is loaded; signal a `user-error' if it doesn't fit."
-  (cond ((agent-q-module-loaded-p)
-         (agent-q-module--check-loaded))
-        (agent-q-module--loaded
-         (agent-q-module--refuse-again))
-        (t
-         (let ((problem (agent-q-module-problem)))
-           (when problem
-             (user-error "%s" problem)))
-         (agent-q-module--load (agent-q-module-core-file))))
+  (unless (or (agent-q-module-loaded-p) agent-q-module--loaded)
+    (let ((problem (agent-q-module-problem)))
+      (when problem
+        (user-error "%s" problem)))
+    (agent-q-module--load (agent-q-module-core-file)))
+  (agent-q-module--check-loaded)
   t)
-
-(defun agent-q-module--refuse-again ()
-  "Signal a `user-error': Emacs can't load a module again."
-  (user-error
-   "This session loaded agent-q's core before, and can't load it again; restart Emacs"))
 
 (defun agent-q-module--load (file)
   "Load the core from FILE, whose manifest fits."
   (let ((identity (agent-q-module--identity file)))
     (condition-case failure
         (module-load file)
-      (module-init-failed (agent-q-module--refuse-again))
+      (module-init-failed
+       (setq agent-q-module--loaded identity)
+       (user-error "%s" (agent-q-module-session-problem)))
       (error
        (user-error "Emacs can't load agent-q's core (%s): %s"
                    (error-message-string failure) (agent-q-module-remedy))))
     (unless (agent-q-module-loaded-p)
       (user-error "%s is not agent-q's core: %s" file (agent-q-module-remedy)))
-    (setq agent-q-module--loaded identity)
-    (agent-q-module--check-loaded)))
+    (setq agent-q-module--loaded identity)))
+
+(defun agent-q-module-session-problem ()
+  "Return a sentence about why the core that this session loaded can't be used.
+Return nil if it can, or if none was loaded."
+  (cond
+   ((not (agent-q-module-loaded-p))
+    (and agent-q-module--loaded
+         "This session loaded agent-q's core before, and can't load it again; restart Emacs"))
+   ;; The functions of the latest copy count, the chats are in the first one.
+   ((not (memq agent-q-module--entry (list nil (symbol-function 'agent-q-core-interface))))
+    "Another copy of agent-q's core was loaded over the one in use; restart Emacs")
+   ((not (eql (agent-q-core-interface) agent-q-module-interface))
+    (format
+     "This session loaded another core of agent-q (interface %s, wanted is %d): %s, then restart Emacs"
+     (agent-q-core-interface) agent-q-module-interface (agent-q-module-remedy)))))
 
 (defun agent-q-module--check-loaded ()
-  "Signal a `user-error' unless the loaded core fits.
+  "Signal a `user-error' unless the core that was loaded fits.
 Tell once when its file was replaced."
-  (unless (featurep 'agent-q-core)
-    (provide 'agent-q-core))
-  (unless agent-q-module--entry
-    (setq agent-q-module--entry (symbol-function 'agent-q-core-interface)))
-  ;; The functions of the latest copy count, the chats are in the first one.
-  (unless (eq agent-q-module--entry (symbol-function 'agent-q-core-interface))
-    (user-error "Another copy of agent-q's core was loaded over the one in use; restart Emacs"))
-  (let ((interface (agent-q-core-interface))
+  (let ((problem (agent-q-module-session-problem))
         (installed (agent-q-module--identity (agent-q-module-core-file))))
-    (unless (eql interface agent-q-module-interface)
-      (user-error
-       "This session loaded another core of agent-q (interface %s, wanted is %d): %s, then restart Emacs"
-       interface agent-q-module-interface (agent-q-module-remedy)))
+    (when problem
+      (user-error "%s" problem))
+    (unless (featurep 'agent-q-core)
+      (provide 'agent-q-core))
+    (setq agent-q-module--entry (symbol-function 'agent-q-core-interface))
     (when (and installed agent-q-module--loaded
                (not (member installed (list agent-q-module--loaded agent-q-module--warned))))
       (setq agent-q-module--warned installed)

@@ -61,5 +61,12 @@
       (should (string-match-p "^missing +Rust +no cargo on the path.*\n +https://rustup.rs" page))))
   (should-not (string-match-p "^missing +Rust" (agent-q-doctor-test--page '(setq exec-path nil)))))
 
+(ert-deftest agent-q-doctor-tells-when-emacs-has-to-be-restarted ()
+  "What only a restart mends is told."
+  (should (string-match-p
+           "^missing +Core +can.t be used in this session\n +Another copy .*; restart Emacs"
+           (agent-q-doctor-test--page '(agent-q-module-ensure)
+                                      '(setq agent-q-module--entry #'ignore)))))
+
 (provide 'agent-q-doctor-test)
 ;;; agent-q-doctor-test.el ends here
