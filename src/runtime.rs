@@ -2,7 +2,7 @@
 //! The threads behind the core: one small tokio runtime, a log file, and a panic hook that keeps
 //! bugs off the user's terminal. Nothing here knows of Emacs; `bridge` passes what must be blocked.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -35,6 +35,12 @@ static RUNTIME: OnceCell<Handle> = OnceCell::new();
 /// Kept apart from the handle, so that shutdown can take it.
 static OWNED: Mutex<Option<Runtime>> = Mutex::new(None);
 static LOG: OnceCell<PathBuf> = OnceCell::new();
+
+/// Tells the user something.
+type Tell = Box<dyn FnOnce(String) + Send>;
+
+/// Who tells the user that the log can't be written, until that was done.
+static TELL_OF_LOG: Mutex<Option<Tell>> = Mutex::new(None);
 
 /// Starts the threads once; later calls return the same handle.
 ///
@@ -112,7 +118,8 @@ fn open_log(path: &Path) -> Result<(), StartError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path).map_err(failed)?;
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(Mutex::new(file))
+        .with_writer(Mutex::new(LogFile(file)))
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)
         .finish();
@@ -120,6 +127,38 @@ fn open_log(path: &Path) -> Result<(), StartError> {
     let _ = tracing::subscriber::set_global_default(subscriber);
     let _ = LOG.set(path.to_owned());
     Ok(())
+}
+
+/// The log file. What can't be written to it is dropped: an error would be printed to stderr, which
+/// is the user's screen in a terminal Emacs.
+struct LogFile(File);
+
+impl io::Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = io::Write::write_all(&mut self.0, bytes) {
+            tell_of_log(&error);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has TELL called once, with a sentence for the user, when the log can't be written.
+pub fn on_log_trouble(tell: impl FnOnce(String) + Send + 'static) {
+    *held(&TELL_OF_LOG) = Some(Box::new(tell));
+}
+
+fn tell_of_log(error: &io::Error) {
+    let tell = held(&TELL_OF_LOG).take();
+    if let Some(tell) = tell {
+        let path = log_file().map_or_else(String::new, |path| path.display().to_string());
+        tell(format!(
+            "agent-q can't write its log {path}: {error}. What happens is not noted there until there is room."
+        ));
+    }
 }
 
 fn create_private_folder(folder: &Path) -> io::Result<()> {

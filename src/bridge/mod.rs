@@ -18,6 +18,7 @@ use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
 use crate::gram::GramError;
+use crate::host::Host;
 use crate::near;
 use crate::protocol::{Event, HostRequest, SessionId};
 use crate::rules::RuleBook;
@@ -48,6 +49,8 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
         .get_or_try_init(|| -> std::result::Result<Core, String> {
             runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
+            let told = Arc::clone(&host);
+            runtime::on_log_trouble(move |message| told.emit(Event::Trouble { message }));
             let audit = open_audit_log(Path::new(log))?;
             // Beside the logs too; a file that can't be used makes every call ask.
             let rules = RuleBook::open(&Path::new(log).with_file_name("rules.json"));

@@ -3,6 +3,7 @@
 //! reply is put together. Everything but `http` is a pure function of data.
 
 pub mod accumulator;
+pub mod bounds;
 pub mod chat_completions;
 pub mod discovery;
 pub mod failure;
@@ -10,6 +11,7 @@ pub mod http;
 pub mod reply;
 pub mod retry;
 pub mod sse;
+mod whole;
 
 use serde_json::{Map, Value};
 

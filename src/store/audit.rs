@@ -2,9 +2,13 @@
 //! The audit log: a JSON line for each step of a call that changes something. It is written before
 //! the call runs, so that even a call that takes Emacs down has left its trace.
 
+mod shortened;
+
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -12,15 +16,29 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::protocol::{CallOutcome, Consent, Decider, SessionId};
+use crate::host::Host;
+use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
 use crate::runtime::held;
 use crate::tool::SafetyLevel;
+use shortened::shortened;
 
 /// An append-only file, or nothing where none was opened.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     open: Mutex<Option<File>>,
     path: Option<PathBuf>,
+    /// Whether the user knows that lines are missing.
+    told: AtomicBool,
+}
+
+/// Why a step of a call is not in the log.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "The call was not run, because the audit log {path} can't be written: {source}. Make room for it, then try again."
+)]
+pub struct AuditFailure {
+    path: String,
+    source: io::Error,
 }
 
 /// A step of a call.
@@ -52,7 +70,7 @@ struct Line<'a> {
     chat: u64,
     tool: &'a str,
     level: &'static str,
-    arguments: &'a Value,
+    arguments: Cow<'a, Value>,
     decision: Consent,
     decided_by: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,12 +89,14 @@ impl AuditLog {
     /// When the file can't be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.create(true).append(true);
+        // Read, too: to see how the last line ends.
+        options.create(true).read(true).append(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         Ok(Self {
             open: Mutex::new(Some(options.open(path)?)),
             path: Some(path.to_owned()),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -87,9 +107,12 @@ impl AuditLog {
     }
 
     /// Appends RECORD as one line, which is written when this is over. A slow disk holds up
-    /// nothing else. A full one must not stop the editor, so failures only go to the program's own
-    /// log.
-    pub async fn append(self: &Arc<Self>, record: &Record<'_>) {
+    /// nothing else.
+    ///
+    /// # Errors
+    ///
+    /// When the line could not be written whole.
+    pub async fn append(self: &Arc<Self>, record: &Record<'_>) -> Result<(), AuditFailure> {
         let log = Arc::clone(self);
         let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
         let written = match line {
@@ -98,15 +121,40 @@ impl AuditLog {
                 .unwrap_or_else(|failure| Err(io::Error::other(failure))),
             Err(error) => Err(error),
         };
-        if let Err(error) = written {
-            tracing::error!("the audit log could not be written: {error}");
+        written.map_err(|source| {
+            tracing::error!("the audit log could not be written: {source}");
+            AuditFailure {
+                path: self
+                    .path()
+                    .map_or_else(String::new, |path| path.display().to_string()),
+                source,
+            }
+        })
+    }
+
+    /// Tells the user, the first time, that the log lacks a step because of FAILURE.
+    pub fn tell_once(&self, failure: &AuditFailure, host: &dyn Host) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            let AuditFailure { path, source } = failure;
+            host.emit(Event::Trouble {
+                message: format!(
+                    "A line is missing in the audit log {path}, which can't be written: {source}. Calls that change anything don't run until there is room."
+                ),
+            });
         }
     }
 
     fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         line.push(b'\n');
         match held(&self.open).as_mut() {
-            Some(file) => file.write_all(&line),
+            Some(file) => {
+                // A line that another program, or a full disk, left torn must not take this one
+                // along.
+                if is_torn(file)? {
+                    line.insert(0, b'\n');
+                }
+                file.write_all(&line)
+            }
             None => Ok(()),
         }
     }
@@ -119,6 +167,17 @@ impl AuditLog {
             tracing::error!("the audit log could not be synced: {error}");
         }
     }
+}
+
+/// Whether FILE ends in the middle of a line.
+fn is_torn(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != [b'\n'])
 }
 
 fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
@@ -136,7 +195,7 @@ fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
         chat: record.session.0,
         tool: record.tool,
         level: record.level.name(),
-        arguments: record.arguments,
+        arguments: shortened(record.arguments),
         decision: record.consent,
         decided_by: record.decided_by.name(),
         rule: match record.decided_by {

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::assess::{Look, Verdict};
-use super::circumstances::Circumstances;
+use super::circumstances::{Circumstances, MOST_CALLS};
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::preview::{Preview, Reviewed};
@@ -25,7 +25,7 @@ use crate::protocol::{
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::store::audit::{AuditLog, Record, Step};
+use crate::store::audit::{AuditFailure, AuditLog, Record, Step};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -153,7 +153,26 @@ impl Executor {
                 },
             );
         }
-        let mut prepared = self.prepare_all(calls, &keys, circumstances).await;
+        let most = circumstances.watcher.most_calls().min(calls.len());
+        let (wanted, beyond) = calls.split_at(most);
+        let mut prepared = self.prepare_all(wanted, &keys, circumstances).await;
+        prepared.extend(
+            beyond
+                .iter()
+                .map(|_| Some(Prepared::Failed(too_many(calls.len())))),
+        );
+        if !beyond.is_empty() {
+            self.tell(
+                circumstances,
+                Event::Notice {
+                    session: circumstances.session,
+                    text: format!(
+                        "The model made {} tool calls at once; only the first {most} are run.",
+                        calls.len()
+                    ),
+                },
+            );
+        }
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -171,7 +190,7 @@ impl Executor {
         results
     }
 
-    /// Validates and assesses CALLS side by side, then asks about those that need it, in order.
+    /// Validates and assesses CALLS, which have the first of KEYS, side by side, then asks about those that need it, in order.
     async fn prepare_all(
         &self,
         calls: &[ToolCall],
@@ -341,7 +360,9 @@ impl Executor {
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
         let session = circumstances.session;
         let arguments = call.arguments.to_json();
-        self.audit(call, &arguments, Step::Started, session).await;
+        if let Err(failure) = self.audit(call, &arguments, Step::Started, session).await {
+            return Ending::new(CallOutcome::Failed, failure.to_string());
+        }
         self.tell(
             circumstances,
             Event::State {
@@ -408,7 +429,10 @@ impl Executor {
             Some(unfit) => unfit.clone(),
             None => call.arguments.to_json(),
         };
-        self.audit(call, &arguments, step, session).await;
+        if let Err(failure) = self.audit(call, &arguments, step, session).await {
+            // It is too late to stop it, but the user can know that the log is not whole.
+            self.audit.tell_once(&failure, &*self.host);
+        }
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
@@ -418,7 +442,7 @@ impl Executor {
         arguments: &serde_json::Value,
         step: Step,
         session: SessionId,
-    ) {
+    ) -> Result<(), AuditFailure> {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
             let record = Record {
                 session,
@@ -429,8 +453,9 @@ impl Executor {
                 decided_by: call.decider,
                 step,
             };
-            self.audit.append(&record).await;
+            self.audit.append(&record).await?;
         }
+        Ok(())
     }
 }
 
@@ -457,6 +482,16 @@ impl Prepared {
             Self::Failed(_) | Self::Doubtful(..) => false,
         }
     }
+}
+
+/// The end of a call that is beyond what is run of COUNT calls.
+fn too_many(count: usize) -> Ending {
+    Ending::new(
+        CallOutcome::Failed,
+        format!(
+            "Not run: this message has {count} tool calls, and only the first {MOST_CALLS} of a message are run. Send this call again in a later message if you still need it."
+        ),
+    )
 }
 
 fn validate(
