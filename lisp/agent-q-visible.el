@@ -33,7 +33,7 @@ know.")
   "The same for what stands on one line.")
 
 (defconst agent-q-visible--harmful
-  "[\0-\10\13\14\16-\37\177-\237\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
+  "[\0-\10\13\14\16-\37\177\u0080-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
   "What has no business in prose.
 Joiners, selectors and the mild marks of direction do: in emoji, and in
 languages that are written with them.")
@@ -45,13 +45,29 @@ languages that are written with them.")
     (?\t "\\t")
     (_ (format "\\x%x" character))))
 
+(defconst agent-q-visible--piece 10000
+  "How many characters are looked through at a time.")
+
 (defun agent-q-visible--spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.
 This takes time in proportion to the length of TEXT, whatever it holds."
   (if (not (string-match-p regexp text))
       text
+    (let ((pieces nil)
+          (from 0))
+      (while (< from (length text))
+        (let ((to (min (length text) (+ from agent-q-visible--piece))))
+          (push (agent-q-visible--spell-piece (substring text from to) regexp) pieces)
+          (setq from to)))
+      (apply #'concat (nreverse pieces)))))
+
+(defun agent-q-visible--spell-piece (text regexp)
+  "Return TEXT, which is short, with what REGEXP matches spelled out."
+  (if (not (string-match-p regexp text))
+      text
     (with-temp-buffer
-      ;; To go through a string by the places of its characters takes long.
+      ;; To go through a string by the places of its characters takes long, and
+      ;; so does making a long buffer longer again and again.
       (insert text)
       (goto-char (point-min))
       (while (re-search-forward regexp nil t)

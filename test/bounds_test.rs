@@ -63,13 +63,13 @@ fn endless_text_reasoning_arguments_and_calls_are_given_up() {
             first,
             more,
             MAX_CALL_BYTES / piece.len(),
-            "the arguments of its tool calls are longer than 2 MB; none of them was run",
+            "the arguments of its tool calls are longer than 2 MB, so no call was run",
         ),
         (
             Vec::new(),
             payload(&call),
             MAX_CALLS,
-            "it has more than 1024 tool calls; none of them was run",
+            "it has more than 1024 tool calls, so no call was run",
         ),
     ] {
         let (taken, error) = read_without_end(&first, &event, 100_000);

@@ -20,10 +20,10 @@ pub enum TooMuch {
     #[error("its reasoning is longer than {} MB", MAX_TEXT_BYTES >> 20)]
     Reasoning,
     #[error(
-        "the arguments of its tool calls are longer than {} MB; none of them was run",
+        "the arguments of its tool calls are longer than {} MB, so no call was run",
         MAX_CALL_BYTES >> 20
     )]
     Arguments,
-    #[error("it has more than {MAX_CALLS} tool calls; none of them was run")]
+    #[error("it has more than {MAX_CALLS} tool calls, so no call was run")]
     Calls,
 }
