@@ -71,7 +71,7 @@ For `tabulated-list-printer', whose usual function takes far longer."
                                          tabulated-list-entry ,columns))))
 
 (defun agent-q-audit-more ()
-  "Show older steps, too."
+  "Show more of the log: what is older."
   (interactive)
   (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
   (tabulated-list-print t))

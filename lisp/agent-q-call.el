@@ -303,8 +303,7 @@ If BRIEFLY is non-nil, only the head of a long text."
     (push call agent-q-call--active)))
 
 (defun agent-q-call--in-state (state)
-  "Return the calls of this chat that are in STATE, first one first.
-It is `waiting' or `running'."
+  "Return what is in STATE, `waiting' or `running', in this chat, first one first."
   (sort (seq-filter (lambda (call) (eq (agent-q-call-state call) state))
                     agent-q-call--active)
         (lambda (one other) (< (agent-q-call-key one) (agent-q-call-key other)))))

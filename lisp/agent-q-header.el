@@ -68,7 +68,7 @@
   "How many of the calls that run are named.")
 
 (defun agent-q-header--running (calls)
-  "Return what is said while CALLS run."
+  "Return what the header line says of CALLS, which run."
   (let ((more (- (length calls) agent-q-header--most-running)))
     (concat "Running "
             (mapconcat #'agent-q-call-tool

@@ -9,6 +9,7 @@ use once_cell::sync::OnceCell;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 
+use super::body::{drain, read_up_to};
 use super::chat_completions::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
@@ -27,10 +28,6 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long a server may send nothing of the reply, whatever else it sends meanwhile: some send
 /// signs of life while a model thinks.
 pub const CONTENT_TIMEOUT: Duration = Duration::from_secs(1800);
-
-/// How long to wait for the end of a body behind the reply's end mark, so that the connection can
-/// be used again.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long to wait for an error's body.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
@@ -456,32 +453,6 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         deepest = source;
     }
     deepest.to_string()
-}
-
-/// Read on to the end of a body that has nothing more to say.
-async fn drain(mut response: Response) {
-    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
-}
-
-/// The beginning of a body: all of it, or what arrived in PATIENCE before it grew too long.
-pub(super) async fn read_up_to(
-    limit: usize,
-    patience: Duration,
-    mut response: Response,
-) -> Vec<u8> {
-    let mut body = Vec::new();
-    let reading = async {
-        while let Ok(Some(bytes)) = response.chunk().await {
-            body.extend_from_slice(&bytes);
-            if body.len() >= limit {
-                break;
-            }
-        }
-    };
-    // What came until then is enough for a sentence.
-    let _ = tokio::time::timeout(patience, reading).await;
-    body
 }
 
 fn without_secrets(message: &str, settings: &ProviderSettings) -> String {

@@ -3,6 +3,7 @@
 //! reply is put together. Everything but `http` is a pure function of data.
 
 pub mod accumulator;
+mod body;
 pub mod bounds;
 pub mod chat_completions;
 pub mod discovery;

@@ -12,12 +12,13 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::assess::{Look, Verdict};
-use super::circumstances::{Circumstances, MOST_CALLS};
+use super::circumstances::Circumstances;
+use super::ending::{Ending, remark, too_many};
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::preview::{Preview, Reviewed};
 use super::work::{WorkContext, precheck};
-use super::{Answers, Arguments, Quotes, SafetyLevel, Source, Tool, ToolFailure};
+use super::{Answers, Arguments, SafetyLevel, Source, Tool, ToolFailure};
 use crate::host::{Answer, Approvals, Host};
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
@@ -72,63 +73,6 @@ pub(super) struct Call {
 pub(super) enum Freshness {
     Fresh,
     Stale,
-}
-
-/// How a call ended.
-pub(super) struct Ending {
-    outcome: CallOutcome,
-    content: String,
-    /// Where the content comes from, if it is more than our own words.
-    source: Option<Source>,
-    /// What the user says about it.
-    remark: Option<String>,
-}
-
-impl Ending {
-    /// An ending told in our own words, or the user's.
-    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
-        Self {
-            outcome,
-            content: content.into(),
-            source: None,
-            remark: None,
-        }
-    }
-
-    /// The FAILURE of a call about SOURCE.
-    pub(super) fn failed(failure: ToolFailure, source: impl FnOnce() -> Source) -> Self {
-        Self {
-            source: match failure.quotes {
-                Quotes::Nothing => None,
-                Quotes::Something => Some(source()),
-            },
-            ..Self::new(CallOutcome::Failed, failure.message)
-        }
-    }
-
-    /// The result of the call ID.
-    fn result(
-        self,
-        id: &str,
-        elapsed: Duration,
-        level: Option<SafetyLevel>,
-        consent: Consent,
-    ) -> CallResult {
-        CallResult {
-            id: id.to_owned(),
-            outcome: self.outcome,
-            content: self.content,
-            source: self.source,
-            remark: self.remark,
-            elapsed,
-            level,
-            consent,
-        }
-    }
-}
-
-fn remark(review: &str) -> String {
-    format!("The user's review: {review}.")
 }
 
 impl Call {
@@ -482,16 +426,6 @@ impl Prepared {
             Self::Failed(_) | Self::Doubtful(..) => false,
         }
     }
-}
-
-/// The end of a call that is beyond what is run of COUNT calls.
-fn too_many(count: usize) -> Ending {
-    Ending::new(
-        CallOutcome::Failed,
-        format!(
-            "Not run: this message has {count} tool calls, and only the first {MOST_CALLS} of a message are run. Send this call again in a later message if you still need it."
-        ),
-    )
 }
 
 fn validate(
