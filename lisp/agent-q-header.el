@@ -68,7 +68,7 @@
   "How many of the calls that run are named.")
 
 (defun agent-q-header--running (calls)
-  "Return what the header line says of CALLS, which run."
+  "Return the state in which CALLS run as text."
   (let ((more (- (length calls) agent-q-header--most-running)))
     (concat "Running "
             (mapconcat #'agent-q-call-tool
