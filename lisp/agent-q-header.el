@@ -67,12 +67,12 @@
 (defconst agent-q-header--most-running 4
   "How many of the calls that run are named.")
 
-(defun agent-q-header--running (calls)
-  "Return the state in which CALLS run as text."
-  (let ((more (- (length calls) agent-q-header--most-running)))
+(defun agent-q-header--running (list)
+  "Return the names of the tools of LIST, which run, as text."
+  (let ((more (- (length list) agent-q-header--most-running)))
     (concat "Running "
             (mapconcat #'agent-q-call-tool
-                       (seq-take calls agent-q-header--most-running) ", ")
+                       (seq-take list agent-q-header--most-running) ", ")
             (if (> more 0) (format " and %d more" more) ""))))
 
 (defun agent-q-header--image ()
