@@ -15,7 +15,12 @@
 
 (declare-function agent-q-core-set-library "ext:agent-q-core" (name tools))
 (declare-function agent-q-chat-use-provider "agent-q-chat" (provider))
+(declare-function agent-q-chat--choose-provider "agent-q-chat" ())
+(declare-function agent-q-provider-again "agent-q-provider" (public))
+(declare-function agent-q-provider-label "agent-q-provider" (provider))
 (declare-function agent-q-provider-named "agent-q-provider" (name model))
+
+(defvar agent-q-chat--provider)
 
 (cl-defstruct (agent-q-agent-choice (:constructor agent-q-agent--make-choice)
                                     (:copier nil))
@@ -24,6 +29,10 @@
 
 (defvar-local agent-q-agent-current nil
   "What the current chat follows, or nil.")
+
+(defvar-local agent-q-agent--model nil
+  "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
+Both are providers without their secrets; nil is no model.")
 
 (defvar agent-q-agent--sent nil
   "The libraries that the core has, lists of a name, the library and its tools.
@@ -36,7 +45,7 @@ The agent's instruction, model and tools count from the next message on.
 LIBRARIES are the names of the tool libraries that its tools are bound to,
 used in turn; with one the chat stays with it.  Interactively, choose them
 among those of `agent-q-tool-libraries'.  When FILE is nil or empty, the chat
-follows no agent any more."
+follows no agent any more, and has the model that it had before."
   (interactive
    (let ((file (read-file-name "Agent (nothing for none): " nil "" t)))
      (list file
@@ -46,7 +55,11 @@ follows no agent any more."
     (user-error "Not in a chat; M-x agent-q-chat opens one"))
   (if (member file '(nil ""))
       (progn (setq agent-q-agent-current nil)
-             (message "This chat follows no agent"))
+             (message "This chat follows no agent%s"
+                      (if (agent-q-agent--restore-model)
+                          (format "; it talks to %s again"
+                                  (agent-q-provider-label agent-q-chat--provider))
+                        "")))
     (agent-q-agent--use (agent-q-agent--read file) libraries)))
 
 (defun agent-q-agent--read (file)
@@ -97,9 +110,32 @@ Return nil, or why it keeps the one that it has."
          (provider (agent-q-provider-named (plist-get model :provider)
                                            (plist-get model :id))))
     (if provider
-        (progn (agent-q-chat-use-provider provider) nil)
+        (let ((before (if (agent-q-agent--model-p) (car agent-q-agent--model)
+                        agent-q-chat--provider)))
+          (agent-q-chat-use-provider provider)
+          (setq agent-q-agent--model (cons before agent-q-chat--provider))
+          nil)
+      (agent-q-agent--restore-model)
       (format "`agent-q-providers' has no key or no host for %s, so it keeps its model"
               (plist-get model :provider)))))
+
+(defun agent-q-agent--model-p ()
+  "Whether the current chat talks to the model that its agent brought."
+  (and agent-q-agent--model
+       (eq (cdr agent-q-agent--model) agent-q-chat--provider)))
+
+(defun agent-q-agent--restore-model ()
+  "Have the current chat talk to the model that it had before its agent.
+One that the user chose since then stays.  Return non-nil if it does again."
+  (let ((brought (agent-q-agent--model-p))
+        (before (car agent-q-agent--model)))
+    (setq agent-q-agent--model nil)
+    (cond ((not brought) nil)
+          (before (agent-q-chat-use-provider (agent-q-provider-again before))
+                  t)
+          ;; It had none, or was still looking for one.
+          (t (agent-q-chat--choose-provider)
+             nil))))
 
 ;;;; What it offers
 

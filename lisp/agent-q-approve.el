@@ -12,6 +12,8 @@
 ;; A key counts only once the user can have seen what it answers: the block
 ;; was on the screen while Emacs had been idle for a moment with no key
 ;; waiting.  Keys typed ahead are refused, wherever point happened to be.
+;; Each answer begins that moment anew, so that a key which repeats answers
+;; one request.
 
 ;;; Code:
 
@@ -83,7 +85,8 @@
          (concat
           (propertize (concat "? " (agent-q-call-tool call))
                       'face 'agent-q-attention)
-          (propertize " waits for your answer" 'face 'agent-q-attention)
+          (propertize " waits for your answer: C-c C-a, then a key"
+                      'face 'agent-q-attention)
           "\n" (agent-q-approve--line (agent-q-call-level call))
           (if-let ((reason (agent-q-call-reason call)))
               ;; It may quote the program, whose lines must not look like ours.
@@ -122,7 +125,7 @@
 
 (defun agent-q-approve-shown (call)
   "See to it that CALL can be answered once the user had it before him."
-  (unless (agent-q-call-armed call)
+  (unless (agent-q-approve--armed-p call)
     (when (agent-q-call-timer call)
       (cancel-timer (agent-q-call-timer call)))
     (setf (agent-q-call-timer call)
@@ -151,6 +154,19 @@ For `post-command-hook': the user may have come to it just now."
         (redisplay)
         (when (agent-q-approve--visible-p buffer call)
           (setf (agent-q-call-armed call) t))))))
+
+(defun agent-q-approve--armed-p (call)
+  "Whether a key answers CALL now."
+  (eq (agent-q-call-armed call) t))
+
+(defun agent-q-approve--pause ()
+  "Let nothing in this chat be answered before another moment has passed.
+What brings point to the next request, or the next request under the
+mouse, must not answer that one as well."
+  (dolist (call (agent-q-call-all-waiting))
+    (when (agent-q-call-armed call)
+      (setf (agent-q-call-armed call) 'seen)
+      (agent-q-approve-shown call))))
 
 (defun agent-q-approve-open-p (call)
   "Whether CALL waits for an answer."
@@ -182,7 +198,7 @@ Point has to be on CALL."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-approve-open-p call)
       (user-error "No tool call waits for an answer here"))
-    (unless (agent-q-call-armed call)
+    (unless (agent-q-approve--armed-p call)
       (agent-q-approve-reveal call)
       (user-error
        "This key came before you could read the request; press it again"))
@@ -205,8 +221,11 @@ Point has to be on CALL."
 (defun agent-q-approve-go-on ()
   "Go to the next call that waits, or to the end of the chat.
 What comes of the answers is shown at the end, where the window follows."
+  (agent-q-approve--pause)
   (let ((next (agent-q-call-waiting)))
-    (goto-char (if next (agent-q-render-item-start next) (point-max)))))
+    (goto-char (if next (agent-q-render-item-start next) (point-max)))
+    (when (and next (eq (window-buffer) (current-buffer)))
+      (agent-q-approve-reveal next))))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown."
@@ -330,6 +349,19 @@ The first time, only the rule is shown that would be added."
   (mouse-set-point event)
   (agent-q-approve-press))
 
+;;;; Answers at the prompt
+
+(defun agent-q-approve-mistyped (text)
+  "Return what to say when TEXT, sent at the prompt, is meant as an answer.
+That is a key that answers requests, or yes or no, while one waits in this
+chat; else the value is nil."
+  (when-let ((call (agent-q-call-waiting)))
+    (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
+      (and (= (length key) 1)
+           (lookup-key agent-q-approve-map key)
+           (format "Not sent: to answer %s, press C-c C-a, then %s"
+                   (agent-q-call-tool call) key)))))
+
 ;;;; What rules look at
 
 (defun agent-q-approve-place (connection)
@@ -342,9 +374,13 @@ CONNECTION is the name of its connection, or nil."
 IMAGE is the name of the chat's image, or nil."
   (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
     (cond ((and (stringp path) (agent-q-project-directory))
-           (concat "file: " (agent-q-visible-line
-                             (expand-file-name path (agent-q-project-directory))
-                             most-positive-fixnum)))
+           (concat "file: "
+                   (agent-q-visible-line
+                    ;; Nothing is above the root.
+                    (replace-regexp-in-string
+                     "\\`\\(?:/\\.\\.\\)+\\(?:/\\|\\'\\)" "/"
+                     (expand-file-name path (agent-q-project-directory)))
+                    most-positive-fixnum)))
           (image (concat "image: " (agent-q-visible-line image))))))
 
 (provide 'agent-q-approve)

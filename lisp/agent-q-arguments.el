@@ -130,5 +130,13 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
   (interactive)
   (quit-window t))
 
+(defun agent-q-arguments--left (chat)
+  "Kill the buffers in which arguments are edited for CHAT."
+  (dolist (buffer (buffer-list))
+    (when (eq chat (buffer-local-value 'agent-q-arguments--chat buffer))
+      (kill-buffer buffer))))
+
+(add-hook 'agent-q-call-left-functions #'agent-q-arguments--left)
+
 (provide 'agent-q-arguments)
 ;;; agent-q-arguments.el ends here

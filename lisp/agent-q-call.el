@@ -27,10 +27,11 @@
 KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
-the image it concerns; ARMED is non-nil once an answer counts, TIMER sees
-to that, and ANSWERED is the answer.  OFFER is the rule that was shown, a
-list (SCOPE RULE DESCRIPTION), and REVIEW the buffer of its diff review.
-PARSED and SUMMARY are what was made of ARGUMENTS last, a cons with them."
+the image it concerns.  ARMED is t while an answer counts, `seen' when it
+did before another call was answered; TIMER sees to that, and ANSWERED is
+the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
+DESCRIPTION), and REVIEW the buffer of its diff review.  PARSED and SUMMARY
+are what was made of ARGUMENTS last, a cons with them."
   key tool arguments state content milliseconds started
   level reason armed answered target timer
   offer review parsed summary)
@@ -47,6 +48,9 @@ The core lets few of a message do so, however many it has.")
 
 (defvar agent-q-call-settled-functions nil
   "Functions called with a tool call when it was answered or is over.")
+
+(defvar agent-q-call-left-functions nil
+  "Functions called with the buffer of a chat that goes away.")
 
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
@@ -142,64 +146,132 @@ DEPTH says how deep it is in what is shown."
                           (format "%s=%s" (car argument) value))))
                     (seq-take parsed 20) " ")
                  (let ((raw (agent-q-call-arguments call)))
-                   (string-trim (substring raw 0 (min room (length raw))) "{" "}"))))
-         (line (replace-regexp-in-string
-                "[ \t\n]+" " "
-                (string-trim (substring text 0 (min room (length text)))))))
+                   (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
     (agent-q-visible
-     (truncate-string-to-width line agent-q-call-summary-limit nil nil
-                               (agent-q-render-sign 'ellipsis)))))
+     (agent-q-call--cut (agent-q-call--on-one-line text)
+                        agent-q-call-summary-limit))))
+
+(defun agent-q-call--on-one-line (text)
+  "Return the beginning of TEXT without its line breaks."
+  (replace-regexp-in-string
+   "[ \t\n]+" " "
+   (string-trim (if (> (length text) 1000) (substring text 0 1000) text))))
+
+(defun agent-q-call--cut (text width)
+  "Return TEXT, one line, cut to WIDTH columns."
+  (truncate-string-to-width text width nil nil (agent-q-render-sign 'ellipsis)))
 
 ;;;; Drawing
 
-(defun agent-q-call--duration (milliseconds)
-  "Return MILLISECONDS as a short text."
-  (if (< milliseconds 1000)
-      (format "%d ms" milliseconds)
-    (format "%.1f s" (/ milliseconds 1000.0))))
+(defun agent-q-call--duration (call)
+  "Return how long CALL took as a short text; empty when that is not known."
+  (let ((milliseconds (agent-q-call-milliseconds call)))
+    (cond ((null milliseconds) "")
+          ((< milliseconds 1000) (format " %d ms" milliseconds))
+          (t (format " %.1f s" (/ milliseconds 1000.0))))))
 
 (defun agent-q-call--state-text (call)
   "Return the state of CALL as the end of its line."
-  (let ((duration (if-let ((milliseconds (agent-q-call-milliseconds call)))
-                      (concat " " (agent-q-call--duration milliseconds))
-                    "")))
-    (pcase (agent-q-call-state call)
-      ('proposed (propertize (agent-q-render-sign 'ellipsis)
-                             'face 'agent-q-dim))
-      ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
-      ('running
-       (let ((seconds (floor (float-time
-                              (time-since (agent-q-call-started call))))))
-         (propertize (if (< seconds 1) "running" (format "running %d s" seconds))
-                     'face 'agent-q-attention)))
-      ('succeeded (concat (propertize (agent-q-render-sign 'done)
-                                      'face 'agent-q-success)
-                          (propertize duration 'face 'agent-q-dim)))
-      ('failed (concat (propertize (agent-q-render-sign 'failed)
-                                   'face 'agent-q-failure)
-                       (propertize (concat " failed" duration)
-                                   'face 'agent-q-failure)))
-      ('denied (propertize "denied" 'face 'agent-q-failure))
-      ('cancelled (propertize "cancelled" 'face 'agent-q-failure)))))
+  (pcase (agent-q-call-state call)
+    ('proposed (propertize (agent-q-render-sign 'ellipsis)
+                           'face 'agent-q-dim))
+    ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
+    ('running
+     (let ((seconds (floor (float-time
+                            (time-since (agent-q-call-started call))))))
+       (propertize (if (< seconds 1) "running" (format "running %d s" seconds))
+                   'face 'agent-q-attention)))
+    ('succeeded (concat (propertize (agent-q-render-sign 'done)
+                                    'face 'agent-q-success)
+                        (propertize (agent-q-call--duration call)
+                                    'face 'agent-q-dim)))
+    ('failed (propertize (concat (agent-q-render-sign 'failed) " failed"
+                                 (agent-q-call--duration call))
+                         'face 'agent-q-failure))
+    ('denied (propertize "denied" 'face 'agent-q-failure))
+    ('cancelled (propertize "cancelled" 'face 'agent-q-failure))))
+
+(defconst agent-q-call--denied "User denied tool execution"
+  "How the result begins of what the user denied; the reason follows.")
+
+(defun agent-q-call--trouble (call)
+  "Return why CALL failed or was denied, one line; nil if that is not known."
+  (when-let* ((content (and (memq (agent-q-call-state call) '(failed denied))
+                            (agent-q-call-content call)))
+              ;; It may be as long as what a program printed.
+              (begins (substring content 0 (min 2000 (length content))))
+              (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
+                                      "[ \t\n:]+")))
+    (unless (string-empty-p said)
+      (agent-q-call-visible
+       (agent-q-call--on-one-line (substring said 0 (string-search "\n" said)))))))
+
+(defun agent-q-call--trouble-text (call trouble width)
+  "Return TROUBLE, which ended CALL, as the end of its line of WIDTH columns."
+  (let* ((denied (eq (agent-q-call-state call) 'denied))
+         (sign (if denied "denied: "
+                 (concat (agent-q-render-sign 'failed) " ")))
+         (duration (if (or denied (< width 25)) ""
+                     (agent-q-call--duration call))))
+    (propertize (concat sign
+                        (agent-q-call--cut trouble (max 10 (- width (string-width sign)
+                                                              (length duration))))
+                        duration)
+                'face 'agent-q-failure)))
+
+(defun agent-q-call--width ()
+  "Return how many columns a line of this chat has."
+  (if-let ((window (get-buffer-window nil t)))
+      ;; One is for the sign of a line that goes on.  `window-max-chars-per-line'
+      ;; would select the window, and so move point.
+      (1- (window-body-width window))
+    80))
+
+(defun agent-q-call--line (call)
+  "Return the line that stands for CALL, no wider than the window if possible."
+  (let* ((head (concat (agent-q-render-fold-sign call) " "
+                       (propertize (agent-q-call-tool call) 'face 'agent-q-tool)
+                       " "))
+         (room (- (agent-q-call--width) (string-width head)))
+         (summary (agent-q-call--summary call))
+         (trouble (agent-q-call--trouble call))
+         ;; What went wrong matters more than with which arguments.
+         (tail (if trouble
+                   (agent-q-call--trouble-text
+                    call trouble (if (< room 40) room
+                                   (max (- room (string-width summary) 1)
+                                        (/ (* 2 room) 3))))
+                 (agent-q-call--state-text call)))
+         (left (- room (string-width tail) 1))
+         (shown (cond ((not trouble) (agent-q-call--cut summary (max 10 left)))
+                      ((< left 4) "")
+                      (t (agent-q-call--cut summary left)))))
+    (concat head shown (if (string-empty-p shown) "" " ") tail)))
 
 (defun agent-q-call--draw (call)
   "Return the text of CALL."
   (if (and (eq (agent-q-call-state call) 'waiting)
            (not (agent-q-call-answered call)))
       (agent-q-approve-draw call)
-    (let ((line (concat (agent-q-render-fold-sign call) " "
-                        (propertize (agent-q-call-tool call)
-                                    'face 'agent-q-tool)
-                        " " (agent-q-call--summary call) " "
-                        (agent-q-call--state-text call))))
+    (let ((line (agent-q-call--line call)))
       (add-text-properties 0 (length line)
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
                            line)
       (if (agent-q-render-item-expanded call)
-          (concat line "\n" (agent-q-call-arguments-body call)
-                  (agent-q-call--result-body call))
+          (concat line "\n" (agent-q-call--body call))
         line))))
+
+(defun agent-q-call--body (call)
+  "Return the arguments and the result of CALL as the body of an item.
+What went wrong comes first."
+  (let ((arguments (agent-q-call-arguments-body call))
+        (result (agent-q-call--result-body call)))
+    (string-join
+     (delq nil (if (eq (agent-q-call-state call) 'succeeded)
+                   (list arguments result)
+                 (list result arguments)))
+     "\n")))
 
 (defconst agent-q-call-head '(3 . 240)
   "How many lines, and characters, are shown of a text that a review shows.")
@@ -271,15 +343,13 @@ If BRIEFLY is non-nil, only the head of a long text."
       (buffer-string))))
 
 (defun agent-q-call--result-body (call)
-  "Return the result of CALL as the body of an item."
-  (if-let ((content (agent-q-call-content call)))
-      (concat "\n"
-              (propertize (pcase (agent-q-call-state call)
-                            ('succeeded "result:")
-                            (_ "error:"))
-                          'face 'agent-q-dim 'line-prefix "    ")
-              "\n" (agent-q-render-body content #'agent-q-visible-prose))
-    ""))
+  "Return the result of CALL as the body of an item, or nil."
+  (when-let ((content (agent-q-call-content call)))
+    (concat (propertize (pcase (agent-q-call-state call)
+                          ('succeeded "result:")
+                          (_ "error:"))
+                        'face 'agent-q-dim 'line-prefix "    ")
+            "\n" (agent-q-render-body content #'agent-q-visible-prose))))
 
 ;;;; What happens to a call
 
@@ -386,6 +456,12 @@ If BRIEFLY is non-nil, only the head of a long text."
   (dolist (call (hash-table-values agent-q-call--open))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
+
+(defun agent-q-call-leave ()
+  "Close each other view of a call of this chat, which is being killed."
+  (dolist (call (and agent-q-call--open (hash-table-values agent-q-call--open)))
+    (run-hook-with-args 'agent-q-call-settled-functions call))
+  (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-running ()
   "Return what is running now, first one first."

@@ -43,7 +43,7 @@
   "The settings that the session has, as JSON.")
 
 (defvar-local agent-q-chat--provider nil
-  "The provider that the session uses, or nil.")
+  "The provider that the session uses, without its secrets, or nil.")
 
 (defvar-local agent-q-chat--choosing nil
   "Non-nil while a provider is looked for.")
@@ -151,6 +151,7 @@ NEW non-nil means a new one."
   (when agent-q-chat--session
     (let ((session agent-q-chat--session))
       (setq agent-q-chat--session nil)
+      (agent-q-call-leave)
       (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
       (agent-q-core-close-session session))))
@@ -272,12 +273,12 @@ another image.")))
 (defun agent-q-chat-use-provider (provider)
   "Have the current chat talk to PROVIDER from now on; nil means no model."
   (agent-q-chat--check)
-  (setq agent-q-chat--choosing nil
-        agent-q-chat--provider provider
-        agent-q-header-model (agent-q-provider-label provider))
+  (setq agent-q-chat--choosing nil)
   (agent-q-core-configure agent-q-chat--session
                           (agent-q-json-serialize
                            `((provider . ,(or provider :null)))))
+  (setq agent-q-chat--provider (agent-q-provider-public provider)
+        agent-q-header-model (agent-q-provider-label provider))
   (let ((texts (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider
@@ -333,6 +334,9 @@ While a turn runs, the text waits until it is over."
   (agent-q-events-ensure)
   (let ((text (string-trim (agent-q-prompt-text))))
     (cond ((string-empty-p text) (message "Input is empty"))
+          ((agent-q-approve-mistyped text)
+           (message "%s" (agent-q-approve-mistyped text))
+           (agent-q-prompt-replace ""))
           ((agent-q-console-line-p text)
            (agent-q-chat--start #'agent-q-core-console text)
            (agent-q-prompt-take))

@@ -125,7 +125,10 @@ this is for batch use."
             (agent-q-core-cancel-batch
              batch (format "it had no result after %s seconds" seconds)))
           (catch mine
-            (accept-process-output nil (if deadline 0.02 0.5))))
+            ;; What is due already need not wait for the timers.
+            (if (agent-q-handlers-waiting-p)
+                (agent-q-handlers-run-waiting)
+              (accept-process-output nil (if deadline 0.02 0.5)))))
       (when (eq results 'none)
         (remhash batch agent-q-execute--batches)
         (agent-q-core-cancel-batch batch "the user quit")))

@@ -57,6 +57,10 @@
   (when agent-q-handlers--tasks
     (agent-q-handlers--arm)))
 
+(defun agent-q-handlers-waiting-p ()
+  "Whether tasks wait to be run."
+  (and agent-q-handlers--tasks t))
+
 (defun agent-q-handlers-run-waiting ()
   "Run the tasks that wait now."
   (dotimes (_ (length agent-q-handlers--tasks))

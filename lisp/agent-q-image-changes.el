@@ -128,7 +128,8 @@ FUNCTION gets its value, in this buffer."
   (cond ((eql 0 total) "The agent has changed nothing in this image")
         ((agent-q-image-changes--one-chat-p)
          (substitute-command-keys
-          (format "This chat has changed nothing here; \\`a' lists the %d changes of others"
+          (format "\\<agent-q-image-changes-mode-map>This chat has changed nothing here; \
+\\[agent-q-image-changes-toggle-all] lists the %d changes of others"
                   total)))
         (t "There is nothing to list")))
 

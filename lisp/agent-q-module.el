@@ -60,7 +60,7 @@
 (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-offered-tools
                   agent-q-tool-execution-hooks agent-q-log-file agent-q-review-edits
                   agent-q-tool-choice agent-q-instructions agent-q-provider
-                  agent-q-project-root agent-q-private-files agent-q-eval-policy
+                  agent-q-providers agent-q-model agent-q-project-root agent-q-private-files agent-q-eval-policy
                   agent-q-tool-libraries agent-q-module-directory))
   (put option 'risky-local-variable t))
 (autoload 'agent-q-rules "agent-q-rules" "Show the rules for tool calls." t)

@@ -8,14 +8,17 @@
 ;; environment, else a model server on this machine, else the demo model if it runs.
 ;;
 ;; A provider is an alist that `json-serialize' turns into the core's `provider' setting; it holds
-;; the key, so it goes straight to the core and is never printed.
+;; the key, so it goes straight to the core and is neither kept nor printed.  Chats keep what
+;; `agent-q-provider-public' leaves of it.
 
 ;;; Code:
 
 (require 'auth-source)
+(require 'cl-lib)
 (require 'seq)
 (require 'url-parse)
 (require 'agent-q)
+(require 'agent-q-json)
 
 (declare-function agent-q-events-ensure "agent-q-events")
 (declare-function agent-q-core-discover "ext:agent-q-core" ())
@@ -104,9 +107,43 @@ Each element is (NAME . PROPERTIES):
 
 ;;;; Providers as the core takes them
 
+(defun agent-q-provider--strings-p (value)
+  "Whether VALUE is a property list of strings."
+  (and (proper-list-p value)
+       (cl-evenp (length value))
+       (cl-loop for (name text) on value by #'cddr
+                always (and name (symbolp name) (stringp text)))))
+
+(defun agent-q-provider--fields-p (value)
+  "Whether VALUE is a property list that JSON can hold."
+  (and (proper-list-p value)
+       (not (consp (car value)))
+       (condition-case nil
+           (stringp (agent-q-json-serialize (list (cons 'fields value))))
+         (error nil))))
+
+(defun agent-q-provider--check (name properties)
+  "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
+The values are not repeated, as each of them may be a secret."
+  (pcase-dolist (`(,property ,fits ,form)
+                 '((:base-url stringp "a string")
+                   (:model stringp "a string")
+                   (:body agent-q-provider--fields-p "a property list of JSON values")
+                   (:first-body agent-q-provider--fields-p "a property list of JSON values")
+                   (:headers agent-q-provider--strings-p
+                             "a property list of strings, such as (:X-Title \"agent-q\")")))
+    (let ((value (plist-get properties property)))
+      (unless (or (null value) (funcall fits value))
+        (user-error "The provider %s can't be used: its %s is not %s" name property form)))))
+
 (defun agent-q-provider--make (name properties &optional model key)
   "Return the provider called NAME that PROPERTIES describe.
 MODEL and KEY are what to use instead of what PROPERTIES say."
+  (agent-q-provider--check name properties)
+  (unless (stringp name)
+    (user-error "A provider can't be used: its :name is not a string"))
+  (unless (or (null key) (stringp key))
+    (user-error "The provider %s can't be used: its key is not a string" name))
   `((name . ,name)
     (base_url . ,(plist-get properties :base-url))
     (model . ,(or model (plist-get properties :model) ""))
@@ -114,6 +151,25 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
     (body . ,(plist-get properties :body))
     (first_body . ,(plist-get properties :first-body))
     (headers . ,(plist-get properties :headers))))
+
+(defun agent-q-provider-public (provider)
+  "Return what may be known of PROVIDER: its name, address and model.
+Key, headers and fields of the body can hold secrets."
+  (seq-filter (lambda (property) (memq (car property) '(name base_url model)))
+              provider))
+
+(defun agent-q-provider-again (public)
+  "Return the provider that PUBLIC is left of, with its key looked up anew.
+PUBLIC is what `agent-q-provider-public' returned; nil for no model."
+  (when public
+    (let* ((name (alist-get 'name public))
+           (url (alist-get 'base_url public))
+           (model (alist-get 'model public))
+           (named (agent-q-provider-named name model)))
+      (cond ((agent-q-provider-demo-p public) agent-q-provider-demo)
+            ((equal url (alist-get 'base_url named)) named)
+            ;; A server on this machine.
+            (t (agent-q-provider--make name (list :base-url url) model))))))
 
 (defun agent-q-provider-demo-p (provider)
   "Return non-nil if PROVIDER is the demo model."
@@ -128,7 +184,8 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
 
 (defun agent-q-provider--host (properties)
   "Return the host of the API that PROPERTIES describe."
-  (url-host (url-generic-parse-url (or (plist-get properties :base-url) ""))))
+  (let ((url (plist-get properties :base-url)))
+    (and (stringp url) (url-host (url-generic-parse-url url)))))
 
 ;;;; Keys
 
@@ -246,11 +303,14 @@ They are as `agent-q-provider-discover' gives them.  The server that has
 
 ;;;; Choosing
 
+(defun agent-q-provider--name (properties)
+  "Return the name of the provider that PROPERTIES, a property list, describe."
+  (or (plist-get properties :name) (agent-q-provider--host properties)))
+
 (defun agent-q-provider--of-setting (setting)
   "Return the provider that SETTING, a value of `agent-q-provider', describes."
   (let* ((properties (if (consp setting) setting (alist-get setting agent-q-providers)))
-         (name (if (consp setting)
-                   (or (plist-get setting :name) (agent-q-provider--host setting))
+         (name (if (consp setting) (agent-q-provider--name setting)
                  (symbol-name setting)))
          (key (agent-q-provider--find-key properties)))
     (unless (plist-get properties :base-url)
@@ -267,8 +327,7 @@ It is `agent-q-provider' or one of `agent-q-providers', and it must have a
 key unless it needs none."
   (let* ((same (lambda (other) (string= (downcase name) (downcase (format "%s" other)))))
          (setting (if (and (consp agent-q-provider)
-                           (plist-get agent-q-provider :name)
-                           (funcall same (plist-get agent-q-provider :name)))
+                           (funcall same (agent-q-provider--name agent-q-provider)))
                       agent-q-provider
                     (car (seq-find (lambda (host) (funcall same (car host)))
                                    agent-q-providers))))
@@ -330,8 +389,7 @@ of the candidate's own."
                       (agent-q-provider--make (plist-get server :name) server (or model own))))
               candidates)))
     (when (consp agent-q-provider)
-      (push (cons (format "%s: %s" (or (plist-get agent-q-provider :name)
-                                       (agent-q-provider--host agent-q-provider))
+      (push (cons (format "%s: %s" (agent-q-provider--name agent-q-provider)
                           (plist-get agent-q-provider :model))
                   (lambda (model)
                     (let ((agent-q-model (or model (plist-get agent-q-provider :model))))

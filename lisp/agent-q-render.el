@@ -305,20 +305,21 @@ markers around that text; a newline follows it."
 
 (defun agent-q-render-add-item (item)
   "Draw the new ITEM at the end of the log."
-  (agent-q-render--with-log
-    (agent-q-render--close)
-    (let ((start (goto-char (marker-position agent-q-render-end))))
-      ;; Whoever stands at the very end of the log stays there: a key must not
-      ;; reach an item because the item was put under point.
-      (insert-before-markers (agent-q-render--item-text item)
-                             (agent-q-render--propertize "\n"))
-      (set-marker agent-q-render-end (point))
-      (setf (agent-q-render-item-start item) (copy-marker start)
-            (agent-q-render-item-end item) (copy-marker (1- (point)) t)))))
+  (let ((text (agent-q-render--item-text item)))
+    (agent-q-render--with-log
+      (agent-q-render--close)
+      (let ((start (goto-char (marker-position agent-q-render-end))))
+        ;; Whoever stands at the very end of the log stays there: a key must not
+        ;; reach an item because the item was put under point.
+        (insert-before-markers text (agent-q-render--propertize "\n"))
+        (set-marker agent-q-render-end (point))
+        (setf (agent-q-render-item-start item) (copy-marker start)
+              (agent-q-render-item-end item) (copy-marker (1- (point)) t))))))
 
 (defun agent-q-render-update-item (item)
   "Draw ITEM again where it is."
-  (let* ((start (marker-position (agent-q-render-item-start item)))
+  (let* ((text (agent-q-render--item-text item))
+         (start (marker-position (agent-q-render-item-start item)))
          (end (marker-position (agent-q-render-item-end item)))
          (inside (lambda (position) (and (<= start position end)
                                          (- position start))))
@@ -330,7 +331,7 @@ markers around that text; a newline follows it."
     (agent-q-render--with-log
       (goto-char start)
       (delete-region start end)
-      (insert (agent-q-render--item-text item))
+      (insert text)
       (set-marker (agent-q-render-item-end item) (point)))
     ;; Those who stood in the old text stand at the same place of the new one.
     (let ((limit (- (agent-q-render-item-end item) start)))
@@ -345,9 +346,12 @@ markers around that text; a newline follows it."
   (get-text-property position 'agent-q-item))
 
 (defun agent-q-render-toggle ()
-  "Unfold or fold the item at point."
+  "Unfold or fold the item at point, or the one that ends there."
   (interactive)
-  (let ((item (agent-q-render-item-at (point))))
+  (let ((item (or (agent-q-render-item-at (point))
+                  ;; Its keys hold there, too.
+                  (and (eolp) (not (bobp))
+                       (agent-q-render-item-at (1- (point)))))))
     (unless item
       (user-error "There is nothing to unfold here"))
     (setf (agent-q-render-item-expanded item)

@@ -14,13 +14,22 @@
 (require 'subr-x)
 
 (eval-and-compile
+  (defconst agent-q-visible-ignorable
+    '(#xad #x34f #x61c (#x115f . #x1160) (#x17b4 . #x17b5) (#x180b . #x180f)
+      (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #x2800 #x3164
+      (#xfe00 . #xfe0f) #xfeff #xffa0 (#xfff0 . #xfffb) (#x1bca0 . #x1bca3)
+      (#x1d173 . #x1d17a) (#xe0000 . #xe0fff))
+    "Characters that take no room, are blank or reorder others.
+Unicode calls most of them ignorable: marks of direction, joiners, selectors
+of variants, tags, and fillers.")
+
   (defconst agent-q-visible--ignorable
-    (concat "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-            "\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-            "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff")
-    "What takes no room or is blank, as a part of a set of a regexp.
-Unicode calls most of it ignorable: marks of direction, joiners, selectors of
-variants, tags, and fillers."))
+    (mapconcat (lambda (range)
+                 (if (consp range)
+                     (string (car range) ?- (cdr range))
+                   (string range)))
+               agent-q-visible-ignorable "")
+    "The same as a part of a set of a regexp."))
 
 (defconst agent-q-visible--hidden
   (eval-when-compile (concat "[^\n\t[:print:]]\\|[" agent-q-visible--ignorable "]"))

@@ -78,7 +78,7 @@ as always; one that a choice of yours leaves out can't."
   "How many seconds the handler of a tool may take, or nil for any time.
 This is for tools written in Emacs Lisp.  Their call has failed then; what
 the handler gives later is not used.  A handler that keeps Emacs busy is
-let finish: \\`C-g' stops it."
+let finish: \\[keyboard-quit] stops it."
   :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
 (defcustom agent-q-eval-policy 'ask-on-hit
@@ -89,7 +89,9 @@ the network or Emacs, quits, redefines what is not the program's, or
 can't be looked at.  This is a guard rail that catches accidents, and
 no sandbox: code that means to get around it can.
 `ask-always' asks about all code, `never-ask' about none, and
-`read-only' refuses to run any.  What runs is in the audit log."
+`read-only' refuses to run any.  That goes for code which runs on the way
+as well: macros are not expanded then, no matter whose, no function is
+traced, and no definition is put back.  What runs is in the audit log."
   :type '(choice (const :tag "Ask when it reaches beyond the program" ask-on-hit)
                  (const :tag "Ask always" ask-always)
                  (const :tag "Never ask" never-ask)
@@ -115,7 +117,7 @@ When nil, only what the model proposes for review is."
 ;;;; How the chat behaves
 
 (defcustom agent-q-history-max 100
-  "How many of your messages a chat keeps for \\`M-p'."
+  "How many of your messages a chat keeps, to be fetched and sent again."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -198,7 +200,8 @@ With prefix argument NEW, open another one."
 
 (defcustom agent-q-keymap-prefix nil
   "The key behind which `agent-q-mode' puts the commands of agent-q.
-Keys of the form \\`C-c' LETTER are yours to give, so there is no default."
+The keys that Emacs leaves to its users are yours to give, so there is no
+default."
   :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
   :set #'agent-q--set-keymap-prefix
   :package-version '(agent-q-module . "0.1.0"))

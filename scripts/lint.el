@@ -93,6 +93,18 @@ MAIN is the package's main file."
                           agent-q-lint--accepted)
           (agent-q-lint--finding source line (format "%s (package-lint %s)" text type)))))))
 
+(defun agent-q-lint--keys (source)
+  "Report what SOURCE writes for a key that Emacs 28.1 shows as it is.
+It does not know the form that quotes a key by a backslash and a backquote."
+  (with-current-buffer (find-file-noselect source)
+    (save-excursion
+      (goto-char (point-min))
+      (while (re-search-forward "\\\\\\\\`[[:alnum:]<> -]+'" nil t)
+        (agent-q-lint--finding
+         source (line-number-at-pos)
+         (format "Emacs 28.1 does not understand %s: write \\\\[COMMAND], or the key alone"
+                 (match-string 0)))))))
+
 (defun agent-q-lint ()
   "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."
   (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
@@ -102,7 +114,8 @@ MAIN is the package's main file."
     (let ((agent-q-lint--load-path (list (expand-file-name "lisp"))))
       (agent-q-lint--compile scripts))
     (dolist (source sources)
-      (agent-q-lint--checkdoc source))
+      (agent-q-lint--checkdoc source)
+      (agent-q-lint--keys source))
     (dolist (dependency '("let-alist" "compat"))
       (setq load-path (append (agent-q-ide-package-directories dependency) load-path)))
     (if (null linter)

@@ -158,6 +158,11 @@ terminal_test() {
   else
     count 0 1 0 'terminal test of a review'
   fi
+  if sh test/terminal/answers-test.sh </dev/null; then
+    count 1 0 0 answers
+  else
+    count 0 1 0 'terminal test of answers'
+  fi
   if sh test/terminal/frames-test.sh </dev/null; then
     count 1 0 0 frames
   else

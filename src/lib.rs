@@ -12,6 +12,7 @@ pub mod files;
 pub mod gram;
 pub mod host;
 pub mod image;
+pub mod json_schema;
 pub mod near;
 pub mod protocol;
 pub mod provider;

@@ -182,9 +182,13 @@ impl CallResult {
             None => self.content.clone(),
         };
         let told = match (self.outcome, &self.source) {
-            (CallOutcome::Failed, None) => format!("Error: {content}"),
-            (CallOutcome::Failed, Some(_)) => format!("Error:\n{content}"),
-            (CallOutcome::Succeeded | CallOutcome::Denied | CallOutcome::Cancelled, _) => content,
+            (CallOutcome::Succeeded, _) => content,
+            (CallOutcome::Failed | CallOutcome::Denied | CallOutcome::Cancelled, None) => {
+                format!("Error: {content}")
+            }
+            (CallOutcome::Failed | CallOutcome::Denied | CallOutcome::Cancelled, Some(_)) => {
+                format!("Error:\n{content}")
+            }
         };
         self.with_remark(told)
     }

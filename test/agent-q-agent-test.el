@@ -183,6 +183,38 @@ The registry has a tool of that name besides."
         (agent-q-test-ask "hi")
         (should (string-suffix-p "\n\nfine\n" (agent-q-test-log)))))))
 
+(ert-deftest agent-q-agent-its-model-goes-with-it ()
+  (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
+    (let ((model (lambda () (alist-get 'model agent-q-chat--provider)))
+          (other (agent-q-agent-test--file
+                  (replace-regexp-in-string "greeting" "other" agent-q-agent-test--gram))))
+      (should (equal (funcall model) "scripted"))
+      (agent-q-chat-use-agent file '("one"))
+      (should (equal (funcall model) "greeting-model"))
+      (agent-q-chat-use-agent other '("one"))
+      (should (equal (funcall model) "other-model"))
+      (agent-q-chat-use-agent "")
+      (should (equal (funcall model) "scripted"))
+      (should (string-match-p "scripted (scripted)" agent-q-header--line))
+      ;; One that the user chose meanwhile stays.
+      (agent-q-chat-use-agent file '("one"))
+      (agent-q-set-model (agent-q-provider-named "scripted" "mine"))
+      (agent-q-chat-use-agent nil)
+      (should (equal (funcall model) "mine"))
+      ;; And it is what comes back after another agent.
+      (agent-q-chat-use-agent file '("one"))
+      (agent-q-chat-use-agent nil)
+      (should (equal (funcall model) "mine")))))
+
+(ert-deftest agent-q-agent-without-a-model-before-there-is-none-after ()
+  (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
+    (agent-q-chat-use-provider nil)
+    (agent-q-chat-use-agent file '("one"))
+    (let ((agent-q-provider 'none))
+      (agent-q-chat-use-agent nil))
+    (should-not agent-q-chat--provider)
+    (should (string-match-p "no model" agent-q-header--line))))
+
 (ert-deftest agent-q-agent-an-unknown-provider-leaves-the-model ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
     (let ((provider agent-q-chat--provider))

@@ -83,6 +83,57 @@
     (agent-q-test-answer "N")
     (should (equal (agent-q-approve-test--ended) '(("a" . 2))))))
 
+(ert-deftest agent-q-approve-a-key-that-repeats-answers-one-request ()
+  (agent-q-approve-test--with-chat
+    (agent-q-approve-test--arm-all)
+    (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+    (agent-q-test-press "y")
+    (dotimes (_ 3)
+      (should-error (agent-q-test-press "y") :type 'user-error))
+    (should (= 2 (length (agent-q-call-all-waiting))))
+    ;; Nor does the second press on the place to which the next request moved.
+    (goto-char (agent-q-render-item-start (cadr (agent-q-call-all-waiting))))
+    (should-error (agent-q-test-press "y") :type 'user-error)
+    ;; All were on the screen, so that one key may still answer them together.
+    (goto-char (agent-q-render-item-start (agent-q-test-arm)))
+    (agent-q-test-press "Y")
+    (should (equal (agent-q-approve-test--ended) '(("a" . 2) ("b" . 2) ("c" . 2))))))
+
+(ert-deftest agent-q-approve-an-answer-at-the-prompt-is-no-message ()
+  (agent-q-approve-test--with-chat
+    (dolist (typed '("y" "n" "!" "Y" "N" "P" "r" "e" "v" "d" " y\n" "yes" "No"))
+      (let ((said nil))
+        (cl-letf (((symbol-function 'message)
+                   (lambda (format &rest arguments)
+                     (setq said (and format (apply #'format format arguments))))))
+          (agent-q-test-send typed))
+        (should (string-match-p "t_erase.*C-c C-a, then [a-zA-Z!]\\'" said)))
+      (should (equal (agent-q-prompt-text) ""))
+      (should (zerop agent-q-header-queued))
+      (should (= 3 (length (agent-q-call-all-waiting)))))
+    ;; What is more than a key is a message, and so is a key when nothing waits.
+    (agent-q-test-send "y?")
+    (should (= 1 agent-q-header-queued))
+    (agent-q-test-answer "N")
+    (should-not (agent-q-call-waiting))
+    (agent-q-test-send "y")
+    (should (= 2 agent-q-header-queued))
+    (agent-q-chat-cancel)))
+
+(ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
+  (agent-q-approve-test--with-chat
+    (should (agent-q-test-shows "t_erase waits for your answer: C-c C-a, then a key"))
+    (agent-q-chat-cancel)))
+
+(ert-deftest agent-q-approve-the-reason-of-a-denial-is-shown ()
+  (agent-q-approve-test--with-chat
+    (cl-letf (((symbol-function 'read-string) (lambda (&rest _) "not this one")))
+      (agent-q-test-answer "r"))
+    (agent-q-test-answer "N")
+    (agent-q-approve-test--ended)
+    (should (string-match-p "t_erase a count=2 denied: not this one\n.*t_erase b count=2 denied\n"
+                            (agent-q-test-log)))))
+
 (ert-deftest agent-q-approve-a-cancelled-turn-answers-all ()
   (agent-q-approve-test--with-chat
     (agent-q-chat-cancel)
@@ -166,6 +217,14 @@
       (agent-q-test-answer "N")
       (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
 
+(ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "e")
+    (let ((edited (current-buffer)))
+      (insert "x")
+      (kill-buffer chat)
+      (should-not (buffer-live-p edited)))))
+
 (ert-deftest agent-q-approve-the-buttons-say-and-do-what-the-keys-do ()
   (agent-q-approve-test--with-chat
     (agent-q-approve-test--arm-all)
@@ -196,7 +255,13 @@
       (agent-q-test-event :approval :call 7 :tool "write_file" :level "dangerous"
                           :reason "" :arguments "{\"path\":\"a/../b.lisp\"}")
       (should (agent-q-test-shows
-               (concat "file: " (expand-file-name "b.lisp" temporary-file-directory)))))))
+               (concat "file: " (expand-file-name "b.lisp" temporary-file-directory))))
+      (agent-q-test-event :approval :call 8 :tool "write_file" :level "dangerous"
+                          :reason ""
+                          :arguments (agent-q-json-encode
+                                      `(:path ,(concat (apply #'concat (make-list 40 "../"))
+                                                       "etc/hosts"))))
+      (should (agent-q-test-shows "\nfile: /etc/hosts\n")))))
 
 (provide 'agent-q-approve-test)
 ;;; agent-q-approve-test.el ends here

@@ -195,13 +195,55 @@
 
 (ert-deftest agent-q-chat-a-call-shows-each-outcome ()
   (agent-q-test-with-chat
-    (cl-loop for (outcome pattern) in '((:succeeded " 12 ms$") (:failed "failed 12 ms$")
-                                        (:denied "denied$") (:cancelled "cancelled$"))
+    (cl-loop for (outcome content pattern)
+             in '((:succeeded "A function" "\\S-+ 12 ms$")
+                  (:failed "No such\nsymbol" "\\S-+ No such 12 ms$")
+                  (:failed "" "\\S-+ failed 12 ms$")
+                  (:denied "User denied tool execution" "denied$")
+                  (:denied "User denied tool execution: no\nnever" "denied: no$")
+                  (:denied "A rule of the user's denies this call. Rule 1"
+                           "denied: A rule .* Rule 1$")
+                  (:cancelled "The user cancelled the turn" "cancelled$"))
              for number from 1
-             do (agent-q-chat-test--call number :outcome outcome)
+             do (agent-q-chat-test--call number :outcome outcome :content content)
              (goto-char agent-q-render-end)
              (forward-line -1)
-             (should (looking-at (concat ". describe_symbol mapcar .*" pattern))))))
+             (should (looking-at (concat ". describe_symbol mapcar " pattern))))))
+
+(ert-deftest agent-q-chat-a-call-that-fails-beside-another-window-leaves-the-prompt ()
+  (agent-q-test-with-chat
+    (insert "typed")
+    (let ((window (selected-window)))
+      (split-window)
+      (switch-to-buffer-other-window "*scratch*")
+      (set-window-point window (point-min))
+      (with-current-buffer chat
+        (agent-q-chat-test--call 1 :outcome :failed :content "No such symbol")
+        (should (string-suffix-p " No such symbol 12 ms\n" (agent-q-test-log)))
+        (should (equal (agent-q-prompt-text) "typed"))
+        (should (= (point) (point-max)))
+        (should (= (window-point window) (point-min)))))))
+
+(ert-deftest agent-q-chat-the-line-of-a-failed-call-says-why-within-the-window ()
+  (agent-q-test-with-chat
+    (split-window-right 50)
+    (agent-q-test-event :call-proposed :call 1 :tool "propose_file_edit"
+                        :arguments (agent-q-json-encode
+                                    `(:path "three.lisp" :original ,(make-string 900 ?o))))
+    (agent-q-test-event :call-finished :call 1 :outcome :failed :milliseconds 3
+                        :content "\
+'three.lisp' was changed on disk since Emacs read it; nothing was changed.
+Ask the user to revert or save the buffer.")
+    (agent-q-test-find "propose_file_edit")
+    (should (looking-at "propose_file_edit .*'three\\.lisp' was .* 3 ms$"))
+    (end-of-line)
+    (should (<= (current-column) (window-max-chars-per-line)))
+    ;; The whole of it stands above the long texts.
+    (agent-q-test-press "TAB")
+    (should (string-match-p
+             (concat "^error:\n'three\\.lisp' was changed on disk since Emacs read it; nothing was changed\\."
+                     "\nAsk the user to revert or save the buffer\\.\npath: three\\.lisp\noriginal: oo")
+             (agent-q-test-log)))))
 
 (ert-deftest agent-q-chat-a-long-result-is-cut-and-shown-on-demand ()
   (agent-q-test-with-chat
@@ -291,7 +333,7 @@
     (agent-q-test-event :text :text "half an ans")
     (agent-q-test-event :call-proposed :call 1 :tool "tool" :arguments "{}")
     (agent-q-test-event :turn-ended :outcome :failed :message "The line was cut.")
-    (should (string-match-p "half an ans\n. tool  cancelled\nThe line was cut\\.\n\\'"
+    (should (string-match-p "half an ans\n. tool cancelled\nThe line was cut\\.\n\\'"
                             (agent-q-test-log)))
     (agent-q-test-find "The line")
     (should (eq (get-text-property (point) 'face) 'agent-q-failure))

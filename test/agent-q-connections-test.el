@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-test-registry)
 (require 'agent-q-test-tools)
 
 (defvar slime-filename-translations)
@@ -169,15 +170,17 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
 
 (defconst agent-q-connections-test--turn
   (json-encode
-   (cl-flet ((evaluates (needles form)
+   (cl-flet ((calls (needles tool &rest arguments)
                `((expect (contains . ,needles))
-                 (steps . [((tool_calls . [((name . "eval_form")
-                                            (arguments (form . ,form)))]))]))))
+                 (steps . [((tool_calls . [((name . ,tool) (arguments . ,arguments))]))]))))
      `((turns
-        . [,(evaluates [] "(defvar *aq-chat* :old)")
-           ,(evaluates ["*AQ-CHAT*"] "(sb-ext:exit :abort t)")
-           ,(evaluates ["The connection to the Lisp image was lost"] "(defvar *aq-chat* :new)")
-           ,(evaluates ["*AQ-CHAT*"] "(list *aq-chat*)")
+        . [,(calls [] "eval_form" '(form . "(defvar *aq-chat* :old)"))
+           ,(calls ["*AQ-CHAT*"] "eval_form" '(form . "(sb-ext:exit :abort t)"))
+           ,(calls ["The connection to the Lisp image was lost"]
+                   "eval_form" '(form . "(defvar *aq-chat* :new)"))
+           ,(calls ["No Lisp image is connected"] "t_start" '(text . "a Lisp"))
+           ,(calls ["Started"] "eval_form" '(form . "(defvar *aq-chat* :new)"))
+           ,(calls ["*AQ-CHAT*"] "eval_form" '(form . "(list *aq-chat*)"))
            ((expect (contains . ["(:NEW)"]))
             (steps . [((text . "It was started anew."))]))]))))
   "A turn that ends its image and goes on.")
@@ -189,24 +192,27 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
       (let ((agent-q-provider (list :name "scripted" :model "scripted" :key "none"
                                     :base-url (process-get server 'base-url)))
             (another nil))
-        (agent-q-test-with-chat
-          (agent-q-chat-set-connection first)
-          (agent-q-test-send "go")
-          ;; The call that ends the image asks.
-          (agent-q-test-answer "y")
-          (agent-q-test-until (not (agent-q-image-live-p first)))
-          ;; What can't be looked at asks, too, so that the user has the time.
-          (agent-q-test-until (agent-q-call-waiting))
-          (should (agent-q-test-shows "could not be assessed: No Lisp image is connected"))
-          (unwind-protect
-              (progn
-                (setq another (agent-q-test-image-another client))
-                (agent-q-test-answer "y")
-                (agent-q-test-until (agent-q-test-idle-p))
-                (should (agent-q-test-shows "It was started anew."))
-                (should (equal ":NEW" (agent-q-test-image-directly another "*aq-chat*")))
-                (should (equal another agent-q-header-connection)))
-            (agent-q-test-image-kill another)))))))
+        (agent-q-test-with-tools
+            ((agent-q-test-tool "t_start" (lambda (_) "Started") :safety-level :dangerous))
+          (agent-q-test-with-chat
+            (agent-q-chat-set-connection first)
+            (agent-q-test-send "go")
+            ;; The call that ends the image asks.
+            (agent-q-test-answer "y")
+            (agent-q-test-until (not (agent-q-image-live-p first)))
+            ;; A form fails at once then, and the turn waits only for the user's own tool.
+            (agent-q-test-until (agent-q-call-waiting))
+            (should (equal "t_start" (agent-q-call-tool (agent-q-call-waiting))))
+            (should (agent-q-test-shows "No Lisp image is connected"))
+            (unwind-protect
+                (progn
+                  (setq another (agent-q-test-image-another client))
+                  (agent-q-test-answer "y")
+                  (agent-q-test-until (agent-q-test-idle-p))
+                  (should (agent-q-test-shows "It was started anew."))
+                  (should (equal ":NEW" (agent-q-test-image-directly another "*aq-chat*")))
+                  (should (equal another agent-q-header-connection)))
+              (agent-q-test-image-kill another))))))))
 
 (agent-q-test-tools-on-each connections-are-replaced-in-a-chat ()
   "Once the user has started another image, the same chat goes on there."

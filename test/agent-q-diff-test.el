@@ -151,6 +151,13 @@ ORIGINAL nil means that there is no file yet."
     (should-not (buffer-live-p review))
     (should-not agent-q-diff-test--got)))
 
+(ert-deftest agent-q-diff-the-review-goes-with-the-chat ()
+  (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
+    (kill-buffer chat)
+    (should-not (buffer-live-p review))
+    (agent-q-test-until (zerop (plist-get (agent-q-core-status) :approvals)))
+    (should-not agent-q-diff-test--got)))
+
 (ert-deftest agent-q-diff-an-answer-in-the-chat-closes-the-review ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
     (with-current-buffer chat (agent-q-test-answer "y"))

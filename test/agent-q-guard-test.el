@@ -248,6 +248,12 @@
       (should-not (agent-q-call-waiting))
       (agent-q-guard-test--ask connection "/run_tests suite=shop")
       (should-not (agent-q-call-waiting))
+      ;; Nor what runs on the way.
+      (dolist (line '("/macroexpand_form (shop::at-once (setf shop::*harm* 1))"
+                      "/macroexpand_form (when 1 2)" "/trace_function shop::tax"
+                      "/undo_definition shop::tax"))
+        (agent-q-guard-test--ask connection line)
+        (should-not (agent-q-call-waiting)))
       (should-not (string-match-p "✓" (agent-q-test-log)))))
   (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
   (let ((agent-q-eval-policy 'ask-always))

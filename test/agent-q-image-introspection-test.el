@@ -51,6 +51,25 @@
                           (agent-q-test-program-miss
                            connection "who-calls" :function "aq-look::calee"))))
 
+(agent-q-test-image-on-each stops-a-search-that-takes-long ()
+  "What is called from everywhere is told as far as it was found in time, and that it is not all."
+  (agent-q-test-program-file connection)
+  (agent-q-test-image-value connection "who-calls" :function "aq-look:callee")
+  (agent-q-test-image-directly
+   connection "(setf (symbol-value (find-symbol \"*SEARCH-SECONDS*\" \"AGENT-Q-IMAGE\")) -1)")
+  (unwind-protect
+      (dolist (arguments '((:operation "who-calls" :function "aq-look:callee")
+                           (:operation "xref" :kind "callers" :name "aq-look:callee")))
+        (let ((value (apply #'agent-q-test-image-value connection
+                            (plist-get arguments :operation) (cddr arguments))))
+          (should (eq :stopped (plist-get value :cut)))
+          (should (< (plist-get value :total) 5))))
+    (agent-q-test-image-directly
+     connection "(setf (symbol-value (find-symbol \"*SEARCH-SECONDS*\" \"AGENT-Q-IMAGE\")) 1)"))
+  (let ((value (agent-q-test-image-value connection "who-calls" :function "aq-look:callee")))
+    (should (= 5 (plist-get value :total)))
+    (should-not (plist-get value :cut))))
+
 ;; In AQ-NOW the second text takes back what the first one does, but for what stays.
 (defconst agent-q-image-introspection-test--uses "
 (defpackage #:aq-now (:use #:cl)) (in-package #:aq-now)

@@ -91,6 +91,26 @@
                        agent-q-demo-model agent-q-doctor))))
     "(nil nil nil nil nil nil)")))
 
+(ert-deftest agent-q-module-test-documentation-shows-keys ()
+  "No documentation shows the quoted keys that only later Emacsen understand."
+  (should
+   (equal
+    (agent-q-module-test--child
+     '(let ((found nil))
+        (require 'agent-q-module)
+        (dolist (file (directory-files agent-q-module-directory t "\\`agent-q.*\\.el\\'"))
+          (unless (string-suffix-p "-autoloads.el" file)
+            (require (intern (file-name-base file)) file)))
+        (mapatoms
+         (lambda (symbol)
+           (when (string-prefix-p "agent-q" (symbol-name symbol))
+             (dolist (text (list (and (fboundp symbol) (documentation symbol))
+                                 (documentation-property symbol 'variable-documentation)))
+               (when (and text (string-match-p "[\\]['`‘]" text))
+                 (push symbol found))))))
+        found))
+    "nil")))
+
 (ert-deftest agent-q-module-test-mode-does-not-load-the-core ()
   "The global mode works without the core."
   (should (equal (agent-q-module-test--child

@@ -12,6 +12,7 @@
 (require 'auth-source)
 (require 'agent-q-provider)
 (require 'agent-q-doctor)
+(require 'agent-q-test)
 (require 'agent-q-test-demo)
 
 (defconst agent-q-provider-test--hosts
@@ -150,6 +151,47 @@
                       (agent-q-provider--chosen "first: other:latest" candidates))
                      '("first" "other:latest" "a")))
       (should-error (agent-q-provider--chosen "nonsense" candidates) :type 'user-error))))
+
+(ert-deftest agent-q-provider-test-no-secret-is-repeated ()
+  "What is written the wrong way is named in the chat, and its value is not."
+  (pcase-dolist (`(,property ,wrong)
+                 '((:headers "Authorization: hidden") (:headers (:Authorization . "hidden"))
+                   (:headers (("Authorization" . "hidden"))) (:headers ("Authorization" "hidden"))
+                   (:headers (:Authorization ("hidden"))) (:headers (:hidden))
+                   (:headers [:Authorization "hidden"])
+                   (:body "hidden") (:body (:hidden)) (:body (:it hidden))
+                   (:first-body (("hidden"))) (:key (hidden)) (:key 5)
+                   (:base-url ("hidden")) (:base-url hidden) (:model ("hidden"))))
+    (ert-info ((format "%S %S" property wrong))
+      (let ((agent-q-provider (plist-put (list :name "mine" :base-url "http://127.0.0.1:9/v1"
+                                               :model "one")
+                                         property wrong)))
+        (agent-q-test-with-chat
+          (should (string-match-p "The provider mine can.t be used: its " (agent-q-test-log)))
+          (should (agent-q-test-shows (substring (symbol-name property) 1)))
+          (should-not (agent-q-test-shows "hidden"))
+          (should-not agent-q-chat--provider)
+          ;; Nor does the core repeat what reaches it.
+          (let ((failure (should-error
+                          (agent-q-core-configure
+                           agent-q-chat--session
+                           (json-encode `(:provider (:name "mine" ,property "hidden" :headers "hidden")))))))
+            (should-not (string-match-p "hidden" (error-message-string failure)))))))))
+
+(ert-deftest agent-q-provider-test-chats-keep-no-key ()
+  "A key goes to the core and stays there; what a chat keeps is enough to find it again."
+  (agent-q-provider-test--with "machine first.example login apikey password hidden\n" nil
+    (let ((agent-q-provider 'first))
+      (agent-q-test-with-chat
+        (let ((print-circle t))
+          (should-not (string-match-p "hidden" (format "%S" (buffer-local-variables)))))
+        (should (equal (alist-get 'model agent-q-chat--provider) "one"))
+        (should (equal (agent-q-provider-test--fields
+                        (agent-q-provider-again agent-q-chat--provider))
+                       '("first" "one" "hidden"))))))
+  (let ((local (agent-q-provider--make "Ollama" '(:base-url "http://127.0.0.1:9/v1") "tiny")))
+    (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))
+  (should-not (agent-q-provider-again nil)))
 
 (ert-deftest agent-q-provider-test-doctor-shows-no-key ()
   "The doctor's page says where a key is, never what it is, and fills in the servers."

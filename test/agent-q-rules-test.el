@@ -114,7 +114,8 @@
 (ert-deftest agent-q-rules-nothing-that-files-bring-along-grants ()
   (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-review-edits agent-q-project-root
                     agent-q-log-file agent-q-offered-tools agent-q-eval-policy
-                    agent-q-private-files agent-q-tool-libraries agent-q-module-directory))
+                    agent-q-private-files agent-q-tool-libraries agent-q-module-directory
+                    agent-q-provider agent-q-providers agent-q-model))
     (should (risky-local-variable-p option))
     (should-not (safe-local-variable-p option nil))))
 

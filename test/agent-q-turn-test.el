@@ -10,12 +10,21 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-registry)
 
-(defconst agent-q-turn-test--eval
+(defconst agent-q-turn-test--asks
   "{\"turns\":[{\"steps\":[{\"text\":\"Let me see.\"},
-     {\"tool_calls\":[{\"name\":\"eval_form\",\"arguments\":{\"form\":\"(+ 1 2)\"}}]}]},
+     {\"tool_calls\":[{\"name\":\"t_run\",\"arguments\":{\"text\":\"(+ 1 2)\"}}]}]},
     {\"steps\":[{\"text\":\"It is done.\"}]}]}"
-  "A model that wants a form evaluated before it answers.")
+  "A model that calls a dangerous tool before it answers.")
+
+(defmacro agent-q-turn-test--with-request (&rest body)
+  "Run BODY in a chat whose model calls a dangerous tool."
+  (declare (indent 0) (debug t))
+  `(agent-q-test-with-tools
+       ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
+     (agent-q-test-with-model agent-q-turn-test--asks
+       (agent-q-test-with-chat ,@body))))
 
 (defconst agent-q-turn-test--stalled
   "{\"repeat_last\":true,
@@ -52,52 +61,48 @@
 ;;;; Approval
 
 (ert-deftest agent-q-turn-an-approved-call-runs-and-the-turn-goes-on ()
-  (agent-q-test-with-model agent-q-turn-test--eval
-    (agent-q-test-with-chat
-      (agent-q-test-send "what is it")
-      (agent-q-test-arm)
-      (should (eq agent-q-header-state :approving))
-      (should (string-match-p "^\\? eval_form waits for your answer\ndangerous.*\n\\(?:.*\n\\)?form: (\\+ 1 2)\n"
-                              (agent-q-test-log)))
-      (agent-q-test-answer "y")
-      (agent-q-test-until (agent-q-test-idle-p))
-      ;; No Lisp is connected here: what matters is that it was tried.
-      (should (string-match-p "Let me see\\.\n. eval_form (\\+ 1 2) .*\n\nIt is done\\.\n\\'"
-                              (agent-q-test-log)))
-      (should-not (agent-q-call-waiting)))))
+  (agent-q-turn-test--with-request
+    (agent-q-test-send "what is it")
+    (agent-q-test-arm)
+    (should (eq agent-q-header-state :approving))
+    (should (string-match-p "^\\? t_run waits for your answer.*\ndangerous.*\n\\(?:.*\n\\)?text: (\\+ 1 2)\n"
+                            (agent-q-test-log)))
+    (agent-q-test-answer "y")
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-match-p "Let me see\\.\n. t_run (\\+ 1 2) .*\n\nIt is done\\.\n\\'"
+                            (agent-q-test-log)))
+    (should-not (agent-q-call-waiting))))
 
 (ert-deftest agent-q-turn-a-denied-call-does-not-run ()
-  (agent-q-test-with-model agent-q-turn-test--eval
-    (agent-q-test-with-chat
-      (agent-q-test-send "what is it")
-      (agent-q-test-answer "n")
-      (agent-q-test-until (agent-q-test-idle-p))
-      (should (string-match-p "eval_form (\\+ 1 2) denied\n\nIt is done"
-                              (agent-q-test-log)))
-      (should (with-temp-buffer
-                (insert-file-contents agent-q-test-requests)
-                (search-forward "User denied tool execution" nil t))))))
+  (agent-q-turn-test--with-request
+    (agent-q-test-send "what is it")
+    (agent-q-test-answer "n")
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-match-p "t_run (\\+ 1 2) denied\n\nIt is done"
+                            (agent-q-test-log)))
+    (should (with-temp-buffer
+              (insert-file-contents agent-q-test-requests)
+              (search-forward "User denied tool execution" nil t)))))
 
 (ert-deftest agent-q-turn-keys-answer-only-on-the-request-and-once-it-was-seen ()
-  (agent-q-test-with-model agent-q-turn-test--eval
-    (agent-q-test-with-chat
-      (agent-q-test-send "what is it")
-      (let ((call (agent-q-test-until (agent-q-call-waiting))))
-        ;; Typed at the prompt, a key is text.
-        (goto-char (point-max))
-        (agent-q-test-press "y")
-        (should (equal (agent-q-prompt-text) "y"))
-        ;; Elsewhere in the log it is refused.
-        (agent-q-test-find "Let me see")
-        (should-error (agent-q-test-press "y") :type 'text-read-only)
-        ;; On the request it came too early: nobody has looked yet.
-        (goto-char (agent-q-render-item-start call))
-        (dotimes (_ 3)
-          (should-error (agent-q-test-press "y") :type 'user-error))
-        (should (agent-q-call-waiting))
-        (agent-q-test-answer "y")
-        (should-not (agent-q-call-waiting))
-        (should-error (agent-q-approve-run) :type 'user-error)))))
+  (agent-q-turn-test--with-request
+    (agent-q-test-send "what is it")
+    (let ((call (agent-q-test-until (agent-q-call-waiting))))
+      ;; Typed at the prompt, a key is text.
+      (goto-char (point-max))
+      (agent-q-test-press "y")
+      (should (equal (agent-q-prompt-text) "y"))
+      ;; Elsewhere in the log it is refused.
+      (agent-q-test-find "Let me see")
+      (should-error (agent-q-test-press "y") :type 'text-read-only)
+      ;; On the request it came too early: nobody has looked yet.
+      (goto-char (agent-q-render-item-start call))
+      (dotimes (_ 3)
+        (should-error (agent-q-test-press "y") :type 'user-error))
+      (should (agent-q-call-waiting))
+      (agent-q-test-answer "y")
+      (should-not (agent-q-call-waiting))
+      (should-error (agent-q-approve-run) :type 'user-error))))
 
 (ert-deftest agent-q-turn-a-request-does-not-come-under-a-waiting-point ()
   (agent-q-test-with-chat
@@ -111,16 +116,15 @@
       (should-not (agent-q-render-item-at (window-point other))))))
 
 (ert-deftest agent-q-turn-a-cancelled-request-answers-no-more ()
-  (agent-q-test-with-model agent-q-turn-test--eval
-    (agent-q-test-with-chat
-      (agent-q-test-send "what is it")
-      (goto-char (agent-q-render-item-start (agent-q-test-arm)))
-      (agent-q-chat-cancel)
-      (agent-q-test-until (agent-q-test-idle-p))
-      (should (string-match-p "eval_form (\\+ 1 2) cancelled\nCancelled\\.\n\\'"
-                              (agent-q-test-log)))
-      (should-error (agent-q-test-press "y") :type 'text-read-only)
-      (should-error (agent-q-call-goto-waiting) :type 'user-error))))
+  (agent-q-turn-test--with-request
+    (agent-q-test-send "what is it")
+    (goto-char (agent-q-render-item-start (agent-q-test-arm)))
+    (agent-q-chat-cancel)
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-match-p "t_run (\\+ 1 2) cancelled\nCancelled\\.\n\\'"
+                            (agent-q-test-log)))
+    (should-error (agent-q-test-press "y") :type 'text-read-only)
+    (should-error (agent-q-call-goto-waiting) :type 'user-error)))
 
 (ert-deftest agent-q-turn-what-could-mislead-is-shown-in-a-request ()
   (agent-q-test-with-chat
@@ -215,14 +219,20 @@
           (insert "text of mine")
           (agent-q-test-with-chat
             (agent-q-test-ask "/read_buffer")
-            (agent-q-test-find "read_buffer  ")
+            (agent-q-test-find "read_buffer ")
             (agent-q-test-press "TAB")
             (should (string-match-p "text of mine" (agent-q-test-log)))
-            (agent-q-test-send "/eval_form package=cl-user (+ 1 2)")
-            (agent-q-test-answer "n")
-            (agent-q-test-until (agent-q-test-idle-p))
-            (should (string-match-p "eval_form .*(\\+ 1 2).* denied\n\\'"
-                                    (agent-q-test-log)))))
+            ;; No Lisp is connected: the call fails, and nobody is asked about it.
+            (agent-q-test-ask "/eval_form package=cl-user (+ 1 2)")
+            (should (string-match-p "eval_form .*(\\+ 1 2).* No Lisp image is connected.*\n\\'"
+                                    (agent-q-test-log)))
+            (agent-q-test-with-tools
+                ((agent-q-test-tool "t_run" #'ignore :safety-level :dangerous))
+              (agent-q-test-send "/t_run (+ 1 2)")
+              (agent-q-test-answer "n")
+              (agent-q-test-until (agent-q-test-idle-p))
+              (should (string-match-p "t_run (\\+ 1 2) denied\n\\'"
+                                      (agent-q-test-log))))))
       (kill-buffer mine))))
 
 ;;;; Completion

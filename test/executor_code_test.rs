@@ -76,7 +76,6 @@ async fn a_hit_asks_with_its_reason() {
 #[tokio::test]
 async fn code_that_the_image_can_not_look_at_is_dangerous() {
     for reply in [
-        HostReply::Failed(HostError::NoConnection),
         HostReply::Failed(HostError::Unresponsive(String::new())),
         HostReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
         HostReply::Done("nonsense".to_owned()),
@@ -86,6 +85,50 @@ async fn code_that_the_image_can_not_look_at_is_dangerous() {
         assert_eq!(results[0].level, Some(SafetyLevel::Dangerous));
         assert!(results[0].content.contains("needs approval"));
     }
+}
+
+#[tokio::test]
+async fn code_without_an_image_fails_before_anybody_is_asked() {
+    for (approval, policy) in [
+        (Approval::Ask, EvalPolicy::AskOnHit),
+        (Approval::Ask, EvalPolicy::AskAlways),
+        (Approval::None, EvalPolicy::AskOnHit),
+    ] {
+        let replies = vec![HostReply::Failed(HostError::NoConnection)];
+        let bench = eval_bench(approval, policy, replies);
+        let results = bench.run(&[eval("(+ 1 2)")]).await;
+        assert_eq!(results[0].outcome, CallOutcome::Failed);
+        assert_eq!(results[0].content, HostError::NoConnection.to_string());
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_the_model_reads_what_raised_the_call() {
+    let replies = vec![looked_at("\"runs programs: UIOP:RUN-PROGRAM\"")];
+    let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+    let results = bench.run(&[eval("(uiop:run-program \"date\")")]).await;
+    assert_eq!(results[0].consent, Consent::Unavailable);
+    assert_eq!(
+        results[0].content,
+        "eval_form was raised to dangerous, so it needs approval: runs programs: UIOP:RUN-PROGRAM; \
+         It can't be undone. There is nobody to ask: no approval handler is configured. It was not run."
+    );
+    // What the image says of the code is the image's.
+    assert!(results[0].source.is_some());
+    let bench = bench_with(SafetyLevel::Dangerous);
+    let results = bench.run(&[call("1", "erase", json!({"text": "x"}))]).await;
+    assert_eq!(
+        results[0].content,
+        "The tool erase is dangerous and needs approval. There is nobody to ask: no approval handler \
+         is configured. It was not run."
+    );
+}
+
+/// A bench where nobody can be asked, with the tool erase of LEVEL.
+fn bench_with(level: SafetyLevel) -> Bench {
+    let bench = bench(Approval::None);
+    bench.echo("erase", level);
+    bench
 }
 
 #[tokio::test]
@@ -123,6 +166,35 @@ async fn the_policy_decides_about_code() {
     let results = bench.run(&[eval("1")]).await;
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert!(results[0].content.contains("read-only"));
+    // Nor does anything that runs code on the way, such as macros or a function that is wrapped.
+    for tool in agent_q_core::tools::introspection::tools()
+        .into_iter()
+        .chain(agent_q_core::tools::building::tools())
+        .chain(agent_q_core::tools::journal::tools())
+    {
+        bench.circumstances.tools.register(tool);
+    }
+    let results = bench
+        .run(&[
+            call("1", "macroexpand_form", json!({"form": "(when 1 2)"})),
+            call("2", "trace_function", json!({"function": "shop::total"})),
+            call("3", "undo_definition", json!({"name": "shop::total"})),
+        ])
+        .await;
+    for result in &results {
+        assert_eq!(result.outcome, CallOutcome::Failed);
+        assert!(
+            result
+                .content
+                .contains("was not run: this chat runs no code")
+        );
+    }
+    assert!(
+        results[0]
+            .content
+            .contains("To expand a macro runs its code.")
+    );
+    assert!(bench.audited().is_empty());
     let bench = eval_bench(Approval::None, EvalPolicy::NeverAsk, vec![evaluated()]);
     let results = bench.run(&[eval("1")]).await;
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);

@@ -67,6 +67,29 @@ async fn a_rule_without_the_users_word_for_danger_does_not_skip_the_question() {
 }
 
 #[tokio::test]
+async fn a_file_of_rules_that_can_not_be_used_is_named_whatever_the_call() {
+    let bench = bench(Approval::None);
+    bench.echo("look", SafetyLevel::Safe);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let file = bench.audit_file.with_extension("rules");
+    std::fs::write(&file, "{").unwrap();
+    let calls = ["look", "erase"].map(|name| call(name, name, json!({"text": "x"})));
+    let results = bench.run(&calls).await;
+    std::fs::remove_file(&file).unwrap();
+    for (result, begins) in results.iter().zip([
+        "look needs approval here: The rules in '",
+        "The tool erase is dangerous and needs approval: The rules in '",
+    ]) {
+        assert_eq!(result.consent, Consent::Unavailable);
+        assert!(result.content.starts_with(begins), "{}", result.content);
+        assert!(result.content.contains(file.to_str().unwrap()));
+        assert!(result.content.contains("EOF while parsing"));
+        assert!(result.content.contains("Mend the file or move it away"));
+    }
+    assert!(!results[0].content.contains("dangerous"));
+}
+
+#[tokio::test]
 async fn a_rule_that_denies_wins_and_says_so() {
     let bench = bench(Approval::None);
     bench.echo("erase", SafetyLevel::Dangerous);

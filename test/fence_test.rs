@@ -121,7 +121,10 @@ async fn the_users_words_stand_outside_the_fence() {
         assert!(bench.executor.approvals.answer(key, denied));
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
-    assert_eq!(copy(&results[0]), "User denied tool execution: not now");
+    assert_eq!(
+        copy(&results[0]),
+        "Error: User denied tool execution: not now"
+    );
 }
 
 #[tokio::test]

@@ -123,6 +123,20 @@ Top-level forms and macro templates are not recorded; grep_project finds text."
 }
 
 #[test]
+fn a_search_that_was_stopped_says_so() {
+    let stopped = |total: u8, users: &str| {
+        let reply = format!(
+            ":target \"CAR\" :total {total} :sites {total} :offset 0 :cut :stopped :kind \"function\" :users {users}"
+        );
+        rendered("who_calls", json!({"function": "car"}), &reply)
+    };
+    let word = "The search was stopped after 1 s, so there may be more.";
+    assert_eq!(stopped(0, "nil"), word);
+    let some = stopped(1, "((:what \"USER\" :count 1 :where \"/x.lisp:3\"))");
+    assert!(some.contains("USER") && some.contains(word), "{some}");
+}
+
+#[test]
 fn uses_of_a_variable_say_how() {
     assert_eq!(
         rendered(

@@ -156,7 +156,7 @@ async fn a_denial_is_a_result_for_the_model() {
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     assert_eq!(
         chat.last_messages()[2],
-        message("tool", "User denied tool execution: not now")
+        message("tool", "Error: User denied tool execution: not now")
     );
 }
 

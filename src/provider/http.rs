@@ -357,15 +357,19 @@ fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, Provide
         headers.insert(AUTHORIZATION, value);
     }
     for (name, value) in &settings.headers {
-        let name_and_value = HeaderName::try_from(name.as_str())
-            .ok()
-            .zip(HeaderValue::try_from(value.as_str()).ok());
-        let Some((header, mut value)) = name_and_value else {
-            return Err(settings_failure(format!(
+        // What is no name may be a key in the wrong place, so that it is not repeated.
+        let header = HeaderName::try_from(name.as_str()).map_err(|_| {
+            settings_failure(format!(
+                "A header of the provider {:?} has a name that can't be sent.",
+                settings.name
+            ))
+        })?;
+        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| {
+            settings_failure(format!(
                 "The header {name:?} of the provider {:?} can't be sent.",
                 settings.name
-            )));
-        };
+            ))
+        })?;
         value.set_sensitive(true);
         headers.insert(header, value);
     }

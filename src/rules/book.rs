@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::decide::{Explanation, Outcome, decide};
+use super::decide::{DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::matching::Compiled;
 use super::{BadRule, Call, Effect, OtherArguments, Place, Rule, Scope, Store, StoreError};
 
@@ -118,12 +118,20 @@ impl RuleBook {
     pub fn explain(&self, call: &Call<'_>) -> Explanation {
         let rules = self.ready().map(|(rule, compiled)| (rule, compiled));
         let mut explanation = decide(rules, call);
-        if let Err(trouble) = &self.lasting
-            && explanation.outcome == Outcome::Run
-        {
-            explanation.outcome = Outcome::Ask;
-            explanation.rule = None;
-            explanation.reason = trouble.to_string();
+        let Err(trouble) = &self.lasting else {
+            return explanation;
+        };
+        match explanation.outcome {
+            Outcome::Run => {
+                explanation.outcome = Outcome::Ask;
+                explanation.rule = None;
+                explanation.reason = trouble.to_string();
+            }
+            // A rule that nobody can read might have let it run.
+            Outcome::Ask if explanation.reason == DANGEROUS_ASKS => {
+                explanation.reason = trouble.to_string();
+            }
+            Outcome::Ask | Outcome::Deny => {}
         }
         explanation
     }

@@ -23,7 +23,7 @@ use crate::workspace::Ground;
 #[serde(default, deny_unknown_fields)]
 pub struct SessionSettings {
     /// Outer none: unchanged. Inner none: no model.
-    #[serde(deserialize_with = "present")]
+    #[serde(deserialize_with = "provider")]
     pub provider: Option<Option<ProviderJson>>,
     /// What the user adds to the system prompt.
     #[serde(deserialize_with = "present")]
@@ -167,6 +167,19 @@ impl From<ToolChoiceJson> for ToolChoice {
             ToolChoiceJson::Tool(name) => Self::Tool(name),
         }
     }
+}
+
+/// A provider, of which nothing is repeated when it is not understood: each value may be a secret.
+fn provider<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<ProviderJson>>, D::Error> {
+    let given = Option::<Value>::deserialize(deserializer)?;
+    let provider = given.map(serde_json::from_value).transpose();
+    provider.map(Some).map_err(|_| {
+        serde::de::Error::custom(
+            "the provider has a property that is missing, unknown or of another type",
+        )
+    })
 }
 
 /// Tells a key that is null from a key that is absent.

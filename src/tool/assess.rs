@@ -5,16 +5,17 @@
 use std::time::Duration;
 
 use lexpr::Value;
+use tokio::time::timeout;
 
 use super::circumstances::Circumstances;
 use super::code::Unit;
 use super::executor::{Call, Executor};
 use super::private_reads;
 use super::work;
-use super::work::{Reached, within};
+use super::work::{Reached, answered, silent};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
 use crate::image::{self, Plist, Reply, property_list};
-use crate::protocol::{Consent, HostRequest, ImageRequest};
+use crate::protocol::{Consent, HostError, HostReply, HostRequest, ImageRequest};
 use crate::session::settings::EvalPolicy;
 
 /// How long the image may look at code; what takes longer counts as a hit.
@@ -28,6 +29,14 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) enum Look {
     First,
     Again,
+}
+
+/// Why an image did not look at code.
+enum Blind {
+    /// There is none, so that the call can only fail.
+    NoImage,
+    /// It did not answer, so that nobody knows what the code does.
+    NoAnswer(ToolFailure),
 }
 
 /// What assessing a call gave.
@@ -70,7 +79,7 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// When the chat runs no code at all, or a path can't be used.
+    /// When the chat runs no code at all, no image is connected that could, or a path can't be used.
     pub(super) async fn assess(
         &self,
         tool: &Tool,
@@ -96,9 +105,9 @@ impl Executor {
             };
         }
         match policy {
-            EvalPolicy::ReadOnly if runs => return Err(read_only(tool)),
+            EvalPolicy::ReadOnly => return Err(read_only(tool)),
             EvalPolicy::NeverAsk => return Ok(verdict),
-            EvalPolicy::ReadOnly | EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
+            EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
         }
         let mut verdict = if policy == EvalPolicy::AskAlways && runs {
             verdict.dangerous("evaluates code in your image")
@@ -116,7 +125,8 @@ impl Executor {
                 .await
             {
                 Ok(reply) => reply,
-                Err(failure) => {
+                Err(Blind::NoImage) => return Err(HostError::NoConnection.into()),
+                Err(Blind::NoAnswer(failure)) => {
                     verdict = verdict.dangerous(&format!("could not be assessed: {failure}"));
                     continue;
                 }
@@ -129,9 +139,6 @@ impl Executor {
                 verdict = verdict.dangerous(&concern);
             }
         }
-        if policy == EvalPolicy::ReadOnly && verdict.assessment.level > SafetyLevel::Cautious {
-            return Err(read_only(tool));
-        }
         Ok(verdict)
     }
 
@@ -141,7 +148,7 @@ impl Executor {
         text: &str,
         arguments: &Arguments,
         circumstances: &Circumstances,
-    ) -> Result<Reply, ToolFailure> {
+    ) -> Result<Reply, Blind> {
         let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
         let (purpose, mode) = match treatment {
             Treatment::Expand if arguments.flag("full") && arguments.text("mode").is_none() => {
@@ -169,13 +176,20 @@ impl Executor {
             deadline: DEADLINE,
         });
         let reply = self.host.request(circumstances.session, request);
-        let text = tokio::select! {
-            () = circumstances.cancel.cancelled() => {
-                return Err(ToolFailure::new("the call was cancelled."));
-            }
-            text = within(DEADLINE + GRACE, reply) => text?,
+        let cancelled = || ToolFailure::new("the call was cancelled.");
+        let reply = tokio::select! {
+            () = circumstances.cancel.cancelled() => return Err(Blind::NoAnswer(cancelled())),
+            reply = timeout(DEADLINE + GRACE, reply) => reply.map_err(|_| silent(DEADLINE + GRACE)),
         };
-        image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))
+        let text = match reply {
+            Ok(HostReply::Failed(HostError::NoConnection)) => return Err(Blind::NoImage),
+            Ok(reply) => answered(reply),
+            Err(failure) => Err(failure),
+        };
+        text.and_then(|text| {
+            image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))
+        })
+        .map_err(Blind::NoAnswer)
     }
 }
 
@@ -243,8 +257,13 @@ fn opening(reply: &Reply) -> Option<Option<&str>> {
 }
 
 fn read_only(tool: &Tool) -> ToolFailure {
+    let expands = tool.code.map(|code| code.treatment) == Some(Treatment::Expand);
+    let why = match expands {
+        true => " To expand a macro runs its code.",
+        false => "",
+    };
     ToolFailure::new(format!(
-        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only). The tools that only look still work.",
+        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only).{why} The tools that only look still work.",
         tool.name
     ))
 }

@@ -155,7 +155,7 @@ impl Executor {
                 if call.answer.is_some() || circumstances.cancel.is_cancelled() {
                     continue;
                 }
-                return unasked(call);
+                return unasked(call, circumstances);
             };
             self.host.emit(Event::State {
                 session: circumstances.session,
@@ -297,7 +297,7 @@ fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>
 }
 
 /// What becomes of a call that nobody is asked about.
-fn unasked(call: &mut Call) -> Result<(), Ending> {
+fn unasked(call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
     match call.explanation.outcome {
         Outcome::Run => {
             if let Some(rule) = call.explanation.rule
@@ -311,7 +311,8 @@ fn unasked(call: &mut Call) -> Result<(), Ending> {
         Outcome::Deny => Err(denied_by_rule(call)),
         Outcome::Ask => {
             call.consent = Consent::Unavailable;
-            Err(Ending::new(CallOutcome::Failed, no_handler(&call.tool)))
+            let source = || call.source(&circumstances.place);
+            Err(Ending::failed(nobody_to_ask(call), source))
         }
     }
 }
@@ -356,9 +357,32 @@ fn denial(reason: Option<String>) -> String {
     }
 }
 
-fn no_handler(tool: &Tool) -> String {
-    format!(
-        "The tool {} is dangerous and needs approval, but no approval handler is configured here; it was not run.",
-        tool.name
-    )
+/// Why CALL can't run where nobody can be asked, so that a model can try without what needs approval.
+fn nobody_to_ask(call: &Call) -> ToolFailure {
+    let (tool, assessment) = (&call.tool, &call.verdict.assessment);
+    let why = reason(call);
+    let why = why.trim_end_matches('.');
+    let what = if assessment.level < SafetyLevel::Dangerous {
+        format!("{} needs approval here: {why}.", tool.name)
+    } else if tool.level < SafetyLevel::Dangerous {
+        format!(
+            "{} was raised to dangerous, so it needs approval: {why}.",
+            tool.name
+        )
+    } else if why.is_empty() {
+        format!("The tool {} is dangerous and needs approval.", tool.name)
+    } else {
+        format!(
+            "The tool {} is dangerous and needs approval: {why}.",
+            tool.name
+        )
+    };
+    let told = format!(
+        "{what} There is nobody to ask: no approval handler is configured. It was not run."
+    );
+    // What an image found in code quotes that code, and what its macros made of it.
+    match tool.code.is_some() && !assessment.reason.is_empty() {
+        true => ToolFailure::quoting(told),
+        false => ToolFailure::new(told),
+    }
 }

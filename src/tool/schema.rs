@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! JSON Schemas of arguments: compiled once, checked by the `jsonschema` crate, told in sentences
-//! that a model can act on. No reference is ever fetched.
+//! JSON Schemas of arguments: compiled once, their defaults filled in, their problems told in the
+//! words of tool calls. The schemas themselves are `json_schema`'s business.
 
-use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{Retrieve, Uri, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 use super::{Parameter, Presence, default, exact};
+use crate::json_schema::{self, Fault, Schema};
 
 /// A schema ready to check arguments against.
 #[derive(Debug)]
 pub struct ArgumentSchema {
     /// The schema as it was given; this is what providers get.
     pub json: Value,
-    validator: Validator,
+    compiled: Schema,
 }
 
 /// Why something is no usable schema.
@@ -60,7 +59,7 @@ pub fn of_parameters(parameters: &[Parameter]) -> Value {
 }
 
 impl ArgumentSchema {
-    /// Compiles JSON, a draft 7 or 2020-12 schema.
+    /// Compiles JSON, a schema of draft 4, 6, 7, 2019-09 or (without a `$schema`) 2020-12.
     ///
     /// # Errors
     ///
@@ -77,11 +76,8 @@ impl ArgumentSchema {
                 &strict
             }
         };
-        let validator = jsonschema::options()
-            .with_retriever(NoRetriever)
-            .build(checked)
-            .map_err(|error| SchemaError(error.to_string()))?;
-        Ok(Self { json, validator })
+        let compiled = Schema::compile(checked).map_err(|error| SchemaError(error.to_string()))?;
+        Ok(Self { json, compiled })
     }
 
     /// ARGUMENTS with defaults filled in, if they fit.
@@ -91,11 +87,8 @@ impl ArgumentSchema {
     /// Every problem, with its path.
     pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, Problems> {
         default::fill(&self.json, &mut arguments);
-        let problems: Vec<Problem> = self
-            .validator
-            .iter_errors(&arguments)
-            .map(|error| problem(&error, &self.json))
-            .collect();
+        let found = self.compiled.problems(&arguments).into_iter();
+        let problems: Vec<Problem> = found.map(problem).collect();
         match arguments {
             Value::Object(arguments) if problems.is_empty() => Ok(arguments),
             Value::Object(_) => Err(Problems(problems)),
@@ -139,18 +132,6 @@ pub fn problem_of_text(schema: &str) -> Option<String> {
     }
 }
 
-/// Refuses to fetch what a schema refers to: a tool's schema must be whole.
-struct NoRetriever;
-
-impl Retrieve for NoRetriever {
-    fn retrieve(
-        &self,
-        uri: &Uri<String>,
-    ) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("it refers to {uri}, and references are not fetched").into())
-    }
-}
-
 fn without_strangers(schema: &Value) -> Value {
     let mut strict = schema.clone();
     if let Some(object) = strict.as_object_mut() {
@@ -161,103 +142,28 @@ fn without_strangers(schema: &Value) -> Value {
     strict
 }
 
-fn problem(error: &ValidationError<'_>, schema: &Value) -> Problem {
-    let path = readable_path(error.instance_path().as_str());
-    let message = match error.kind() {
-        ValidationErrorKind::Required { property } => missing(property, &path),
-        ValidationErrorKind::Type { kind } => format!(
-            "Field must be {}, but it is {}",
-            type_names(kind),
-            kind_of(error.instance())
-        ),
-        ValidationErrorKind::Enum { options } => format!(
-            "{} is not one of {}",
-            error.instance(),
-            options
-                .as_array()
-                .map_or_else(|| options.to_string(), |options| join(options))
-        ),
-        ValidationErrorKind::AdditionalProperties { unexpected } if path.is_empty() => {
-            unknown(unexpected, schema)
+/// PROBLEM in the words of tool calls, whose arguments as a whole are parameters.
+fn problem(problem: json_schema::Problem) -> Problem {
+    let message = match problem.fault {
+        Fault::Missing(name) if problem.path.is_empty() => {
+            format!("Missing required field: {name} (required parameter '{name}' missing)")
         }
-        _ => error.to_string(),
+        Fault::Unexpected { names, known } if problem.path.is_empty() => unknown(&names, &known),
+        fault => fault.to_string(),
     };
-    Problem { path, message }
-}
-
-fn missing(property: &Value, path: &str) -> String {
-    let name = property.as_str().unwrap_or_default();
-    if path.is_empty() {
-        format!("Missing required field: {name} (required parameter '{name}' missing)")
-    } else {
-        format!("Missing required field: {name}")
+    Problem {
+        path: problem.path,
+        message,
     }
 }
 
-fn unknown(names: &[String], schema: &Value) -> String {
-    let known: Vec<&str> = schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .map(|properties| properties.keys().map(String::as_str).collect())
-        .unwrap_or_default();
+fn unknown(names: &[String], known: &[String]) -> String {
     let names = names.join(", ");
     if known.is_empty() {
         format!("{names}: this tool takes no parameters")
     } else {
         format!("{names}: no such parameter; it takes {}", known.join(", "))
     }
-}
-
-fn type_names(kind: &TypeKind) -> String {
-    let names: Vec<String> = match kind {
-        TypeKind::Single(kind) => vec![with_article(&kind.to_string())],
-        TypeKind::Multiple(kinds) => kinds
-            .iter()
-            .map(|kind| with_article(&kind.to_string()))
-            .collect(),
-    };
-    names.join(" or ")
-}
-
-fn with_article(name: &str) -> String {
-    match name {
-        "null" => name.to_owned(),
-        "array" | "integer" | "object" => format!("an {name}"),
-        _ => format!("a {name}"),
-    }
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn join(values: &[Value]) -> String {
-    let values: Vec<String> = values.iter().map(Value::to_string).collect();
-    values.join(", ")
-}
-
-/// A JSON pointer as a reader would write it: `/a/0/b` is `a[0].b`.
-fn readable_path(pointer: &str) -> String {
-    let mut path = String::new();
-    for segment in pointer.split('/').skip(1) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
-        if !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit()) {
-            path.push_str(&format!("[{segment}]"));
-        } else {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(&segment);
-        }
-    }
-    path
 }
 
 fn prefix(path: &str) -> String {

@@ -94,11 +94,16 @@ pub(super) async fn within(
 ) -> Result<String, ToolFailure> {
     match tokio::time::timeout(deadline, reply).await {
         Ok(reply) => answered(reply),
-        Err(_) => Err(ToolFailure::new(format!(
-            "Emacs did not answer within {} seconds.",
-            deadline.as_secs()
-        ))),
+        Err(_) => Err(silent(deadline)),
     }
+}
+
+/// What is told of an Emacs that did not answer within DEADLINE.
+pub(super) fn silent(deadline: Duration) -> ToolFailure {
+    ToolFailure::new(format!(
+        "Emacs did not answer within {} seconds.",
+        deadline.as_secs()
+    ))
 }
 
 impl WorkContext {

@@ -268,7 +268,7 @@ fn trace_arguments(arguments: &Arguments) -> Value {
 }
 
 fn trace_function() -> Tool {
-    tracing_tool(
+    let mut tool = tracing_tool(
         "trace_function",
         "Trace a function: record each call with its arguments and return values, in all threads. get_trace lists the calls.",
         vec![
@@ -282,7 +282,10 @@ fn trace_function() -> Tool {
         "trace-function",
         trace_arguments,
         |_, reply| Ok(now_traced(outcome::returned(reply)?)),
-    )
+    );
+    // From then on, recording runs within every call of the function.
+    tool.code = Some(NAMED);
+    tool
 }
 
 /// What is traced, what was forgotten for it, and which calls won't show.

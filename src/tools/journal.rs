@@ -9,6 +9,7 @@ use crate::tool::{
 };
 
 use super::common::{SYMBOL_SYNTAX, package_parameter, text};
+use super::execution::NAMED;
 use super::outcome;
 
 /// How long putting a definition back may take.
@@ -20,7 +21,7 @@ pub fn tools() -> Vec<Tool> {
 }
 
 fn undo_definition() -> Tool {
-    Tool::new(
+    let mut tool = Tool::new(
         "undo_definition",
         "Restore the previous definition of a name that you redefined in the image (function, macro, method, type, variable's value, options of a class), or remove it if it was new. Files are not touched, and what a file defined is not undone. Class slots, packages, declarations, documentation of functions and the contents of objects cannot be restored.",
         SafetyLevel::Cautious,
@@ -40,7 +41,9 @@ fn undo_definition() -> Tool {
             render,
             deadline: |_, _| DEADLINE,
         }),
-    )
+    );
+    tool.code = Some(NAMED);
+    tool
 }
 
 fn render(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {

@@ -18,6 +18,9 @@ const CATEGORIES: &[&str] = &["introspection", "xref"];
 /// How a definition is named, for the model.
 const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo). One method by its qualifiers and specializers: area (square), area :around (square), (setf area) (t square)";
 
+/// That the image ended its search when its time was up.
+const CUT: &str = "The search was stopped after 1 s, so there may be more.";
+
 /// How many characters of source text one answer quotes; definitions after that only have places.
 const QUOTED: usize = 9000;
 
@@ -214,8 +217,9 @@ fn users(data: Plist<'_>, words: Words) -> Result<String, ToolFailure> {
     let total = data.integer("total").unwrap_or_default();
     let sites = data.integer("sites").unwrap_or(total);
     let (head, none) = words(data.text("target").unwrap_or_default(), data);
+    let cut = data.flag("cut");
     if total == 0 {
-        return Ok(none);
+        return Ok(if cut { CUT.to_owned() } else { none });
     }
     let places = if sites == total {
         String::new()
@@ -226,6 +230,7 @@ fn users(data: Plist<'_>, words: Words) -> Result<String, ToolFailure> {
     let users: Vec<Plist<'_>> = data.plists("users").collect();
     lines.extend(by_file(&users));
     lines.extend(rest(data, users.len()));
+    lines.extend(cut.then(|| CUT.to_owned()));
     lines.extend(not_recorded(data));
     Ok(lines.join("\n"))
 }

@@ -138,6 +138,7 @@ is SBCL's."
     (if (and search (fboundp target))
         (loop for functions in (by-code (searching-memory
                                      (funcall search (fdefinition target))))
+              until (search-over-p)
               append (loop for function in (living functions)
                            collect (list (plain-name (function-name function))
                                          (let ((function function))
@@ -251,6 +252,7 @@ and does that still. Some versions of SBCL read the records of all code in memor
   "SITES, as they were recorded of TARGET as KIND says, as far as they hold, with plain names."
   (if (listp sites)
       (loop for site in sites
+            until (search-over-p)
             when (current-site-p (first site) kind target)
               collect (cons (plain-name (first site)) (rest site)))
       sites))

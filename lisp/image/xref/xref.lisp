@@ -5,11 +5,6 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *recorders*
-  '(("references" . "WHO-REFERENCES") ("binds" . "WHO-BINDS") ("sets" . "WHO-SETS")
-    ("macroexpands" . "WHO-MACROEXPANDS") ("callees" . "LIST-CALLEES"))
-  "Kinds of use, and the backend's function that has what was recorded of each.")
-
 (defparameter *kinds-of-use*
   '("callers" "callees" "references" "sets" "binds" "macroexpands" "methods"))
 
@@ -20,25 +15,6 @@
   (let ((kind (or (cdr (assoc text *other-kind-names* :test #'string-equal)) text)))
     (or (find kind *kinds-of-use* :test #'string-equal)
         (missed "~A is no kind of cross-reference; there are ~{~A~^, ~}." text *kinds-of-use*))))
-
-(defun failure-kind (condition)
-  "Whether CONDITION is the client's word that it has no such function here."
-  (if (search "implemented" (condition-message condition))
-      :not-implemented
-      :failed))
-
-(defun recorded-sites (name target)
-  "What the backend's function NAME has recorded of TARGET, or :NOT-IMPLEMENTED."
-  (let ((sites (if (backend-function name)
-                   (guarded (lambda () (searching-memory (backend name target)))
-                            #'failure-kind)
-                   :not-implemented)))
-    (cond ((eq sites :failed) '())
-          ;; CLISP's cross-referencer only knows the files that it was told to read.
-          ((and (null sites) (implementation-p "CLISP")) :not-implemented)
-          ((listp sites)
-           (remove-if-not (lambda (site) (and (consp site) (consp (rest site)))) sites))
-          (t :not-implemented))))
 
 (defun method-sites (class)
   "The methods on CLASS, by the metaobject protocol, in the form of sites. Implementations have them
@@ -162,6 +138,7 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
           :total (length users)
           :sites (length sites)
           :offset offset
+          :cut (and *search-cut* :stopped)
           :users (call-with-loaded-dates
                   (lambda ()
                     (loop for (nil what count location ways)
@@ -242,34 +219,36 @@ calls it."
 
 (define-operation "who-calls" (function package limit offset)
     "The callers of a function, or the users of a macro."
-  (let* ((name (meant-function (name-of-text function package)))
-         (symbol (name-symbol name))
-         (sites (caller-sites name "who_calls")))
-    (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
-            (unused-search name sites)
-            (list :kind (cond ((not (callable-p name)) "undefined")
-                              ((eq (name-kind name) :setf) "setf function")
-                              (t (function-kind symbol)))))))
+  (in-search-time
+    (let* ((name (meant-function (name-of-text function package)))
+           (symbol (name-symbol name))
+           (sites (caller-sites name "who_calls")))
+      (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+              (unused-search name sites)
+              (list :kind (cond ((not (callable-p name)) "undefined")
+                                ((eq (name-kind name) :setf) "setf function")
+                                (t (function-kind symbol))))))))
 
 ;;; Variables
 
 (define-operation "who-references" (variable package limit offset)
     "Who reads, sets or binds a variable."
-  (let* ((name (name-of-text variable package))
-         (symbol (name-symbol name))
-         (sites (loop for (kind way) in '(("references" "reads") ("sets" "sets") ("binds" "binds"))
-                      for found = (use-sites kind symbol)
-                      when (listp found) append (with-way way found) into all
-                      else count t into missing
-                      finally (if (= missing 3)
-                                  (not-recorded "references" name "who_references")
-                                  (return all)))))
-    (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
-            (unused-search name sites)
-            (list :kind (cond ((not (boundp symbol))
-                               (if (getf (known-facets symbol) :variable) "variable" "no variable"))
-                              ((constantp symbol) "constant")
-                              (t "variable"))))))
+  (in-search-time
+    (let* ((name (name-of-text variable package))
+           (symbol (name-symbol name))
+           (sites (loop for (kind way) in '(("references" "reads") ("sets" "sets") ("binds" "binds"))
+                        for found = (use-sites kind symbol)
+                        when (listp found) append (with-way way found) into all
+                        else count t into missing
+                        finally (if (= missing 3)
+                                    (not-recorded "references" name "who_references")
+                                    (return all)))))
+      (append (users-page (name-text name) (symbol-package symbol) sites limit offset)
+              (unused-search name sites)
+              (list :kind (cond ((not (boundp symbol))
+                                 (if (getf (known-facets symbol) :variable) "variable" "no variable"))
+                                ((constantp symbol) "constant")
+                                (t "variable")))))))
 
 ;;; Any kind
 
@@ -295,15 +274,16 @@ calls it."
 
 (define-operation "xref" (kind name package limit offset)
     "One kind of use of a name."
-  (let* ((kind (kind-named kind))
-         (found (name-of-text name package))
-         (symbol (name-symbol found)))
-    (unless (and (eq (name-kind found) :setf) (string/= kind "methods"))
-      (check-target kind symbol))
-    (let ((sites (sites-of-kind kind found)))
-      (append (users-page (name-text found) (symbol-package symbol) sites limit offset)
-              (unless (member kind '("callees" "methods") :test #'string=)
-                (unused-search found sites))
-              (list :kind (if (and (string= kind "callers") (expanded-p found))
-                              "macroexpands"
-                              kind))))))
+  (in-search-time
+    (let* ((kind (kind-named kind))
+           (found (name-of-text name package))
+           (symbol (name-symbol found)))
+      (unless (and (eq (name-kind found) :setf) (string/= kind "methods"))
+        (check-target kind symbol))
+      (let ((sites (sites-of-kind kind found)))
+        (append (users-page (name-text found) (symbol-package symbol) sites limit offset)
+                (unless (member kind '("callees" "methods") :test #'string=)
+                  (unused-search found sites))
+                (list :kind (if (and (string= kind "callers") (expanded-p found))
+                                "macroexpands"
+                                kind)))))))

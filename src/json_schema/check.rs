@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Applies compiled keywords to a value. A schema that refers to itself without getting any further,
+//! or that multiplies its work, ends in a problem, not in a hang.
+
+use serde_json::{Map, Value};
+
+use super::assertions::{among, counted, different, missing, number_problem, of_types, shaped};
+use super::decimal::Decimal;
+use super::keyword::{Keyword, NodeId, Others, ResourceId};
+use super::pattern::{Match, Pattern};
+use super::verdict::{Path, Verdict};
+use super::{Evaluated, Fault, Problem, Schema};
+
+/// How many schemas may be entered within each other: several for each level of the deepest value.
+const DEEPEST: usize = 500;
+/// How many schemas may be entered for one value.
+const MOST_STEPS: usize = 1_000_000;
+
+pub(super) fn problems(schema: &Schema, value: &Value) -> Vec<Problem> {
+    let mut check = Check {
+        schema,
+        scope: Vec::new(),
+        entered: Vec::new(),
+        steps: 0,
+    };
+    check.enter(schema.root, value, &Path::Root).problems
+}
+
+struct Check<'s> {
+    schema: &'s Schema,
+    /// The resources that were entered, from outside to inside.
+    scope: Vec<ResourceId>,
+    /// What is being checked against what, from outside to inside.
+    entered: Vec<(NodeId, *const Value)>,
+    steps: usize,
+}
+
+impl<'s> Check<'s> {
+    fn enter<'v>(&mut self, id: NodeId, value: &'v Value, path: &Path<'_>) -> Verdict<'v> {
+        let entry = (id, std::ptr::from_ref(value));
+        self.steps += 1;
+        if self.entered.contains(&entry) {
+            return Verdict::other(path, "the schema refers to itself without end".to_owned());
+        }
+        if self.entered.len() == DEEPEST || self.steps > MOST_STEPS {
+            return Verdict::other(
+                path,
+                "the schema asks for too much work to check this".to_owned(),
+            );
+        }
+        let node = &self.schema.nodes[id.0];
+        self.entered.push(entry);
+        self.scope.push(node.resource);
+        let mut verdict = Verdict::default();
+        for keyword in &node.keywords {
+            let said = self.apply(keyword, value, path, &verdict);
+            verdict.absorb(said);
+        }
+        self.scope.pop();
+        self.entered.pop();
+        if !verdict.fits() {
+            verdict.members.clear();
+            verdict.elements.clear();
+        }
+        verdict
+    }
+
+    fn apply<'v>(
+        &mut self,
+        keyword: &Keyword,
+        value: &'v Value,
+        path: &Path<'_>,
+        before: &Verdict<'v>,
+    ) -> Verdict<'v> {
+        match (keyword, value) {
+            (Keyword::Never, _) => Verdict::other(path, "nothing is allowed here".to_owned()),
+            (Keyword::Types(types), _) => of_types(types, value, path),
+            (Keyword::OneOfConstants(constants), _) => among(constants, value, path),
+            (Keyword::Reference(node), _) => self.enter(*node, value, path),
+            (Keyword::DynamicReference { anchor, fallback }, _) => {
+                let node = self.dynamic(anchor).unwrap_or(*fallback);
+                self.enter(node, value, path)
+            }
+            (Keyword::SchemaItself, _) => match Schema::compile(value) {
+                Ok(_) => Verdict::default(),
+                Err(error) => Verdict::other(path, format!("Field must be a schema: {error}")),
+            },
+            (
+                Keyword::AllOf(_)
+                | Keyword::AnyOf(_)
+                | Keyword::OneOf(_)
+                | Keyword::Not(_)
+                | Keyword::Conditional { .. },
+                _,
+            ) => self.combined(keyword, value, path),
+            (Keyword::Number(_) | Keyword::MultipleOf(_), Value::Number(number)) => {
+                number_problem(keyword, &Decimal::of(number), value)
+                    .map_or_else(Verdict::default, |sentence| Verdict::other(path, sentence))
+            }
+            (Keyword::Length(bound), Value::String(text)) => {
+                counted(bound, text.chars().count(), "characters", path)
+            }
+            (Keyword::Pattern(pattern), Value::String(text)) => shaped(pattern, text, path),
+            (_, Value::Array(elements)) => self.array(keyword, elements, path, before),
+            (_, Value::Object(members)) => self.object(keyword, value, members, path, before),
+            _ => Verdict::default(),
+        }
+    }
+
+    /// The outermost schema with ANCHOR among those that were entered.
+    fn dynamic(&self, anchor: &str) -> Option<NodeId> {
+        self.scope
+            .iter()
+            .find_map(|resource| {
+                self.schema.resources[resource.0]
+                    .dynamic_anchors
+                    .get(anchor)
+            })
+            .copied()
+    }
+
+    fn combined<'v>(
+        &mut self,
+        keyword: &Keyword,
+        value: &'v Value,
+        path: &Path<'_>,
+    ) -> Verdict<'v> {
+        let mut verdict = Verdict::default();
+        match keyword {
+            Keyword::AllOf(nodes) => {
+                for node in nodes {
+                    verdict.absorb(self.enter(*node, value, path));
+                }
+            }
+            Keyword::AnyOf(nodes) => {
+                let (fitting, problems) = self.alternatives(nodes, value, path);
+                if fitting.is_empty() {
+                    return Verdict::fault(path, Fault::NoAlternative(problems));
+                }
+                fitting
+                    .into_iter()
+                    .for_each(|(_, fits)| verdict.absorb(fits));
+            }
+            Keyword::OneOf(nodes) => {
+                let (mut fitting, problems) = self.alternatives(nodes, value, path);
+                match fitting.len() {
+                    0 => return Verdict::fault(path, Fault::NoAlternative(problems)),
+                    1 => fitting.drain(..).for_each(|(_, fits)| verdict.absorb(fits)),
+                    _ => {
+                        let places: Vec<String> = fitting
+                            .iter()
+                            .map(|(index, _)| format!("({})", index + 1))
+                            .collect();
+                        let sentence = format!(
+                            "Field must fit only one of {} schemas, but it fits {}",
+                            nodes.len(),
+                            places.join(" and ")
+                        );
+                        return Verdict::other(path, sentence);
+                    }
+                }
+            }
+            Keyword::Not(node) if self.enter(*node, value, path).fits() => {
+                let sentence = "Field has a value that the schema excludes";
+                return Verdict::other(path, sentence.to_owned());
+            }
+            Keyword::Conditional {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let said = self.enter(*condition, value, path);
+                let next = if said.fits() {
+                    verdict.absorb(said);
+                    then
+                } else {
+                    otherwise
+                };
+                if let Some(next) = next {
+                    verdict.absorb(self.enter(*next, value, path));
+                }
+            }
+            _ => {}
+        }
+        verdict
+    }
+
+    /// Those of NODES that VALUE fits, by number, and what is wrong with the others.
+    fn alternatives<'v>(
+        &mut self,
+        nodes: &[NodeId],
+        value: &'v Value,
+        path: &Path<'_>,
+    ) -> (Vec<(usize, Verdict<'v>)>, Vec<Vec<Problem>>) {
+        let mut fitting = Vec::new();
+        let mut problems = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let said = self.enter(*node, value, path);
+            if said.fits() {
+                fitting.push((index, said));
+            } else {
+                problems.push(said.problems);
+            }
+        }
+        (fitting, problems)
+    }
+
+    fn array<'v>(
+        &mut self,
+        keyword: &Keyword,
+        elements: &'v [Value],
+        path: &Path<'_>,
+        before: &Verdict<'v>,
+    ) -> Verdict<'v> {
+        match keyword {
+            Keyword::ElementCount(bound) => counted(bound, elements.len(), "elements", path),
+            Keyword::DifferentElements => different(elements, path),
+            Keyword::Elements { first, others } => {
+                let mut verdict = Verdict::default();
+                for (index, (element, node)) in elements.iter().zip(first).enumerate() {
+                    let said = self.enter(*node, element, &Path::Element(path, index));
+                    verdict.problems.extend(said.problems);
+                    self.note_element(&mut verdict, index);
+                }
+                if let Some(others) = others {
+                    let rest = (first.len()..elements.len()).collect();
+                    verdict.absorb(self.other_elements(*others, elements, rest, path));
+                }
+                verdict
+            }
+            Keyword::Contains {
+                element,
+                at_least,
+                at_most,
+            } => self.contains(*element, (*at_least, *at_most), elements, path),
+            Keyword::OtherElements(others) => {
+                let rest = (0..elements.len())
+                    .filter(|index| !before.elements.contains(index))
+                    .collect();
+                self.other_elements(*others, elements, rest, path)
+            }
+            _ => Verdict::default(),
+        }
+    }
+
+    fn other_elements<'v>(
+        &mut self,
+        others: Others,
+        elements: &'v [Value],
+        rest: Vec<usize>,
+        path: &Path<'_>,
+    ) -> Verdict<'v> {
+        let mut verdict = Verdict::default();
+        match others {
+            Others::Forbidden => {
+                if let Some(first) = rest.first() {
+                    let sentence = format!("no element is allowed from index {first} on");
+                    return Verdict::other(path, sentence);
+                }
+            }
+            Others::Fit(node) => {
+                for index in rest {
+                    let said = self.enter(node, &elements[index], &Path::Element(path, index));
+                    verdict.problems.extend(said.problems);
+                    self.note_element(&mut verdict, index);
+                }
+            }
+        }
+        verdict
+    }
+
+    fn contains<'v>(
+        &mut self,
+        node: NodeId,
+        (at_least, at_most): (u64, Option<u64>),
+        elements: &'v [Value],
+        path: &Path<'_>,
+    ) -> Verdict<'v> {
+        let mut verdict = Verdict::default();
+        let mut count = 0;
+        for (index, element) in elements.iter().enumerate() {
+            if self
+                .enter(node, element, &Path::Element(path, index))
+                .fits()
+            {
+                count += 1;
+                self.note_element(&mut verdict, index);
+            }
+        }
+        if count < at_least || at_most.is_some_and(|most| count > most) {
+            let most = at_most.map_or_else(String::new, |most| format!(" and at most {most}"));
+            let sentence = format!(
+                "Field must have at least {at_least}{most} elements of a kind that the schema names, but it has {count}"
+            );
+            return Verdict::other(path, sentence);
+        }
+        verdict
+    }
+
+    fn object<'v>(
+        &mut self,
+        keyword: &Keyword,
+        value: &'v Value,
+        members: &'v Map<String, Value>,
+        path: &Path<'_>,
+        before: &Verdict<'v>,
+    ) -> Verdict<'v> {
+        match keyword {
+            Keyword::MemberCount(bound) => counted(bound, members.len(), "members", path),
+            Keyword::Required(names) => missing(names, members, path),
+            Keyword::RequiredWith(name, names) if members.contains_key(name) => {
+                missing(names, members, path)
+            }
+            Keyword::FitWith(name, node) if members.contains_key(name) => {
+                self.enter(*node, value, path)
+            }
+            Keyword::MemberNames(node) => {
+                let mut verdict = Verdict::default();
+                for name in members.keys() {
+                    let text = Value::String(name.clone());
+                    let said = self.enter(*node, &text, &Path::Member(path, name));
+                    verdict.problems.extend(said.problems);
+                }
+                verdict
+            }
+            Keyword::Members {
+                named,
+                patterns,
+                others,
+            } => self.members(named, patterns, *others, members, path),
+            Keyword::OtherMembers(others) => {
+                let rest = members
+                    .iter()
+                    .filter(|(name, _)| !before.members.contains(name.as_str()));
+                self.other_members(*others, rest.collect(), &[], path)
+            }
+            _ => Verdict::default(),
+        }
+    }
+
+    fn members<'v>(
+        &mut self,
+        named: &[(String, NodeId)],
+        patterns: &[(Pattern, NodeId)],
+        others: Option<Others>,
+        members: &'v Map<String, Value>,
+        path: &Path<'_>,
+    ) -> Verdict<'v> {
+        let mut verdict = Verdict::default();
+        let mut rest: Vec<(&'v String, &'v Value)> = Vec::new();
+        for (name, value) in members {
+            let by_name = named
+                .iter()
+                .filter(|(known, _)| known == name)
+                .map(|(_, node)| *node);
+            let by_pattern = patterns
+                .iter()
+                .filter(|(pattern, _)| pattern.find_in(name) != Match::Absent)
+                .map(|(_, node)| *node);
+            let nodes: Vec<NodeId> = by_name.chain(by_pattern).collect();
+            if nodes.is_empty() {
+                rest.push((name, value));
+                continue;
+            }
+            for node in nodes {
+                let said = self.enter(node, value, &Path::Member(path, name));
+                verdict.problems.extend(said.problems);
+            }
+            self.note_member(&mut verdict, name);
+        }
+        if let Some(others) = others {
+            verdict.absorb(self.other_members(others, rest, named, path));
+        }
+        verdict
+    }
+
+    fn other_members<'v>(
+        &mut self,
+        others: Others,
+        rest: Vec<(&'v String, &'v Value)>,
+        named: &[(String, NodeId)],
+        path: &Path<'_>,
+    ) -> Verdict<'v> {
+        let mut verdict = Verdict::default();
+        match others {
+            Others::Forbidden if rest.is_empty() => {}
+            Others::Forbidden => {
+                let names = rest.iter().map(|(name, _)| (*name).clone()).collect();
+                let known = named.iter().map(|(name, _)| name.clone()).collect();
+                return Verdict::fault(path, Fault::Unexpected { names, known });
+            }
+            Others::Fit(node) => {
+                for (name, value) in rest {
+                    let said = self.enter(node, value, &Path::Member(path, name));
+                    verdict.problems.extend(said.problems);
+                    self.note_member(&mut verdict, name);
+                }
+            }
+        }
+        verdict
+    }
+
+    fn note_member<'v>(&self, verdict: &mut Verdict<'v>, name: &'v str) {
+        if self.schema.evaluated == Evaluated::Asked {
+            verdict.members.insert(name);
+        }
+    }
+
+    fn note_element(&self, verdict: &mut Verdict<'_>, index: usize) {
+        if self.schema.evaluated == Evaluated::Asked {
+            verdict.elements.insert(index);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Compiled schemas as data: each node is a schema, its keywords refer to others by number, so that
+//! schemas may refer to themselves.
+
+use std::collections::HashMap;
+
+use super::decimal::Decimal;
+use super::pattern::Pattern;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct NodeId(pub(super) usize);
+
+/// The number of a part of the schema that has an identifier of its own, or of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct ResourceId(pub(super) usize);
+
+/// One schema. The keywords that ask what the others looked at are last.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) resource: ResourceId,
+    pub(super) keywords: Vec<Keyword>,
+}
+
+/// What a resource has to offer to references that are resolved while a value is checked.
+#[derive(Debug, Default)]
+pub(super) struct Resource {
+    pub(super) dynamic_anchors: HashMap<String, NodeId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Type {
+    Null,
+    Boolean,
+    Number,
+    Integer,
+    String,
+    Array,
+    Object,
+}
+
+/// A value that others are compared with.
+#[derive(Debug)]
+pub(super) struct Constant {
+    pub(super) shown: String,
+    pub(super) canonical: String,
+}
+
+/// Where a number, a length or a count has to be.
+#[derive(Debug)]
+pub(super) enum Bound<T> {
+    AtLeast(T),
+    AtMost(T),
+    Above(T),
+    Below(T),
+}
+
+/// A schema for other members or elements than those that were named.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Others {
+    Forbidden,
+    Fit(NodeId),
+}
+
+#[derive(Debug)]
+pub(super) enum Keyword {
+    /// The schema `false`.
+    Never,
+    Types(Vec<Type>),
+    /// `enum`, or `const` with one.
+    OneOfConstants(Vec<Constant>),
+    Number(Bound<Decimal>),
+    MultipleOf(Decimal),
+    Length(Bound<u64>),
+    Pattern(Pattern),
+    ElementCount(Bound<u64>),
+    DifferentElements,
+    Elements {
+        first: Vec<NodeId>,
+        others: Option<Others>,
+    },
+    Contains {
+        element: NodeId,
+        at_least: u64,
+        at_most: Option<u64>,
+    },
+    MemberCount(Bound<u64>),
+    Required(Vec<String>),
+    Members {
+        named: Vec<(String, NodeId)>,
+        patterns: Vec<(Pattern, NodeId)>,
+        others: Option<Others>,
+    },
+    MemberNames(NodeId),
+    /// Where there is such a member, these have to be there, too.
+    RequiredWith(String, Vec<String>),
+    /// Where there is such a member, this has to fit.
+    FitWith(String, NodeId),
+    AllOf(Vec<NodeId>),
+    AnyOf(Vec<NodeId>),
+    OneOf(Vec<NodeId>),
+    Not(NodeId),
+    Conditional {
+        condition: NodeId,
+        then: Option<NodeId>,
+        otherwise: Option<NodeId>,
+    },
+    Reference(NodeId),
+    /// To the outermost schema that was entered and has ANCHOR; FALLBACK has it.
+    DynamicReference {
+        anchor: String,
+        fallback: NodeId,
+    },
+    /// To the schema of schemas: the value has to be one.
+    SchemaItself,
+    OtherElements(Others),
+    OtherMembers(Others),
+}
+
+impl Type {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "null" => Self::Null,
+            "boolean" => Self::Boolean,
+            "number" => Self::Number,
+            "integer" => Self::Integer,
+            "string" => Self::String,
+            "array" => Self::Array,
+            "object" => Self::Object,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn with_article(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Boolean => "a boolean",
+            Self::Number => "a number",
+            Self::Integer => "an integer",
+            Self::String => "a string",
+            Self::Array => "an array",
+            Self::Object => "an object",
+        }
+    }
+}

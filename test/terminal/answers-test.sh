@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Answers three requests in a terminal by keys that repeat, that are typed at the prompt, and that are
+# meant; then looks at what is shown of calls that were denied or failed.
+
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+name=answers
+. test/terminal/support.sh
+
+# No Lisp is connected, and none has to be.
+mkdir "$scratch/home" "$scratch/project"
+start_server test/terminal/answers-script.json
+cat > "$scratch/settings.el" <<LISP
+(push "$PWD/lisp" load-path)
+(require 'agent-q-module)
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log"
+      inhibit-startup-screen t
+      default-directory "$scratch/project/")
+LISP
+terminal new-session -d -x 80 -y 50 \
+  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
+    '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
+  fail 'tmux did not start'
+
+waiting() { # NUMBER : how many requests the screen shows
+  [ "$(screen | grep -c 'waits for your answer: C-c C-a')" -eq "$1" ]
+}
+
+await 'scripted.*Ready' 'the chat is open'
+press C-x 1
+type_text 'Make three files.'
+press Enter
+patiently 'three requests did not come' waiting 3
+
+type_text 'y'
+press Enter
+await 'Not sent: to answer create_file, press C-c C-a, then y' 'a key at the prompt is no message'
+shows 'queued' && fail 'it was queued'
+waiting 3 || fail 'it answered a request'
+
+# Until the first one could be read no key counts; of those that do, only the first of a series.
+press C-c C-a
+tries=0
+until [ -e "$scratch/project/one.txt" ]; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || fail 'no key answered the first request'
+  type_text 'yyyyyyyyyy'
+  sleep 0.5
+done
+await 'This key came before you could read the request' 'the rest of a series is refused'
+waiting 2 || fail 'a key that repeats answered more than one request'
+[ ! -e "$scratch/project/two.txt" ] || fail 'a key that repeats ran a second call'
+echo 'answers: a key that repeats answers one request'
+
+tries=0
+until [ -e "$scratch/project/two.txt" ]; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || fail 'y did not answer the second request'
+  press y
+  sleep 0.5
+done
+waiting 1 || fail 'y answered the third request, too'
+tries=0
+until shows 'Why not?'; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || fail 'r did not ask for a reason'
+  press r
+  sleep 0.5
+done
+type_text 'two are enough'
+press Enter
+await 'create_file three.txt.* denied: two are enough$' 'the reason of a denial is shown'
+# The server answers only a request that carries the reason.
+await 'Two files it is\.' 'and told to the model'
+[ ! -e "$scratch/project/three.txt" ] || fail 'a call that was denied ran'
+
+press M-'>'
+type_text '/eval_form (+ 1 2)'
+press Enter
+await 'eval_form (+ 1 2) ✗ No Lisp image is connected\. Start one.* ms$' 'a call that failed says why on its line'
+press BTab
+press Tab
+await '^ *error:$' 'unfolded, the error stands before the arguments'
+screen | grep -A3 '^ *error:$' | grep -q 'form: (+ 1 2)' || fail 'the arguments do not follow the error'
+
+press C-x C-c
