@@ -70,10 +70,14 @@
      (concat (propertize
               (format "This rule would be added; %s again takes it:\n%s"
                       (if (equal scope "chat") "!" "P")
-                      (agent-q-call-visible description))
+                      (agent-q-visible-line description most-positive-fixnum))
               'face 'agent-q-attention 'line-prefix "    " 'wrap-prefix "    ")
              "\n"))
     (_ "")))
+
+(defun agent-q-approve--line (text)
+  "Return TEXT as a line of the block that asks."
+  (propertize text 'face 'agent-q-dim 'line-prefix "    "))
 
 (defun agent-q-approve-draw (call)
   "Return the block that asks about CALL."
@@ -83,15 +87,17 @@
                       'face 'agent-q-attention)
           (propertize " waits for your answer: C-c C-a, then a key"
                       'face 'agent-q-attention)
-          (propertize (concat
-                       "\n" (agent-q-call-level call)
-                       (if-let ((reason (agent-q-call-reason call)))
-                           (concat ": " (agent-q-call-visible reason))
-                         "")
-                       (if-let ((target (agent-q-call-target call)))
-                           (concat "\n" target)
-                         ""))
-                      'face 'agent-q-dim 'line-prefix "    ")
+          "\n" (agent-q-approve--line (agent-q-call-level call))
+          (if-let ((reason (agent-q-call-reason call)))
+              ;; It may quote the program, whose lines must not look like ours.
+              (propertize (concat ": " (agent-q-visible reason))
+                          'face 'agent-q-dim
+                          'line-prefix agent-q-call-value-prefix
+                          'wrap-prefix agent-q-call-value-prefix)
+            "")
+          (if-let ((target (agent-q-call-target call)))
+              (concat "\n" (agent-q-approve--line target))
+            "")
           "\n" (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call))) "\n"
           (agent-q-approve--offer-text call)
           (propertize " " 'line-prefix "  ")
@@ -369,12 +375,13 @@ IMAGE is the name of the chat's image, or nil."
   (let ((path (cdr (assq 'path (agent-q-call-parse arguments)))))
     (cond ((and (stringp path) (agent-q-project-directory))
            (concat "file: "
-                   (agent-q-call-visible
+                   (agent-q-visible-line
                     ;; Nothing is above the root.
                     (replace-regexp-in-string
                      "\\`\\(?:/\\.\\.\\)+\\(?:/\\|\\'\\)" "/"
-                     (expand-file-name path (agent-q-project-directory))))))
-          (image (concat "image: " image)))))
+                     (expand-file-name path (agent-q-project-directory)))
+                    most-positive-fixnum)))
+          (image (concat "image: " (agent-q-visible-line image))))))
 
 (provide 'agent-q-approve)
 ;;; agent-q-approve.el ends here

@@ -11,16 +11,43 @@
 
 (require 'agent-q-json)
 (require 'agent-q-module)
+(require 'agent-q-visible)
 (require 'tabulated-list)
 
 (declare-function agent-q-core-status "ext:agent-q-core" ())
 
 (defconst agent-q-audit-tail 1000000
-  "How many bytes of the log's end are shown.")
+  "How many bytes of the log's end can be shown.")
+
+(defconst agent-q-audit-page 300
+  "How many steps are shown at first, and how many more each time.
+To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
+
+(defvar-local agent-q-audit--shown agent-q-audit-page
+  "How many steps are shown in this buffer.")
+
+(defvar-local agent-q-audit--note nil
+  "The overlay that says how many steps there are.")
+
+(defconst agent-q-audit--columns
+  [("Time" 24 t) ("Chat" 4 nil) ("Step" 8 t) ("Tool" 20 t) ("Level" 9 t)
+   ("Decision" 11 t) ("By" 7 t) ("Outcome" 9 t) ("ms" 7 nil :right-align t)
+   ("Arguments" 0 nil)]
+  "The columns of the audit log.")
+
+(defconst agent-q-audit--line-format
+  (concat " " (mapconcat (pcase-lambda (`(,_ ,width ,_ . ,more))
+                           (cond ((zerop width) "%s")
+                                 (more (format "%%%d.%ds" width width))
+                                 (t (format "%%-%d.%ds" width width))))
+                         agent-q-audit--columns " ")
+          "\n")
+  "A row of the audit log, for `format'.")
 
 (defvar agent-q-audit-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "RET") #'agent-q-audit-describe)
+    (define-key map "+" #'agent-q-audit-more)
     map)
   "Keymap of `agent-q-audit-mode'.")
 
@@ -28,12 +55,26 @@
   "Major mode of the audit log, the latest step first.
 
 \\{agent-q-audit-mode-map}"
-  (setq tabulated-list-format
-        [("Time" 24 t) ("Chat" 4 nil) ("Step" 8 t) ("Tool" 20 t) ("Level" 9 t)
-         ("Decision" 11 t) ("By" 7 t) ("Outcome" 9 t) ("ms" 7 nil :right-align t)
-         ("Arguments" 0 nil)]
-        tabulated-list-entries #'agent-q-audit--entries)
+  (setq tabulated-list-format agent-q-audit--columns
+        tabulated-list-entries #'agent-q-audit--entries
+        tabulated-list-printer #'agent-q-audit--print
+        agent-q-audit--shown agent-q-audit-page
+        agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
   (tabulated-list-init-header))
+
+(defun agent-q-audit--print (record columns)
+  "Insert the row of RECORD with COLUMNS.
+For `tabulated-list-printer', whose usual function takes far longer."
+  (let ((start (point)))
+    (insert (apply #'format agent-q-audit--line-format (append columns nil)))
+    (add-text-properties start (point) `(tabulated-list-id ,record
+                                         tabulated-list-entry ,columns))))
+
+(defun agent-q-audit-more ()
+  "Show more of the log: what is older."
+  (interactive)
+  (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
+  (tabulated-list-print t))
 
 (defun agent-q-audit-file ()
   "Return the name of the audit log, which stands beside the core's log."
@@ -53,45 +94,61 @@ Calls outside chats have chat 0."
      (tabulated-list-print)
      (current-buffer))))
 
-(defun agent-q-audit-records ()
+(defun agent-q-audit-records (&optional most)
   "Return what the audit log has as hash tables, latest first.
-A line that can't be read is left out."
+No more than MOST, if given.  A line that can't be read is left out."
+  (car (agent-q-audit--read most)))
+
+(defun agent-q-audit--read (most)
+  "Return the latest records, no more than MOST, and how many lines there are.
+The value is a cons."
   (with-temp-buffer
     (let* ((file (agent-q-audit-file))
            (size (file-attribute-size (file-attributes file)))
            (start (max 0 (- size agent-q-audit-tail)))
-           (records nil))
+           (records nil)
+           (count 0))
       (let ((coding-system-for-read 'utf-8-unix))
         (insert-file-contents file nil start size))
       (unless (zerop start)
-        (forward-line 1))
-      (while (not (eobp))
+        (delete-region (point-min) (progn (forward-line 1) (point))))
+      (goto-char (point-max))
+      (while (and (not (bobp)) (or (null most) (< count most)))
+        (forward-line -1)
         (let ((record (ignore-errors
                         (agent-q-json-parse
                          (buffer-substring (point) (line-end-position))))))
           (when (hash-table-p record)
-            (push record records)))
-        (forward-line 1))
-      records)))
+            (setq count (1+ count))
+            (push record records))))
+      (cons (nreverse records) (count-lines (point-min) (point-max))))))
 
 (defun agent-q-audit--entries ()
-  "Return the rows of the audit log."
-  (mapcar (lambda (record)
-            (list record
-                  (vconcat
-                   (mapcar (lambda (key) (agent-q-audit--text (gethash key record)))
-                           '("time" "chat" "step" "tool" "level" "decision"
-                             "decided_by" "outcome" "milliseconds" "arguments")))))
-          (agent-q-audit-records)))
+  "Return the rows of the audit log that are shown."
+  (pcase-let ((`(,records . ,lines) (agent-q-audit--read agent-q-audit--shown)))
+    (agent-q-audit--set-note (length records) lines)
+    (mapcar (lambda (record)
+              (list record
+                    (vconcat
+                     (mapcar (lambda (key) (agent-q-audit--text (gethash key record)))
+                             '("time" "chat" "step" "tool" "level" "decision"
+                               "decided_by" "outcome" "milliseconds" "arguments")))))
+            records)))
+
+(defun agent-q-audit--set-note (shown lines)
+  "Say below the rows that SHOWN of LINES are there, unless these are all."
+  (overlay-put agent-q-audit--note 'after-string
+               (and (< shown lines)
+                    (>= shown agent-q-audit--shown)
+                    (propertize (format "[%d of %d steps; + shows more]" shown lines)
+                                'face 'shadow))))
 
 (defun agent-q-audit--text (value)
   "Return VALUE of a record for a column."
-  (replace-regexp-in-string
-   "[[:cntrl:]]+" " "
-   (cond ((null value) "")
-         ((stringp value) value)
-         ((numberp value) (number-to-string value))
-         (t (agent-q-json-encode value)))))
+  (cond ((null value) "")
+        ((stringp value) (agent-q-visible-line value))
+        ((numberp value) (number-to-string value))
+        (t (agent-q-visible-line (agent-q-json-encode value)))))
 
 (defun agent-q-audit-describe ()
   "Show the whole of the step at point."
@@ -110,8 +167,9 @@ A line that can't be read is left out."
   "Return ARGUMENTS, a hash table, a line or more for each."
   (let ((lines nil))
     (maphash (lambda (name value)
-               (push (format "\n  %s: %s" name
-                             (if (stringp value) value (agent-q-json-encode value)))
+               (push (format "\n  %s: %s" (agent-q-visible-line name)
+                             (agent-q-visible (if (stringp value) value
+                                                (agent-q-json-encode value))))
                      lines))
              arguments)
     (apply #'concat (nreverse lines))))

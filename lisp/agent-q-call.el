@@ -11,6 +11,7 @@
 
 (require 'agent-q-log)
 (require 'agent-q-render)
+(require 'agent-q-visible)
 (require 'json)
 (require 'seq)
 
@@ -30,16 +31,21 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 the image it concerns.  ARMED is t while an answer counts, `seen' when it
 did before another call was answered; TIMER sees to that, and ANSWERED is
 the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
-DESCRIPTION), and REVIEW the buffer of its diff review."
+DESCRIPTION), and REVIEW the buffer of its diff review.  PARSED and SUMMARY
+are what was made of ARGUMENTS last, a cons with them."
   key tool arguments state content milliseconds started
   level reason armed answered target timer
-  offer review)
+  offer review parsed summary)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
 
-(defvar-local agent-q-call-open nil
-  "The tool calls of this chat that have no result yet, latest first.")
+(defvar-local agent-q-call--open nil
+  "The tool calls of this chat that have no result yet, by key.")
+
+(defvar-local agent-q-call--active nil
+  "The tool calls of this chat that run or wait for an answer.
+The core lets few of a message do so, however many it has.")
 
 (defvar agent-q-call-settled-functions nil
   "Functions called with a tool call when it was answered or is over.")
@@ -50,55 +56,99 @@ DESCRIPTION), and REVIEW the buffer of its diff review."
 (defun agent-q-call-setup ()
   "Make the current buffer ready to show tools at work."
   (setq agent-q-call-table (make-hash-table)
-        agent-q-call-open nil))
+        agent-q-call--open (make-hash-table)
+        agent-q-call--active nil))
 
 ;;;; Arguments
 
 (defun agent-q-call-parse (arguments)
-  "Return the JSON text ARGUMENTS as an alist with its order, or nil."
-  (condition-case nil
-      (if (fboundp 'json-parse-string)
-          (let ((value (json-parse-string arguments :object-type 'alist
-                                          :array-type 'list)))
-            (and (consp value) (consp (car value)) value))
-        (let ((json-object-type 'alist) (json-array-type 'list)
-              (json-key-type 'symbol) (json-null :null) (json-false :false))
-          (let ((value (json-read-from-string arguments)))
-            (and (consp value) (consp (car value)) value))))
-    (error nil)))
+  "Return the JSON text ARGUMENTS, an object, as an alist with its order, or nil."
+  (when (string-match-p "\\`[ \t\r\n]*{" arguments)
+    (condition-case nil
+        (if (fboundp 'json-parse-string)
+            (json-parse-string arguments :object-type 'alist)
+          (let ((json-object-type 'alist) (json-array-type 'vector)
+                (json-key-type 'symbol) (json-null :null) (json-false :false))
+            (json-read-from-string arguments)))
+      (error nil))))
 
-(defun agent-q-call-value-string (value)
-  "Return VALUE, a part of parsed arguments, as a user would write it."
+(defun agent-q-call--parsed (call)
+  "Return the arguments of CALL as an alist, or nil; they are parsed once."
+  (let ((arguments (agent-q-call-arguments call)))
+    (unless (eq arguments (car (agent-q-call-parsed call)))
+      (setf (agent-q-call-parsed call)
+            (cons arguments (agent-q-call-parse arguments))))
+    (cdr (agent-q-call-parsed call))))
+
+(defconst agent-q-call--depth 50
+  "How deep into a value its text goes.")
+
+(defun agent-q-call-value-string (value &optional limit)
+  "Return VALUE, a part of parsed arguments, as a user would write it.
+With LIMIT, no more than about as many characters of it."
   (pcase value
-    ((pred stringp) value)
+    ((pred stringp) (substring value 0 (and limit (min limit (length value)))))
     (:null "null")
     (:false "false")
     ('t "true")
     ((pred numberp) (number-to-string value))
-    (_ (let ((json-null :null) (json-false :false))
-         (json-encode value)))))
+    (_ (with-temp-buffer
+         (catch 'agent-q-call--full
+           (agent-q-call--insert-json value (or limit most-positive-fixnum) 0))
+         (buffer-string)))))
 
-(defun agent-q-call-visible (text)
-  "Return TEXT with its invisible characters spelled out.
-Control and formatting characters could make a form look like another."
-  (replace-regexp-in-string
-   "[^\n\t[:print:]]\\|[\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
-   (lambda (character) (format "\\\\x%x" (aref character 0)))
-   text t))
+(defun agent-q-call--insert-json (value limit depth)
+  "Insert VALUE as JSON until the buffer is longer than LIMIT.
+DEPTH says how deep it is in what is shown."
+  (when (> (buffer-size) limit)
+    (throw 'agent-q-call--full nil))
+  (let ((separator ""))
+    (cond ((and (> depth agent-q-call--depth) (or (consp value) (vectorp value)))
+           (insert "..."))
+          ((vectorp value)
+           (insert "[")
+           (seq-doseq (element value)
+             (insert separator)
+             (setq separator ",")
+             (agent-q-call--insert-json element limit (1+ depth)))
+           (insert "]"))
+          ((listp value)
+           (insert "{")
+           (pcase-dolist (`(,name . ,member) value)
+             (insert separator (json-encode-string (symbol-name name)) ":")
+             (setq separator ",")
+             (agent-q-call--insert-json member limit (1+ depth)))
+           (insert "}"))
+          ((stringp value)
+           (insert (json-encode-string
+                    (substring value 0 (min limit (length value))))))
+          (t (insert (agent-q-call-value-string value))))))
+
+(defalias 'agent-q-call-visible #'agent-q-visible)
 
 (defun agent-q-call--summary (call)
+  "Return the arguments of CALL as a short text on one line; it is made once."
+  (let ((arguments (agent-q-call-arguments call)))
+    (unless (eq arguments (car (agent-q-call-summary call)))
+      (setf (agent-q-call-summary call)
+            (cons arguments (agent-q-call--make-summary call))))
+    (cdr (agent-q-call-summary call))))
+
+(defun agent-q-call--make-summary (call)
   "Return the arguments of CALL as a short text on one line."
-  (let* ((parsed (agent-q-call-parse (agent-q-call-arguments call)))
+  (let* ((parsed (agent-q-call--parsed call))
+         (room 1000)
          (text (if parsed
                    (mapconcat
                     (lambda (argument)
-                      (let ((value (agent-q-call-value-string (cdr argument))))
+                      (let ((value (agent-q-call-value-string (cdr argument) room)))
                         (if (eq argument (car parsed))
                             value
                           (format "%s=%s" (car argument) value))))
-                    parsed " ")
-                 (string-trim (agent-q-call-arguments call) "{" "}"))))
-    (agent-q-call-visible
+                    (seq-take parsed 20) " ")
+                 (let ((raw (agent-q-call-arguments call)))
+                   (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
+    (agent-q-visible
      (agent-q-call--cut (agent-q-call--on-one-line text)
                         agent-q-call-summary-limit))))
 
@@ -230,36 +280,58 @@ What went wrong comes first."
 (defun agent-q-call--head (text)
   "Return the head of TEXT, if it is long, with how much there is."
   (pcase-let* ((`(,most-lines . ,most) agent-q-call-head)
-               (lines (split-string text "\n"))
-               (head (string-join (seq-take lines most-lines) "\n")))
-    (if (and (<= (length lines) (1+ most-lines)) (<= (length text) most))
-        text
-      (concat (substring head 0 (min most (length head)))
+               (start (substring text 0 (min (1+ most) (length text))))
+               (head (string-join (seq-take (split-string start "\n") most-lines) "\n")))
+    (if (and (<= (length text) most)
+             (<= (length (split-string text "\n")) (1+ most-lines)))
+        (agent-q-visible text)
+      (concat (agent-q-visible (substring head 0 (min most (length head))))
               (propertize (format "\n[%d lines, %d characters; v shows all, d the diff]"
-                                  (length lines) (length text))
+                                  (length (split-string text "\n")) (length text))
                           'face 'agent-q-dim)))))
+
+(defconst agent-q-call-value-prefix "      "
+  "What is in front of the lines of an argument but its first.
+Such a line begins further right than an argument's name, and can't be
+taken for one.")
 
 (defun agent-q-call-arguments-body (call &optional briefly)
   "Return all arguments of CALL as the body of an item.
 If BRIEFLY is non-nil, only the head of long texts."
-  (let ((parsed (agent-q-call-parse (agent-q-call-arguments call))))
-    (if (not parsed)
-        (agent-q-render-body
-         (if (string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'"
-                             (agent-q-call-arguments call))
-             "(no arguments)"
-           (agent-q-call-visible (agent-q-call-arguments call))))
-      (mapconcat
-       (pcase-lambda (`(,name . ,value))
-         (let ((text (agent-q-call-visible (agent-q-call-value-string value))))
-           (concat (propertize (format "%s:" name) 'face 'agent-q-dim
-                               'line-prefix "    ")
-                   (if (string-search "\n" text) "\n" " ")
-                   (agent-q-render-body
-                    (cond (briefly (agent-q-call--head text))
-                          ((eq name 'form) (agent-q-call--fontify text))
-                          (t text))))))
-       parsed "\n"))))
+  (let ((parsed (agent-q-call--parsed call))
+        (arguments (agent-q-call-arguments call)))
+    (cond (parsed
+           (mapconcat (pcase-lambda (`(,name . ,value))
+                        (agent-q-call--argument-body name value briefly))
+                      parsed "\n"))
+          ((string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'" arguments)
+           (agent-q-render-body "(no arguments)"))
+          (t (agent-q-render-body arguments #'agent-q-visible)))))
+
+(defun agent-q-call--argument-body (name value briefly)
+  "Return the argument NAME with VALUE as part of the body of an item.
+If BRIEFLY is non-nil, only the head of a long text."
+  (let* ((text (agent-q-call-value-string value (1+ agent-q-render-body-limit)))
+         (long (and (not (stringp value))
+                    (> (length text) agent-q-render-body-limit)))
+         (text (if (stringp value) value text))
+         (body (cond ((and briefly (stringp value)) (agent-q-call--head value))
+                     (long (agent-q-render-cut-body
+                            (agent-q-visible
+                             (substring text 0 agent-q-render-body-limit))
+                            nil
+                            (lambda ()
+                              (agent-q-visible (agent-q-call-value-string value)))))
+                     ((eq name 'form)
+                      (agent-q-render-body text (lambda (text)
+                                                  (agent-q-call--fontify
+                                                   (agent-q-visible text)))))
+                     (t (agent-q-render-body text #'agent-q-visible)))))
+    (concat (propertize (concat (agent-q-visible-line (symbol-name name) 80) ":")
+                        'face 'agent-q-dim 'line-prefix "    ")
+            (if (string-search "\n" text) "\n" " ")
+            (propertize body 'line-prefix agent-q-call-value-prefix
+                        'wrap-prefix agent-q-call-value-prefix))))
 
 (defun agent-q-call--fontify (text)
   "Return TEXT, a Lisp form, with the faces of `lisp-mode'."
@@ -278,7 +350,7 @@ If BRIEFLY is non-nil, only the head of long texts."
                           ('succeeded "result:")
                           (_ "error:"))
                         'face 'agent-q-dim 'line-prefix "    ")
-            "\n" (agent-q-render-body content))))
+            "\n" (agent-q-render-body content #'agent-q-visible-prose))))
 
 ;;;; What happens to a call
 
@@ -288,12 +360,24 @@ If BRIEFLY is non-nil, only the head of long texts."
     (or (gethash key agent-q-call-table)
         (let ((call (agent-q-call--make
                      :draw #'agent-q-call--draw :key key :state 'proposed
-                     :tool (or (plist-get event :tool) "?")
+                     :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
                      :arguments (or (plist-get event :arguments) "{}"))))
           (puthash key call agent-q-call-table)
-          (push call agent-q-call-open)
+          (puthash key call agent-q-call--open)
           (agent-q-render-add-item call)
           call))))
+
+(defun agent-q-call--activate (call state)
+  "Note that CALL is in STATE, `waiting' or `running'."
+  (setf (agent-q-call-state call) state)
+  (unless (memq call agent-q-call--active)
+    (push call agent-q-call--active)))
+
+(defun agent-q-call--in-state (state)
+  "Return what is in STATE, `waiting' or `running', in this chat, first one first."
+  (sort (seq-filter (lambda (call) (eq (agent-q-call-state call) state))
+                    agent-q-call--active)
+        (lambda (one other) (< (agent-q-call-key one) (agent-q-call-key other)))))
 
 (defun agent-q-call-proposed (event)
   "Show the call that EVENT proposes."
@@ -302,8 +386,8 @@ If BRIEFLY is non-nil, only the head of long texts."
 (defun agent-q-call-approval (event target)
   "Ask about the call of EVENT, which concerns TARGET (an image or nil)."
   (let ((call (agent-q-call--get event)))
-    (setf (agent-q-call-state call) 'waiting
-          (agent-q-call-arguments call) (plist-get event :arguments)
+    (agent-q-call--activate call 'waiting)
+    (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
@@ -325,8 +409,8 @@ If BRIEFLY is non-nil, only the head of long texts."
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for what a program answers."
   (let ((call (agent-q-call--get event)))
-    (setf (agent-q-call-state call) 'waiting
-          (agent-q-call-arguments call) (plist-get event :arguments)
+    (agent-q-call--activate call 'waiting)
+    (setf (agent-q-call-arguments call) (plist-get event :arguments)
           (agent-q-call-answered call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
 
@@ -342,8 +426,8 @@ If BRIEFLY is non-nil, only the head of long texts."
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
   (let ((call (agent-q-call--get event)))
-    (setf (agent-q-call-state call) 'running
-          ;; The user may have changed them.
+    (agent-q-call--activate call 'running)
+    (setf ;; The user may have changed them.
           (agent-q-call-arguments call) (or (plist-get event :arguments)
                                             (agent-q-call-arguments call))
           (agent-q-call-started call) (current-time))
@@ -364,39 +448,49 @@ If BRIEFLY is non-nil, only the head of long texts."
   "Draw CALL, which is over."
   (setf (agent-q-call-armed call) nil)
   (agent-q-log-run-hook 'agent-q-call-settled-functions call)
-  (setq agent-q-call-open (delq call agent-q-call-open))
+  (remhash (agent-q-call-key call) agent-q-call--open)
+  (setq agent-q-call--active (delq call agent-q-call--active))
   (agent-q-render-update-item call))
 
 (defun agent-q-call-abandon ()
   "Show whatever call is still open as cancelled: the turn is over."
-  (dolist (call (copy-sequence agent-q-call-open))
+  (dolist (call (hash-table-values agent-q-call--open))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
 
 (defun agent-q-call-leave ()
   "Close each other view of a call of this chat, which is being killed."
-  (dolist (call agent-q-call-open)
-    (run-hook-with-args 'agent-q-call-settled-functions call))
-  (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))
+  (dolist (call (and agent-q-call--open (hash-table-values agent-q-call--open)))
+    (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-running ()
   "Return what is running now, first one first."
-  (seq-filter (lambda (call) (eq (agent-q-call-state call) 'running))
-              (reverse agent-q-call-open)))
+  (agent-q-call--in-state 'running))
 
 (defun agent-q-call-tick ()
-  "Draw again, with the time that has passed, whatever call is running."
-  (dolist (call (agent-q-call-running))
-    (unless (agent-q-render-item-expanded call)
-      (agent-q-render-update-item call))))
+  "Draw again, with the time that has passed, whatever call is seen to run."
+  (let ((windows (get-buffer-window-list nil t t)))
+    (dolist (call (agent-q-call-running))
+      (when (and (not (agent-q-render-item-expanded call))
+                 (seq-some (lambda (window)
+                             (agent-q-call--near-p call window))
+                           windows))
+        (agent-q-render-update-item call)))))
+
+(defun agent-q-call--near-p (call window)
+  "Whether CALL may be seen in WINDOW.
+To know it exactly takes longer than drawing."
+  (<= (window-start window)
+      (marker-position (agent-q-render-item-end call))
+      (+ (window-start window) (* (window-total-height window)
+                                  (1+ (window-total-width window))))))
 
 ;;;; Going to what waits
 
 (defun agent-q-call-all-waiting ()
   "Return each call of this chat that waits for an answer, first one first."
-  (seq-filter (lambda (call) (and (eq (agent-q-call-state call) 'waiting)
-                                  (not (agent-q-call-answered call))))
-              (reverse agent-q-call-open)))
+  (seq-remove #'agent-q-call-answered (agent-q-call--in-state 'waiting)))
 
 (defun agent-q-call-waiting ()
   "Return the first call of this chat that waits for an answer, or nil."

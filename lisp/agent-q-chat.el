@@ -409,7 +409,7 @@ While a turn runs, the text waits until it is over."
     (:emacs-call (agent-q-chat--find-image)
                  (agent-q-operations-run event agent-q-header-connection (current-buffer))))
   (unless (eq (plist-get event :type) :text)
-    (agent-q-header-update)))
+    (agent-q-events-afterwards #'agent-q-header-update)))
 
 (defun agent-q-chat--approval (event)
   "Have the call of EVENT approved, by `agent-q-approval-handler' or the user."

@@ -15,6 +15,7 @@
 (require 'agent-q-diff-target)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-visible)
 (require 'diff-mode)
 
 (declare-function agent-q-approve-settle "agent-q-approve")
@@ -79,7 +80,7 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 They could make a change look like another; in the text they stay.
 With those that turn the direction around, text is shown as it is stored."
   (setq-local glyphless-char-display (copy-sequence glyphless-char-display))
-  (dolist (range '(#xad #x61c (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #xfeff))
+  (dolist (range agent-q-visible-ignorable)
     (set-char-table-range glyphless-char-display range 'hex-code))
   (save-excursion
     (goto-char (point-min))

@@ -13,6 +13,8 @@
 (require 'agent-q-execute)
 (require 'agent-q-log)
 (require 'agent-q-module)
+(require 'agent-q-visible)
+(require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
 
@@ -32,11 +34,14 @@
 (autoload 'agent-q-image-default-connection "agent-q-image")
 (autoload 'agent-q-operations-run "agent-q-operations")
 
-(defconst agent-q-events--batch-size 256
-  "How many events one run of the filter takes at most.")
+(defconst agent-q-events--batch-size 16
+  "How many events are taken from the core at a time.")
 
 (defconst agent-q-events--batch-microseconds 5000
-  "How long one run of the filter may take events.
+  "How long the core may give out events at a time.")
+
+(defconst agent-q-events--patience 0.01
+  "For how many seconds one run of the filter goes on taking events.
 A filter runs with quitting inhibited, so it has to be short.")
 
 (defvar agent-q-events--process nil
@@ -125,15 +130,47 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
     (save-current-buffer
       (agent-q-events--take))))
 
+(defvar agent-q-events--afterwards nil
+  "What is to be done after the events at hand, or nil while there are none.
+It is a list whose last element means nothing.")
+
 (defun agent-q-events--take ()
   "Take what the core has queued."
-  ;; The core wakes us again only after `agent-q-core-ready', so Emacs is never
-  ;; behind by more than one batch and keys are read between batches.
-  (unwind-protect
-      (mapc #'agent-q-events-dispatch
-            (agent-q-core-drain agent-q-events--batch-size
-                                agent-q-events--batch-microseconds))
-    (agent-q-core-ready)))
+  ;; The core wakes us again only after `agent-q-core-ready', so keys are read
+  ;; when this is over.  What drawing takes counts, too: that is most of it.
+  (let ((deadline (+ (float-time) agent-q-events--patience)))
+    (unwind-protect
+        (let ((agent-q-events--afterwards (list nil)))
+          (while (and (agent-q-events--take-some)
+                      (< (float-time) deadline)))
+          (agent-q-events--run-afterwards))
+      (agent-q-core-ready))))
+
+(defun agent-q-events-afterwards (function)
+  "Call FUNCTION in the current buffer, once, when the events at hand are applied.
+That is for what depends on all of them."
+  (if (null agent-q-events--afterwards)
+      (funcall function)
+    (cl-pushnew (cons (current-buffer) function) agent-q-events--afterwards
+                :test #'equal)))
+
+(defun agent-q-events--run-afterwards ()
+  "Do what was left for after the events at hand."
+  (let ((left (nreverse (delq nil agent-q-events--afterwards))))
+    (setq agent-q-events--afterwards nil)
+    (pcase-dolist (`(,buffer . ,function) left)
+      (when (buffer-live-p buffer)
+        (with-current-buffer buffer
+          (condition-case err
+              (funcall function)
+            (error (agent-q-log-line (error-message-string err)))))))))
+
+(defun agent-q-events--take-some ()
+  "Take a few events from the core; return non-nil if there may be more."
+  (let ((events (agent-q-core-drain agent-q-events--batch-size
+                                    agent-q-events--batch-microseconds)))
+    (mapc #'agent-q-events-dispatch events)
+    (= (length events) agent-q-events--batch-size)))
 
 ;;;; Dispatch
 
@@ -161,6 +198,8 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
   "Hand EVENT to whom it concerns."
   (pcase (plist-get event :type)
     (:fault (agent-q-events--fault (plist-get event :message)))
+    (:trouble (display-warning 'agent-q (agent-q-visible-prose
+                                         (plist-get event :message))))
     (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
                                        (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))

@@ -57,21 +57,30 @@
   (pcase agent-q-header-state
     (:waiting "Waiting")
     (:streaming "Writing")
-    (:running (let ((running (agent-q-call-running)))
-                (concat "Running "
-                        (mapconcat #'agent-q-call-tool running ", "))))
+    (:running (agent-q-header--running (agent-q-call-running)))
     (:approving (agent-q-header--segment "Needs your answer"
                                          "mouse-1: go to what waits"
                                          #'agent-q-call-goto-waiting
                                          'agent-q-attention))
     (_ (if agent-q-header-since "Working" "Ready"))))
 
+(defconst agent-q-header--most-running 4
+  "How many of the calls that run are named.")
+
+(defun agent-q-header--running (list)
+  "Return the names of the tools of LIST, which run, as text."
+  (let ((more (- (length list) agent-q-header--most-running)))
+    (concat "Running "
+            (mapconcat #'agent-q-call-tool
+                       (seq-take list agent-q-header--most-running) ", ")
+            (if (> more 0) (format " and %d more" more) ""))))
+
 (defun agent-q-header--image ()
   "Return the name of the chat's image as text."
   (agent-q-header--segment
    (if (and agent-q-header-connection
             (agent-q-image-live-p agent-q-header-connection))
-       (agent-q-image-label agent-q-header-connection)
+       (agent-q-visible-line (agent-q-image-label agent-q-header-connection) 60)
      "no Lisp")
    "mouse-1: choose the Lisp image of this chat"
    'agent-q-chat-set-connection))
@@ -115,7 +124,9 @@
            (delq nil
                  (list
                   (agent-q-header--segment
-                   (or agent-q-header-model "looking for a model")
+                   (if agent-q-header-model
+                       (agent-q-visible-line agent-q-header-model 80)
+                     "looking for a model")
                    "mouse-1: choose the model of this chat"
                    'agent-q-set-model)
                   (agent-q-header--image)

@@ -13,6 +13,7 @@
 (require 'subr-x)
 (require 'agent-q-sly)
 (require 'agent-q-slime)
+(require 'agent-q-visible)
 
 (defconst agent-q-image--clients
   `((sly . ,agent-q-sly-client)
@@ -65,14 +66,16 @@ Its first argument is the connection's process."
   (agent-q-image--ask connection :repl-package))
 
 (defun agent-q-image-label (connection)
-  "Return the name of CONNECTION, which no other one has.
-It has the client in it where another client's has that name too."
+  "Return the name of CONNECTION, which no other one has, as it is shown.
+It has the client in it where another client's has that name too, and stays
+within its line, as an image can name itself."
   (let* ((name (agent-q-image-name connection))
          (same (cl-remove-if-not (lambda (other) (equal name (agent-q-image-name other)))
                                  (agent-q-image-connections))))
-    (if (remove connection same)
-        (format "%s through %s" name (agent-q-image--client connection :name))
-      name)))
+    (agent-q-visible-line
+     (if (remove connection same)
+         (format "%s through %s" name (agent-q-image--client connection :name))
+       name))))
 
 (defun agent-q-image-with-name (connection text)
   "Return TEXT, what the image behind CONNECTION answered, with its name.

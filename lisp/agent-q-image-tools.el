@@ -12,6 +12,18 @@
 
 (require 'agent-q-image-query)
 (require 'agent-q-registry)
+(require 'agent-q-visible)
+
+(defconst agent-q-image-tools-most 100
+  "How many tools of an image are used.
+Each costs tokens in every request; providers take no more than 128.")
+
+(defconst agent-q-image-tools-longest 1000
+  "How many characters a description of an image's may have.
+Some providers take no more than 1024.")
+
+(defconst agent-q-image-tools-longest-schema 16000
+  "How many characters of JSON may describe the arguments of an image's tool.")
 
 ;; A connection's process has the properties `agent-q-image-tools', an alist of
 ;; what the image said of those that are registered and the tools themselves, and `agent-q-image-tools-known', t once they were
@@ -69,7 +81,7 @@ Answers can overtake each other, so there is one question at a time."
   "Have exactly the tools of ENTRIES registered for the image behind CONNECTION."
   (let* ((process (agent-q-image-connection-process connection))
          (old (process-get process 'agent-q-image-tools))
-         (new (cl-loop for entry in entries
+         (new (cl-loop for entry in (agent-q-image-tools--few entries connection)
                        ;; Turns under way hold on to tools: one that is as before stays.
                        for tool = (or (agent-q-image-tools--kept entry old)
                                       (agent-q-image-tools--register connection entry))
@@ -79,6 +91,14 @@ Answers can overtake each other, so there is one question at a time."
                        :key (lambda (it) (agent-q-tool-name (cdr it))) :test #'equal)
         (agent-q-image-tools--unregister tool)))
     (process-put process 'agent-q-image-tools new)))
+
+(defun agent-q-image-tools--few (entries connection)
+  "Return as many of ENTRIES, of the image behind CONNECTION, as are used."
+  (when (nthcdr agent-q-image-tools-most entries)
+    (display-warning 'agent-q (format "Only the first %d tools of the image %s are used"
+                                      agent-q-image-tools-most
+                                      (agent-q-image-label connection))))
+  (cl-subseq entries 0 (min agent-q-image-tools-most (length entries))))
 
 (defun agent-q-image-tools--kept (entry old)
   "Return the tool that ENTRY has in OLD, an alist, if it is registered still."
@@ -100,8 +120,10 @@ Its calls go over CONNECTION."
             (agent-q-register-tool agent-q-registry tool)))
       (error
        (display-warning 'agent-q (format "The tool %s of the image %s is not used: %s"
-                                         name (cadr origin)
-                                         (error-message-string failure)))
+                                         (agent-q-visible-line (format "%s" name))
+                                         (cadr origin)
+                                         (agent-q-visible-line (error-message-string failure)
+                                                               agent-q-image-tools-longest)))
        nil))))
 
 (defun agent-q-image-tools--origin (connection)
@@ -115,15 +137,17 @@ It stays while the connection lives, whatever others come and go."
 
 (defun agent-q-image-tools--tool (connection origin entry)
   "Return the tool with ORIGIN that ENTRY, of the image behind CONNECTION, is."
-  (let* ((schema (agent-q-json-parse (plist-get entry :schema)))
+  (let* ((schema (agent-q-json-parse (agent-q-image-tools--schema entry)))
          (tool (agent-q-define-tool
-                (plist-get entry :name) (plist-get entry :description)
-                (agent-q-parameters-of-schema schema)
+                (plist-get entry :name)
+                (agent-q-image-tools--sentence (plist-get entry :description))
+                (mapcar #'agent-q-image-tools--parameter
+                        (agent-q-parameters-of-schema schema))
                 :required (append (gethash "required" schema) nil)
                 ;; Nobody has said yet that one without a level is harmless.
                 :safety-level (intern (concat ":" (or (plist-get entry :level)
                                                       "dangerous")))
-                :categories (mapcar (lambda (category) (intern (concat ":" category)))
+                :categories (mapcar #'agent-q-image-tools--category
                                     (plist-get entry :categories))
                 :async t
                 :handler (lambda (arguments callback)
@@ -131,6 +155,42 @@ It stays while the connection lives, whatever others come and go."
                                                      arguments callback)))))
     (setf (agent-q-tool-origin tool) origin)
     tool))
+
+;; A program's words become part of what the model is told, so they must not look
+;; like anything else there.
+
+(defun agent-q-image-tools--sentence (text)
+  "Return TEXT, a description, on one line and not too long."
+  (agent-q-visible-line (string-trim (replace-regexp-in-string "[ \t\n\r\f]+" " " text))
+                        agent-q-image-tools-longest))
+
+(defun agent-q-image-tools--schema (entry)
+  "Return the schema of the tool that ENTRY describes, or signal an error."
+  (let ((schema (plist-get entry :schema)))
+    (when (> (length schema) agent-q-image-tools-longest-schema)
+      (signal 'agent-q-error
+              (list (format "Its parameters take %d characters; %d is the most"
+                            (length schema) agent-q-image-tools-longest-schema))))
+    schema))
+
+(defun agent-q-image-tools--parameter (parameter)
+  "Return PARAMETER, a property list, with a description on one line."
+  (let ((name (plist-get parameter :name))
+        (description (plist-get parameter :description)))
+    (unless (string-match-p "\\`[[:alnum:]_.:*+/!?<>=$%&~^-]\\{1,64\\}\\'" name)
+      (signal 'agent-q-error
+              (list (format "%s is no name of a parameter" (agent-q-visible-line name)))))
+    (if (stringp description)
+        (plist-put (copy-sequence parameter) :description
+                   (agent-q-image-tools--sentence description))
+      parameter)))
+
+(defun agent-q-image-tools--category (name)
+  "Return the keyword of the category NAME."
+  (unless (string-match-p "\\`[a-z0-9_-]\\{1,40\\}\\'" name)
+    (signal 'agent-q-error
+            (list (format "%s is no name of a category" (agent-q-visible-line name)))))
+  (intern (concat ":" name)))
 
 (defun agent-q-image-tools--unregister (tool)
   "Remove TOOL from the registry, unless another one has its name by now."

@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-visible)
 (require 'cl-lib)
 (require 'subr-x)
 
@@ -171,6 +172,7 @@ Use inside `agent-q-render--with-log'."
 
 (defun agent-q-render-text (text)
   "Add TEXT to the answer that is being written."
+  (setq text (agent-q-visible-prose text))
   (unless (string-empty-p text)
     (agent-q-render--with-log
       (if (eq agent-q-render--open 'text)
@@ -248,7 +250,8 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
   "Add the line TEXT, shown in FACE, that neither user nor model wrote."
   (agent-q-render--with-log
     (agent-q-render--close)
-    (agent-q-render--append (concat text "\n") 'face (or face 'agent-q-dim))))
+    (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
+                            'face (or face 'agent-q-dim))))
 
 (defun agent-q-render-button (label function)
   "Add the button LABEL for FUNCTION, on a line of its own."
@@ -378,23 +381,29 @@ markers around that text; a newline follows it."
     map)
   "Keymap on the note under a cut text.")
 
-(defun agent-q-render-body (text &rest properties)
+(defun agent-q-render-body (text &optional visible &rest properties)
   "Return TEXT with PROPERTIES as the indented body of an item.
-What is too long is cut, with a button for all of it."
-  (if (> (length text) agent-q-render-body-limit)
-      (apply #'agent-q-render-cut-body
-             (substring text 0 agent-q-render-body-limit)
-             (length text) (lambda () text) properties)
-    (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
-           properties)))
+What is too long is cut, with a button for all of it.  VISIBLE is a function
+of a text that returns how it is shown; it gets no more than is shown."
+  (let ((visible (or visible #'identity)))
+    (if (> (length text) agent-q-render-body-limit)
+        (apply #'agent-q-render-cut-body
+               (funcall visible (substring text 0 agent-q-render-body-limit))
+               (length text) (lambda () (funcall visible text)) properties)
+      (apply #'propertize (funcall visible text)
+             'line-prefix "    " 'wrap-prefix "    " properties))))
 
 (defun agent-q-render-cut-body (text total all &rest properties)
   "Return the body of an item with TEXT, which gets PROPERTIES.
-TEXT is the beginning of a text of TOTAL characters that ALL returns."
+TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
+or nil if nobody counted them."
   (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
                  properties)
-          (propertize (format "\n[%d of %d characters shown; RET shows all]"
-                              (length text) total)
+          (propertize (if total
+                          (format "\n[%d of %d characters shown; RET shows all]"
+                                  (min agent-q-render-body-limit total) total)
+                        (format "\n[%d characters shown; RET shows all]"
+                                agent-q-render-body-limit))
                       'face 'link 'mouse-face 'highlight 'line-prefix "    "
                       'keymap agent-q-render-more-map
                       'agent-q-all all)))
@@ -441,7 +450,7 @@ and HEAD its beginning once it is too long to be shown in the log."
   (let ((long (agent-q-render-reasoning-long item))
         (limit agent-q-render-body-limit))
     (if (<= long limit)
-        (agent-q-render-body (agent-q-render--reasoning-text item)
+        (agent-q-render-body (agent-q-render--reasoning-text item) nil
                              'face 'agent-q-dim)
       ;; It is drawn again with each piece: don't put all together each time.
       (unless (agent-q-render-reasoning-head item)
@@ -464,6 +473,7 @@ and HEAD its beginning once it is too long to be shown in the log."
 (defun agent-q-render-reasoning (text)
   "Add TEXT to the model's reasoning, which is folded until it is asked for."
   (let* ((open (agent-q-render-reasoning-p agent-q-render--open))
+         (text (agent-q-visible-prose text))
          (item (if open agent-q-render--open
                  (agent-q-render--make-reasoning
                   :draw #'agent-q-render--draw-reasoning))))

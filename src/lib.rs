@@ -23,6 +23,7 @@ pub mod session;
 pub mod store;
 pub mod tool;
 pub mod tools;
+pub mod visible;
 pub mod workspace;
 
 use std::time::Duration;

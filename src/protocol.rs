@@ -368,6 +368,8 @@ pub enum Event {
     HostCancelled { request: RequestId },
     /// The model servers that answered on this machine, best first.
     Discovered { servers: Vec<DiscoveredServer> },
+    /// Something outside of any chat that the user should know of.
+    Trouble { message: String },
     /// A bug of ours that was contained; the log has the rest.
     Fault { message: String },
 }

@@ -44,6 +44,12 @@ static OWNED: Mutex<Option<Runtime>> = Mutex::new(None);
 static LOG: OnceCell<PathBuf> = OnceCell::new();
 static LOG_TROUBLE: OnceCell<LogError> = OnceCell::new();
 
+/// Tells the user something.
+type Tell = Box<dyn FnOnce(String) + Send>;
+
+/// Who tells the user that the log can't be written, until that was done.
+static TELL_OF_LOG: Mutex<Option<Tell>> = Mutex::new(None);
+
 /// Starts the threads once; later calls return the same handle.
 ///
 /// `prepare_thread` runs first on every thread of the runtime.
@@ -111,7 +117,8 @@ pub fn log_trouble() -> Option<&'static LogError> {
     LOG_TROUBLE.get()
 }
 
-/// Opens PATH for appending, readable by its owner alone; its folder is made.
+/// Opens PATH for appending, readable by its owner alone; its folder is made. It can be read, too:
+/// to see how the last line ends.
 ///
 /// # Errors
 ///
@@ -120,7 +127,7 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder)?;
     }
-    private(OpenOptions::new().create(true).append(true)).open(path)
+    private(OpenOptions::new().create(true).read(true).append(true)).open(path)
 }
 
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
@@ -159,13 +166,46 @@ fn temporary_log() -> io::Result<(File, PathBuf)> {
 
 fn log_into(file: File, path: PathBuf) {
     let subscriber = tracing_subscriber::fmt()
-        .with_writer(Mutex::new(file))
+        .with_writer(Mutex::new(LogFile(file)))
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(false)
         .finish();
     // A host program that has set one already keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let _ = LOG.set(path);
+}
+
+/// The log file. What can't be written to it is dropped: an error would be printed to stderr, which
+/// is the user's screen in a terminal Emacs.
+struct LogFile(File);
+
+impl io::Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Err(error) = io::Write::write_all(&mut self.0, bytes) {
+            tell_of_log(&error);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Has TELL called once, with a sentence for the user, when the log can't be written.
+pub fn on_log_trouble(tell: impl FnOnce(String) + Send + 'static) {
+    *held(&TELL_OF_LOG) = Some(Box::new(tell));
+}
+
+fn tell_of_log(error: &io::Error) {
+    let tell = held(&TELL_OF_LOG).take();
+    if let Some(tell) = tell {
+        let path = log_file().map_or_else(String::new, |path| path.display().to_string());
+        tell(format!(
+            "agent-q can't write its log {path}: {error}. What happens is not noted there until there is room."
+        ));
+    }
 }
 
 fn create_private_folder(folder: &Path) -> io::Result<()> {

@@ -324,26 +324,6 @@ async fn what_can_leave_no_trace_does_not_run() {
 }
 
 #[tokio::test]
-async fn nothing_runs_with_a_full_disk_under_the_audit_log() {
-    let full = std::path::Path::new("/dev/full");
-    if !full.exists() {
-        return;
-    }
-    let mut bench = bench(Approval::Ask);
-    bench.executor.audit = Arc::new(AuditLog::open(full));
-    bench.echo("change", SafetyLevel::Cautious);
-    let results = bench
-        .run(&[call("1", "change", json!({"text": "x"}))])
-        .await;
-    assert_eq!(results[0].outcome, CallOutcome::Failed);
-    assert!(
-        results[0].content.contains("No space left"),
-        "{}",
-        results[0].content
-    );
-}
-
-#[tokio::test]
 async fn the_trace_of_what_nobody_decided_says_so() {
     let bench = bench(Approval::Ask);
     bench.echo("erase", SafetyLevel::Dangerous);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 fn accumulate(deltas: Value, ending: Ending) -> Vec<ToolCall> {
     let mut calls = CallAccumulator::default();
     for delta in deltas.as_array().expect("a list of deltas") {
-        calls.push(delta);
+        calls.push(delta).unwrap();
     }
     calls.finish(ending)
 }
@@ -239,7 +239,9 @@ fn shapes_that_are_no_call_are_survived() {
 fn integers_that_would_change_are_named_and_go_back_as_they_came() {
     let arguments = r#"{"ids": [1, 123456789012345678901234567890]}"#;
     let mut calls = CallAccumulator::default();
-    calls.push(&json!({"id": "a", "function": {"name": "f", "arguments": arguments}}));
+    calls
+        .push(&json!({"id": "a", "function": {"name": "f", "arguments": arguments}}))
+        .unwrap();
     let call = calls.finish(Ending::Complete).remove(0);
     assert_eq!(call.raw_arguments, arguments);
     let CallArguments::Inexact(problem) = call.arguments else {

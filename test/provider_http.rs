@@ -218,6 +218,33 @@ async fn silence_is_given_up_before_and_within_a_reply() {
     assert!(server.wait_until(|state| state.aborted == 2));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn pings_without_end_are_given_up() {
+    let mut steps = vec![json!({"text": "So far"})];
+    for _ in 0..1000 {
+        steps.extend([json!({"raw": ": ping\n\n"}), json!({"pause_ms": 20})]);
+        steps.push(json!({"raw": "data: {\"choices\":[{\"delta\":{}}]}\n\n"}));
+    }
+    let server = start(json!({"turns": [{"steps": steps}]}));
+    let client = Client::new(ClientSettings {
+        content_timeout: IDLE,
+        ..ClientSettings::default()
+    });
+    let settings = settings(server.base_url());
+    let result = client.stream_chat(&settings, &request(), &mut |_| {}).await;
+    let error = result.expect_err("a failure");
+    assert_eq!(error.kind, FailureKind::Idle);
+    assert!(
+        error
+            .to_string()
+            .contains("sent nothing of a reply for 1 s, only signs of life"),
+        "{error}"
+    );
+    assert_eq!(error.partial.expect("what had come").text, "So far");
+    assert_eq!(server.requests().len(), 1, "it is not asked again");
+    assert!(server.wait_until(|state| state.aborted == 1));
+}
+
 #[tokio::test]
 async fn pings_are_no_silence() {
     let ping = json!([{"raw": ":\n\n"}, {"pause_ms": 100}]);

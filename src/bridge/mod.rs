@@ -18,6 +18,7 @@ use once_cell::sync::OnceCell;
 
 use crate::engine::Engine;
 use crate::gram::GramError;
+use crate::host::Host;
 use crate::near;
 use crate::protocol::{Event, HostRequest, SessionId};
 use crate::rules::RuleBook;
@@ -48,6 +49,8 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
         .get_or_try_init(|| -> std::result::Result<Core, String> {
             runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
+            let told = Arc::clone(&host);
+            runtime::on_log_trouble(move |message| told.emit(Event::Trouble { message }));
             // Beside the program's own log, even where that has to be elsewhere.
             let audit = AuditLog::open(&Path::new(log).with_file_name("audit.jsonl"));
             // Beside the logs too; a file that can't be used makes every call ask.
@@ -199,7 +202,7 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
     let trouble: Vec<Value<'_>> = runtime::log_trouble()
         .map(ToString::to_string)
         .into_iter()
-        .chain(audit.trouble().map(|error| error.to_string()))
+        .chain(audit.trouble())
         .map(|sentence| sentence.into_lisp(env))
         .collect::<Result<_>>()?;
     let audit = audit.path().map(|path| path.display().to_string());

@@ -218,6 +218,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Discovered { servers } => {
             kind("discovered")?.put("servers", servers_list(env, servers)?)
         }
+        Event::Trouble { message } => kind("trouble")?.put("message", message),
         Event::Fault { message } => kind("fault")?.put("message", message),
     }?
     .list()

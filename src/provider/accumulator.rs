@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Map, Value};
 
+use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
+use super::whole::WholeObject;
 use super::{CallArguments, ToolCall};
 use crate::tool::exact;
 
@@ -30,6 +32,8 @@ pub struct CallAccumulator {
     by_id: HashMap<String, usize>,
     /// The call last seen at each index. Indexes may be sparse, repeated or absent.
     by_index: HashMap<i64, usize>,
+    /// How many bytes all this has.
+    bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -37,6 +41,7 @@ struct OpenCall {
     id: String,
     name: String,
     arguments: String,
+    whole: WholeObject,
 }
 
 /// One element of a delta's `tool_calls`, read leniently.
@@ -72,13 +77,31 @@ impl CallAccumulator {
         self.calls.is_empty()
     }
 
+    /// How many bytes of calls have come.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Take one element of a delta's `tool_calls`.
-    pub fn push(&mut self, delta: &Value) {
+    ///
+    /// # Errors
+    ///
+    /// When there are more calls than any reply may have, or more of them.
+    pub fn push(&mut self, delta: &Value) -> Result<(), TooMuch> {
         let fragment = Fragment::read(delta);
-        let position = self.find(&fragment).unwrap_or_else(|| {
-            self.calls.push(OpenCall::default());
-            self.calls.len() - 1
-        });
+        self.bytes += fragment.id.len() + fragment.name.len() + fragment.arguments.len();
+        if self.bytes > MAX_CALL_BYTES {
+            return Err(TooMuch::Arguments);
+        }
+        let position = match self.find(&fragment) {
+            Some(position) => position,
+            None if self.calls.len() == MAX_CALLS => return Err(TooMuch::Calls),
+            None => {
+                self.calls.push(OpenCall::default());
+                self.calls.len() - 1
+            }
+        };
         let call = &mut self.calls[position];
         if call.id.is_empty() && !fragment.id.is_empty() {
             call.id = fragment.id.to_owned();
@@ -88,39 +111,44 @@ impl CallAccumulator {
             call.name = fragment.name.to_owned();
         }
         call.arguments.push_str(&fragment.arguments);
+        call.whole.read(&fragment.arguments);
         if let Some(index) = fragment.index {
             self.by_index.insert(index, position);
         }
+        Ok(())
     }
 
     /// The call that a fragment continues; none when it starts one. Its id decides, then its
     /// index, then what came last.
-    fn find(&self, fragment: &Fragment<'_>) -> Option<usize> {
-        let at_index = fragment.index.and_then(|index| self.by_index.get(&index));
+    fn find(&mut self, fragment: &Fragment<'_>) -> Option<usize> {
+        let at_index = fragment
+            .index
+            .and_then(|index| self.by_index.get(&index).copied());
         if !fragment.id.is_empty() {
             let by_id = self.by_id.get(fragment.id).copied();
             // A known index with a new id is a new call (some servers number every call 0),
             // unless the id of a call that has none comes late.
             let late_id = || {
-                at_index.copied().filter(|&position| {
+                at_index.filter(|&position| {
                     fragment.name.is_empty() && self.calls[position].id.is_empty()
                 })
             };
             return by_id.or_else(late_id);
         }
         let position = match (at_index, fragment.index) {
-            (Some(position), _) => *position,
+            (Some(position), _) => position,
             (None, Some(_)) => return self.new_index(fragment),
             (None, None) => self.calls.len().checked_sub(1)?,
         };
         if fragment.name.is_empty() {
             return Some(position);
         }
-        let target = &self.calls[position];
+        let target = &mut self.calls[position];
         let renamed = fragment.name != target.name;
         // A whole object behind a whole object can't continue it.
-        let starts = is_object(&fragment.arguments) && (renamed || is_object(&target.arguments))
-            || at_index.is_none() && renamed && is_object(&target.arguments);
+        let starts = is_object(&fragment.arguments)
+            && (renamed || target.whole.is(&target.arguments))
+            || at_index.is_none() && renamed && target.whole.is(&target.arguments);
         (!starts).then_some(position)
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use super::http::{Client, endpoint, read_up_to};
+use super::body::read_up_to;
+use super::http::{Client, endpoint};
 use crate::protocol::DiscoveredServer;
 
 /// How long a local server has to list its models.

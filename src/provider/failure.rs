@@ -36,6 +36,8 @@ pub enum FailureKind {
     Interrupted,
     /// What the server sent makes no reply.
     Garbage,
+    /// The reply is longer than any that is taken.
+    TooLong,
 }
 
 impl ProviderError {

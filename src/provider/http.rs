@@ -3,12 +3,13 @@
 //! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
 
 use std::hash::{BuildHasher, RandomState};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use once_cell::sync::OnceCell;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 
+use super::body::{drain, read_up_to};
 use super::chat_completions::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
@@ -24,11 +25,11 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// slow local ones are silent for minutes; pings count as something.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long to wait for the end of a body behind the reply's end mark, so that the connection can
-/// be used again.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long a server may send nothing of the reply, whatever else it sends meanwhile: some send
+/// signs of life while a model thinks.
+pub const CONTENT_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// How long to wait for more of an error's body.
+/// How long to wait for an error's body.
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most that is read of an error's body.
@@ -42,6 +43,7 @@ const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
 pub struct ClientSettings {
     pub connect_timeout: Duration,
     pub idle_timeout: Duration,
+    pub content_timeout: Duration,
     pub retry: RetryPolicy,
 }
 
@@ -50,6 +52,7 @@ impl Default for ClientSettings {
         Self {
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
+            content_timeout: CONTENT_TIMEOUT,
             retry: RetryPolicy::default(),
         }
     }
@@ -160,13 +163,26 @@ impl Client {
         destination: &Destination,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<Reply, ProviderError> {
-        let idle = self.settings.idle_timeout;
+        let ClientSettings {
+            idle_timeout: idle,
+            content_timeout: silence,
+            ..
+        } = self.settings;
         let mut reader = ReplyReader::default();
+        let (mut content, mut heard) = (0, Instant::now());
         loop {
-            match tokio::time::timeout(idle, response.chunk()).await {
+            if reader.content_bytes() > content {
+                (content, heard) = (reader.content_bytes(), Instant::now());
+            }
+            let left = silence.saturating_sub(heard.elapsed());
+            if left.is_zero() {
+                return Err(reader.interrupt(silent_failure(silence, destination)));
+            }
+            match tokio::time::timeout(idle.min(left), response.chunk()).await {
                 Ok(Ok(Some(bytes))) => reader.push(&bytes).into_iter().for_each(&mut *sink),
                 Ok(Ok(None)) => break,
                 Ok(Err(_)) => return Err(reader.interrupt(lost_connection(destination))),
+                Err(_) if left < idle => {}
                 Err(_) => return Err(reader.interrupt(idle_failure(idle, destination))),
             }
             if reader.is_over() {
@@ -388,6 +404,19 @@ fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
     )
 }
 
+/// A server that only says that it is there gets no second request either.
+fn silent_failure(silence: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} sent nothing of a reply for {} s, only signs of life, so the request was given up.",
+            to.place(),
+            silence.as_secs_f64()
+        ),
+    )
+}
+
 /// What is at the bottom of a request that could not be sent.
 enum Cause {
     Refused,
@@ -428,24 +457,6 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         deepest = source;
     }
     deepest.to_string()
-}
-
-/// Read on to the end of a body that has nothing more to say.
-async fn drain(mut response: Response) {
-    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
-}
-
-/// The beginning of a body: all of it, or what arrived before it grew too long or too slow.
-pub(super) async fn read_up_to(limit: usize, idle: Duration, mut response: Response) -> Vec<u8> {
-    let mut body = Vec::new();
-    while body.len() < limit {
-        match tokio::time::timeout(idle, response.chunk()).await {
-            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
-            _ => break,
-        }
-    }
-    body
 }
 
 fn without_secrets(message: &str, settings: &ProviderSettings) -> String {

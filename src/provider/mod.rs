@@ -3,6 +3,8 @@
 //! reply is put together. Everything but `http` is a pure function of data.
 
 pub mod accumulator;
+mod body;
+pub mod bounds;
 pub mod chat_completions;
 pub mod discovery;
 pub mod failure;
@@ -10,6 +12,7 @@ pub mod http;
 pub mod reply;
 pub mod retry;
 pub mod sse;
+mod whole;
 
 use serde_json::{Map, Value};
 

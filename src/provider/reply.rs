@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::accumulator::{CallAccumulator, Ending};
+use super::bounds::{MAX_TEXT_BYTES, TooMuch};
 use super::failure::{ErrorReport, FailureKind, ProviderError, excerpt};
 use super::retry::{RetryAdvice, stream_advice};
 use super::sse::{MAX_EVENT_BYTES, SseDecoder};
@@ -91,6 +92,12 @@ impl Reducer {
         !(self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty())
     }
 
+    /// How many bytes of the answer have come.
+    #[must_use]
+    pub fn content_bytes(&self) -> usize {
+        self.text.len() + self.reasoning.len() + self.calls.bytes()
+    }
+
     /// The stream is over.
     pub fn finish(mut self) -> Result<Reply, ProviderError> {
         if let Some(failure) = self.failure.take() {
@@ -167,7 +174,7 @@ impl Reducer {
                 self.take_finish(reason);
             }
         }
-        if has_error || name == "error" {
+        if (has_error || name == "error") && self.failure.is_none() {
             self.failure = reported(name, data);
         }
         events
@@ -193,12 +200,33 @@ impl Reducer {
         match &delta.tool_calls {
             Some(Value::Array(fragments)) => {
                 for fragment in fragments {
-                    self.calls.push(fragment);
+                    self.take_call(fragment);
                 }
             }
-            Some(fragment @ Value::Object(_)) => self.calls.push(fragment),
+            Some(fragment @ Value::Object(_)) => self.take_call(fragment),
             _ => {}
         }
+    }
+
+    fn take_call(&mut self, fragment: &Value) {
+        if self.failure.is_none()
+            && let Err(what) = self.calls.push(fragment)
+        {
+            self.give_up(what);
+        }
+    }
+
+    /// Ends the reply, which has TOO_MUCH of something.
+    fn give_up(&mut self, too_much: TooMuch) {
+        self.failure.get_or_insert_with(|| {
+            ProviderError::new(
+                FailureKind::TooLong,
+                RetryAdvice::Never,
+                format!(
+                    "The reply was given up: {too_much}. Send a message to go on, and ask for less at a time."
+                ),
+            )
+        });
     }
 
     /// One part of content that is a list: text, or thinking that has such parts itself.
@@ -216,14 +244,18 @@ impl Reducer {
     }
 
     fn show_text(&mut self, text: String, events: &mut Vec<StreamEvent>) {
-        if !text.is_empty() {
+        if self.text.len() + text.len() > MAX_TEXT_BYTES {
+            self.give_up(TooMuch::Text);
+        } else if !text.is_empty() {
             self.text.push_str(&text);
             events.push(StreamEvent::Text(text));
         }
     }
 
     fn show_reasoning(&mut self, text: String, events: &mut Vec<StreamEvent>) {
-        if !text.is_empty() {
+        if self.reasoning.len() + text.len() > MAX_TEXT_BYTES {
+            self.give_up(TooMuch::Reasoning);
+        } else if !text.is_empty() {
             self.reasoning.push_str(&text);
             events.push(StreamEvent::Reasoning(text));
         }
@@ -400,6 +432,12 @@ impl ReplyReader {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.reducer.is_over()
+    }
+
+    /// How many bytes of the answer have come, of which pings are no part.
+    #[must_use]
+    pub fn content_bytes(&self) -> usize {
+        self.reducer.content_bytes()
     }
 
     /// The body ended as bodies do. The second value is what its last, unended event shows.

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use crate::protocol::{CallOutcome, CallResult};
 use crate::provider::ToolCall;
 use crate::tool::SafetyLevel;
+use crate::tool::sendable::LONGEST_NAME;
+use crate::visible::spelled;
 
 /// How often a call has to give the same result before the model is told.
 const TOLD: u32 = 3;
@@ -47,7 +49,7 @@ impl Repeats {
         (times >= LAST).then(|| {
             format!(
                 "Stopped: the model called {} {times} times with the same arguments and got the same result. Send a message to go on.",
-                call.name
+                spelled(&call.name, LONGEST_NAME)
             )
         })
     }

@@ -3,13 +3,14 @@
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
 use crate::protocol::{CallResult, Event, State, TurnOutcome};
-use crate::provider::failure::ProviderError;
+use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::{
     CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
     StreamEvent, ToolCall,
 };
-use crate::tool::circumstances::Circumstances;
+use crate::tool::circumstances::{Circumstances, MOST_CALLS};
 use crate::tool::fence::draw;
+use crate::tool::format::{RESULT_LIMIT, cap};
 
 use super::Shared;
 use super::repeats::Repeats;
@@ -43,7 +44,7 @@ impl Turn<'_> {
                     }
                 }
                 Answer::Broken(error) => {
-                    keep_partial(history, error.partial.as_deref());
+                    keep_partial(history, &error);
                     return TurnOutcome::Failed(error.to_string());
                 }
                 Answer::Cancelled { text, reasoning } => {
@@ -172,7 +173,8 @@ impl Turn<'_> {
             .await;
         let cancelled = self.circumstances.cancel.is_cancelled();
         let mut stuck = None;
-        for (call, result) in reply.calls.iter().zip(&mut results) {
+        // The calls beyond were not run, so they say nothing about what the model does.
+        for (call, result) in reply.calls.iter().zip(&mut results).take(MOST_CALLS) {
             stuck = stuck.or(repeats.note(call, result));
         }
         history.extend(results.into_iter().map(result_message));
@@ -231,9 +233,16 @@ fn result_message(result: CallResult) -> Message {
     }
 }
 
-fn keep_partial(history: &mut Vec<Message>, partial: Option<&Reply>) {
-    if let Some(reply) = partial {
-        keep_text(history, reply.text.clone(), reply.reasoning.clone());
+fn keep_partial(history: &mut Vec<Message>, error: &ProviderError) {
+    let Some(reply) = error.partial.as_deref() else {
+        return;
+    };
+    match error.kind {
+        // All of it would be sent with every request to come, and refused.
+        FailureKind::TooLong => {
+            keep_text(history, cap(&reply.text, RESULT_LIMIT, ""), String::new());
+        }
+        _ => keep_text(history, reply.text.clone(), reply.reasoning.clone()),
     }
 }
 

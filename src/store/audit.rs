@@ -2,9 +2,13 @@
 //! The audit log: a JSON line for each step of a call that changes something. It is written before
 //! the call runs, so that even a call that takes Emacs down has left its trace.
 
+mod shortened;
+
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -12,26 +16,28 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use crate::protocol::{CallOutcome, Consent, Decider, SessionId};
+use crate::host::Host;
+use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
 use crate::runtime::{append_to, held};
 use crate::tool::SafetyLevel;
+use shortened::shortened;
 
 /// An append-only file, or nothing where none is wanted.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     open: Mutex<Option<File>>,
     path: Option<PathBuf>,
+    /// Whether the user knows that lines are missing.
+    told: AtomicBool,
 }
 
-/// Why a step could not be written.
+/// Why a step of a call is not in the log.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "The audit log {path} can't be written ({source}), and without it nothing runs that changes \
-     anything. The user can make its folder writable, or set agent-q-log-file to a file elsewhere \
-     and restart Emacs."
+    "The call was not run, because the audit log {path} can't be written: {source}. Make room for it, then try again."
 )]
-pub struct AuditError {
-    path: PathBuf,
+pub struct AuditFailure {
+    path: String,
     source: io::Error,
 }
 
@@ -64,7 +70,7 @@ struct Line<'a> {
     chat: u64,
     tool: &'a str,
     level: &'static str,
-    arguments: &'a Value,
+    arguments: Cow<'a, Value>,
     decision: Consent,
     decided_by: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,20 +89,20 @@ impl AuditLog {
         Self {
             open: Mutex::new(append_to(path).ok()),
             path: Some(path.to_owned()),
+            told: AtomicBool::new(false),
         }
     }
 
-    /// Why nothing can be written, as far as that is known before there is something to write.
+    /// Why nothing can be written, for the user, as far as that is known before there is something
+    /// to write.
     #[must_use]
-    pub fn trouble(&self) -> Option<AuditError> {
-        self.write(&[]).err().map(|source| self.failed(source))
-    }
-
-    fn failed(&self, source: io::Error) -> AuditError {
-        AuditError {
-            path: self.path.clone().unwrap_or_default(),
-            source,
-        }
+    pub fn trouble(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let source = opened(&mut held(&self.open), path).err()?;
+        Some(format!(
+            "The audit log {} can't be written: {source}. Until it can, nothing runs that changes anything. Make its folder writable, or set agent-q-log-file to a file elsewhere and restart Emacs.",
+            path.display()
+        ))
     }
 
     /// The file, where there is one.
@@ -110,39 +116,51 @@ impl AuditLog {
     ///
     /// # Errors
     ///
-    /// When the line can't be written; the program's own log has that too.
-    pub async fn append(self: &Arc<Self>, record: &Record<'_>) -> Result<(), AuditError> {
+    /// When the line could not be written whole.
+    pub async fn append(self: &Arc<Self>, record: &Record<'_>) -> Result<(), AuditFailure> {
         let log = Arc::clone(self);
         let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
         let written = match line {
-            Ok(mut line) => {
-                line.push(b'\n');
-                spawn_blocking(move || log.write(&line))
-                    .await
-                    .unwrap_or_else(|failure| Err(io::Error::other(failure)))
-            }
+            Ok(line) => spawn_blocking(move || log.write(line))
+                .await
+                .unwrap_or_else(|failure| Err(io::Error::other(failure))),
             Err(error) => Err(error),
         };
         written.map_err(|source| {
             tracing::error!("the audit log could not be written: {source}");
-            self.failed(source)
+            AuditFailure {
+                path: self
+                    .path()
+                    .map_or_else(String::new, |path| path.display().to_string()),
+                source,
+            }
         })
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Tells the user, the first time, that the log lacks a step because of FAILURE.
+    pub fn tell_once(&self, failure: &AuditFailure, host: &dyn Host) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            let AuditFailure { path, source } = failure;
+            host.emit(Event::Trouble {
+                message: format!(
+                    "A line is missing in the audit log {path}, which can't be written: {source}. Calls that change anything don't run until there is room."
+                ),
+            });
+        }
+    }
+
+    fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
         let Some(path) = &self.path else {
             return Ok(());
         };
+        line.push(b'\n');
         let mut open = held(&self.open);
-        match open.as_mut() {
-            Some(file) => file.write_all(bytes),
-            None => {
-                let mut file = append_to(path)?;
-                file.write_all(bytes)?;
-                *open = Some(file);
-                Ok(())
-            }
+        let file = opened(&mut open, path)?;
+        // A line that another program, or a full disk, left torn must not take this one along.
+        if is_torn(file)? {
+            line.insert(0, b'\n');
         }
+        file.write_all(&line)
     }
 
     /// Makes sure that what was appended is on the disk.
@@ -153,6 +171,25 @@ impl AuditLog {
             tracing::error!("the audit log could not be synced: {error}");
         }
     }
+}
+
+/// The file in OPEN, which is opened at PATH if there is none.
+fn opened<'a>(open: &'a mut Option<File>, path: &Path) -> io::Result<&'a mut File> {
+    match open {
+        Some(file) => Ok(file),
+        None => Ok(open.insert(append_to(path)?)),
+    }
+}
+
+/// Whether FILE ends in the middle of a line.
+fn is_torn(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != [b'\n'])
 }
 
 fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
@@ -170,7 +207,7 @@ fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
         chat: record.session.0,
         tool: record.tool,
         level: record.level.name(),
-        arguments: record.arguments,
+        arguments: shortened(record.arguments),
         decision: record.consent,
         decided_by: record.decided_by.name(),
         rule: match record.decided_by {

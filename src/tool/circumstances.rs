@@ -29,6 +29,14 @@ pub enum Watcher {
 }
 
 impl Watcher {
+    /// How many calls of a batch are run. A user's program may make as many as it likes.
+    pub(super) fn most_calls(self) -> usize {
+        match self {
+            Self::Chat => MOST_CALLS,
+            Self::Hooks | Self::Nobody => usize::MAX,
+        }
+    }
+
     pub(super) fn wants(self, event: &Event) -> bool {
         match self {
             Self::Chat => true,
@@ -40,6 +48,10 @@ impl Watcher {
         }
     }
 }
+
+/// How many calls of one message of a model are run. More would keep the user waiting for what
+/// nobody asked for; a model that means it sends the rest again.
+pub const MOST_CALLS: usize = 128;
 
 /// The circumstances of a batch of calls.
 #[derive(Debug, Clone)]

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 
 use super::assess::Look;
 use super::circumstances::Circumstances;
-use super::executor::{Call, Ending, Executor, Freshness};
+use super::ending::Ending;
+use super::executor::{Call, Executor, Freshness};
 use super::preview::Reviewed;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};

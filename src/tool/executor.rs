@@ -13,11 +13,12 @@ use tokio::sync::oneshot;
 
 use super::assess::{Look, Verdict};
 use super::circumstances::Circumstances;
+use super::ending::{Ending, remark, too_many};
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::preview::{Preview, Reviewed};
 use super::work::{WorkContext, precheck};
-use super::{Answers, Arguments, Quotes, SafetyLevel, Source, Tool, ToolFailure};
+use super::{Answers, Arguments, SafetyLevel, Source, Tool, ToolFailure};
 use crate::host::{Answer, Approvals, Host};
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
@@ -25,7 +26,7 @@ use crate::protocol::{
 use crate::provider::{CallArguments, ToolCall};
 use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
 use crate::runtime::panic_message;
-use crate::store::audit::{AuditError, AuditLog, Record, Step};
+use crate::store::audit::{AuditFailure, AuditLog, Record, Step};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -74,63 +75,6 @@ pub(super) enum Freshness {
     Stale,
 }
 
-/// How a call ended.
-pub(super) struct Ending {
-    outcome: CallOutcome,
-    content: String,
-    /// Where the content comes from, if it is more than our own words.
-    source: Option<Source>,
-    /// What the user says about it.
-    remark: Option<String>,
-}
-
-impl Ending {
-    /// An ending told in our own words, or the user's.
-    pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
-        Self {
-            outcome,
-            content: content.into(),
-            source: None,
-            remark: None,
-        }
-    }
-
-    /// The FAILURE of a call about SOURCE.
-    pub(super) fn failed(failure: ToolFailure, source: impl FnOnce() -> Source) -> Self {
-        Self {
-            source: match failure.quotes {
-                Quotes::Nothing => None,
-                Quotes::Something => Some(source()),
-            },
-            ..Self::new(CallOutcome::Failed, failure.message)
-        }
-    }
-
-    /// The result of the call ID.
-    fn result(
-        self,
-        id: &str,
-        elapsed: Duration,
-        level: Option<SafetyLevel>,
-        consent: Consent,
-    ) -> CallResult {
-        CallResult {
-            id: id.to_owned(),
-            outcome: self.outcome,
-            content: self.content,
-            source: self.source,
-            remark: self.remark,
-            elapsed,
-            level,
-            consent,
-        }
-    }
-}
-
-fn remark(review: &str) -> String {
-    format!("The user's review: {review}.")
-}
-
 impl Call {
     /// Where what the call returns comes from.
     pub(super) fn source(&self, place: &Place) -> Source {
@@ -153,7 +97,26 @@ impl Executor {
                 },
             );
         }
-        let mut prepared = self.prepare_all(calls, &keys, circumstances).await;
+        let most = circumstances.watcher.most_calls().min(calls.len());
+        let (wanted, beyond) = calls.split_at(most);
+        let mut prepared = self.prepare_all(wanted, &keys, circumstances).await;
+        prepared.extend(
+            beyond
+                .iter()
+                .map(|_| Some(Prepared::Failed(too_many(calls.len())))),
+        );
+        if !beyond.is_empty() {
+            self.tell(
+                circumstances,
+                Event::Notice {
+                    session: circumstances.session,
+                    text: format!(
+                        "The model made {} tool calls at once; only the first {most} are run.",
+                        calls.len()
+                    ),
+                },
+            );
+        }
         let mut results = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let start = results.len();
@@ -171,7 +134,7 @@ impl Executor {
         results
     }
 
-    /// Validates and assesses CALLS side by side, then asks about those that need it, in order.
+    /// Validates and assesses CALLS, which have the first of KEYS, side by side, then asks about those that need it, in order.
     async fn prepare_all(
         &self,
         calls: &[ToolCall],
@@ -341,9 +304,8 @@ impl Executor {
     async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
         let session = circumstances.session;
         let arguments = call.arguments.to_json();
-        // What leaves no trace doesn't run.
-        if let Err(error) = self.audit(call, &arguments, Step::Started, session).await {
-            return Ending::new(CallOutcome::Failed, error.to_string());
+        if let Err(failure) = self.audit(call, &arguments, Step::Started, session).await {
+            return Ending::new(CallOutcome::Failed, failure.to_string());
         }
         self.tell(
             circumstances,
@@ -411,8 +373,10 @@ impl Executor {
             Some(unfit) => unfit.clone(),
             None => call.arguments.to_json(),
         };
-        // It has run, or not: a line that can't be written changes nothing about that any more.
-        let _ = self.audit(call, &arguments, step, session).await;
+        if let Err(failure) = self.audit(call, &arguments, step, session).await {
+            // It is too late to stop it, but the user can know that the log is not whole.
+            self.audit.tell_once(&failure, &*self.host);
+        }
     }
 
     /// Writes a step of CALL to the audit log, if the call changes anything.
@@ -422,20 +386,20 @@ impl Executor {
         arguments: &serde_json::Value,
         step: Step,
         session: SessionId,
-    ) -> Result<(), AuditError> {
-        if call.verdict.assessment.level < SafetyLevel::Cautious {
-            return Ok(());
+    ) -> Result<(), AuditFailure> {
+        if call.verdict.assessment.level >= SafetyLevel::Cautious {
+            let record = Record {
+                session,
+                tool: &call.tool.name,
+                level: call.verdict.assessment.level,
+                arguments,
+                consent: call.consent,
+                decided_by: call.decider,
+                step,
+            };
+            self.audit.append(&record).await?;
         }
-        let record = Record {
-            session,
-            tool: &call.tool.name,
-            level: call.verdict.assessment.level,
-            arguments,
-            consent: call.consent,
-            decided_by: call.decider,
-            step,
-        };
-        self.audit.append(&record).await
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use super::source::Source;
+use crate::visible::is_hidden;
 
 /// How much of a source's name is told.
 const LONGEST_NAME: usize = 120;
@@ -41,7 +42,8 @@ fn mark(text: &str, mut drawn: u64) -> String {
     }
 }
 
-/// At most LONGEST characters of NAME, so that it stays within the quotes of one line and holds no tag.
+/// At most LONGEST characters of NAME, so that it stays within the quotes of one line, holds no tag and
+/// hides nothing.
 #[must_use]
 pub fn one_line(name: &str, longest: usize) -> String {
     name.chars()
@@ -49,7 +51,8 @@ pub fn one_line(name: &str, longest: usize) -> String {
         .map(|it| match it {
             '"' => '\'',
             '<' | '>' => '?',
-            it if it.is_control() || matches!(it, '\u{2028}' | '\u{2029}') => ' ',
+            it if is_hidden(it) && it.is_whitespace() => ' ',
+            it if is_hidden(it) => '\u{fffd}',
             it => it,
         })
         .collect()

@@ -8,7 +8,9 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use indexmap::IndexMap;
 
+use super::sendable::LONGEST_NAME;
 use super::{SafetyLevel, Tool, ToolFailure};
+use crate::visible::spelled;
 
 /// How alike a wrong name must be to be suggested; 1 is the same.
 const SUGGESTION_LIKENESS: f64 = 0.8;
@@ -139,7 +141,7 @@ impl Registry {
         }
         // Models also write names in capitals; a name in another case is no other tool's name, but
         // the user may have two that differ in nothing else, so it is only suggested.
-        let folded = snake.to_lowercase();
+        let folded: String = snake.to_lowercase().chars().take(LONGEST_NAME).collect();
         let near = self
             .read()
             .tools
@@ -150,6 +152,7 @@ impl Registry {
             })
             .filter(|(likeness, _)| *likeness >= SUGGESTION_LIKENESS)
             .max_by(|a, b| a.0.total_cmp(&b.0));
+        let name = spelled(name, LONGEST_NAME);
         Err(ToolFailure::new(match near {
             Some((_, known)) => format!("Unknown tool: {name}. Did you mean {known}?"),
             None => format!("Unknown tool: {name}"),

@@ -42,6 +42,10 @@
     ("wall time" "chat.large.0.wall" "filter.large.0.wall" ms 100)
     ("processor time of Emacs, all threads" "chat.large.0.cpu" "filter.large.0.cpu" ms nil)
     ("longest gap" "chat.large.0.longest" "filter.large.0.longest" ms nil)
+    "1,000 tool calls in a message, terminal | an Emacs that does nothing"
+    ("wall time" "chat.calls.0.wall" nil ms nil)
+    ("longest gap of a 5 ms timer" "chat.calls.0.longest" "rest.small.0.longest" ms 50)
+    ("longest gap without collections" "chat.calls.0.outside" "rest.small.0.outside" ms 25)
     "from the server's write to the buffer | a bare filter on a socket"
     ("first text of a turn" "byte.chat.first" "byte.filter.first" ms 3)
     ("first text, p99" (p99 "byte.chat.first") (p99 "byte.filter.first") ms nil)

@@ -105,19 +105,31 @@
       (setq stream-bench--way way
             stream-bench--busy (and more (agent-q-bench-main-cpu) (list 0))
             stream-bench--name (format "%s.%s.%d" way stream preload))
-      (if (equal stream "small")
-          (setq stream-bench--steps (agent-q-bench-text-steps words)
-                stream-bench--text (apply #'concat words))
-        (setq stream-bench--steps '(((big_text . 1048576)))
-              stream-bench--text (make-string 1048576 ?x)))
+      (pcase stream
+        ("small" (setq stream-bench--steps (agent-q-bench-text-steps words)
+                       stream-bench--text (apply #'concat words)))
+        ("large" (setq stream-bench--steps '(((big_text . 1048576)))
+                       stream-bench--text (make-string 1048576 ?x)))
+        ("calls" (setq stream-bench--steps (stream-bench--calls 1000)
+                       stream-bench--text "")))
       (if (equal way "chat")
           (stream-bench--chat preload)
         (stream-bench--bare preload)))))
 
+(defun stream-bench--calls (count)
+  "Return the step of a message with COUNT calls, no two the same."
+  `(((tool_calls . ,(vconcat
+                     (mapcar (lambda (number)
+                               `((name . "search_in_buffer")
+                                 (arguments . ((buffer . "*scratch*")
+                                               (pattern . ,(format "x%d" number))))))
+                             (number-sequence 1 count)))))))
+
 (defun stream-bench--chat (preload)
   "Measure the stream through a chat with PRELOAD bytes."
   ;; The first turn opens the connection, and may fill the buffer.
-  (agent-q-bench-serve (agent-q-bench-bulk-steps preload) stream-bench--steps)
+  (agent-q-bench-serve (agent-q-bench-bulk-steps preload) stream-bench--steps
+                       '(((text . "Done."))))
   (let ((chat (agent-q-bench-chat)))
     (agent-q-bench-ask
      chat

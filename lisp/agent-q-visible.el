@@ -1,0 +1,112 @@
+;;; agent-q-visible.el --- Spelling out what can't be seen  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Models, servers and images send texts that are shown.  Characters that take
+;; no room or change the order of others could make such a text look like
+;; another one, so they are spelled out, as \x202e.  Only what is shown is
+;; changed, never what is run, saved or sent.
+
+;;; Code:
+
+(require 'subr-x)
+
+(eval-and-compile
+  (defconst agent-q-visible-ignorable
+    '(#xad #x34f #x61c (#x115f . #x1160) (#x17b4 . #x17b5) (#x180b . #x180f)
+      (#x200b . #x200f) (#x2028 . #x202e) (#x2060 . #x206f) #x2800 #x3164
+      (#xfe00 . #xfe0f) #xfeff #xffa0 (#xfff0 . #xfffb) (#x1bca0 . #x1bca3)
+      (#x1d173 . #x1d17a) (#xe0000 . #xe0fff))
+    "Characters that take no room, are blank or reorder others.
+Unicode calls most of them ignorable: marks of direction, joiners, selectors
+of variants, tags, and fillers.")
+
+  (defconst agent-q-visible--ignorable
+    (mapconcat (lambda (range)
+                 (if (consp range)
+                     (string (car range) ?- (cdr range))
+                   (string range)))
+               agent-q-visible-ignorable "")
+    "The same as a part of a set of a regexp."))
+
+(defconst agent-q-visible--hidden
+  (eval-when-compile (concat "[^\n\t[:print:]]\\|[" agent-q-visible--ignorable "]"))
+  "What a text that is decided about doesn't show.
+`[:print:]' lacks control characters, surrogates and what Unicode doesn't
+know.")
+
+(defconst agent-q-visible--hidden-in-name
+  (eval-when-compile (concat "[^[:print:]]\\|[" agent-q-visible--ignorable "]"))
+  "The same for what stands on one line.")
+
+(defconst agent-q-visible--harmful
+  "[\0-\10\13\14\16-\37\177\u0080-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
+  "What has no business in prose.
+Joiners, selectors and the mild marks of direction do: in emoji, and in
+languages that are written with them.")
+
+(defun agent-q-visible--spelled (character)
+  "Return CHARACTER spelled out."
+  (pcase character
+    (?\n "\\n")
+    (?\t "\\t")
+    (_ (format "\\x%x" character))))
+
+(defconst agent-q-visible--piece 10000
+  "How many characters are looked through at a time.")
+
+(defun agent-q-visible--spell (text regexp)
+  "Return TEXT with each character that REGEXP matches spelled out.
+This takes time in proportion to the length of TEXT, whatever it holds."
+  (if (not (string-match-p regexp text))
+      text
+    (let ((pieces nil)
+          (from 0))
+      (while (< from (length text))
+        (let ((to (min (length text) (+ from agent-q-visible--piece))))
+          (push (agent-q-visible--spell-piece (substring text from to) regexp) pieces)
+          (setq from to)))
+      (apply #'concat (nreverse pieces)))))
+
+(defun agent-q-visible--spell-piece (text regexp)
+  "Return TEXT, which is short, with what REGEXP matches spelled out."
+  (if (not (string-match-p regexp text))
+      text
+    (with-temp-buffer
+      ;; To go through a string by the places of its characters takes long, and
+      ;; so does making a long buffer longer again and again.
+      (insert text)
+      (goto-char (point-min))
+      (while (re-search-forward regexp nil t)
+        (let ((spelled (agent-q-visible--spelled (char-before))))
+          (delete-char -1)
+          ;; Without a face: text properties would make this quadratic.
+          (insert spelled)))
+      (buffer-string))))
+
+(defun agent-q-visible (text)
+  "Return TEXT with its invisible characters spelled out.
+The ends of its lines and tabs stay."
+  (agent-q-visible--spell text agent-q-visible--hidden))
+
+(defconst agent-q-visible-line-limit 200
+  "How many characters of a name are shown.")
+
+(defun agent-q-visible-line (text &optional limit)
+  "Return TEXT, a name, so that it stays within its line.
+At most LIMIT characters of it are there, `agent-q-visible-line-limit' unless
+given."
+  (let ((limit (or limit agent-q-visible-line-limit)))
+    (concat (agent-q-visible--spell (substring text 0 (min limit (length text)))
+                                    agent-q-visible--hidden-in-name)
+            (if (> (length text) limit) "..." ""))))
+
+(defun agent-q-visible-prose (text)
+  "Return TEXT, which is only read, without what could disguise it.
+What some languages and emoji need stays."
+  (agent-q-visible--spell text agent-q-visible--harmful))
+
+(provide 'agent-q-visible)
+;;; agent-q-visible.el ends here

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How much of a reply is taken. No honest model comes near; a mad or hostile server must not fill
+//! the memory, the chat or the logs.
+
+/// The most bytes of text in a reply, and the most of reasoning.
+pub const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The most bytes of all tool calls of a reply: their arguments, names and ids. The longest replies
+/// that models can give are a quarter of it.
+pub const MAX_CALL_BYTES: usize = 2 * 1024 * 1024;
+
+/// The most tool calls that a reply may have. Far fewer of them are run.
+pub const MAX_CALLS: usize = 1024;
+
+/// What there is too much of in a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TooMuch {
+    #[error("its text is longer than {} MB", MAX_TEXT_BYTES >> 20)]
+    Text,
+    #[error("its reasoning is longer than {} MB", MAX_TEXT_BYTES >> 20)]
+    Reasoning,
+    #[error(
+        "the arguments of its tool calls are longer than {} MB, so no call was run",
+        MAX_CALL_BYTES >> 20
+    )]
+    Arguments,
+    #[error("it has more than {MAX_CALLS} tool calls, so no call was run")]
+    Calls,
+}
