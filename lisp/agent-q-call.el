@@ -10,9 +10,9 @@
 ;;; Code:
 
 (require 'agent-q-log)
+(require 'agent-q-call-value)
 (require 'agent-q-render)
 (require 'agent-q-visible)
-(require 'json)
 (require 'seq)
 
 (declare-function agent-q-approve-draw "agent-q-approve")
@@ -61,17 +61,6 @@ The core lets few of a message do so, however many it has.")
 
 ;;;; Arguments
 
-(defun agent-q-call-parse (arguments)
-  "Return the JSON text ARGUMENTS, an object, as an alist with its order, or nil."
-  (when (string-match-p "\\`[ \t\r\n]*{" arguments)
-    (condition-case nil
-        (if (fboundp 'json-parse-string)
-            (json-parse-string arguments :object-type 'alist)
-          (let ((json-object-type 'alist) (json-array-type 'vector)
-                (json-key-type 'symbol) (json-null :null) (json-false :false))
-            (json-read-from-string arguments)))
-      (error nil))))
-
 (defun agent-q-call--parsed (call)
   "Return the arguments of CALL as an alist, or nil; they are parsed once."
   (let ((arguments (agent-q-call-arguments call)))
@@ -79,52 +68,6 @@ The core lets few of a message do so, however many it has.")
       (setf (agent-q-call-parsed call)
             (cons arguments (agent-q-call-parse arguments))))
     (cdr (agent-q-call-parsed call))))
-
-(defconst agent-q-call--depth 50
-  "How deep into a value its text goes.")
-
-(defun agent-q-call-value-string (value &optional limit)
-  "Return VALUE, a part of parsed arguments, as a user would write it.
-With LIMIT, no more than about as many characters of it."
-  (pcase value
-    ((pred stringp) (substring value 0 (and limit (min limit (length value)))))
-    (:null "null")
-    (:false "false")
-    ('t "true")
-    ((pred numberp) (number-to-string value))
-    (_ (with-temp-buffer
-         (catch 'agent-q-call--full
-           (agent-q-call--insert-json value (or limit most-positive-fixnum) 0))
-         (buffer-string)))))
-
-(defun agent-q-call--insert-json (value limit depth)
-  "Insert VALUE as JSON until the buffer is longer than LIMIT.
-DEPTH says how deep it is in what is shown."
-  (when (> (buffer-size) limit)
-    (throw 'agent-q-call--full nil))
-  (let ((separator ""))
-    (cond ((and (> depth agent-q-call--depth) (or (consp value) (vectorp value)))
-           (insert "..."))
-          ((vectorp value)
-           (insert "[")
-           (seq-doseq (element value)
-             (insert separator)
-             (setq separator ",")
-             (agent-q-call--insert-json element limit (1+ depth)))
-           (insert "]"))
-          ((listp value)
-           (insert "{")
-           (pcase-dolist (`(,name . ,member) value)
-             (insert separator (json-encode-string (symbol-name name)) ":")
-             (setq separator ",")
-             (agent-q-call--insert-json member limit (1+ depth)))
-           (insert "}"))
-          ((stringp value)
-           (insert (json-encode-string
-                    (substring value 0 (min limit (length value))))))
-          (t (insert (agent-q-call-value-string value))))))
-
-(defalias 'agent-q-call-visible #'agent-q-visible)
 
 (defun agent-q-call--summary (call)
   "Return the arguments of CALL as a short text on one line; it is made once."
@@ -204,7 +147,7 @@ DEPTH says how deep it is in what is shown."
               (said (string-trim-left (string-remove-prefix agent-q-call--denied begins)
                                       "[ \t\n:]+")))
     (unless (string-empty-p said)
-      (agent-q-call-visible
+      (agent-q-visible
        (agent-q-call--on-one-line (substring said 0 (string-search "\n" said)))))))
 
 (defun agent-q-call--trouble-text (call trouble width)
