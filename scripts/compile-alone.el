@@ -66,7 +66,7 @@ called as by `agent-q-alone--run'."
            (mapcar (lambda (source) (concat folder (file-name-nondirectory source))) sources)
            `("-L" ,folder
              ,@(mapcan (lambda (directory) (list "-L" directory)) (copy-sequence directories))
-             "--eval" "(setq byte-compile-verbose nil)" "-f" "batch-byte-compile")
+             "--eval" "(setq byte-compile-verbose nil load-prefer-newer t)" "-f" "batch-byte-compile")
            done))
       (delete-directory folder t))))
 
@@ -80,7 +80,8 @@ Exit with 1 when a compiler says anything, and with 2 where Emacs has none."
     (agent-q-alone--run
      (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'")
      `("-L" ,(expand-file-name "lisp")
-       "--eval" ,(format "(push %S native-comp-eln-load-path)" folder)
+       "--eval" ,(format "(progn (push %S native-comp-eln-load-path) (setq load-prefer-newer t))"
+                        folder)
        "-f" "batch-native-compile")
      (lambda (source output succeeded)
        (unless (and succeeded (string-empty-p output))
