@@ -50,12 +50,6 @@ type Tell = Box<dyn FnOnce(String) + Send>;
 /// Who tells the user that the log can't be written, until that was done.
 static TELL_OF_LOG: Mutex<Option<Tell>> = Mutex::new(None);
 
-/// Tells the user something.
-type Tell = Box<dyn FnOnce(String) + Send>;
-
-/// Who tells the user that the log can't be written, until that was done.
-static TELL_OF_LOG: Mutex<Option<Tell>> = Mutex::new(None);
-
 /// Starts the threads once; later calls return the same handle.
 ///
 /// `prepare_thread` runs first on every thread of the runtime.
@@ -180,38 +174,6 @@ fn log_into(file: File, path: PathBuf) {
     // A host program that has set one already keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     let _ = LOG.set(path);
-}
-
-/// The log file. What can't be written to it is dropped: an error would be printed to stderr, which
-/// is the user's screen in a terminal Emacs.
-struct LogFile(File);
-
-impl io::Write for LogFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Err(error) = io::Write::write_all(&mut self.0, bytes) {
-            tell_of_log(&error);
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Has TELL called once, with a sentence for the user, when the log can't be written.
-pub fn on_log_trouble(tell: impl FnOnce(String) + Send + 'static) {
-    *held(&TELL_OF_LOG) = Some(Box::new(tell));
-}
-
-fn tell_of_log(error: &io::Error) {
-    let tell = held(&TELL_OF_LOG).take();
-    if let Some(tell) = tell {
-        let path = log_file().map_or_else(String::new, |path| path.display().to_string());
-        tell(format!(
-            "agent-q can't write its log {path}: {error}. What happens is not noted there until there is room."
-        ));
-    }
 }
 
 /// The log file. What can't be written to it is dropped: an error would be printed to stderr, which
