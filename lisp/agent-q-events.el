@@ -121,7 +121,14 @@ longer than most calls."
 (defun agent-q-events-resolve (request status text)
   "Answer REQUEST of the core with STATUS and TEXT; what comes of it is done too."
   (agent-q-events-attend
-   (lambda () (agent-q-core-resolve request status text))))
+   (lambda ()
+     (condition-case failure
+         (agent-q-core-resolve request status text)
+       ;; Whoever asked gets an answer whatever it is.
+       (error (agent-q-core-resolve
+               request "signalled"
+               (format "Emacs's answer can't be handed over (%s)"
+                       (error-message-string failure))))))))
 
 (defun agent-q-events--take-here ()
   "Take what the core has queued, wherever Emacs is.

@@ -243,7 +243,7 @@ It gets ID when it has none.  Its arguments are JSON text."
       (agent-q-handlers-later
        (lambda ()
          (let ((started (cons (agent-q-registry-called event)
-                              (agent-q-json-parse-all arguments))))
+                              (agent-q-json-parse arguments))))
            (puthash key started agent-q-execute--started)
            (agent-q-execute--run-hooks :before started nil)))))))
 
@@ -286,7 +286,7 @@ Whatever goes wrong, the tool is not run."
     (unwind-protect
         (condition-case failure
             (let* ((tool (agent-q-registry-called event))
-                   (arguments (agent-q-json-parse-all (plist-get event :arguments)))
+                   (arguments (agent-q-json-parse (plist-get event :arguments)))
                    (answered nil)
                    (answer (lambda (decision)
                              (unless answered

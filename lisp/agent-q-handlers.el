@@ -159,7 +159,7 @@ However the handler ends, the call gets its result."
   "Apply the handler of CALL to its arguments, in the user's buffer."
   (let* ((tool (agent-q-handlers--call-tool call))
          (handler (agent-q-tool-handler tool))
-         (arguments (agent-q-handlers--arguments call)))
+         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call))))
     (with-current-buffer (or (agent-q--last-user-buffer) (current-buffer))
       (if (not (agent-q-tool-async tool))
           (agent-q-handlers--finish call (funcall handler arguments))
@@ -167,17 +167,6 @@ However the handler ends, the call gets its result."
                               (lambda (value) (agent-q-handlers--finish call value)))))
           (when (functionp value)
             (setf (agent-q-handlers--call-cancel call) value)))))))
-
-(defun agent-q-handlers--arguments (call)
-  "Return the arguments of CALL, or signal an error that the model understands."
-  (let ((json (agent-q-handlers--call-arguments call)))
-    (condition-case failure
-        (agent-q-json-parse json)
-      (agent-q-error
-       (error "%s"
-              (if (string-match-p "\\(?:\\`\\|[^\\]\\)\\(?:\\\\\\\\\\)*\\\\u0000" json)
-                  "The arguments hold a NUL character, which this tool can't take"
-                (format "Emacs can't read the arguments: %s" (cadr failure))))))))
 
 (defun agent-q-handlers--fail (call reason)
   "End CALL as failed for REASON."
@@ -187,12 +176,19 @@ However the handler ends, the call gets its result."
   "Give the core VALUE, the one of CALL.
 Return non-nil if somebody waited for it; the first value is the one."
   (when (agent-q-handlers--open-p call)
-    (let ((failed (agent-q-tools-failure-p value))
-          (text (agent-q-handlers--text value)))
+    (pcase-let ((`(,failed . ,text) (agent-q-handlers--told value)))
       (agent-q-handlers--forget call)
       (agent-q-events-resolve (agent-q-handlers--call-request call)
                               (if failed "signalled" "done") text)
       t)))
+
+(defun agent-q-handlers--told (value)
+  "Return whether VALUE of a handler is a failure, and its text, as a cons.
+What can't be told is a failure, so that the call gets its result."
+  (condition-case failure
+      (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
+    (error (cons t (format "Tool error: its value can't be told (%s)"
+                           (error-message-string failure))))))
 
 (defun agent-q-handlers--text (value)
   "Return VALUE of a handler as text for the model."

@@ -21,6 +21,9 @@
 (require 'agent-q-image-threads)
 (require 'agent-q-log)
 
+;; Loaded for the first call that ends.
+(autoload 'agent-q-past-note-call "agent-q-past")
+
 ;;;; Calls
 
 (cl-defstruct (agent-q-image--call (:constructor agent-q-image--make-call) (:copier nil))
@@ -271,7 +274,7 @@ Objects other than strings, integers, keywords and lists are errors."
   "Return non-nil when CALL has not ended."
   (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
 
-(defvar agent-q-image-ended-functions nil
+(defvar agent-q-image-ended-functions '(agent-q-past-note-call)
   "Functions called with each call that ended.
 Their arguments are the connection's process, the operation, its
 arguments, the status and the payload.")

@@ -67,13 +67,31 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
   (agent-q-json--guarded
     (agent-q-json-serialize (agent-q-json-object value))))
 
+(defconst agent-q-json--greatest-signed (1- (expt 2 63))
+  "The greatest integer that all versions of Emacs write into JSON in C.")
+
 (defun agent-q-json-serialize (value)
   "Return VALUE, which is as `json-serialize' wants it, as JSON text."
-  (if (fboundp 'json-serialize)
-      ;; Since Emacs 30 it returns bytes.
-      (agent-q-json--decoded (json-serialize value))
-    (let ((json-null :null) (json-false :false))
-      (json-encode value))))
+  (if (not (fboundp 'json-serialize))
+      (agent-q-json--write value)
+    (condition-case failure
+        ;; Since Emacs 30 it returns bytes.
+        (agent-q-json--decoded (json-serialize value))
+      (error (if (agent-q-json--wide-p value)
+                 (agent-q-json--write value)
+               (signal (car failure) (cdr failure)))))))
+
+(defun agent-q-json--write (value)
+  "Return VALUE as JSON text, written by Emacs Lisp, which is slow."
+  (let ((json-null :null) (json-false :false) (json-encoding-pretty-print nil))
+    (json-encode value)))
+
+(defun agent-q-json--wide-p (value)
+  "Whether VALUE has an integer that the writer in C doesn't take before Emacs 30."
+  (cond ((integerp value) (> value agent-q-json--greatest-signed))
+        ((vectorp value) (cl-some #'agent-q-json--wide-p value))
+        ((hash-table-p value)
+         (cl-some #'agent-q-json--wide-p (hash-table-values value)))))
 
 (defun agent-q-json-value (value)
   "Return VALUE with all its parts as `json-parse-string' would give them."
@@ -94,10 +112,10 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
                    (list (format "JSON can't hold a %s" (type-of value)))))))
 
 (defconst agent-q-json--least-integer (- (expt 2 63))
-  "The least integer that Emacs writes into JSON.")
+  "The least integer that the core takes.")
 
-(defconst agent-q-json--greatest-integer (1- (expt 2 63))
-  "The greatest integer that Emacs writes into JSON.")
+(defconst agent-q-json--greatest-integer (1- (expt 2 64))
+  "The greatest integer that the core takes.")
 
 (defun agent-q-json--number (number)
   "Return NUMBER if JSON can hold it."
@@ -106,7 +124,9 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
              (<= agent-q-json--least-integer number agent-q-json--greatest-integer))
             (t (and (not (isnan number)) (< (abs number) 1.0e+INF))))
       number
-    (signal 'agent-q-error (list (format "JSON can't hold the number %s" number)))))
+    (signal 'agent-q-error
+            (list (format "JSON can't hold the number %s%s" number
+                          (if (integerp number) ", which does not fit into 64 bits" ""))))))
 
 (defun agent-q-json-object (value)
   "Return VALUE, which has to be an object, as a hash table.
@@ -140,19 +160,11 @@ VALUE is no object, return nil."
 
 (defun agent-q-json-text (text)
   "Return TEXT without properties and without what UTF-8 can't hold."
-  (let ((text (substring-no-properties text)))
-    (if (agent-q-json--ascii-p text)
-        text
-      (agent-q--clean (agent-q-json--decoded text)))))
-
-(defun agent-q-json--ascii-p (text)
-  "Whether TEXT has nothing but ASCII characters, which need no care."
-  ;; Quicker than a regexp, and what else there is takes more bytes than one.
-  (= (length text) (string-bytes (string-to-multibyte text))))
+  (agent-q--clean (agent-q-json--decoded (substring-no-properties text))))
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."
-  (if (or (multibyte-string-p text) (agent-q-json--ascii-p text))
+  (if (or (multibyte-string-p text) (not (string-match-p "[^[:ascii:]]" text)))
       text
     (decode-coding-string text 'utf-8-unix)))
 
@@ -190,8 +202,8 @@ A list of property lists isn't, unless VALUE is CERTAINLY an object."
 (defun agent-q-json--key (key)
   "Return the name of the JSON member that KEY, a string or symbol, stands for."
   (cond ((stringp key) (agent-q-json-text key))
-        ((keywordp key) (substring (symbol-name key) 1))
-        ((symbolp key) (symbol-name key))
+        ((keywordp key) (agent-q-json-text (substring (symbol-name key) 1)))
+        ((symbolp key) (agent-q-json-text (symbol-name key)))
         (t (signal 'agent-q-error
                    (list (format "%S is no name of a JSON member" key))))))
 
@@ -233,7 +245,8 @@ CONVERT makes the members of it; as a rule they become JSON values too."
   "Return VALUE, a JSON Schema as text or as a Lisp value, as a JSON value.
 In a Lisp value, nil is the empty list of what is required, and no properties."
   (if (stringp value)
-      (agent-q-json-parse value)
+      ;; Emacs can read more numbers than JSON can be trusted to keep.
+      (agent-q-json-value (agent-q-json-parse value))
     (agent-q-json--schema (agent-q-json-value value))))
 
 (defun agent-q-json--schema (json)
@@ -270,29 +283,35 @@ In a Lisp value, nil is the empty list of what is required, and no properties."
 
 ;;;; Out of JSON
 
+(defconst agent-q-json--refused "\\\\u0000\\|[0-9]\\{19\\}"
+  "What the parser in C may refuse before Emacs 30, although it is JSON.
+That are NUL characters and integers of more than 64 bits.")
+
 (defun agent-q-json-parse (text)
   "Return the value of TEXT, JSON; signal `agent-q-error' when it isn't any."
   (condition-case failure
       (if (fboundp 'json-parse-string)
-          (json-parse-string text)
+          (condition-case refused
+              (json-parse-string text)
+            (error (if (string-match-p agent-q-json--refused text)
+                       (agent-q-json--read text)
+                     (signal (car refused) (cdr refused)))))
         (agent-q-json--read text))
     (error
      (signal 'agent-q-error
              (list (format "This is not JSON (%s)" (error-message-string failure)))))))
 
-(defun agent-q-json-parse-all (text)
-  "Return the value of TEXT, JSON, as `agent-q-json-parse' would.
-Some versions of Emacs parse no NUL characters and no integers of more than
-64 bits; here they are understood."
-  (condition-case nil
-      (agent-q-json-parse text)
-    (agent-q-error (agent-q-json--read text))))
-
 (defun agent-q-json--read (text)
   "Return the value of TEXT, JSON, read by Emacs Lisp, which is slow."
   (let ((json-object-type 'hash-table) (json-array-type 'vector)
         (json-key-type 'string) (json-null :null) (json-false :false))
-    (json-read-from-string text)))
+    (with-temp-buffer
+      (insert text)
+      (goto-char (point-min))
+      (prog1 (json-read)
+        (json-skip-whitespace)
+        (unless (eobp)
+          (error "Something follows the value"))))))
 
 (defun agent-q-json-plist (value)
   "Return VALUE, a JSON value, with lists in it.

@@ -50,8 +50,8 @@
 ;; interpreter looks a function up before it evaluates the call whose value that is about.
 ;;;###autoload
 (dolist (library
-         '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-failure
-            agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
+         '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-to-schema
+            agent-q-tool-failure agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
             agent-q-tool-description agent-q-tool-parameters agent-q-tool-required
             agent-q-tool-safety-level agent-q-tool-own-level agent-q-tool-categories
             agent-q-tool-handler agent-q-tool-async agent-q-tool-schema agent-q-tool-origin)

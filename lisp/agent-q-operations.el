@@ -63,7 +63,7 @@ reason why there is no answer."
 (defun agent-q-operations-answer (call status text)
   "End CALL with STATUS and TEXT, as the core takes them."
   (agent-q-events-resolve (agent-q-operations-call-request call) status
-                          (and text (agent-q--clean (substring-no-properties text)))))
+                          (and text (substring-no-properties text))))
 
 (defun agent-q-operations-run (event connection owner)
   "Do what EVENT asks for, soon.
@@ -80,17 +80,23 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
 (defun agent-q-operations--perform (call operation arguments)
   "Run OPERATION for CALL with ARGUMENTS, JSON text."
   (let ((ended nil))
-    (with-local-quit
-      (condition-case err
-          (let ((answer (agent-q-operations--value call operation arguments)))
-            (when answer
-              (agent-q-operations-answer call "done" answer)))
-        (error (agent-q-operations-answer call "signalled"
-                                          (error-message-string err))))
-      (setq ended t))
-    (unless ended
-      (setq quit-flag nil)
-      (agent-q-operations-answer call "aborted" "The user quit it."))))
+    (unwind-protect
+        (progn
+          (with-local-quit
+            (condition-case err
+                (let ((answer (agent-q-operations--value call operation arguments)))
+                  (when answer
+                    (agent-q-operations-answer call "done" answer)))
+              (error (agent-q-operations-answer call "signalled"
+                                                (error-message-string err))))
+            (setq ended t))
+          (unless ended
+            (setq quit-flag nil
+                  ended t)
+            (agent-q-operations-answer call "aborted" "The user quit it.")))
+      ;; A hook of the user's may throw to whoever waits for Emacs's timers.
+      (unless ended
+        (agent-q-operations-answer call "aborted" "It was left by a throw.")))))
 
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."

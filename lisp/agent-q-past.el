@@ -6,7 +6,8 @@
 
 ;; Puts together what passes by on the connections of SLY and SLIME, and what
 ;; agent-q's own calls bring: evaluations with their values, errors with their
-;; stacks, compilations with their notes.  agent-q-record.el feeds it.
+;; stacks, compilations with their notes.  What the user does, agent-q-record.el
+;; tells; our own calls are noted whether or not somebody watches the user.
 
 ;;; Code:
 
@@ -50,12 +51,18 @@ them, as there can be thousands."
 (defvar agent-q-past--packages nil
   "The package of each REPL of SLY: ((PROCESS . CHANNEL) . NAME) each.")
 
-(defun agent-q-past-forget ()
-  "Forget everything."
-  (setq agent-q-past--evaluations nil
-        agent-q-past--errors nil
-        agent-q-past--compilations nil
-        agent-q-past--packages nil))
+(defun agent-q-past-forget (&optional by)
+  "Forget everything, or what was done BY `user' or `agent'."
+  (cl-flet ((kept (objects accessor)
+              (and by (cl-remove by objects :key accessor))))
+    (setq agent-q-past--evaluations
+          (kept agent-q-past--evaluations #'agent-q-past-evaluation-by)
+          agent-q-past--errors
+          (kept agent-q-past--errors #'agent-q-past-error-by)
+          agent-q-past--compilations
+          (kept agent-q-past--compilations #'agent-q-past-compilation-by)))
+  (unless (eq by 'agent)
+    (setq agent-q-past--packages nil)))
 
 (defmacro agent-q-past--add (object kind list)
   "Add OBJECT to LIST, of which a number of its KIND are kept."

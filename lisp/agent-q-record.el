@@ -39,20 +39,19 @@
   "Record from the moment a Lisp connects, or now if one is connected."
   (add-hook 'sly-connected-hook #'agent-q-record--sly)
   (add-hook 'slime-connected-hook #'agent-q-record--slime)
-  (add-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
   (when (bound-and-true-p sly-net-processes)
     (agent-q-record--sly))
   (when (bound-and-true-p slime-net-processes)
     (agent-q-record--slime)))
 
 (defun agent-q-record-stop ()
-  "Take the recorders off the hooks and forget what they recorded."
+  "Take the recorders off the hooks and forget what they recorded.
+What agent-q's own calls brought is kept."
   (remove-hook 'sly-connected-hook #'agent-q-record--sly)
   (remove-hook 'slime-connected-hook #'agent-q-record--slime)
   (remove-hook 'sly-event-hooks #'agent-q-record--sly-event)
   (remove-hook 'slime-event-hooks #'agent-q-record--slime-event)
-  (remove-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
-  (agent-q-past-forget)
+  (agent-q-past-forget 'user)
   (setq agent-q-record--ring nil))
 
 (defun agent-q-record--sly ()

@@ -223,10 +223,12 @@ Libraries may have other tools of the same name, so the handler decides."
 (cl-defun agent-q-get-tools (&key max-safety-level categories)
   "Return the registered tools in order of registration.
 With MAX-SAFETY-LEVEL, only those at that level or below it; with CATEGORIES,
-a list of keywords, only those that have one of them."
+a list of keywords or plain symbols, only those that have one of them.  A
+category that no registered tool has is an `agent-q-error'."
   (agent-q--expect #'proper-list-p categories ":categories" "a list of keywords")
   (agent-q-registry-ensure)
-  (let ((tools (mapcar #'agent-q-registry--tool (agent-q-core-tools))))
+  (let* ((tools (mapcar #'agent-q-registry--tool (agent-q-core-tools)))
+         (categories (agent-q-registry--categories categories tools)))
     (when max-safety-level
       (let ((harmless-enough (agent-q-registry--levels-up-to max-safety-level)))
         (setq tools (seq-filter (lambda (tool)
@@ -237,6 +239,21 @@ a list of keywords, only those that have one of them."
                                 (seq-intersection categories (agent-q-tool-categories tool)))
                               tools)))
     tools))
+
+(defun agent-q-registry--categories (categories tools)
+  "Return CATEGORIES as keywords, each of which one of TOOLS has to have."
+  (let ((known (and categories
+                    (seq-uniq (seq-mapcat #'agent-q-tool-categories tools)))))
+    (mapcar (lambda (category)
+              (let ((keyword (agent-q-tools-category category)))
+                (unless (memq keyword known)
+                  (signal 'agent-q-error
+                          (list (format "No tool has the category %S; there are %s"
+                                        category
+                                        (mapconcat #'symbol-name
+                                                   (sort known #'string-lessp) ", ")))))
+                keyword))
+            categories)))
 
 (defun agent-q-registry--levels-up-to (level)
   "Return the safety levels up to LEVEL."

@@ -71,8 +71,9 @@ Signal `agent-q-gram-error' when TEXT is no type signature."
 ;;;###autoload
 (defun agent-q-validate-tool-args (schema arguments)
   "Return ARGUMENTS with defaults filled in if they fit SCHEMA, a JSON Schema.
-Both are hash tables, property lists or JSON text.  Signal
-`agent-q-invalid-arguments' with a line for each problem."
+Both are hash tables, property lists or JSON text.  What is required has to
+be there, also where it has a default.  Signal `agent-q-invalid-arguments'
+with a line for each problem."
   (agent-q-module-ensure)
   (agent-q-json-parse
    (agent-q-core-check-arguments (agent-q-specifications--json
@@ -191,9 +192,9 @@ have the same name."
 (cl-defun agent-q-create-tool (name description schema invoke
                                     &key safety-level categories async)
   "Return the tool NAME with DESCRIPTION, for a library or the registry.
-SCHEMA is the JSON Schema of its arguments, a hash table, property list or
-JSON text.  INVOKE is its handler.  Without SAFETY-LEVEL the tool is
-dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
+SCHEMA is the JSON Schema of its arguments, one of objects: a hash table,
+property list or JSON text.  INVOKE is its handler.  Without SAFETY-LEVEL the
+tool is dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
   (agent-q-module-ensure)
   (let* ((tool (agent-q-tools-from-schema name description schema invoke
                                           :safety-level safety-level

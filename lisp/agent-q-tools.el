@@ -14,7 +14,7 @@
 (require 'agent-q-module)
 (require 'agent-q-parameters)
 (require 'cl-lib)
-(require 'pp)
+(require 'agent-q-pretty)
 (require 'seq)
 
 (cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
@@ -83,7 +83,8 @@ list with :type and so on), :properties (for an object, a list like
 PARAMETERS, with :required beside it), :default, :minimum and :maximum.
 Values are Lisp values that JSON can hold and that a call could give; a symbol
 is its name, and nil is false or empty.
-REQUIRED is a list of the names of those that a call must give.
+REQUIRED is a list of the names of those that a call must give, whatever their
+:default.
 
 SAFETY-LEVEL is `:safe', which is the default, `:cautious' (logged, then
 run) or `:dangerous' (run when approved); `:moderate' means cautious and
@@ -154,6 +155,11 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
                                         name (cadr failure))))))
     (unless (hash-table-p json)
       (agent-q--invalid-tool "The schema of the tool %s must be an object" name))
+    (let ((type (gethash "type" json "object")))
+      (unless (if (vectorp type) (seq-contains-p type "object") (equal type "object"))
+        (agent-q--invalid-tool
+         "The schema of the tool %s has to be one of objects (\"type\": \"object\"), not of type %s: arguments are always an object"
+         name (agent-q-json-encode type))))
     (let ((required (gethash "required" json [])))
       (unless (and (vectorp required) (seq-every-p #'stringp required))
         (agent-q--invalid-tool "The schema of the tool %s: \"required\" is no list of names"
@@ -203,12 +209,15 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
   (unless (proper-list-p categories)
     (agent-q--invalid-tool "The categories of the tool %s are no list: %S" name categories))
   (mapcar (lambda (category)
-            (unless (and category (symbolp category))
-              (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
-                                      name category))
-            (if (keywordp category) category
-              (intern (format ":%s" category))))
+            (or (agent-q-tools-category category)
+                (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
+                                       name category)))
           categories))
+
+(defun agent-q-tools-category (category)
+  "Return CATEGORY, a symbol, as the keyword of its name; nil for anything else."
+  (cond ((keywordp category) category)
+        ((and category (symbolp category)) (intern (format ":%s" category)))))
 
 ;;;; Schemas
 
@@ -232,13 +241,19 @@ items and properties, because providers refuse them without."
   (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
             (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
-            (list :type "function"
-                  :function (list :name (agent-q-tool-name tool)
-                                  :description (agent-q-tool-description tool)
-                                  :parameters (agent-q-json-plist
-                                               (agent-q-tools--sendable-schema
-                                                (agent-q-tool-schema tool))))))
+            (agent-q-tool-to-schema tool))
           tools))
+
+;;;###autoload
+(defun agent-q-tool-to-schema (tool)
+  "Return the function schema of TOOL, one as in `agent-q-tools-to-schema'."
+  (agent-q--expect #'agent-q-tool-p tool "TOOL" "a tool")
+  (list :type "function"
+        :function (list :name (agent-q-tool-name tool)
+                        :description (agent-q-tool-description tool)
+                        :parameters (agent-q-json-plist
+                                     (agent-q-tools--sendable-schema
+                                      (agent-q-tool-schema tool))))))
 
 (defun agent-q-tools--sendable-schema (schema)
   "Return SCHEMA of a tool's arguments as all providers take it.
@@ -303,23 +318,8 @@ everything else is printed as `prin1' does."
         (print-escape-newlines nil))
     (cond ((stringp value) (agent-q-json-text value))
           ((null value) "nil")
-          ((consp value) (agent-q-tools--pretty value))
+          ((consp value) (agent-q-json-text (agent-q-pretty value)))
           (t (agent-q-json-text (prin1-to-string value))))))
-
-(defconst agent-q-tools--line 70
-  "How many characters of a list go on one line.")
-
-(defconst agent-q-tools--pretty-limit 20000
-  "How many characters of a list are printed prettily; more takes too long.")
-
-(defun agent-q-tools--pretty (list)
-  "Return LIST printed over lines as a programmer would write it."
-  (let ((plain (prin1-to-string list)))
-    (agent-q-json-text
-     (if (or (< (length plain) agent-q-tools--line)
-             (> (length plain) agent-q-tools--pretty-limit))
-         plain
-       (string-trim-right (pp-to-string list))))))
 
 (provide 'agent-q-tools)
 ;;; agent-q-tools.el ends here

@@ -142,9 +142,19 @@ changes anything, as it could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 
+(defconst agent-q--no-unicode
+  ;; A range can't reach from characters to raw bytes.
+  "[\x110000-\x3fff7f\x3fff80-\x3fffff\xd800-\xdfff]"
+  "Matches what a string of Emacs can hold and Unicode can't.
+That are the characters beyond Unicode, raw bytes and surrogates.")
+
 (defun agent-q--clean (text)
-  "Return TEXT without the raw bytes and surrogates that UTF-8 can't hold."
-  (replace-regexp-in-string "[\x3fff80-\x3fffff\xd800-\xdfff]" "\ufffd" text))
+  "Return TEXT with U+FFFD for each character that Unicode hasn't.
+The core calls this on all text that it could not take."
+  ;; To look costs a fraction of what to replace nothing costs.
+  (if (string-match-p agent-q--no-unicode text)
+      (replace-regexp-in-string agent-q--no-unicode "\ufffd" text)
+    text))
 
 ;;;; Commands
 

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use emacs::{Env, Result, Value, Vector, defun};
 
+use bridge::text::Text;
 use bridge::{core, signal};
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
 use session::settings::Approval;
@@ -60,7 +61,7 @@ fn interface() -> Result<i64> {
 /// Its log goes to LOG-FILE. Later calls only attach the pipe.
 /// Signal `agent-q-error' when the threads or the log can't be had.
 #[defun]
-fn start<'e>(env: &'e Env, pipe: Value<'e>, log_file: String) -> Result<bool> {
+fn start<'e>(env: &'e Env, pipe: Value<'e>, log_file: Text) -> Result<bool> {
     bridge::start(env, pipe, &log_file)?;
     Ok(true)
 }
@@ -88,7 +89,7 @@ fn ready(env: &Env) -> Result<bool> {
 
 /// Open a session with SETTINGS, a JSON object, and return its number.
 #[defun]
-fn open_session(env: &Env, settings: String) -> Result<i64> {
+fn open_session(env: &Env, settings: Text) -> Result<i64> {
     match core(env)?.engine.open_session(&settings) {
         Ok(session) => Ok(session.0 as i64),
         Err(error) => signal(env, error),
@@ -97,7 +98,7 @@ fn open_session(env: &Env, settings: String) -> Result<i64> {
 
 /// Change what SETTINGS, a JSON object, names of SESSION's settings.
 #[defun]
-fn configure(env: &Env, session: i64, settings: String) -> Result<()> {
+fn configure(env: &Env, session: i64, settings: Text) -> Result<()> {
     let engine = &core(env)?.engine;
     engine
         .configure(session_id(session), &settings)
@@ -107,15 +108,16 @@ fn configure(env: &Env, session: i64, settings: String) -> Result<()> {
 /// Give SESSION the user's message TEXT; it waits while a turn runs.
 /// CONTEXT, a JSON object or nil, says where the user is; only the model sees it.
 #[defun]
-fn submit(env: &Env, session: i64, text: String, context: Option<String>) -> Result<()> {
+fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
     let context = bridge::context_block(env, context)?;
+    let text = text.into();
     tell(env, session, Op::Submit(UserMessage { text, context }))
 }
 
 /// Run the tool call that LINE spells, such as "/describe_symbol mapcar", in SESSION.
 #[defun]
-fn console(env: &Env, session: i64, line: String) -> Result<()> {
-    tell(env, session, Op::Console(line))
+fn console(env: &Env, session: i64, line: Text) -> Result<()> {
+    tell(env, session, Op::Console(line.into()))
 }
 
 /// Cancel SESSION's turn and what waits behind it.
@@ -134,7 +136,7 @@ fn undo_turn(env: &Env, session: i64) -> Result<()> {
 /// Have SESSION's model told that the user took back changes in the image.
 /// RESULTS is the image's word on it.
 #[defun]
-fn image_undone(env: &Env, session: i64, results: String) -> Result<()> {
+fn image_undone(env: &Env, session: i64, results: Text) -> Result<()> {
     let engine = &core(env)?.engine;
     engine
         .image_undone(session_id(session), &results)
@@ -161,8 +163,8 @@ fn close_session(env: &Env, session: i64) -> Result<()> {
 /// DECISION is "approved", "denied" (PAYLOAD is the reason or nil) or "modified" (PAYLOAD is
 /// the new arguments, a JSON object). Signal `agent-q-error' when the call waits no more.
 #[defun]
-fn decide(env: &Env, call: i64, decision: String, payload: Option<String>) -> Result<()> {
-    let engine = &core(env)?.engine;
+fn decide(env: &Env, call: i64, decision: Text, payload: Option<Text>) -> Result<()> {
+    let (engine, payload) = (&core(env)?.engine, payload.map(String::from));
     engine
         .decide(CallKey(call as u64), &decision, payload, Decider::User)
         .or_else(|error| signal(env, error))
@@ -170,13 +172,8 @@ fn decide(env: &Env, call: i64, decision: String, payload: Option<String>) -> Re
 
 /// Do as `agent-q-core-decide' with an answer of `agent-q-approval-handler'.
 #[defun]
-fn decide_by_handler(
-    env: &Env,
-    call: i64,
-    decision: String,
-    payload: Option<String>,
-) -> Result<()> {
-    let engine = &core(env)?.engine;
+fn decide_by_handler(env: &Env, call: i64, decision: Text, payload: Option<Text>) -> Result<()> {
+    let (engine, payload) = (&core(env)?.engine, payload.map(String::from));
     engine
         .decide(CallKey(call as u64), &decision, payload, Decider::Handler)
         .or_else(|error| signal(env, error))
@@ -192,7 +189,7 @@ fn rules(env: &Env) -> Result<String> {
 /// Calls that wait and need no answer any more are settled, each with an `:approval-settled' event,
 /// but not CALL, which may be nil: the user answers that one along with the rule.
 #[defun]
-fn add_rule(env: &Env, rule: String, call: Option<i64>) -> Result<i64> {
+fn add_rule(env: &Env, rule: Text, call: Option<i64>) -> Result<i64> {
     let answered = call.map(|call| CallKey(call as u64));
     match core(env)?.engine.add_rule(&rule, answered) {
         Ok(id) => Ok(id as i64),
@@ -212,7 +209,7 @@ fn revoke_rule(env: &Env, id: i64) -> Result<bool> {
 /// Return the rule that would let the waiting CALL run again, JSON text of rule and description.
 /// SCOPE is "chat", "project" or "always".
 #[defun]
-fn offered_rule(env: &Env, call: i64, scope: String) -> Result<String> {
+fn offered_rule(env: &Env, call: i64, scope: Text) -> Result<String> {
     let engine = &core(env)?.engine;
     engine
         .offered_rule(CallKey(call as u64), &scope)
@@ -232,7 +229,7 @@ fn preview(env: &Env, call: i64) -> Result<Value<'_>> {
 /// CALL is a JSON object of tool, arguments, session and foreign. An `:explained' event brings the
 /// answer, JSON text: outcome, reason, rule, matching, level, assessment.
 #[defun]
-fn explain_call(env: &Env, call: String) -> Result<i64> {
+fn explain_call(env: &Env, call: Text) -> Result<i64> {
     match core(env)?.engine.explain_call(&call) {
         Ok(question) => Ok(question.0 as i64),
         Err(error) => signal(env, error),
@@ -242,32 +239,32 @@ fn explain_call(env: &Env, call: String) -> Result<i64> {
 /// Return the hunks from ORIGINAL to MODIFIED with CONTEXT lines around each.
 /// A hunk is a list (OLD-START NEW-START HEADER BODY ADDED REMOVED).
 #[defun]
-fn diff_hunks(env: &Env, original: String, modified: String, context: i64) -> Result<Value<'_>> {
+fn diff_hunks(env: &Env, original: Text, modified: Text, context: i64) -> Result<Value<'_>> {
     bridge::diff::hunks(env, &original, &modified, context)
 }
 
 /// Return HUNK, JSON text, with the lines of BODY, or signal `agent-q-error' if that can't be.
 #[defun]
-fn diff_edit_hunk(env: &Env, hunk: String, body: String) -> Result<Value<'_>> {
+fn diff_edit_hunk(env: &Env, hunk: Text, body: Text) -> Result<Value<'_>> {
     bridge::diff::edited(env, &hunk, &body)
 }
 
 /// Return ORIGINAL with HUNKS, a JSON list, applied.
 #[defun]
-fn diff_apply(env: &Env, original: String, hunks: String) -> Result<String> {
+fn diff_apply(env: &Env, original: Text, hunks: Text) -> Result<String> {
     bridge::diff::applied(env, &original, &hunks)
 }
 
 /// Return CURRENT, which has changed since, with HUNKS, a JSON list, applied where they fit:
 /// the text and, for each hunk, its line or why it was left out.
 #[defun]
-fn diff_apply_onto(env: &Env, current: String, hunks: String) -> Result<Value<'_>> {
+fn diff_apply_onto(env: &Env, current: Text, hunks: Text) -> Result<Value<'_>> {
     bridge::diff::applied_onto(env, &current, &hunks)
 }
 
 /// Give the core Emacs's reply to REQUEST: STATUS, a string, and PAYLOAD, a string or nil.
 #[defun]
-fn resolve(env: &Env, request: i64, status: String, payload: Option<String>) -> Result<()> {
+fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Result<()> {
     let reply = bridge::wire::reply(&status, payload);
     core(env)?.host.resolve(RequestId(request as u64), reply);
     Ok(())
@@ -289,7 +286,7 @@ fn tools(env: &Env) -> Result<Value<'_>> {
 /// Define the tool that DEFINITION, a JSON object, describes; one of the same name is replaced.
 /// Signal `agent-q-invalid-tool' when it breaks a rule.
 #[defun]
-fn define_tool(env: &Env, definition: String) -> Result<()> {
+fn define_tool(env: &Env, definition: Text) -> Result<()> {
     match tool::definition::parse(&definition) {
         Ok(tool) => {
             core(env)?.engine.registry().register(tool);
@@ -301,20 +298,20 @@ fn define_tool(env: &Env, definition: String) -> Result<()> {
 
 /// Remove the tool NAME; return t if there was one.
 #[defun]
-fn unregister_tool(env: &Env, name: String) -> Result<bool> {
+fn unregister_tool(env: &Env, name: Text) -> Result<bool> {
     Ok(core(env)?.engine.registry().unregister(&name).is_some())
 }
 
 /// Register built-in tools anew: the one called NAME, or for nil those that are missing.
 #[defun]
-fn register_builtin(env: &Env, name: Option<String>) -> Result<()> {
+fn register_builtin(env: &Env, name: Option<Text>) -> Result<()> {
     tools::restore(core(env)?.engine.registry(), name.as_deref());
     Ok(())
 }
 
 /// Put the user's safety LEVELS in force, a JSON object of tool names and levels.
 #[defun]
-fn set_levels(env: &Env, levels: String) -> Result<()> {
+fn set_levels(env: &Env, levels: Text) -> Result<()> {
     core(env)?
         .engine
         .set_levels(&levels)
@@ -345,7 +342,7 @@ fn execute(
 
 /// Cancel BATCH; its calls still get their results, which say WHY.
 #[defun]
-fn cancel_batch(env: &Env, batch: i64, why: String) -> Result<()> {
+fn cancel_batch(env: &Env, batch: i64, why: Text) -> Result<()> {
     core(env)?.engine.cancel_batch(BatchId(batch as u64), &why);
     Ok(())
 }
@@ -366,7 +363,7 @@ fn statistics(env: &Env) -> Result<Value<'_>> {
 /// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.
 /// Signal `agent-q-invalid-arguments' with every problem.
 #[defun]
-fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<String> {
+fn check_arguments(env: &Env, schema: Text, arguments: Text) -> Result<String> {
     match tool::schema::check_text(&schema, &arguments) {
         Ok(arguments) => Ok(arguments),
         Err(problems) => bridge::signal_invalid_arguments(env, &problems),
@@ -375,70 +372,65 @@ fn check_arguments(env: &Env, schema: String, arguments: String) -> Result<Strin
 
 /// Return why SCHEMA, JSON text, is no usable JSON Schema, or nil when it is one.
 #[defun]
-fn schema_problem(schema: String) -> Result<Option<String>> {
+fn schema_problem(schema: Text) -> Result<Option<String>> {
     Ok(tool::schema::problem_of_text(&schema))
 }
 
 /// Return the parts of the type signature TEXT as JSON text.
 /// Signal `agent-q-gram-error' with a sentence, the line, the column and what was expected.
 #[defun]
-fn parse_type_signature(env: &Env, text: String) -> Result<String> {
+fn parse_type_signature(env: &Env, text: Text) -> Result<String> {
     let signature = bridge::gram::or_signal(env, gram::parse_type_signature(&text))?;
     Ok(signature.outline().to_string())
 }
 
 /// Return the JSON Schema of the type signature TEXT as JSON text, or signal `agent-q-gram-error'.
 #[defun]
-fn type_signature_schema(env: &Env, text: String) -> Result<String> {
+fn type_signature_schema(env: &Env, text: Text) -> Result<String> {
     let schema = bridge::gram::or_signal(env, gram::type_signature_to_json_schema(&text))?;
     Ok(schema.to_string())
 }
 
 /// Return the tool specification of NAME, DESCRIPTION and SIGNATURE as JSON text.
 #[defun]
-fn specification(
-    env: &Env,
-    name: String,
-    description: String,
-    signature: String,
-) -> Result<String> {
+fn specification(env: &Env, name: Text, description: Text, signature: Text) -> Result<String> {
     bridge::gram::specification(env, &name, &description, &signature)
 }
 
 /// Return the gram of SPECIFICATION, JSON text.
 #[defun]
-fn specification_to_gram(env: &Env, specification: String) -> Result<String> {
+fn specification_to_gram(env: &Env, specification: Text) -> Result<String> {
     bridge::gram::specification_to_gram(env, &specification)
 }
 
 /// Return the tool specification that TEXT, gram, writes, as JSON text.
 #[defun]
-fn specification_from_gram(env: &Env, text: String) -> Result<String> {
+fn specification_from_gram(env: &Env, text: Text) -> Result<String> {
     bridge::gram::specification_from_gram(env, &text)
 }
 
 /// Return SPECIFICATION, JSON text, with its schema made anew.
 #[defun]
-fn specification_from_json(env: &Env, specification: String) -> Result<String> {
+fn specification_from_json(env: &Env, specification: Text) -> Result<String> {
     bridge::gram::specification_from_json(env, &specification)
 }
 
 /// Return the agent that TEXT, gram, describes, as JSON text.
 #[defun]
-fn agent_from_gram(env: &Env, text: String) -> Result<String> {
+fn agent_from_gram(env: &Env, text: Text) -> Result<String> {
     bridge::gram::agent(env, &text)
 }
 
 /// Return why TOOL does not carry out SPECIFICATION, both JSON text, or nil when it does.
 #[defun]
-fn bind_explain(env: &Env, specification: String, tool: String) -> Result<Option<String>> {
+fn bind_explain(env: &Env, specification: Text, tool: Text) -> Result<Option<String>> {
     bridge::gram::bind_explain(env, &specification, &tool)
 }
 
 /// Put the tool library NAME in place, of TOOLS, a JSON list of name, description, schema,
 /// handler and level.
 #[defun]
-fn set_library(env: &Env, name: String, tools: String) -> Result<()> {
+fn set_library(env: &Env, name: Text, tools: Text) -> Result<()> {
     let libraries = core(env)?.engine.libraries();
     libraries
         .set(&name, &tools)
@@ -448,7 +440,7 @@ fn set_library(env: &Env, name: String, tools: String) -> Result<()> {
 /// Return what SESSION would send before a message in CONTEXT, as in `agent-q-core-submit'.
 /// These are two texts: the system prompt and the block in front of the message.
 #[defun]
-fn system_prompt(env: &Env, session: i64, context: String) -> Result<Value<'_>> {
+fn system_prompt(env: &Env, session: i64, context: Text) -> Result<Value<'_>> {
     bridge::prompts(env, session_id(session), context)
 }
 
@@ -467,8 +459,8 @@ fn status(env: &Env) -> Result<Value<'_>> {
 
 /// Panic in WHERE, "defun" or "worker", to show that bugs are contained.
 #[defun]
-fn provoke_panic(env: &Env, r#where: String) -> Result<()> {
-    match r#where.as_str() {
+fn provoke_panic(env: &Env, r#where: Text) -> Result<()> {
+    match &*r#where {
         "worker" => core(env)?
             .engine
             .spawn(async { panic!("provoked in a worker") }),

@@ -144,5 +144,60 @@
       (agent-q-test-content "eval_form" '(:form "1"))
       (should (equal lines '("Executing tool: eval_form"))))))
 
+(ert-deftest agent-q-contract-names-of-parameters-may-be-in-kebab-case ()
+  (with-temp-buffer
+    (insert "one two\ntwo\n")
+    (let ((arguments (list :buffer (buffer-name) :pattern "two")))
+      (should (string-match-p
+               "2 matches"
+               (agent-q-test-content "search_in_buffer" (append '(:all-matches t) arguments))))
+      (should-not (string-match-p
+                   "2 matches"
+                   (agent-q-test-content "search_in_buffer"
+                                         (append '(:all-matches :false) arguments))))))
+  (pcase-dolist (`(,tool . ,name) '(("list_package_symbols" . "include-internal")
+                                    ("method_specializers" . "generic-function")))
+    (should (member (string-replace "-" "_" name)
+                    (mapcar (lambda (parameter) (plist-get parameter :name))
+                            (agent-q-tool-parameters (agent-q-get-tool tool)))))
+    (should-not (string-match-p "no such parameter\\|Missing"
+                                (agent-q-tool-result-content
+                                 (agent-q-test-call tool `((,name . ,(if (equal name "include-internal") t "f"))
+                                                           ("package" . "CL")))))))
+  ;; A name that is really one in kebab-case stays, and two ways to say one thing are refused.
+  (agent-q-test-with-tools
+      ((agent-q-define-tool
+        "t_both" "A tool of a test." '((:name "own-name" :type :string)
+                                       (:name "other_name" :type :string))
+        :handler (lambda (arguments)
+                   (list (gethash "own-name" arguments) (gethash "other_name" arguments))))
+       (agent-q-create-tool
+        "t_open" "A tool of a test." "{\"properties\":{\"a_b\":{\"type\":\"string\"}}}"
+        (lambda (arguments) (hash-table-keys arguments)) :safety-level :safe))
+    (should (equal (agent-q-test-content "t_both" '(:own-name "x" :other-name "y"))
+                   "(\"x\" \"y\")"))
+    (should (string-match-p "own_name: no such parameter"
+                            (agent-q-test-error "t_both" '(:own_name "x"))))
+    (should (string-match-p "other-name: no such parameter"
+                            (agent-q-test-error "t_both" '(:other-name "x" :other_name "y"))))
+    ;; What a schema lets pass is something of its own.
+    (should (equal (agent-q-test-content "t_open" '(:a-b "x")) "(\"a-b\")"))))
+
+(ert-deftest agent-q-contract-each-name-is-there ()
+  (with-temp-buffer
+    (insert-file-contents (expand-file-name "CONTRACTS.md" agent-q-test-root))
+    (let ((names nil))
+      (while (re-search-forward "`\\(agent-q-[a-z-]+\\)`" nil t)
+        (push (intern (match-string 1)) names))
+      (should (< 40 (length names)))
+      (should-not (seq-remove (lambda (name)
+                                (or (fboundp name) (boundp name)
+                                    (get name 'error-conditions)))
+                              names)))
+    (goto-char (point-min))
+    (dolist (name '("define-tool" "get-agent-q-tools" "register-agent-q-tools" "tool-to-schema"
+                    "execute-tool-calls" "createToolSpecification" "validateToolArgs"))
+      (should (search-forward (format "`%s`" name) nil t)))))
+
 (provide 'agent-q-contract-test)
 ;;; agent-q-contract-test.el ends here

@@ -121,7 +121,7 @@
   (should-error (agent-q-execute-tool-calls-sync nil "1") :type 'agent-q-error)
   (should-error (agent-q-cancel-tool-calls nil) :type 'agent-q-error))
 
-(ert-deftest agent-q-execute-says-what-emacs-cannot-read ()
+(ert-deftest agent-q-execute-arguments-are-read-whatever-is-in-them ()
   (let ((seen nil))
     (agent-q-test-with-tools ((agent-q-test-tool
                                "t_text" (lambda (arguments) (gethash "text" arguments))
@@ -129,7 +129,7 @@
                               (agent-q-define-tool
                                "t_number" "A tool of a test." '((:name "n" :type :number))
                                :handler (lambda (arguments)
-                                          (format "%.3g" (gethash "n" arguments)))))
+                                          (format "%d" (gethash "n" arguments)))))
       (let* ((agent-q-approval-handler (lambda (_tool arguments)
                                          (push (gethash "text" arguments) seen)
                                          :approved))
@@ -137,15 +137,9 @@
              (backslash (agent-q-test-content "t_text" "{\"text\":\"\\\\u0000x\"}"))
              (number (agent-q-test-call "t_number" "{\"n\":18446744073709551615}")))
         (should (equal backslash "\\u0000x"))
-        ;; Some versions of Emacs can read them, and then the tools run.
-        (if (ignore-errors (json-parse-string "\"\\u0000\""))
-            (should (equal (agent-q-tool-result-content nul) "\0x"))
-          (should (equal (agent-q-tool-result-error nul)
-                         "Tool error: The arguments hold a NUL character, which this tool can't take")))
-        (if (ignore-errors (json-parse-string "[18446744073709551615]"))
-            (should (equal (agent-q-tool-result-content number) "1.84e+19"))
-          (should (string-match-p "\\`Tool error: Emacs can't read the arguments: .*integer"
-                                  (agent-q-tool-result-error number))))
+        ;; The parser in C of some versions of Emacs takes neither.
+        (should (equal (agent-q-tool-result-content nul) "\0x"))
+        (should (equal (agent-q-tool-result-content number) "18446744073709551615"))
         ;; Whoever decides sees them as they are.
         (should (equal seen '("\\u0000x" "\0x")))))))
 

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'ert)
+(require 'agent-q-module)
 (require 'agent-q)
 (require 'agent-q-log)
 (require 'agent-q-record)
@@ -92,6 +93,55 @@
           ;; The client comes back to the buffer with what the compiler said.
           (should (agent-q-record-test--find 'compiled "warning"))))
     (agent-q-mode -1)))
+
+;;;; Calls of programs
+
+(defun agent-q-record-test--run (name &optional arguments)
+  "Call the tool NAME with ARGUMENTS as a program does and return what it says."
+  (agent-q-tool-result-content
+   (car (agent-q-execute-tool-calls-sync
+         (list (list :id "1" :name name :arguments arguments)) 60))))
+
+(ert-deftest agent-q-record-without-mode-and-chat-the-calls-of-programs-are-kept ()
+  (require 'agent-q-test-image)
+  (should-not agent-q-mode)
+  (let ((connection (agent-q-test-image-connection agent-q-test-ide))
+        (agent-q-log-file (expand-file-name "core.log" (make-temp-file "agent-q-record" t))))
+    (skip-unless connection)
+    (set (intern (format "%s-default-connection" agent-q-test-ide))
+         (agent-q-image-connection-process connection))
+    (agent-q-past-forget)
+    (should (string-match-p "No error" (agent-q-record-test--run "get_last_error")))
+    (agent-q-record-test--run "eval_form" '(:form "(list :by-a-program 4711)"))
+    (agent-q-record-test--run "eval_form" '(:form "(error \"boom ~a\" 4711)"))
+    (agent-q-record-test--run "compile_form" '(:form "(defun aq-recorded () (car 4711))"))
+    (let ((told (agent-q-record-test--run "get_last_error")))
+      (should (string-match-p "\\`Met by you, by eval_form" told))
+      (should (string-match-p "boom 4711" told)))
+    (should (string-match-p "(list :by-a-program 4711)\n=> (:BY-A-PROGRAM 4711)"
+                            (agent-q-record-test--run "get_repl_history")))
+    (should (string-match-p "4711" (agent-q-record-test--run "get_compilation_notes")))
+    ;; What the user does is nobody's business without the mode or a chat.
+    (agent-q-record-test--call "interactive-eval" "(list :by-the-user 4711)")
+    (agent-q-record-test--run "eval_form" '(:form "(list :after-that 4711)"))
+    (should-not (seq-some (lambda (evaluation)
+                            (string-match-p "by-the-user"
+                                            (agent-q-past-evaluation-form evaluation)))
+                          (agent-q-past-evaluations nil)))
+    ;; The mode forgets what it brought, and no more.
+    (agent-q-mode 1)
+    (unwind-protect
+        (progn
+          (agent-q-record-test--call "interactive-eval" "(list :of-the-user 4711)")
+          (agent-q-test-image-await
+           (lambda () (string-match-p ":of-the-user" (agent-q-record-test--run
+                                                      "get_repl_history")))))
+      (agent-q-mode -1))
+    (let ((told (agent-q-record-test--run "get_repl_history")))
+      (should (string-match-p ":after-that" told))
+      (should-not (string-match-p ":of-the-user" told)))
+    (agent-q-record-test--run "eval_form" '(:form "(list :last 4711)"))
+    (should (string-match-p "(list :last 4711)" (agent-q-record-test--run "get_repl_history")))))
 
 (provide 'agent-q-record-test)
 ;;; agent-q-record-test.el ends here

@@ -118,6 +118,30 @@
     (should-error (agent-q-validate-tool-args schema "[]") :type 'agent-q-invalid-arguments)
     (should-error (agent-q-validate-tool-args "[]" "{}") :type 'agent-q-invalid-arguments)))
 
+(ert-deftest agent-q-specifications-what-is-required-has-to-be-there ()
+  (let ((schema '(:properties (:n (:type "integer" :default 5)
+                               :page (:properties (:size (:default 20)) :required ["size"]))
+                  :required ["n"])))
+    (pcase-dolist (`(,arguments . ,missing) '(("{}" . "n") ("{\"n\":1,\"page\":{}}" . "size")))
+      (should (string-match-p
+               (concat "Missing required field: " missing)
+               (cadr (should-error (agent-q-validate-tool-args schema arguments)
+                                   :type 'agent-q-invalid-arguments))))))
+  ;; Calls are checked by the same rule.
+  (agent-q-test-with-tools ((agent-q-define-tool
+                             "t_n" "A tool of a test." '((:name "n" :type :integer :default 5))
+                             :required '("n") :handler (lambda (_) "ran")))
+    (should (string-match-p "Missing required field: n" (agent-q-test-error "t_n" nil)))
+    (should (equal (agent-q-test-content "t_n" '(:n 1)) "ran"))))
+
+(ert-deftest agent-q-specifications-valid-arguments-come-back-whatever-is-in-them ()
+  (dolist (value (list "a\0b" (string 0) (expt 2 63) (1- (expt 2 64)) (- (expt 2 63))))
+    (let ((schema "{\"properties\":{\"a\":{\"type\":[\"string\",\"integer\"]}}}"))
+      (should (equal (gethash "a" (agent-q-validate-tool-args schema (list :a value))) value))
+      (should (equal (gethash "a" (agent-q-validate-tool-args
+                                   (list :properties (list :a (list :default value))) nil))
+                     value)))))
+
 ;;;; Specifications
 
 (ert-deftest agent-q-specifications-are-made-and-read ()
@@ -294,7 +318,60 @@
                    [9223372036854775807 -2]))
     (agent-q-test-with-tools ((agent-q-test-tool "t_ok" (lambda (_) "ran")))
       (should (string-match-p (concat "text: " big " does not fit")
-                              (agent-q-test-error "t_ok" (format "{\"text\":%s}" big)))))))
+                              (agent-q-test-error "t_ok" (format "{\"text\":%s}" big)))))
+    ;; Those of schemas neither.
+    (dolist (key '("default" "minimum" "maximum" "const"))
+      (let ((schema (format "{\"properties\":{\"n\":{\"%s\":%s}}}" key big)))
+        (should (string-match-p
+                 (format "properties\\.n\\.%s: %s does not fit" key big)
+                 (cadr (should-error (agent-q-validate-tool-args schema "{}")
+                                     :type 'agent-q-invalid-arguments))))
+        (should (string-match-p
+                 (concat big ".*64 bits")
+                 (cadr (should-error (agent-q-create-tool "t" "d" schema #'ignore)
+                                     :type 'agent-q-invalid-tool))))))))
+
+(ert-deftest agent-q-specifications-integers-of-signatures-keep-their-digits ()
+  (pcase-dolist (`(,written . ,number) `(("9223372036854775808" . ,(expt 2 63))
+                                         ("18446744073709551615" . ,(1- (expt 2 64)))
+                                         ("0xFFFFFFFFFFFFFFFF" . ,(1- (expt 2 64)))
+                                         ("-9223372036854775808" . ,(- (expt 2 63)))))
+    (let* ((signature (format "(n::Int {default:%s, enum:[%s]})==>(::Text)" written written))
+           (schema (agent-q-type-signature-to-json-schema signature))
+           (n (gethash "n" (gethash "properties" schema)))
+           (spec (agent-q-create-tool-specification "t_big" "d" signature)))
+      (should (equal (gethash "default" n) number))
+      (should (equal (gethash "enum" n) (vector number)))
+      (should (equal (plist-get (car (plist-get (agent-q-parse-type-signature signature)
+                                                :parameters))
+                                :default)
+                     number))
+      (should (equal (agent-q-tool-spec-to-json spec)
+                     (agent-q-tool-spec-to-json
+                      (agent-q-tool-spec-from-json (agent-q-tool-spec-to-json spec)))))
+      (agent-q-test-with-tools ((agent-q-define-tool-from-signature
+                                 "t_big" "d" signature
+                                 (lambda (arguments) (format "%d" (gethash "n" arguments)))
+                                 :safety-level :safe))
+        (should (equal (agent-q-test-content "t_big" nil) (number-to-string number))))))
+  (pcase-let ((`(,_ ,message ,line ,column ,expected)
+               (should-error (agent-q-type-signature-to-json-schema
+                              "(n::Int {\n default:9999999999999999999999})==>(::Text)")
+                             :type 'agent-q-gram-error)))
+    (should (equal (list line column) '(2 10)))
+    (should (string-match-p "64 bits" expected))
+    (should (string-match-p "9999999999999999999999" message))))
+
+(ert-deftest agent-q-specifications-schemas-are-of-objects ()
+  (dolist (schema '("{\"type\":\"string\"}" (:type "array" :items (:type "string"))
+                    "{\"type\":[\"string\",\"null\"]}" "{\"type\":null}"))
+    (should (string-match-p
+             "has to be one of objects"
+             (cadr (should-error (agent-q-create-tool "t" "d" schema #'ignore)
+                                 :type 'agent-q-invalid-tool)))))
+  (dolist (schema '("{}" "{\"type\":\"object\"}" "{\"type\":[\"object\",\"null\"]}"
+                    (:properties (:a (:type "string")))))
+    (should (agent-q-create-tool "t" "d" schema #'ignore))))
 
 (ert-deftest agent-q-specifications-defaults-are-filled-in-everywhere ()
   (should (equal (agent-q-json-encode

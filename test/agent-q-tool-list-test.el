@@ -319,7 +319,7 @@ Only the entry point of the package is loaded there."
     (agent-q-tool-library -p -tools)
     (agent-q-agent -p -name -description -instruction -model -tools -from-gram)
     (agent-q -define-tool -register-tool -unregister-tool -get-tool -list-registered-tools
-             -get-tools -tools-to-schema -register-builtin-tools -execute-tool-calls
+             -get-tools -tools-to-schema -tool-to-schema -register-builtin-tools -execute-tool-calls
              -execute-tool-calls-sync -cancel-tool-calls -tool-failure -format-tool-result
              -create-tool-specification -create-tool -empty-tool-library -library-register
              -library-lookup -bind-tool -bind-tool-explain -parse-type-signature

@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'benchmark)
 (require 'agent-q-test-registry)
 
 (defun agent-q-tools-test--define (&rest changes)
@@ -209,6 +210,11 @@
                         :required ("symbol")))))))
     (should (equal (gethash "required" (agent-q-tool-schema tool)) ["symbol"]))))
 
+(ert-deftest agent-q-tools-schema-of-one-tool ()
+  (let ((tool (agent-q-tools-test--define)))
+    (should (equal (list (agent-q-tool-to-schema tool)) (agent-q-tools-to-schema (list tool)))))
+  (should-error (agent-q-tool-to-schema "greet") :type 'agent-q-error))
+
 (ert-deftest agent-q-tools-schema-says-nothing-of-what-is-not-described ()
   (let ((tool (agent-q-define-tool "t_bare" "Do." '((:name "x" :type :string))
                                      :handler #'ignore)))
@@ -295,6 +301,69 @@
     (setcdr (cdr circle) circle)
     (should (equal (agent-q-format-tool-result circle) "#1=(1 2 . #1#)"))))
 
+(ert-deftest agent-q-tools-long-lists-are-written-as-programmers-do ()
+  "In all versions of Emacs, whose own printers differ."
+  (pcase-dolist
+      (`(,value . ,lines)
+       `((,(number-sequence 1 30)
+          "(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26"
+          " 27 28 29 30)")
+         ((:name "a_tool" :description "Whatever it is good for, in a sentence"
+           :parameters ((:name "a" :type :string) (:name "b" :type :integer)))
+          "(:name \"a_tool\" :description \"Whatever it is good for, in a sentence\""
+          " :parameters ((:name \"a\" :type :string) (:name \"b\" :type :integer)))")
+         (((item 1 "some text") (item 2 "some text") (item 3 "some text") (item 4 . "text"))
+          "((item 1 \"some text\")" " (item 2 \"some text\")" " (item 3 \"some text\")"
+          " (item 4 . \"text\"))")
+         ((defun f (x &optional y) "What it does."
+                 (let ((z (list 'quoted #'function)))
+                   (when (< x (car z)) (message "%s is less than %s" x z) (list x y z))))
+          "(defun f (x &optional y)"
+          "  \"What it does.\""
+          "  (let ((z (list 'quoted #'function)))"
+          "    (when (< x (car z))"
+          "      (message \"%s is less than %s\" x z)"
+          "      (list x y z))))")
+         ((list '(,(make-string 40 ?x) ,(make-string 40 ?y) . "tail") [,(make-string 60 ?z) 1])
+          "(list"
+          ,(format " '(\"%s\"" (make-string 40 ?x))
+          ,(format "   \"%s\" . \"tail\")" (make-string 40 ?y))
+          ,(format " [\"%s\" 1])" (make-string 60 ?z)))))
+    (should (equal (agent-q-format-tool-result value) (string-join lines "\n"))))
+  (random "agent-q")
+  (cl-labels ((value (depth)
+                (pcase (random (if (zerop depth) 3 6))
+                  (0 (random 100000))
+                  (1 (make-string (random 30) ?s))
+                  (2 (nth (random 5) '(nil :key let |.| |a b|)))
+                  (3 (vconcat (list-of depth)))
+                  (4 (append (list-of depth) (random 10)))
+                  (_ (list-of depth))))
+              (list-of (depth)
+                (cl-loop repeat (random 7) collect (value (1- depth)))))
+    (dotimes (_ 300)
+      (let ((list (list-of 5)))
+        (should (equal list (read (agent-q-format-tool-result list)))))))
+  ;; What is shared, deep or long comes to its end, and is what it was.
+  (let ((doubled 'end) (deep nil))
+    (dotimes (_ 60)
+      (setq doubled (list doubled doubled)))
+    (dotimes (_ 600)
+      (setq deep (list deep)))
+    (dolist (value (list (list doubled) (list deep deep) (number-sequence 1 20000)))
+      (should (equal (let ((print-circle t)) (prin1-to-string value))
+                     (let ((print-circle t))
+                       (prin1-to-string (read (agent-q-format-tool-result value))))))))
+  (let ((long (mapcar (lambda (number) (list 'entry number "text")) (number-sequence 1 800))))
+    (cl-flet ((least (count)
+                (let ((part (seq-take long count)))
+                  (cl-loop repeat 5 minimize
+                           (pcase-let ((`(,all ,_ ,collecting)
+                                        (benchmark-run 1 (agent-q-format-tool-result part))))
+                             (- all collecting))))))
+      ;; Eight times as long takes about eight times the time, and not sixty-four times.
+      (should (< (least 800) (* 40 (least 100)))))))
+
 (ert-deftest agent-q-tools-json-shapes ()
   (should (equal (agent-q-json-encode '(:a 1 :b nil :c t :d :false :e :null))
                  "{\"a\":1,\"b\":null,\"c\":true,\"d\":false,\"e\":null}"))
@@ -310,6 +379,12 @@
     (dolist (value (list (list (current-buffer)) (expt 2 64) 0.0e+NaN circle
                          (lambda () 1) (list (cons (string 0) 1))))
       (should-error (agent-q-json-encode value) :type 'agent-q-error)))
+  ;; What the core takes is written and read by all versions of Emacs.
+  (dolist (value (list (1- (expt 2 64)) (expt 2 63) (- (expt 2 63)) "a\0b" "\\u0000"))
+    (should (equal (gethash "a" (agent-q-json-parse (agent-q-json-encode (list :a value))))
+                   value)))
+  (should-error (agent-q-json-parse "[18446744073709551615] 1") :type 'agent-q-error)
+  (should-error (agent-q-json-parse "[\"\\u0000\"") :type 'agent-q-error)
   ;; Versions of Emacs differ on names with a NUL in them, so they are refused before that.
   (should (string-match-p "name has a NUL"
                           (cadr (should-error (agent-q-json-value (list (cons "a\0b" 1)))
@@ -357,7 +432,14 @@
         (should (equal (names :max-safety-level :dangerous) '("t_look" "t_try" "t_erase")))
         (should (equal (names :categories '(:t-b :t-c)) '("t_look" "t_try" "t_erase")))
         (should (equal (names :categories '(:t-b) :max-safety-level :cautious) '("t_look")))
-        (should-not (names :categories '(:t-d)))))))
+        ;; As in definitions, plain symbols are keywords.
+        (should (equal (names :categories '(t-b :t-c)) '("t_look" "t_try" "t_erase")))
+        ;; A misspelt category must not look like one without tools.
+        (dolist (categories '((:t-d) (:t-b t-d) ("t-b") (nil)))
+          (should (string-match-p
+                   "\\`No tool has the category .*; there are :.*, :t-a, :t-b, :t-c"
+                   (cadr (should-error (agent-q-get-tools :categories categories)
+                                       :type 'agent-q-error)))))))))
 
 (ert-deftest agent-q-tools-builtin-ones-look-like-others ()
   (let ((tool (agent-q-get-tool "describe_symbol")))

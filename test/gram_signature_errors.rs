@@ -334,3 +334,66 @@ fn hostile_types_are_rejected() {
             .contains("levels of types")
     );
 }
+
+#[test]
+fn integers_keep_their_digits_or_are_refused_with_their_place() {
+    let beyond = "18446744073709551616";
+    let wide = "an integer that fits into 64 bits";
+    for (property, column) in [
+        (format!("default:{beyond}"), 18),
+        (format!("minimum:{beyond}"), 18),
+        (format!("maximum:-{beyond}"), 18),
+        ("maximum:0x10000000000000000".to_owned(), 18),
+        ("default:02000000000000000000000".to_owned(), 18),
+        (format!("enum:[1, {beyond}]"), 19),
+    ] {
+        for kind in ["Int", "Double"] {
+            let text = format!("(n::{kind} {{{property}}})==>(::Text)");
+            let error = type_signature_to_json_schema(&text).expect_err(&text);
+            let column = column + kind.len() - "Int".len();
+            assert_eq!((error.line, error.column), (1, column), "{text}");
+            assert!(error.expected.starts_with(wide), "{text}: {error}");
+        }
+    }
+    let nested = format!("(a::Object {{\ndefault:{{deep:[1, {beyond}]}}}})==>(::Text)");
+    let error = type_signature_to_json_schema(&nested).unwrap_err();
+    assert_eq!((error.line, error.column), (2, 19), "{error}");
+    assert!(error.expected.starts_with(wide), "{error}");
+    // What has another type is told so, however many digits it has.
+    let text = format!("(a::Text {{default:{beyond}}})==>(::Text)");
+    let error = type_signature_to_json_schema(&text).unwrap_err();
+    assert_eq!(error.expected, "a value of type Text");
+}
+
+#[test]
+fn integers_of_64_bits_are_exact() {
+    for (written, number) in [
+        ("18446744073709551615", "18446744073709551615"),
+        ("9223372036854775808", "9223372036854775808"),
+        ("-9223372036854775808", "-9223372036854775808"),
+        ("9007199254740993", "9007199254740993"),
+        ("0xFFFFFFFFFFFFFFFF", "18446744073709551615"),
+    ] {
+        for property in ["default", "minimum", "maximum"] {
+            let text = format!("(n::Int {{{property}:{written}}})==>(::Text)");
+            let schema = type_signature_to_json_schema(&text).unwrap();
+            assert_eq!(
+                schema["properties"]["n"][property].to_string(),
+                number,
+                "{text}"
+            );
+        }
+    }
+    // Floating-point numbers couldn't tell these apart.
+    let bounds = "minimum:9007199254740993, maximum:9007199254740993";
+    for (default, fits) in [
+        ("9007199254740992", false),
+        ("9007199254740993", true),
+        ("9007199254740994", false),
+    ] {
+        let text = format!("(n::Int {{{bounds}, default:{default}}})==>(::Text)");
+        assert_eq!(parse_type_signature(&text).is_ok(), fits, "{text}");
+    }
+    let crossed = "(n::Int {minimum:9007199254740993, maximum:9007199254740992})==>(::Text)";
+    assert!(parse_type_signature(crossed).is_err());
+}

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use emacs::{Env, IntoLisp, Result, Value};
 
+use super::text::Text;
 use crate::protocol::{HostError, HostReply, ReadBuffer};
 
 /// The most characters of one read; the model asks for the next part by position.
@@ -36,8 +37,8 @@ pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
         if !visited.is_not_nil() {
             return Ok(serde_json::Value::Null);
         }
-        let (file, remote): (String, Value<'_>) = (visited.car()?, visited.cdr()?);
-        Ok(serde_json::json!({"file": file, "remote": remote.is_not_nil()}))
+        let (file, remote): (Text, Value<'_>) = (visited.car()?, visited.cdr()?);
+        Ok(serde_json::json!({"file": &*file, "remote": remote.is_not_nil()}))
     };
     match visited() {
         Ok(visited) => HostReply::Done(visited.to_string()),
@@ -70,11 +71,11 @@ fn user_buffer_names(env: &Env) -> Result<Vec<String>> {
     let mut rest = env.call("buffer-list", [])?;
     let mut names = Vec::new();
     while rest.is_not_nil() && names.len() < NAMES_SHOWN {
-        let name: String = env
+        let name: Text = env
             .call("buffer-name", (rest.car::<Value<'_>>()?,))?
             .into_rust()?;
         if !name.starts_with(' ') {
-            names.push(name);
+            names.push(name.into());
         }
         rest = rest.cdr()?;
     }
@@ -107,8 +108,8 @@ fn text_of(env: &Env, what: &ReadBuffer) -> Result<String> {
     let (text, raw_bytes) = decode(&bytes);
 
     let size = position("buffer-size")? + 1;
-    let name: String = env.call("buffer-name", [])?.into_rust()?;
-    let mode: String = env
+    let name: Text = env.call("buffer-name", [])?.into_rust()?;
+    let mode: Text = env
         .call(
             "symbol-name",
             (env.call("symbol-value", (env.intern("major-mode")?,))?,),

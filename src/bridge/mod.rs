@@ -6,6 +6,7 @@ pub mod buffers;
 pub mod diff;
 pub mod gram;
 pub mod host;
+pub mod text;
 pub mod wake;
 pub mod wire;
 
@@ -27,6 +28,7 @@ use crate::session::context::Context;
 use crate::store::audit::AuditLog;
 use crate::tool::definition::InvalidTool;
 use host::EmacsHost;
+use text::Text;
 
 emacs::define_errors! {
     agent_q_error "agent-q" (error)
@@ -85,7 +87,7 @@ pub fn signal<T>(env: &Env, message: impl ToString) -> Result<T> {
 }
 
 /// The system prompt of the session ID and what the model reads of CONTEXT, as a list.
-pub fn prompts(env: &Env, id: SessionId, context: String) -> Result<Value<'_>> {
+pub fn prompts(env: &Env, id: SessionId, context: Text) -> Result<Value<'_>> {
     let prompt = core(env)?.engine.system_prompt(id);
     let prompt = prompt.or_else(|error| signal(env, error))?;
     let block = context_block(env, Some(context))?;
@@ -93,7 +95,7 @@ pub fn prompts(env: &Env, id: SessionId, context: String) -> Result<Value<'_>> {
 }
 
 /// What the model reads of CONTEXT, the JSON of a message's context, if it has one.
-pub fn context_block(env: &Env, context: Option<String>) -> Result<Option<String>> {
+pub fn context_block(env: &Env, context: Option<Text>) -> Result<Option<String>> {
     let Some(json) = context else {
         return Ok(None);
     };

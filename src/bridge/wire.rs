@@ -4,6 +4,7 @@
 
 use emacs::{Env, IntoLisp, Result, Value, Vector};
 
+use super::text::Text;
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
     TurnOutcome,
@@ -296,10 +297,11 @@ pub fn calls(given: Vector<'_>) -> Result<Vec<ToolCall>> {
     (0..given.len())
         .map(|index| {
             let call: Vector<'_> = given.get(index)?;
-            let raw_arguments: String = call.get(2)?;
+            let text = |at| call.get::<Text>(at).map(String::from);
+            let raw_arguments = text(2)?;
             Ok(ToolCall {
-                id: call.get(0)?,
-                name: call.get(1)?,
+                id: text(0)?,
+                name: text(1)?,
                 arguments: parse_arguments(&raw_arguments),
                 raw_arguments,
             })
@@ -308,8 +310,8 @@ pub fn calls(given: Vector<'_>) -> Result<Vec<ToolCall>> {
 }
 
 /// The reply that Emacs's STATUS and PAYLOAD stand for.
-pub fn reply(status: &str, payload: Option<String>) -> HostReply {
-    let text = payload.unwrap_or_default();
+pub fn reply(status: &str, payload: Option<Text>) -> HostReply {
+    let text = payload.map(String::from).unwrap_or_default();
     HostReply::Failed(match status {
         "done" => return HostReply::Done(text),
         "no-connection" => HostError::NoConnection,

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value as Json};
 
 use super::error::GramError;
-use super::json::{is_whole, number, to_json};
+use super::json::{expected_for, is_less, is_whole, number, to_json};
 use super::parameter::describe;
 use super::signature::{Presence, SignatureParameter, ValueType};
 use super::syntax::{Datum, Record, Value};
@@ -32,13 +32,13 @@ impl DefaultReader<'_> {
             return Err(self.fail(value, format!("one of {}", choices.join(", "))));
         }
         let (minimum, maximum) = (&parameter.minimum, &parameter.maximum);
-        if let (Some(minimum), Some(number)) = (minimum, json.as_f64())
-            && minimum.as_f64().is_some_and(|minimum| number < minimum)
+        if let (Some(minimum), Some(number)) = (minimum, json.as_number())
+            && is_less(number, minimum)
         {
             return Err(self.fail(value, format!("a number of at least {minimum}")));
         }
-        if let (Some(maximum), Some(number)) = (maximum, json.as_f64())
-            && maximum.as_f64().is_some_and(|maximum| number > maximum)
+        if let (Some(maximum), Some(number)) = (maximum, json.as_number())
+            && is_less(maximum, number)
         {
             return Err(self.fail(value, format!("a number of at most {maximum}")));
         }
@@ -97,11 +97,17 @@ impl DefaultReader<'_> {
     }
 
     fn any(&self, value: &Value) -> Result<Json, GramError> {
-        to_json(value).map_err(|inner| self.fail(inner, "a value that JSON has"))
+        to_json(value)
+            .map_err(|inner| self.fail(inner, expected_for(&inner.datum, "a value that JSON has")))
     }
 
     fn mismatch(&self, value: &Value, kind: &ValueType) -> GramError {
-        self.fail(value, format!("a value of type {}", kind.name()))
+        let expected = format!("a value of type {}", kind.name());
+        let expected = match kind {
+            ValueType::Integer | ValueType::Number => expected_for(&value.datum, expected),
+            _ => expected,
+        };
+        self.fail(value, expected)
     }
 
     fn null(&self, value: &Value) -> GramError {

@@ -10,8 +10,8 @@ use super::syntax::{Datum, Numeral, NumeralKind, Record, Value};
 ///
 /// # Errors
 ///
-/// The first value inside that JSON cannot hold: a range, a measurement, a number beyond all
-/// floating-point numbers.
+/// The first value inside that JSON cannot hold: a range, a measurement, an integer beyond 64 bits, a
+/// decimal beyond all floating-point numbers.
 pub fn to_json(value: &Value) -> Result<Json, &Value> {
     Ok(match &value.datum {
         Datum::Boolean(truth) => Json::Bool(*truth),
@@ -36,7 +36,8 @@ pub fn record_to_json(record: &Record) -> Result<Map<String, Json>, &Value> {
         .collect()
 }
 
-/// The number that NUMERAL writes; none for a measurement, or when it is too large.
+/// The number that NUMERAL writes; none for a measurement, or where it would be another number: an
+/// integer that 64 bits can't hold, a decimal that is too large.
 #[must_use]
 pub fn number(numeral: &Numeral) -> Option<Number> {
     let text = numeral.text.as_str();
@@ -49,23 +50,39 @@ pub fn number(numeral: &Numeral) -> Option<Number> {
     }
 }
 
-/// As exact as JSON numbers are here: a 64-bit integer, or else the nearest floating-point number.
 fn integer(text: &str) -> Option<Number> {
-    if let Ok(number) = text.parse::<i64>() {
-        return Some(number.into());
-    }
-    if let Ok(number) = text.parse::<u64>() {
-        return Some(number.into());
-    }
-    Number::from_f64(text.parse().ok()?)
+    let signed = text.parse::<i64>().map(Number::from);
+    signed
+        .or_else(|_| text.parse::<u64>().map(Number::from))
+        .ok()
 }
 
 fn digits(text: &str, radix: u32) -> Option<Number> {
-    if let Ok(number) = u64::from_str_radix(text, radix) {
-        return Some(number.into());
+    u64::from_str_radix(text, radix).map(Number::from).ok()
+}
+
+/// What could stand in place of DATUM, which [`number`] or [`to_json`] can't take: OTHERWISE, unless
+/// it is an integer with too many digits.
+pub(super) fn expected_for(datum: &Datum, otherwise: impl Into<String>) -> String {
+    let too_wide = matches!(datum, Datum::Number(numeral)
+        if matches!(
+            numeral.kind,
+            NumeralKind::Integer | NumeralKind::Hexadecimal | NumeralKind::Octal
+        ) && number(numeral).is_none());
+    match too_wide {
+        true => {
+            "an integer that fits into 64 bits, or a decimal if its digits do not matter".into()
+        }
+        false => otherwise.into(),
     }
-    let value = text.chars().filter_map(|digit| digit.to_digit(radix));
-    Number::from_f64(value.fold(0.0, |sum, digit| sum * f64::from(radix) + f64::from(digit)))
+}
+
+/// Whether ONE is less than OTHER; integers are compared by all their digits.
+pub(super) fn is_less(one: &Number, other: &Number) -> bool {
+    match (one.as_i128(), other.as_i128()) {
+        (Some(one), Some(other)) => one < other,
+        _ => one.as_f64() < other.as_f64(),
+    }
 }
 
 /// Whether NUMBER has no fraction; `1.0` hasn't.

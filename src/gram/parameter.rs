@@ -8,7 +8,7 @@ use serde_json::{Number, Value as Json};
 
 use super::default::DefaultReader;
 use super::error::{GramError, quote};
-use super::json::number;
+use super::json::{expected_for, is_less, number};
 use super::parser::MAX_NESTING;
 use super::signature::{Presence, SignatureParameter, Spelling, ValueType};
 use super::syntax::{Datum, Node, Record, Value};
@@ -292,7 +292,7 @@ impl ParameterReader<'_> {
             record.get("maximum"),
         );
         if let (Some(minimum), Some(maximum), Some(value)) = limits
-            && maximum.as_f64() < minimum.as_f64()
+            && is_less(maximum, minimum)
         {
             let expected = format!("a maximum that isn't below the minimum {minimum}");
             return Err(self.fail(value.span.start, expected, maximum.to_string()));
@@ -320,7 +320,10 @@ impl ParameterReader<'_> {
             Datum::Number(numeral) => number(numeral),
             _ => None,
         };
-        let missing = || self.fail(value.span.start, "a number", describe(&value.datum));
+        let missing = || {
+            let expected = expected_for(&value.datum, "a number");
+            self.fail(value.span.start, expected, describe(&value.datum))
+        };
         limit.ok_or_else(missing).map(Some)
     }
 

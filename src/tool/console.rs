@@ -108,7 +108,7 @@ fn all_named<'t>(tool: &'t Tool, mut rest: &str) -> Option<Vec<(&'t Parameter, S
 /// what follows it.
 fn named_value<'t, 'r>(tool: &'t Tool, rest: &'r str) -> Option<(&'t Parameter, String, &'r str)> {
     let (name, after) = rest.split_once('=')?;
-    let parameter = tool.parameters.iter().find(|it| it.name == name)?;
+    let parameter = named(tool, name).or_else(|| named(tool, &name.replace('-', "_")))?;
     if let Some(quoted) = after.strip_prefix('"') {
         let (text, after) = quoted_text(quoted)?;
         return Some((parameter, text, after.trim_start()));
@@ -119,6 +119,10 @@ fn named_value<'t, 'r>(tool: &'t Tool, rest: &'r str) -> Option<(&'t Parameter, 
         after[..end].to_owned(),
         after[end..].trim_start(),
     ))
+}
+
+fn named<'t>(tool: &'t Tool, name: &str) -> Option<&'t Parameter> {
+    tool.parameters.iter().find(|it| it.name == name)
 }
 
 /// The text up to the closing quote, backslash escapes resolved, and what follows the quote.
@@ -183,6 +187,7 @@ mod tests {
                 Parameter::required("form", text, ""),
                 Parameter::optional("package", text, ""),
                 Parameter::optional("timeout", ParameterType::Integer, ""),
+                Parameter::optional("read_only", ParameterType::Boolean, ""),
             ],
             Runner::Worker(Arc::new(|_| Ok(String::new()))),
         ));
@@ -217,6 +222,10 @@ mod tests {
         assert_eq!(
             parsed(r#"/eval_form (push 1 x) timeout=3 package="My App""#).unwrap(),
             json!({"timeout": 3, "package": "My App", "form": "(push 1 x)"})
+        );
+        assert_eq!(
+            parsed("/eval_form (f 1) read-only=yes").unwrap(),
+            json!({"read_only": true, "form": "(f 1)"})
         );
         assert_eq!(
             parsed("/eval_form package=a (f 1) timeout=3").unwrap(),

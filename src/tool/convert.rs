@@ -1,14 +1,42 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Arguments that models write in another type than the schema has, made into that type where nothing
-//! is lost: "5" and 5.0 are 5 where an integer is wanted, and a list may come as JSON text.
+//! Arguments that models write in another way than the schema has, made into that where nothing is
+//! lost: "5" and 5.0 are 5 where an integer is wanted, a list may come as JSON text, and `all-matches`
+//! is `all_matches`.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::exact;
 use super::references::{DEEPEST, of_elements, with_references};
 
 /// The whole numbers that a float holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// ARGUMENTS with the names that SCHEMA has. What is no parameter in kebab-case, but one in snake_case,
+/// is that one, unless it is given as well; the check complains of the rest. Only for schemas that
+/// refuse what they don't name: elsewhere, what looks like another name can be something of its own.
+pub fn rename(schema: &Value, arguments: Map<String, Value>) -> Map<String, Value> {
+    let known = schema.get("properties").and_then(Value::as_object);
+    let meant = |name: &str, given: &Map<String, Value>| {
+        let snake = name.replace('-', "_");
+        let known = known?;
+        let is_alias =
+            !known.contains_key(name) && known.contains_key(&snake) && !given.contains_key(&snake);
+        is_alias.then_some(snake)
+    };
+    if !arguments.keys().any(|name| name.contains('-')) {
+        return arguments;
+    }
+    let mut renamed = Map::new();
+    for (name, value) in &arguments {
+        let name = match meant(name, &arguments) {
+            // Of two ways to write one name, the second is refused as the stranger that it is.
+            Some(snake) if !renamed.contains_key(&snake) => snake,
+            _ => name.clone(),
+        };
+        renamed.insert(name, value.clone());
+    }
+    renamed
+}
 
 /// Converts what is of another type in ARGUMENTS than SCHEMA has. What can't be converted stays as it
 /// is, for the check to complain of.
@@ -124,6 +152,35 @@ mod tests {
 
     fn of(kind: &str) -> Value {
         json!({"type": kind})
+    }
+
+    #[test]
+    fn names_in_kebab_case_are_those_in_snake_case() {
+        let schema = json!({"properties": {
+            "all_matches": {}, "a_b_c": {}, "own-name": {}, "both-ways": {}, "both_ways": {},
+        }});
+        let renamed = |given: Value| match given {
+            Value::Object(given) => Value::Object(rename(&schema, given)).to_string(),
+            other => panic!("{other}"),
+        };
+        assert_eq!(
+            renamed(json!({"a-b-c": 1, "x": 2, "all-matches": 3})),
+            r#"{"a_b_c":1,"x":2,"all_matches":3}"#
+        );
+        for unchanged in [
+            json!({"own-name": 1, "no-such": 2}),
+            json!({"own_name": 1}),
+            json!({"both-ways": 1}),
+            json!({"both-ways": 1, "both_ways": 2}),
+            json!({"all-matches": 1, "all_matches": 2}),
+            json!({"a_b-c": 1, "a_b_c": 2}),
+        ] {
+            assert_eq!(renamed(unchanged.clone()), unchanged.to_string());
+        }
+        assert_eq!(
+            renamed(json!({"a-b_c": 1, "a_b-c": 2})),
+            r#"{"a_b_c":1,"a_b-c":2}"#
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Fills in the defaults that a schema has for what arguments leave out: in objects, in the
-//! elements of arrays, through references inside the schema, and in defaults themselves.
+//! Fills in the defaults that a schema has for what arguments may leave out: in objects, in the
+//! elements of arrays, through references inside the schema, and in defaults themselves. What is
+//! required has to be given, whatever default it has.
 
 use serde_json::Value;
 
 use super::references::{DEEPEST, of_elements, with_references};
 
-/// Puts the defaults of absent properties in place. What is there is left as it is, even where it
+/// Puts the defaults of absent properties that are not required in place. What is there is left as it is, even where it
 /// is wrong: the check comes after.
 pub fn fill(schema: &Value, arguments: &mut Value) {
     Filler {
@@ -40,9 +41,13 @@ impl<'s> Filler<'s> {
         ) else {
             return;
         };
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = |name: &String| required.is_some_and(|it| it.iter().any(|it| it == name));
         for (name, schema) in properties {
             if let Some(member) = object.get_mut(name) {
                 self.fill(schema, member, depth + 1);
+            } else if is_required(name) {
+                continue;
             } else if let Some(default) = self.default_of(schema) {
                 object.insert(name.clone(), default);
             }
@@ -105,6 +110,19 @@ mod tests {
                 json!({"pair": [{}, {"unit": "cm"}, {}]})
             );
         }
+    }
+
+    #[test]
+    fn what_is_required_is_not_filled_in() {
+        let page = json!({"properties": {"size": {"default": 20}}, "required": ["size"]});
+        let schema = json!({
+            "properties": {"n": {"default": 1}, "m": {"default": 2}, "page": page},
+            "required": ["n"],
+        });
+        assert_eq!(
+            filled(schema, json!({"page": {}})),
+            json!({"page": {}, "m": 2})
+        );
     }
 
     #[test]

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::schema::Strangers;
-use super::sendable;
 use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
+use super::{exact, sendable};
 use crate::rules::Provenance;
 
 /// The category of tools that bring text from elsewhere, such as web pages.
@@ -72,6 +72,8 @@ pub enum InvalidTool {
     UnknownRequired(String),
     #[error("{0}")]
     Schema(String),
+    #[error("The schema of the tool {0} has to be one of objects: arguments are always an object.")]
+    NoObject(String),
     #[error("The definition is not understood: {0}")]
     Shape(String),
 }
@@ -100,6 +102,9 @@ impl SafetyLevel {
 pub fn parse(json: &str) -> Result<Tool, InvalidTool> {
     let definition: ToolDefinition =
         serde_json::from_str(json).map_err(|error| InvalidTool::Shape(error.to_string()))?;
+    if let Some(problems) = exact::problems(json) {
+        return Err(InvalidTool::Shape(problems.to_string()));
+    }
     definition.into_tool()
 }
 
@@ -132,6 +137,9 @@ impl ToolDefinition {
                     parameters,
                     runner,
                 )
+            }
+            Shape::Schema { schema } if !sendable::is_of_objects(&schema) => {
+                return Err(InvalidTool::NoObject(self.name));
             }
             Shape::Schema { schema } => Tool::with_schema(
                 &self.name,
@@ -309,6 +317,38 @@ mod tests {
             broken(json!({"parameters": [twice, twice]})),
             InvalidTool::ParameterTwice(_)
         ));
+    }
+
+    #[test]
+    fn a_schema_is_of_objects_and_its_numbers_stay() {
+        let of_schema = |schema: Value| {
+            let foreign = json!({"name": "t", "description": "T.", "handler": 1, "schema": schema});
+            parse(&foreign.to_string())
+        };
+        for schema in [
+            json!({}),
+            json!({"type": "object"}),
+            json!({"type": ["object", "null"]}),
+            json!({"anyOf": [{"type": "object"}]}),
+        ] {
+            assert!(of_schema(schema).is_ok());
+        }
+        for schema in [
+            json!({"type": "string"}),
+            json!({"type": ["array", "null"]}),
+        ] {
+            assert_eq!(
+                of_schema(schema).unwrap_err(),
+                InvalidTool::NoObject("t".to_owned())
+            );
+        }
+        let beyond = r#"{"name": "t", "description": "T.", "handler": 1, "schema":
+            {"properties": {"n": {"maximum": 18446744073709551616}}}}"#;
+        let problem = parse(beyond).unwrap_err().to_string();
+        assert!(
+            problem.contains("schema.properties.n.maximum: 18446744073709551616 does not fit"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! Finds the integers of a JSON text that 64 bits can't hold. Reading them would silently make
 //! other numbers of them, so what has them is refused.
 
+use serde_json::Value;
+
 use super::schema::{Problem, Problems};
 
 /// Where the reader is: in an array, or in an object once its key is known.
@@ -25,6 +27,20 @@ pub fn problems(json: &str) -> Option<Problems> {
     }
     let found = search(json);
     (!found.is_empty()).then_some(Problems(found))
+}
+
+/// The schema that the JSON text is, with its numbers as they are written.
+///
+/// # Errors
+///
+/// When it is no JSON, or has integers that would change.
+pub fn schema(json: &str) -> Result<Value, String> {
+    let schema =
+        serde_json::from_str(json).map_err(|error| format!("The schema is not JSON: {error}"))?;
+    match problems(json) {
+        Some(problems) => Err(format!("The schema can't be kept as it is: {problems}")),
+        None => Ok(schema),
+    }
 }
 
 fn search(json: &str) -> Vec<Problem> {
@@ -132,6 +148,23 @@ mod tests {
         ] {
             assert!(problems(json).is_none(), "{json}");
         }
+    }
+
+    #[test]
+    fn a_schema_keeps_its_digits_or_is_refused() {
+        let of_default = |number: &str| {
+            schema(&format!(
+                r#"{{"properties": {{"n": {{"default": {number}}}}}}}"#
+            ))
+        };
+        let kept = of_default("18446744073709551615").unwrap();
+        assert_eq!(kept["properties"]["n"]["default"], u64::MAX);
+        let problem = of_default("123456789012345678901234").unwrap_err();
+        assert!(
+            problem.contains("properties.n.default: 123456789012345678901234 does not fit"),
+            "{problem}"
+        );
+        assert!(schema("{").unwrap_err().contains("not JSON"));
     }
 
     #[test]

@@ -326,6 +326,17 @@ pub(crate) struct LazySchema {
     sendable: OnceCell<Value>,
 }
 
+impl LazySchema {
+    /// Whether arguments that it does not name may pass.
+    fn takes_strangers(&self) -> bool {
+        match self.json.get("additionalProperties") {
+            _ if self.json.get("patternProperties").is_some() => true,
+            Some(others) => *others != Value::Bool(false),
+            None => self.strangers == Strangers::AsTheSchemaSays,
+        }
+    }
+}
+
 impl Tool {
     /// A tool defined by its parameters, whose level does not depend on the arguments.
     #[must_use]
@@ -418,13 +429,18 @@ impl Tool {
 
     /// GIVEN with defaults filled in, if it fits.
     ///
-    /// What is of another type, such as "5" for an integer, is converted where nothing is lost. A `null` for an optional parameter that can't be null counts as absent, which is how
-    /// several models spell it.
+    /// What is of another type, such as "5" for an integer, is converted where nothing is lost, and a
+    /// name in kebab-case is the one in snake_case. A `null` for an optional parameter that can't be
+    /// null counts as absent, which is how several models spell it.
     ///
     /// # Errors
     ///
     /// Every problem, a line each.
-    pub fn check(&self, mut given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
+    pub fn check(&self, given: Map<String, Value>) -> Result<Arguments, ToolFailure> {
+        let mut given = match self.schema.takes_strangers() {
+            true => given,
+            false => convert::rename(&self.schema.json, given),
+        };
         given.retain(|name, value| !(value.is_null() && self.takes_null_as_absent(name)));
         let mut given = Value::Object(given);
         convert::convert(&self.schema.json, &mut given);

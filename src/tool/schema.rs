@@ -106,8 +106,7 @@ impl ArgumentSchema {
 ///
 /// Everything that is wrong, a line each.
 pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
-    let schema =
-        serde_json::from_str(schema).map_err(|error| format!("The schema is not JSON: {error}"))?;
+    let schema = exact::schema(schema)?;
     let given = arguments;
     let arguments = serde_json::from_str(given)
         .map_err(|error| format!("The arguments are not JSON: {error}"))?;
@@ -124,11 +123,11 @@ pub fn check_text(schema: &str, arguments: &str) -> Result<String, String> {
 /// Why the JSON text is no usable schema; none when it is one.
 #[must_use]
 pub fn problem_of_text(schema: &str) -> Option<String> {
-    match serde_json::from_str(schema) {
+    match exact::schema(schema) {
         Ok(schema) => ArgumentSchema::compile(schema, Strangers::AsTheSchemaSays)
             .err()
             .map(|error| error.to_string()),
-        Err(error) => Some(format!("The schema is not JSON: {error}")),
+        Err(problem) => Some(problem),
     }
 }
 

@@ -17,6 +17,16 @@ pub fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
+/// Whether SCHEMA, as far as it says, is one of objects, which arguments are.
+#[must_use]
+pub fn is_of_objects(schema: &Value) -> bool {
+    match schema.get("type") {
+        None => true,
+        Some(Value::Array(types)) => types.iter().any(|it| it == "object"),
+        Some(name) => name == "object",
+    }
+}
+
 /// SCHEMA, which describes a tool's arguments, with what is missing filled in. It means the same.
 #[must_use]
 pub fn schema(schema: &Value) -> Value {
