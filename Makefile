@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build bench implementations lint clean
+.PHONY: help chat demo-model test test-quick seen build package bench implementations lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -46,6 +46,11 @@ seen: ## Write the golden files of what the model sees (test/fixtures/seen): sch
 build: ## Build the core and put it into lisp/
 	@sh scripts/setup.sh build
 	@sh scripts/build.sh
+
+package: ## Build, and make a package for M-x package-install-file
+	@sh scripts/setup.sh build
+	@sh scripts/build.sh
+	@sh scripts/package.sh
 
 bench: ## Measure, each figure beside its baseline
 	@sh scripts/setup.sh build chat test

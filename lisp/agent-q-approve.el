@@ -211,7 +211,7 @@ Point has to be on CALL."
         (agent-q-call-armed call) nil)
   (agent-q-render-update-item call)
   (agent-q-call-draw-waiting call)
-  (run-hook-with-args 'agent-q-call-settled-functions call))
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-log)
 (require 'agent-q-call-value)
 (require 'agent-q-render)
 (require 'agent-q-visible)
@@ -363,7 +364,7 @@ If BRIEFLY is non-nil, only the head of a long text."
       (setf (agent-q-call-answered call) (plist-get event :outcome)
             (agent-q-call-armed call) nil)
       (agent-q-render-update-item call)
-      (run-hook-with-args 'agent-q-call-settled-functions call))))
+      (agent-q-log-run-hook 'agent-q-call-settled-functions call))))
 
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
@@ -389,7 +390,7 @@ If BRIEFLY is non-nil, only the head of a long text."
 (defun agent-q-call--close (call)
   "Draw CALL, which is over."
   (setf (agent-q-call-armed call) nil)
-  (run-hook-with-args 'agent-q-call-settled-functions call)
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call)
   (remhash (agent-q-call-key call) agent-q-call--open)
   (setq agent-q-call--active (delq call agent-q-call--active))
   (agent-q-render-update-item call))
@@ -403,8 +404,8 @@ If BRIEFLY is non-nil, only the head of a long text."
 (defun agent-q-call-leave ()
   "Close each other view of a call of this chat, which is being killed."
   (dolist (call (and agent-q-call--open (hash-table-values agent-q-call--open)))
-    (run-hook-with-args 'agent-q-call-settled-functions call))
-  (run-hook-with-args 'agent-q-call-left-functions (current-buffer)))
+    (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-running ()
   "Return what is running now, first one first."

@@ -229,6 +229,7 @@ has to choose."
 another image.")))
         (agent-q-header-update)))))
 
+;;;###autoload
 (defun agent-q-chat-set-connection (connection)
   "Have the current chat look into the image behind CONNECTION."
   (interactive
@@ -458,6 +459,7 @@ While a turn runs, the text waits until it is over."
 
 ;;;; Looking behind the scene
 
+;;;###autoload
 (defun agent-q-show-system-prompt ()
   "Show what the current chat sends to the model besides your words.
 That is the system prompt and the context in front of each message."

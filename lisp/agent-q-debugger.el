@@ -240,6 +240,7 @@ What the evaluation then yields is the answer to CALL."
 
 ;;;; Commands
 
+;;;###autoload
 (defun agent-q-chat-hand-over ()
   "Open your own debugger on an error that this chat has parked."
   (interactive)

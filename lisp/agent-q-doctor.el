@@ -47,9 +47,11 @@
 
 (defun agent-q-doctor--core ()
   "Return the finding about the core."
-  (let ((loaded (featurep 'agent-q-core))
-        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem))))
-    (cond ((and loaded (agent-q-module-replaced-p))
+  (let ((loaded (agent-q-module-loaded-p))
+        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem)))
+        (session (agent-q-module-session-problem)))
+    (cond (session (list 'missing "Core" "can't be used in this session" session))
+          ((and loaded (agent-q-module-replaced-p))
            (list 'note "Core" "loaded, and built anew since" "Restart Emacs to use the new one"))
           (loaded
            (list 'ok "Core" (format "loaded (interface %d)" (agent-q-core-interface)) nil))
@@ -58,6 +60,28 @@
                                       (alist-get 'host (agent-q-module-manifest))
                                       (alist-get 'interface (agent-q-module-manifest)))
                    nil)))))
+
+(defun agent-q-doctor--rust ()
+  "Return the finding about Rust, or nil where the core need not be built."
+  (when (and (bound-and-true-p module-file-suffix)
+             (not (agent-q-module-loaded-p))
+             (agent-q-module-problem)
+             (not (executable-find "cargo"))
+             (not (file-executable-p (expand-file-name "~/.cargo/bin/cargo"))))
+    (list 'missing "Rust" "no cargo on the path, so the core can't be built"
+          "https://rustup.rs, or where Debian has it: apt-get install rustup")))
+
+(defun agent-q-doctor--logs ()
+  "Return the finding about the folder of the logs, or nil if it can be written."
+  (let* ((folder (file-name-directory (expand-file-name agent-q-log-file)))
+         (there (directory-file-name folder)))
+    ;; What is missing of it is made.
+    (while (not (or (file-exists-p there) (equal there (file-name-directory there))))
+      (setq there (directory-file-name (file-name-directory there))))
+    (unless (and (file-directory-p there) (file-writable-p there))
+      (list 'missing "Audit log" (format "%s can't be written" (abbreviate-file-name folder))
+            (concat "Without it nothing runs that changes anything: make it writable,"
+                    " or set `agent-q-log-file'")))))
 
 (defun agent-q-doctor--client ()
   "Return the finding about SLY and SLIME."
@@ -159,6 +183,8 @@
   (delq nil
         `(,(agent-q-doctor--emacs)
           ,(agent-q-doctor--core)
+          ,(agent-q-doctor--rust)
+          ,(agent-q-doctor--logs)
           ,(agent-q-doctor--client)
           ,(agent-q-doctor--connections)
           ,(agent-q-doctor--setting)

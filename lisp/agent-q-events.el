@@ -11,10 +11,12 @@
 
 (require 'agent-q)
 (require 'agent-q-execute)
+(require 'agent-q-log)
 (require 'agent-q-module)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'seq)
+(require 'subr-x)
 
 (declare-function agent-q-rules-explained "agent-q-rules" (event))
 (declare-function agent-q-core-start "agent-q-core")
@@ -23,6 +25,7 @@
 (declare-function agent-q-core-ready "agent-q-core")
 (declare-function agent-q-core-resolve "agent-q-core")
 (declare-function agent-q-core-shutdown "agent-q-core")
+(declare-function agent-q-core-status "agent-q-core")
 (declare-function agent-q-image-with-name "agent-q-image-connection")
 (declare-function agent-q-image-cancel "agent-q-image")
 
@@ -72,11 +75,11 @@ A filter runs with quitting inhibited, so it has to be short.")
 
 (defun agent-q-events--start ()
   "Start the core, which wakes Emacs through the pipe."
-  (let ((directory (file-name-directory (expand-file-name agent-q-log-file))))
-    (unless (file-directory-p directory)
-      (with-file-modes #o700 (make-directory directory t))))
   (agent-q-core-start agent-q-events--process
                       (expand-file-name agent-q-log-file))
+  (let ((trouble (plist-get (agent-q-core-status) :trouble)))
+    (when trouble
+      (display-warning 'agent-q (string-join trouble "\n"))))
   (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
   (agent-q-registry-core-started))
 
@@ -167,7 +170,7 @@ That is for what depends on all of them."
         (with-current-buffer buffer
           (condition-case err
               (funcall function)
-            (error (agent-q-events-log (error-message-string err)))))))))
+            (error (agent-q-log-line (error-message-string err)))))))))
 
 (defun agent-q-events--take-some ()
   "Take a few events from the core; return non-nil if there may be more."
@@ -191,7 +194,7 @@ That is for what depends on all of them."
   (condition-case err
       (agent-q-events--apply event)
     ((error quit)
-     (agent-q-events-log (format "Event %S failed: %s" (plist-get event :type)
+     (agent-q-log-line (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
      ;; Whoever asked Emacs must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
@@ -204,8 +207,8 @@ That is for what depends on all of them."
     (:fault (agent-q-events--fault (plist-get event :message)))
     (:trouble (display-warning 'agent-q (agent-q-visible-prose
                                          (plist-get event :message))))
-    (:discovered (run-hook-with-args 'agent-q-events-discovered-functions
-                                     (plist-get event :servers)))
+    (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
+                                       (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))
     (:explained (agent-q-rules-explained event))
     (:tool-handler (agent-q-handlers-call event))
@@ -256,18 +259,8 @@ OWNER is the buffer of the chat that asks, if any."
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."
-  (agent-q-events-log message)
+  (agent-q-log-line message)
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
-
-(defun agent-q-events-log (line)
-  "Add LINE to the buffer *agent-q-log*."
-  (with-current-buffer (get-buffer-create "*agent-q-log*")
-    (unless (derived-mode-p 'special-mode)
-      (special-mode))
-    (let ((inhibit-read-only t))
-      (save-excursion
-        (goto-char (point-max))
-        (insert (format-time-string "%F %T ") line "\n")))))
 
 ;;;; The user's buffer
 

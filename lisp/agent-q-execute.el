@@ -11,9 +11,9 @@
 ;;; Code:
 
 (require 'agent-q-handlers)
+(require 'agent-q-log)
 
 (declare-function agent-q-events-attend "agent-q-events" (function))
-(declare-function agent-q-events-log "agent-q-events")
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-events-running-p "agent-q-events" ())
 (declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch))
@@ -269,8 +269,8 @@ An error in one of them changes nothing."
     (condition-case failure
         (funcall hook phase (car started) (cdr started) result)
       ((error quit)
-       (agent-q-events-log (format "A function of agent-q-tool-execution-hooks failed: %s"
-                                   (error-message-string failure)))))))
+       (agent-q-log-line (format "A function of agent-q-tool-execution-hooks failed: %s"
+                                 (error-message-string failure)))))))
 
 ;;;; Approval
 

@@ -11,10 +11,10 @@
 
 ;;; Code:
 
+(require 'agent-q-log)
 (require 'agent-q-registry)
 
 (declare-function agent-q-events-resolve "agent-q-events" (request status text))
-(declare-function agent-q-events-log "agent-q-events" (line))
 (declare-function agent-q--last-user-buffer "agent-q-events" ())
 
 ;;;; Tasks
@@ -73,7 +73,7 @@
       (let ((inhibit-quit nil))
         (apply (car task) (cdr task)))
     (quit (agent-q-handlers-quit))
-    (error (agent-q-events-log
+    (error (agent-q-log-line
             (format "%S failed: %s" (car task) (error-message-string failure))))))
 
 (defun agent-q-handlers-quit ()

@@ -15,12 +15,17 @@
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image-connection)
+(require 'agent-q-module)
 
 ;;;; Modules as they are here
 
-(defconst agent-q-image--directory
-  (expand-file-name "image/" (file-name-directory (or load-file-name buffer-file-name "")))
-  "Where the Common Lisp half is.")
+(defun agent-q-image--directory ()
+  "Return the folder of the Common Lisp half, or signal a `user-error'."
+  (let ((directory (expand-file-name "image/" agent-q-module-directory)))
+    (unless (file-directory-p directory)
+      (user-error "The Common Lisp half of agent-q is not at %s: %s"
+                  (abbreviate-file-name directory) (agent-q-module-remedy)))
+    directory))
 
 (cl-defstruct (agent-q-image--module (:constructor agent-q-image--make-module) (:copier nil))
   "A part of the Common Lisp half.
@@ -37,7 +42,7 @@ names of the modules to send before it, VERSION what an image knows it by."
       (let ((modules (mapcar #'agent-q-image--read-module
                              (cl-remove-if-not
                               #'file-directory-p
-                              (directory-files agent-q-image--directory t "\\`[a-z]")))))
+                              (directory-files (agent-q-image--directory) t "\\`[a-z]")))))
         (setq agent-q-image--modules modules)
         (dolist (module modules modules)
           (setf (agent-q-image--module-version module)

@@ -20,6 +20,7 @@
 (require 'agent-q-image-source)
 (require 'agent-q-image-park)
 (require 'agent-q-image-threads)
+(require 'agent-q-log)
 
 ;; Loaded for the first call that ends.
 (autoload 'agent-q-past-note-call "agent-q-past")
@@ -281,13 +282,12 @@ arguments, the status and the payload.")
   (when (agent-q-image--pending-p call)
     (remhash (agent-q-image--call-request call) agent-q-image--pending)
     (agent-q-image--cancel-timer call)
-    (ignore-errors
-      (run-hook-with-args 'agent-q-image-ended-functions
+    (agent-q-log-run-hook 'agent-q-image-ended-functions
                           (agent-q-image-connection-process
                            (agent-q-image--call-connection call))
                           (agent-q-image--call-operation call)
                           (agent-q-image--call-arguments call)
-                          status payload))
+                          status payload)
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer
@@ -397,7 +397,7 @@ Each is (PROCESS . THREAD).")
                            (agent-q-image--call-connection (car calls))))))
     (dolist (call calls)
       (agent-q-image--finish call "disconnected" tail)))
-  (run-hook-with-args 'agent-q-image-close-functions process))
+  (agent-q-log-run-hook 'agent-q-image-close-functions process))
 
 (defun agent-q-image--calls-over (process)
   "Return what waits for an answer over PROCESS, a list."

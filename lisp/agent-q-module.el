@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; What users `require'.  That only names the commands, which load what they need when they are
-;; first used.  `agent-q-module-ensure' finds, checks and loads the core, a dynamic module that
+;; What users `require', as they may `agent-q'.  That only names the commands, which load what they
+;; need when they are first used.  `agent-q-module-ensure' finds, checks and loads the core, a dynamic module that
 ;; `make build' puts beside this file.
 ;;
 ;; The checks come before `module-load', since Emacs cannot unload a module: a core that doesn't
@@ -13,60 +13,82 @@
 
 ;;; Code:
 
-(autoload 'agent-q-chat "agent-q" "Go to the latest agent-q chat, or open one." t)
-(autoload 'agent-q-goto-approval "agent-q" "Go to the tool call that waits for you." t)
-(autoload 'agent-q-mode "agent-q" "Remember what you do in SLY and SLIME." t)
-(autoload 'agent-q-set-model "agent-q-provider" "Choose the model of the current chat." t)
-(autoload 'agent-q-demo-model "agent-q-demo" "Start the tiny demo model on this machine." t)
-(autoload 'agent-q-doctor "agent-q-doctor" "Show what agent-q finds here, and what to do." t)
+;;;; What there is, and where
+
+(defconst agent-q-module--wanted
+  (all-completions "agent-q-" obarray
+                   (lambda (symbol)
+                     (let ((function (symbol-function symbol)))
+                       (and (autoloadp function)
+                            (equal (file-name-base (nth 1 function)) "agent-q-module")))))
+  "The functions that an autoload of the user's says to be in this file.")
+
+;; Each of these has an autoload cookie where it is defined too, for package managers.
+(pcase-dolist
+    (`(,file ,command ,documentation)
+     '(("agent-q" agent-q-chat "Go to the latest agent-q chat, or open one.")
+       ("agent-q" agent-q-goto-approval "Go to the tool call that waits for you.")
+       ("agent-q" agent-q-explain-error "Ask the agent about the error in this debugger buffer.")
+       ("agent-q" agent-q-image-changes "List what the agent changed in the Lisp image.")
+       ("agent-q" agent-q-mode "Remember what you do in SLY and SLIME.")
+       ("agent-q-changes" agent-q-changes "Show what a turn changed in files, as one diff.")
+       ("agent-q-changes" agent-q-undo-turn "Put back what the last turn changed in files.")
+       ("agent-q-chat" agent-q-chat-set-connection "Choose the Lisp image of the current chat.")
+       ("agent-q-chat" agent-q-show-system-prompt "Show what the model is told.")
+       ("agent-q-debugger" agent-q-chat-hand-over "Open your debugger on a parked error.")
+       ("agent-q-agent" agent-q-chat-use-agent "Have a chat follow an agent's file.")
+       ("agent-q-provider" agent-q-set-model "Choose the model of the current chat.")
+       ("agent-q-demo" agent-q-demo-model "Start the tiny demo model on this machine.")
+       ("agent-q-doctor" agent-q-doctor "Show what agent-q finds here, and what to do.")
+       ("agent-q-tool-list" agent-q-list-tools "Show all tools, and switch them.")
+       ("agent-q-tool-list" agent-q-tool-statistics "Show what calls of tools cost.")
+       ("agent-q-audit" agent-q-audit-log "Show what tools did that can do harm.")
+       ("agent-q-rules" agent-q-rules "Show the rules for tool calls.")))
+  (autoload command file documentation t))
 
 ;; The interface for programs.  The accessors and predicates are part of it, since an
 ;; interpreter looks a function up before it evaluates the call whose value that is about.
-(pcase-dolist
-    (`(,file . ,functions)
-     '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-to-schema
-        agent-q-tool-failure agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
-        agent-q-tool-description agent-q-tool-parameters agent-q-tool-required
-        agent-q-tool-safety-level agent-q-tool-own-level agent-q-tool-categories
-        agent-q-tool-handler agent-q-tool-async agent-q-tool-schema agent-q-tool-origin)
-       ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
-        agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
-       ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
-        agent-q-cancel-tool-calls agent-q-tool-result-p agent-q-tool-result-id
-        agent-q-tool-result-success agent-q-tool-result-content
-        agent-q-tool-result-error agent-q-tool-result-metadata)
-       ("agent-q-json" agent-q-json-encode agent-q-json-parse)
-       ("agent-q-specifications" agent-q-create-tool-specification
-        agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
-        agent-q-library-register agent-q-library-lookup agent-q-bind-tool
-        agent-q-bind-tool-explain agent-q-parse-type-signature
-        agent-q-type-signature-to-json-schema agent-q-validate-tool-args
-        agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
-        agent-q-tool-spec-from-json agent-q-tool-spec-p agent-q-tool-spec-name
-        agent-q-tool-spec-description agent-q-tool-spec-type-signature
-        agent-q-tool-spec-schema agent-q-tool-library-p agent-q-tool-library-tools
-        agent-q-agent-from-gram agent-q-agent-p agent-q-agent-name
-        agent-q-agent-description agent-q-agent-instruction agent-q-agent-model
-        agent-q-agent-tools)
-       ("agent-q-tool-list" agent-q-tool-statistics-data)))
-  (dolist (function functions)
-    (autoload function file)))
-(autoload 'agent-q-list-tools "agent-q-tool-list" "Show all tools, and switch them." t)
-(autoload 'agent-q-tool-statistics "agent-q-tool-list" "Show what calls of tools cost." t)
-(autoload 'agent-q-audit-log "agent-q-audit" "Show what tools did that can do harm." t)
-(autoload 'agent-q-chat-use-agent "agent-q-agent" "Have a chat follow an agent's file." t)
+;;;###autoload
+(dolist (library
+         '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-to-schema
+            agent-q-tool-failure agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
+            agent-q-tool-description agent-q-tool-parameters agent-q-tool-required
+            agent-q-tool-safety-level agent-q-tool-own-level agent-q-tool-categories
+            agent-q-tool-handler agent-q-tool-async agent-q-tool-schema agent-q-tool-origin)
+           ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
+            agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
+           ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
+            agent-q-cancel-tool-calls agent-q-tool-result-p agent-q-tool-result-id
+            agent-q-tool-result-success agent-q-tool-result-content
+            agent-q-tool-result-error agent-q-tool-result-metadata)
+           ("agent-q-json" agent-q-json-encode agent-q-json-parse)
+           ("agent-q-specifications" agent-q-create-tool-specification
+            agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
+            agent-q-library-register agent-q-library-lookup agent-q-bind-tool
+            agent-q-bind-tool-explain agent-q-parse-type-signature
+            agent-q-type-signature-to-json-schema agent-q-validate-tool-args
+            agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
+            agent-q-tool-spec-from-json agent-q-tool-spec-p agent-q-tool-spec-name
+            agent-q-tool-spec-description agent-q-tool-spec-type-signature
+            agent-q-tool-spec-schema agent-q-tool-library-p agent-q-tool-library-tools
+            agent-q-agent-from-gram agent-q-agent-p agent-q-agent-name
+            agent-q-agent-description agent-q-agent-instruction agent-q-agent-model
+            agent-q-agent-tools)
+           ("agent-q-tool-list" agent-q-tool-statistics-data)))
+  (dolist (function (cdr library))
+    (autoload function (car library))))
 
 ;; Nothing that a file or a directory brings along may grant anything.
+;;;###autoload
 (dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-offered-tools
                   agent-q-tool-execution-hooks agent-q-log-file agent-q-review-edits
                   agent-q-tool-choice agent-q-instructions agent-q-provider
                   agent-q-providers agent-q-model agent-q-project-root agent-q-private-files agent-q-eval-policy
                   agent-q-tool-libraries agent-q-module-directory))
   (put option 'risky-local-variable t))
-(autoload 'agent-q-rules "agent-q-rules" "Show the rules for tool calls." t)
 
 ;; So that `customize-group' shows every option, wherever it is defined.
-(dolist (library '("agent-q" "agent-q-provider"))
+(dolist (library '("agent-q" "agent-q-provider" "agent-q-project" "agent-q-render" "agent-q-echo"))
   (custom-add-load 'agent-q library))
 
 (declare-function agent-q-core-interface "ext:agent-q-core" ())
@@ -77,18 +99,31 @@
 (defconst agent-q-module-interface 13
   "The interface that this Emacs Lisp expects of the core.")
 
+(defun agent-q-module--home (file)
+  "Return the folder in which FILE, this file as it was loaded, truly is.
+Some package managers link each source on its own into a folder of theirs, and
+compile it there; core and image/ stay where the source is."
+  (let ((source (concat (file-name-sans-extension file) ".el")))
+    (file-name-directory (file-truename (if (file-exists-p source) source file)))))
+
 (defvar agent-q-module-directory
-  (file-name-directory (or load-file-name buffer-file-name default-directory))
-  "The directory that holds the core and its manifest.")
+  (agent-q-module--home (or load-file-name buffer-file-name
+                            (expand-file-name "agent-q-module.el")))
+  "The folder that holds the core with its manifest, and the folder image/.
+Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
 
 (defvar agent-q-module--loaded nil
   "Identity of the core's file when this session loaded it, or nil.")
+
+(defvar agent-q-module--entry nil
+  "A function of the core that this session loaded, or nil.")
 
 (defvar agent-q-module--warned nil
   "Identity of the newer core about which the user was told.")
 
 ;;;; What programs and init files set
 
+;;;###autoload
 (defconst agent-q-registry (record 'agent-q-registry "agent-q")
   "The registry of tools: what `agent-q-register-tool' takes.")
 
@@ -168,12 +203,13 @@ the next turn on.  Think twice before you lower one."
          (file-exists-p (expand-file-name "Cargo.toml" parent))
          parent)))
 
-(defun agent-q-module--remedy ()
+(defun agent-q-module-remedy ()
   "Return how to build the core, for the end of an error message."
   (let ((source (agent-q-module--source-directory)))
     (if source
         (format "run `make build' in %s, or M-x agent-q-build" (abbreviate-file-name source))
-      "run `make build' in agent-q's source tree and put its lisp folder on `load-path'")))
+      (concat "run `make build' in agent-q's source tree, and put its lisp folder on `load-path'"
+              " or into `agent-q-module-directory'"))))
 
 (defun agent-q-module--identity (file)
   "Return an identity of the build in FILE, or nil when there is none."
@@ -187,7 +223,8 @@ the next turn on.  Think twice before you lower one."
 
 (defun agent-q-module-manifest ()
   "Return the manifest of the installed core as an alist of strings, or nil.
-Its keys are the symbols `interface' and `host'."
+Its keys are the symbols `interface', `host' and `size', the number of
+bytes of the core's file."
   (let ((file (expand-file-name "agent-q-core.manifest" agent-q-module-directory)))
     (when (file-readable-p file)
       (with-temp-buffer
@@ -220,32 +257,45 @@ The core's file is not opened."
   (let* ((file (agent-q-module-core-file))
          (manifest (agent-q-module-manifest))
          (interface (alist-get 'interface manifest))
-         (host (alist-get 'host manifest)))
+         (host (alist-get 'host manifest))
+         (size (alist-get 'size manifest)))
     (cond
      ((not (file-exists-p file))
-      (format "agent-q's core is not built: %s" (agent-q-module--remedy)))
-     ((not (and interface host))
+      (format "agent-q's core is not built: %s" (agent-q-module-remedy)))
+     ((not (and interface host size))
       (format "agent-q's core at %s has no manifest, so nobody knows whether it fits: %s"
-              (abbreviate-file-name file) (agent-q-module--remedy)))
+              (abbreviate-file-name file) (agent-q-module-remedy)))
      ((not (equal (agent-q-module--machine host)
                   (agent-q-module--machine system-configuration)))
       (format "agent-q's core was built for another machine (%s, this Emacs is %s): %s"
-              host system-configuration (agent-q-module--remedy)))
+              host system-configuration (agent-q-module-remedy)))
      ((/= (string-to-number interface) agent-q-module-interface)
       (format "agent-q's core doesn't fit its Emacs Lisp (interface %s, wanted is %d): %s"
-              interface agent-q-module-interface (agent-q-module--remedy))))))
+              interface agent-q-module-interface (agent-q-module-remedy)))
+     ;; The system's loader kills Emacs when it meets the end of a library too early.
+     ((/= (string-to-number size) (file-attribute-size (file-attributes file)))
+      (format "agent-q's core at %s is damaged (%d bytes, not %s): %s"
+              (abbreviate-file-name file) (file-attribute-size (file-attributes file)) size
+              (agent-q-module-remedy))))))
 
 ;;;; Loading
+
+(defun agent-q-module-loaded-p ()
+  "Return non-nil if this session has loaded a core.
+Its feature doesn't tell: Emacs takes that back when it was provided
+within a `require' that was quit, but not the functions, and no module
+can be loaded twice."
+  (fboundp 'agent-q-core-interface))
 
 ;;;###autoload
 (defun agent-q-module-ensure ()
   "Load the core unless it is loaded; signal a `user-error' if it doesn't fit."
-  (if (featurep 'agent-q-core)
-      (agent-q-module--check-loaded)
+  (unless (or (agent-q-module-loaded-p) agent-q-module--loaded)
     (let ((problem (agent-q-module-problem)))
       (when problem
         (user-error "%s" problem)))
     (agent-q-module--load (agent-q-module-core-file)))
+  (agent-q-module--check-loaded)
   t)
 
 (defun agent-q-module--load (file)
@@ -253,23 +303,41 @@ The core's file is not opened."
   (let ((identity (agent-q-module--identity file)))
     (condition-case failure
         (module-load file)
+      (module-init-failed
+       (setq agent-q-module--loaded identity)
+       (user-error "%s" (agent-q-module-session-problem)))
       (error
        (user-error "Emacs can't load agent-q's core (%s): %s"
-                   (error-message-string failure) (agent-q-module--remedy))))
-    (unless (featurep 'agent-q-core)
-      (user-error "%s is not agent-q's core: %s" file (agent-q-module--remedy)))
-    (setq agent-q-module--loaded identity)
-    (agent-q-module--check-loaded)))
+                   (error-message-string failure) (agent-q-module-remedy))))
+    (unless (agent-q-module-loaded-p)
+      (user-error "%s is not agent-q's core: %s" file (agent-q-module-remedy)))
+    (setq agent-q-module--loaded identity)))
+
+(defun agent-q-module-session-problem ()
+  "Return a sentence about why the core that this session loaded can't be used.
+Return nil if it can, or if none was loaded."
+  (cond
+   ((not (agent-q-module-loaded-p))
+    (and agent-q-module--loaded
+         "This session loaded agent-q's core before, and can't load it again; restart Emacs"))
+   ;; The functions of the latest copy count, the chats are in the first one.
+   ((not (memq agent-q-module--entry (list nil (symbol-function 'agent-q-core-interface))))
+    "Another copy of agent-q's core was loaded over the one in use; restart Emacs")
+   ((not (eql (agent-q-core-interface) agent-q-module-interface))
+    (format
+     "This session loaded another core of agent-q (interface %s, wanted is %d): %s, then restart Emacs"
+     (agent-q-core-interface) agent-q-module-interface (agent-q-module-remedy)))))
 
 (defun agent-q-module--check-loaded ()
-  "Signal a `user-error' unless the loaded core fits.
+  "Signal a `user-error' unless the core that was loaded fits.
 Tell once when its file was replaced."
-  (let ((interface (agent-q-core-interface))
+  (let ((problem (agent-q-module-session-problem))
         (installed (agent-q-module--identity (agent-q-module-core-file))))
-    (unless (eql interface agent-q-module-interface)
-      (user-error
-       "This session loaded another core of agent-q (interface %s, wanted is %d): %s, then restart Emacs"
-       interface agent-q-module-interface (agent-q-module--remedy)))
+    (when problem
+      (user-error "%s" problem))
+    (unless (featurep 'agent-q-core)
+      (provide 'agent-q-core))
+    (setq agent-q-module--entry (symbol-function 'agent-q-core-interface))
     (when (and installed agent-q-module--loaded
                (not (member installed (list agent-q-module--loaded agent-q-module--warned))))
       (setq agent-q-module--warned installed)
@@ -285,22 +353,28 @@ Tell once when its file was replaced."
 
 ;;;###autoload
 (defun agent-q-build ()
-  "Build the core with `make build', in a compilation buffer."
+  "Build the core with `make build', in a compilation buffer.
+Nothing is asked there: when something is missing, the buffer says what."
   (interactive)
   (let* ((source (agent-q-module--source-directory))
          (default-directory (or source default-directory))
          ;; Rust's installer puts cargo where a graphical Emacs often doesn't look.
          (process-environment
-          (cons (concat "PATH=" (mapconcat #'identity
-                                           (list (or (getenv "PATH") "")
-                                                 (expand-file-name "~/.cargo/bin"))
-                                           path-separator))
-                process-environment))
+          `(,(concat "PATH=" (mapconcat #'identity
+                                        (list (or (getenv "PATH") "")
+                                              (expand-file-name "~/.cargo/bin"))
+                                        path-separator))
+            ;; The buffer would show the escape sequences.
+            "CARGO_TERM_COLOR=never"
+            ,@process-environment))
+         ;; Without a terminal, nothing that runs there can wait for an answer.
+         (process-connection-type nil)
          (emacs (expand-file-name invocation-name invocation-directory)))
     (unless source
-      (user-error "No Makefile above %s: %s" agent-q-module-directory (agent-q-module--remedy)))
+      (user-error "No Makefile above %s: %s" agent-q-module-directory (agent-q-module-remedy)))
     (require 'compile)
-    (let ((buffer (compilation-start (format "make build EMACS=%s" (shell-quote-argument emacs))
+    (let ((buffer (compilation-start (format "make build EMACS=%s </dev/null"
+                                             (shell-quote-argument emacs))
                                      nil (lambda (_mode) "*agent-q-build*"))))
       (with-current-buffer buffer
         (add-hook 'compilation-finish-functions #'agent-q-module--built nil t))
@@ -316,4 +390,10 @@ Tell once when its file was replaced."
          (message "agent-q's core is built; M-x agent-q-chat uses it"))))
 
 (provide 'agent-q-module)
+
+;; An autoload that is answered by another one would be an error for whoever calls the function.
+(dolist (name agent-q-module--wanted)
+  (let ((function (intern name)))
+    (autoload-do-load (symbol-function function) function)))
+
 ;;; agent-q-module.el ends here

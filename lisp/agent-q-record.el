@@ -12,6 +12,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-log)
 (require 'agent-q-past)
 (require 'ring)
 (require 'seq)
@@ -82,17 +83,19 @@ What agent-q's own calls brought is kept."
   "Record EVENT of CLIENT.  Always return nil, so that the client handles it."
   ;; We stand in the way of everything the client does: an error of ours must
   ;; not become one of its own.
-  (ignore-errors
-    (when-let ((record (agent-q-record--describe event)))
-      (ring-insert agent-q-record--ring
-                   (append (list :time (current-time) :client client) record))))
-  (ignore-errors
-    (agent-q-past-see client
-                      (if (eq client 'sly)
-                          (bound-and-true-p sly-dispatching-connection)
-                        (bound-and-true-p slime-dispatching-connection))
-                      event))
+  (agent-q-log-call 'agent-q-mode #'agent-q-record--keep client event)
+  (agent-q-log-call 'agent-q-mode #'agent-q-past-see client
+                    (if (eq client 'sly)
+                        (bound-and-true-p sly-dispatching-connection)
+                      (bound-and-true-p slime-dispatching-connection))
+                    event)
   nil)
+
+(defun agent-q-record--keep (client event)
+  "Keep the meaning of EVENT of CLIENT, if it has one."
+  (when-let ((record (agent-q-record--describe event)))
+    (ring-insert agent-q-record--ring
+                 (append (list :time (current-time) :client client) record))))
 
 (defun agent-q-record--describe (event)
   "Return the meaning of EVENT as a property list, or nil."

@@ -1,4 +1,4 @@
-;;; agent-q.el --- Options, commands and global mode  -*- lexical-binding: t; -*-
+;;; agent-q.el --- An LLM agent for Common Lisp programmers  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 ;; Version: 0.1.0
@@ -11,6 +11,8 @@
 ;; `agent-q-mode'.  Everything else is loaded when a command needs it.
 
 ;;; Code:
+
+(require 'agent-q-module)
 
 (declare-function agent-q-chat-open "agent-q-chat")
 (declare-function agent-q-call-goto-waiting "agent-q-call")
@@ -133,7 +135,10 @@ When nil, a call is unfolded as soon as its result arrives."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
-  "The file that the core writes its log to."
+  "The file that the core writes its log to.
+The audit log and your rules are beside it.  Where that folder can't be
+written, this log is among the temporary files, and no tool runs that
+changes anything, as it could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -181,9 +186,6 @@ With prefix argument NEW, open another one."
   (interactive)
   (require 'agent-q-image-changes)
   (agent-q-image-changes-show))
-
-(autoload 'agent-q-undo-turn "agent-q-changes" nil t)
-(autoload 'agent-q-changes "agent-q-changes" nil t)
 
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))

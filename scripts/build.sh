@@ -38,7 +38,8 @@ put() { # NEW INSTALLED
 }
 
 manifest=$target/agent-q-core.manifest
-printf 'interface %s\nhost %s\n' "$interface" "$host" > "$manifest"
+size=$(($(wc -c < "$target/$built")))
+printf 'interface %s\nhost %s\nsize %s\n' "$interface" "$host" "$size" > "$manifest"
 put "$target/$built" "lisp/agent-q-core$suffix"
 put "$manifest" lisp/agent-q-core.manifest
 

@@ -10,9 +10,12 @@
 ;;; Code:
 
 (require 'checkdoc)
-(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
 (load (expand-file-name "scripts/lisp-ide.el") nil t)
+(load (expand-file-name "scripts/compile-alone.el") nil t)
 
+(declare-function agent-q-alone-byte "compile-alone")
 (declare-function agent-q-ide-package-directories "lisp-ide")
 (declare-function package-lint-buffer "package-lint")
 (defvar package-lint-main-file)
@@ -39,38 +42,30 @@
   (princ (format "%s:%s: %s\n" (file-relative-name file agent-q-lint--root) line text)))
 
 (defun agent-q-lint--compile (sources)
-  "Compile each of SOURCES in an Emacs of its own, as package managers do.
-In one Emacs, a macro that one file defines would be there for the others.
-They are in a folder of their own, where no old .elc hides a fault."
-  (let ((folder (file-name-as-directory (make-temp-file "agent-q-lint" t))))
-    (unwind-protect
-        (progn
-          (dolist (source sources)
-            (copy-file source folder))
-          (dolist (source sources)
-            (with-temp-buffer
-              (let ((status (apply #'call-process
-                                   (expand-file-name invocation-name invocation-directory)
-                                   nil t nil "-Q" "--batch" "-L" folder
-                                   `(,@(cl-mapcan (lambda (directory) (list "-L" directory))
-                                                  agent-q-lint--load-path)
-                                     "--eval" "(setq byte-compile-verbose nil)"
-                                     "-f" "batch-byte-compile"
-                                     ,(concat folder (file-name-nondirectory source))))))
-                (agent-q-lint--compiler-log source (eq status 0))))))
-      (delete-directory folder t))))
+  "Compile each of SOURCES in an Emacs of its own; report all that is said."
+  (agent-q-alone-byte
+   sources agent-q-lint--load-path
+   (lambda (copy output succeeded)
+     (let ((source (seq-find (lambda (source)
+                               (equal (file-name-nondirectory source)
+                                      (file-name-nondirectory copy)))
+                             sources)))
+       (agent-q-lint--compiler-log source output)
+       (unless (or succeeded (not (string-empty-p output)))
+         (agent-q-lint--finding source 1 "does not compile"))))))
 
-(defun agent-q-lint--compiler-log (source compiled)
-  "Report what the compiler's output in this buffer says about SOURCE.
-COMPILED is whether the compiler succeeded."
+(defun agent-q-lint--compiler-log (source output)
+  "Report OUTPUT, what the compiler said about SOURCE."
   (let ((before agent-q-lint--findings))
-    (goto-char (point-min))
-    (while (re-search-forward
-            "^\\(?:In .*:\n\\)?[^:\n]+\\.el:\\([0-9]+\\)\\(?::[0-9]+\\)?: \\(.*\\(?:\n [^\n]*\\)*\\)" nil t)
-      (agent-q-lint--finding source (match-string 1)
-                             (replace-regexp-in-string "\n *" " " (match-string 2))))
-    (unless (or compiled (> agent-q-lint--findings before))
-      (agent-q-lint--finding source 1 "does not compile"))))
+    (with-temp-buffer
+      (insert output)
+      (goto-char (point-min))
+      (while (re-search-forward
+              "^\\(?:In .*:\n\\)?[^:\n]+\\.el:\\([0-9]+\\)\\(?::[0-9]+\\)?: \\(.*\\(?:\n [^\n]*\\)*\\)" nil t)
+        (agent-q-lint--finding source (match-string 1)
+                               (replace-regexp-in-string "\n *" " " (match-string 2)))))
+    (unless (or (string-empty-p output) (> agent-q-lint--findings before))
+      (agent-q-lint--finding source 1 output))))
 
 (defun agent-q-lint--checkdoc (source)
   "Report what checkdoc says about SOURCE."
@@ -106,9 +101,10 @@ It does not know the form that quotes a key by a backslash and a backquote."
                  (match-string 0)))))))
 
 (defun agent-q-lint ()
-  "Check lisp/ in every way, scripts/ with the compiler; exit with 1 on findings."
+  "Check lisp/ in every way, all else with the compiler; exit with 1 on findings."
   (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
-        (scripts (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'"))
+        (scripts (cons (expand-file-name "agent-q-root.el")
+                       (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'")))
         (linter (car (agent-q-ide-package-directories "package-lint"))))
     (agent-q-lint--compile sources)
     (let ((agent-q-lint--load-path (list (expand-file-name "lisp"))))

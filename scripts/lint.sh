@@ -77,8 +77,20 @@ listed() {
   [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
 
+# The stated Rust has to build what Cargo.lock names, for the tests as well.
+rust_version() {
+  metadata=$(mktemp "${TMPDIR:-/tmp}/agent-q-lint.XXXXXX") || return 1
+  cargo metadata --quiet --locked --format-version 1 \
+    --filter-platform "$(rustc -vV | sed -n 's/^host: //p')" > "$metadata" &&
+    "$EMACS" -Q --batch -l scripts/rust-version.el "$metadata"
+  status=$?
+  rm -f "$metadata"
+  return "$status"
+}
+
 with_tool fmt rustfmt cargo fmt --check
 with_tool clippy clippy cargo clippy --quiet --all-targets -- -D warnings
+check 'Rust version' rust_version
 check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
 check 'test files' listed
 check 'SPDX lines' licensed

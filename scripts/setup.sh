@@ -10,6 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 packages=''      # Debian packages that are missing
 by_hand=''       # what is missing, for people on other systems; one a line
 unmended=''      # what no package of Debian's mends
+release=''       # apt-get's option for where the packages come from, if one is needed
 welcome=''       # Debian packages that are missing, without which some tests are skipped
 
 want() { # PACKAGES DESCRIPTION
@@ -44,18 +45,54 @@ check_emacs() {
   fi
 }
 
+# The one thing that is never installed here, so it is looked at before anything is.
 check_rust() {
-  if ! have cargo; then
-    unmended="$unmended
-  - Rust 1.88 or later: https://rustup.rs"
-    return
+  wanted=$(sed -n 's/^rust-version = "1\.\([0-9]*\)".*/\1/p' Cargo.toml)
+  if ! have cargo || ! have rustc; then
+    if [ -x "${CARGO_HOME:-${HOME:-}/.cargo}/bin/cargo" ]; then
+      fail_for_rust 'it is installed, but not on the PATH' '. "${CARGO_HOME:-$HOME/.cargo}/env"'
+    fi
+    fail_for_rust 'there is none' "$(rust_remedy)"
   fi
-  minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
-  if [ -n "$minor" ] && [ "$minor" -lt 88 ]; then
-    unmended="$unmended
-  - Rust 1.88 or later (this is 1.$minor): rustup update stable"
+  minor=$(rustc --version 2>/dev/null | sed -n 's/^rustc 1\.\([0-9]*\)\..*/\1/p')
+  if [ -z "$minor" ]; then
+    fail_for_rust 'rustc does not say its version' "$(rust_remedy)"
+  elif [ "$minor" -lt "$wanted" ]; then
+    fail_for_rust "this is 1.$minor" "$(rust_remedy)"
   fi
-  have cc || want gcc 'a C compiler (cc)'
+}
+
+rust_remedy() {
+  if have rustup; then
+    echo 'rustup update stable && rustup default stable'
+  elif apt-cache policy rustup 2>/dev/null | grep -q 'Candidate: [0-9]'; then
+    # It takes the place of the system's own rustc, which doesn't change with time.
+    echo 'sudo apt-get install rustup && rustup default stable'
+  else
+    echo 'install it as https://rustup.rs says'
+  fi
+}
+
+fail_for_rust() { # WHAT-IS-THERE REMEDY
+  printf 'Needed: Rust 1.%s or later (%s): %s\nThen try again; nothing was installed.\n' \
+    "$wanted" "$1" "$2" >&2
+  exit 1
+}
+
+can_link() {
+  program=$(mktemp "${TMPDIR:-/tmp}/agent-q-setup.XXXXXX") || return
+  echo 'int main(void) { return 0; }' | cc -x c -o "$program" - 2>/dev/null
+  status=$?
+  rm -f "$program"
+  return "$status"
+}
+
+check_compiler() {
+  if ! have cc; then
+    want 'gcc libc6-dev' "a C compiler (cc) and the C library's headers"
+  elif ! can_link; then
+    want libc6-dev "the C library's headers, without which cc can't link a program"
+  fi
 }
 
 check_image() {
@@ -101,7 +138,8 @@ check_frameworks() {
 
 explain() { # WHY
   echo "$1" >&2
-  [ -z "$packages" ] || echo "On Debian or Ubuntu: sudo apt-get install$packages" >&2
+  # shellcheck disable=SC2086
+  [ -z "$packages" ] || echo On Debian or Ubuntu: sudo apt-get install $release $packages >&2
   exit 1
 }
 
@@ -116,8 +154,40 @@ agreed() {
   case "$answer" in '' | y | Y | yes | Yes) return 0 ;; *) return 1 ;; esac
 }
 
+# Without a terminal nobody could type a password.
+if [ -t 0 ]; then sudo='sudo'; else sudo='sudo -n'; fi
+
 as_root() {
-  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else $sudo "$@"; fi
+}
+
+apt_install() { # PACKAGE...
+  # sudo would not pass the variable on. Without recommended packages: slime recommends a graphical Emacs.
+  # shellcheck disable=SC2086
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends $release "$@" \
+    </dev/null
+}
+
+can_install() { # PACKAGE... : as far as apt-get can say without doing it
+  # shellcheck disable=SC2086
+  apt-get -q -s install --no-install-recommends $release "$@" >/dev/null 2>&1
+}
+
+# With an Emacs from a release's backports, its slime needs other packages from there too.
+choose_release() {
+  # shellcheck disable=SC2086
+  can_install $packages && return
+  name=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+  release="-t ${name:-stable}-backports"
+  # shellcheck disable=SC2086
+  can_install $packages && return
+  release=''
+  without=$(echo " $packages " | sed 's/ slime cl-swank / /')
+  # shellcheck disable=SC2086
+  if [ "$without" != " $packages " ] && can_install $without; then
+    echo "SLIME's packages do not fit the installed Emacs, so they are left out; in Emacs: M-x package-install RET sly" >&2
+    packages=$without
+  fi
 }
 
 install() {
@@ -128,12 +198,12 @@ install() {
   fi
   echo "Debian packages:$packages"
   agreed || explain "Nothing was installed."
-  export DEBIAN_FRONTEND=noninteractive
+  as_root true || explain "Nothing was installed: sudo wants a password, and there is no terminal to type it in."
   as_root apt-get -q update || echo "apt-get update failed; trying with the lists that are there." >&2
-  # Without recommended packages: slime recommends a graphical Emacs.
+  choose_release
   # shellcheck disable=SC2086
-  as_root apt-get -q install -y --no-install-recommends $packages ||
-    explain "apt-get could not install what is missing."
+  [ -z "${packages# }" ] || apt_install $packages ||
+    explain "apt-get could not install what is missing; what it says is above."
 }
 
 install_welcome() {
@@ -143,24 +213,24 @@ install_welcome() {
     echo "Not installed; the tests that use them are skipped."
     return
   fi
-  export DEBIAN_FRONTEND=noninteractive
   [ -n "$packages" ] || as_root apt-get -q update >/dev/null 2>&1
   # shellcheck disable=SC2086
-  as_root apt-get -q install -y --no-install-recommends $welcome ||
+  apt_install $welcome ||
     echo "apt-get could not install them; the tests that use them are skipped." >&2
 }
 
+case " $* " in *' build '* | *' lint '*) check_rust ;; esac
 ask_emacs
 for purpose in "$@"; do
   case "$purpose" in
-    build) check_emacs; check_rust ;;
+    build) check_emacs; check_compiler ;;
     chat) check_image ;;
     test)
       have tmux || want tmux 'tmux, for the test in a terminal'
       check_slime
       check_lint
       check_frameworks ;;
-    lint) check_emacs; check_rust; check_lint ;;
+    lint) check_emacs; check_compiler; check_lint ;;
     *) echo "setup.sh: unknown purpose $purpose" >&2; exit 2 ;;
   esac
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
-# --module-assertions), the terminal tests. With T, an extended regexp, only the tests whose names match, with
+# --module-assertions, as native code where Emacs can), the terminal tests. With T, an extended regexp, only the tests whose names match, with
 # QUICK=1 only what needs neither an image nor a terminal. Ends with one line that sums the run.
 
 set -u
@@ -51,7 +51,11 @@ cargo_summary() { # LOG -> "PASSED FAILED SKIPPED"
 cargo_tests() { # CARGO-TEST-ARGUMENT...
   log=$scratch/cargo.log
   # The exit status passes the pipe in a file.
-  { cargo test --quiet --no-run && cargo test --no-fail-fast "$@" 2>&1; echo $? > "$scratch/status"; } | tee "$log"
+  # The examples are the benchmarks and the scripted server, which stands ready.
+  {
+    cargo test --quiet --lib --tests --no-run && cargo test --lib --tests --no-fail-fast "$@" 2>&1
+    echo $? > "$scratch/status"
+  } | tee "$log"
   # shellcheck disable=SC2046
   set -- $(cargo_summary "$log")
   if [ "$(cat "$scratch/status")" -ne 0 ] && [ "$2" -eq 0 ]; then
@@ -97,17 +101,35 @@ find_clients() {
   done
 }
 
+# The second run of the ERT files is one of native code, where this Emacs compiles to it.
+native_code() {
+  "$EMACS" -Q --batch -l scripts/compile-alone.el -f agent-q-alone-native "$scratch/native" </dev/null
+  case $? in
+    0)
+      count 1 0 0 'native code'
+      AGENT_Q_TEST_NATIVE=$scratch/native
+      export AGENT_Q_TEST_NATIVE ;;
+    2)
+      echo 'This Emacs does not compile to native code: it is tested as byte code alone.'
+      count 0 0 1 'native code' ;;
+    *) count 0 1 0 'native code' ;;
+  esac
+}
+
 ert_suites() {
   find_clients
   for file in $(ert_files); do ert_file batch "$file"; done
+  native_code
   for file in $(ert_files); do
     case "$file" in
       # About Lisps other than SBCL, which the module knows nothing of; some are slow to start.
       *-implementations-test.el | *-threadless-test.el) ;;
+      # What they look at happens in other Emacsen, or in none.
+      *-install-test.el | *-doctor-test.el | *-setup-test.el) ;;
       *) ert_file 'module assertions' "$file" --module-assertions ;;
     esac
   done
-  unset AGENT_Q_COUNTS
+  unset AGENT_Q_COUNTS AGENT_Q_TEST_NATIVE
 }
 
 # Names of Rust tests that match T: their functions, wherever they are.
@@ -170,14 +192,30 @@ terminal_test() {
   fi
 }
 
+# What a first run leaves behind; what later ones add is the user's to keep or clean.
+target=${CARGO_TARGET_DIR:-target}
+built_before=no
+[ ! -d "$target/debug" ] || built_before=yes
+room() {
+  size=$(du -sm "$target" | sed 's/[^0-9].*//')
+  echo "$target takes $size MB"
+  if [ "$built_before" = no ]; then
+    if [ "$size" -le 2000 ]; then count 1 0 0 room; else count 0 1 0 "$target: more than 2000 MB"; fi
+  fi
+}
+
 everything() {
   [ "${LINTED:-}" = 1 ] || lint
   cargo_tests
   ert_suites
   terminal_test
+  room
 }
 
-cargo build --quiet --examples || count 0 1 0 'building the examples'
+# What is kept for the next compilation is large, and most people run the tests once.
+: "${CARGO_INCREMENTAL:=0}"
+export CARGO_INCREMENTAL
+cargo build --quiet --example scripted-server || count 0 1 0 'building the scripted server'
 if [ -n "$T" ]; then
   matching_tests
 elif [ -n "$QUICK" ]; then

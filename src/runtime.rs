@@ -8,6 +8,7 @@ use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use futures_util::FutureExt;
 use once_cell::sync::OnceCell;
@@ -27,14 +28,21 @@ pub fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub enum StartError {
     #[error("agent-q could not start its threads: {0}. Close other programs, then try again.")]
     Threads(#[source] io::Error),
-    #[error("agent-q could not open its log {path}: {source}. Check that the folder is writable.")]
-    Log { path: PathBuf, source: io::Error },
+}
+
+/// Why the log is not where it was wanted.
+#[derive(Debug, thiserror::Error)]
+#[error("agent-q can't write its log {path}: {source}")]
+pub struct LogError {
+    path: PathBuf,
+    source: io::Error,
 }
 
 static RUNTIME: OnceCell<Handle> = OnceCell::new();
 /// Kept apart from the handle, so that shutdown can take it.
 static OWNED: Mutex<Option<Runtime>> = Mutex::new(None);
 static LOG: OnceCell<PathBuf> = OnceCell::new();
+static LOG_TROUBLE: OnceCell<LogError> = OnceCell::new();
 
 /// Tells the user something.
 type Tell = Box<dyn FnOnce(String) + Send>;
@@ -48,11 +56,11 @@ static TELL_OF_LOG: Mutex<Option<Tell>> = Mutex::new(None);
 ///
 /// # Errors
 ///
-/// When the log can't be opened or the system refuses threads.
+/// When the system refuses threads.
 pub fn start(log: &Path, prepare_thread: fn()) -> Result<Handle, StartError> {
     RUNTIME
         .get_or_try_init(|| {
-            open_log(log)?;
+            open_log(log);
             log_panics();
             let runtime = Builder::new_multi_thread()
                 .worker_threads(WORKER_THREADS)
@@ -104,19 +112,59 @@ pub fn log_file() -> Option<&'static Path> {
     LOG.get().map(PathBuf::as_path)
 }
 
-fn open_log(path: &Path) -> Result<(), StartError> {
-    let failed = |source| StartError::Log {
-        path: path.to_owned(),
-        source,
-    };
+/// Why the log is not where it was wanted, or nothing.
+pub fn log_trouble() -> Option<&'static LogError> {
+    LOG_TROUBLE.get()
+}
+
+/// Opens PATH for appending, readable by its owner alone; its folder is made. It can be read, too:
+/// to see how the last line ends.
+///
+/// # Errors
+///
+/// When the folder can't be made, or the file can't be opened.
+pub fn append_to(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
-        create_private_folder(folder).map_err(failed)?;
+        create_private_folder(folder)?;
     }
-    let mut options = OpenOptions::new();
-    options.create(true).append(true);
+    private(OpenOptions::new().create(true).read(true).append(true)).open(path)
+}
+
+fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(failed)?;
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Where PATH can't be written, the log is among the temporary files, or nowhere: a core that can't
+/// keep one is of use all the same.
+fn open_log(path: &Path) {
+    match append_to(path) {
+        Ok(file) => log_into(file, path.to_owned()),
+        Err(source) => {
+            let path = path.to_owned();
+            let _ = LOG_TROUBLE.set(LogError { path, source });
+            if let Ok((file, path)) = temporary_log() {
+                log_into(file, path);
+            }
+        }
+    }
+}
+
+/// A new file, never one that somebody put there.
+fn temporary_log() -> io::Result<(File, PathBuf)> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let name = format!(
+        "agent-q-{}-{}.log",
+        std::process::id(),
+        now.unwrap_or_default().as_millis()
+    );
+    let path = std::env::temp_dir().join(name);
+    let file = private(OpenOptions::new().create_new(true).append(true)).open(&path)?;
+    Ok((file, path))
+}
+
+fn log_into(file: File, path: PathBuf) {
     let subscriber = tracing_subscriber::fmt()
         .with_writer(Mutex::new(LogFile(file)))
         .log_internal_errors(false)
@@ -125,8 +173,7 @@ fn open_log(path: &Path) -> Result<(), StartError> {
         .finish();
     // A host program that has set one already keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
-    let _ = LOG.set(path.to_owned());
-    Ok(())
+    let _ = LOG.set(path);
 }
 
 /// The log file. What can't be written to it is dropped: an error would be printed to stderr, which

@@ -33,11 +33,22 @@
            ,@body)
        (delete-directory agent-q-module-directory t))))
 
-(defun agent-q-module-test--fitting (&optional interface host)
-  "Return the text of a manifest that fits here, but for INTERFACE and HOST."
+(defun agent-q-module-test--fitting (size &optional interface host)
+  "Return the text of a manifest of a core of SIZE bytes that fits here.
+INTERFACE and HOST are used in place of those that fit."
   (let ((agent-q-module-directory (expand-file-name "lisp/" agent-q-module-test--root)))
-    (format "interface %s\nhost %s\n" (or interface agent-q-module-interface)
-            (or host (alist-get 'host (agent-q-module-manifest))))))
+    (format "interface %s\nhost %s\nsize %s\n" (or interface agent-q-module-interface)
+            (or host (alist-get 'host (agent-q-module-manifest)))
+            size)))
+
+(defun agent-q-module-test--core ()
+  "Return the name of this build's core."
+  (expand-file-name (file-name-nondirectory (agent-q-module-core-file))
+                    (expand-file-name "lisp" agent-q-module-test--root)))
+
+(defun agent-q-module-test--size (file)
+  "Return the number of bytes of FILE."
+  (file-attribute-size (file-attributes file)))
 
 (defun agent-q-module-test--child (form)
   "Return what FORM, evaluated in a fresh Emacs with lisp/ on its path, prints."
@@ -53,7 +64,7 @@
   "Return the message of the `user-error' that FORM signals in a fresh Emacs."
   (agent-q-module-test--child
    `(progn (require 'agent-q-module)
-           (setq agent-q-module-directory ,agent-q-module-directory)
+           (setq agent-q-module-directory ',agent-q-module-directory)
            (condition-case failure ,form
              (user-error (error-message-string failure))
              (:success "nothing signalled")))))
@@ -157,12 +168,16 @@
   (pcase-dolist (`(,manifest . ,expected)
                  (list (cons nil "no manifest")
                        (cons "garbage" "no manifest")
-                       (cons (agent-q-module-test--fitting (1+ agent-q-module-interface))
+                       (cons (format "interface %d\nhost x86_64-unknown-linux-gnu\n"
+                                     agent-q-module-interface)
+                             "no manifest")
+                       (cons (agent-q-module-test--fitting 13 (1+ agent-q-module-interface))
                              "doesn't fit.*interface")
-                       (cons (agent-q-module-test--fitting nil "s390x-unknown-linux-gnu")
+                       (cons (agent-q-module-test--fitting 13 nil "s390x-unknown-linux-gnu")
                              "another machine")
-                       (cons (agent-q-module-test--fitting nil "x86_64-unknown-freebsd")
-                             "another machine")))
+                       (cons (agent-q-module-test--fitting 13 nil "x86_64-unknown-freebsd")
+                             "another machine")
+                       (cons (agent-q-module-test--fitting 14) "damaged (13 bytes, not 14)")))
     (agent-q-module-test--with-core manifest "not a library"
       (let ((refusal (agent-q-module-test--refusal '(agent-q-module-ensure))))
         (should (string-match-p expected (string-replace "’" "'" refusal)))
@@ -170,12 +185,26 @@
 
 (ert-deftest agent-q-module-test-file-that-is-no-module ()
   "A file that Emacs can't load gives one error that names the remedy."
-  (agent-q-module-test--with-core (agent-q-module-test--fitting) "not a library"
+  (agent-q-module-test--with-core (agent-q-module-test--fitting 13) "not a library"
     (should (string-match-p "can.t load.*make build"
                             (agent-q-module-test--refusal '(agent-q-module-ensure)))))
-  (agent-q-module-test--with-core (agent-q-module-test--fitting) ""
+  (agent-q-module-test--with-core (agent-q-module-test--fitting 0) ""
     (should (string-match-p "can.t load.*make build"
                             (agent-q-module-test--refusal '(agent-q-module-ensure))))))
+
+(ert-deftest agent-q-module-test-half-a-core ()
+  "A core that was cut in half is refused before it is loaded, which would kill Emacs."
+  (let* ((core (agent-q-module-test--core))
+         (size (agent-q-module-test--size core)))
+    (agent-q-module-test--with-core (agent-q-module-test--fitting size) nil
+      (let ((coding-system-for-write 'no-conversion))
+        (with-temp-buffer
+          (set-buffer-multibyte nil)
+          (insert-file-contents-literally core nil 0 (/ size 2))
+          (write-region nil nil (agent-q-module-core-file) nil 'silent)))
+      (let ((refusal (agent-q-module-test--refusal '(agent-q-module-ensure))))
+        (should (string-match-p (format "damaged (%d bytes, not %d).*make build" (/ size 2) size)
+                                refusal))))))
 
 (ert-deftest agent-q-module-test-machines ()
   "Rust's and Emacs's names of the same machine agree; other machines differ."
@@ -189,7 +218,7 @@
                    ("x86_64-apple-darwin" "aarch64-apple-darwin23.1.0" nil)
                    ("aarch64-unknown-linux-gnu" "x86_64-pc-linux-gnu" nil)
                    ("x86_64-apple-darwin" "x86_64-pc-linux-gnu" nil)))
-    (agent-q-module-test--with-core (agent-q-module-test--fitting nil rust) "x"
+    (agent-q-module-test--with-core (agent-q-module-test--fitting 1 nil rust) "x"
       (let ((system-configuration emacs))
         (should (eq (not (agent-q-module-problem)) same))))))
 
@@ -204,17 +233,79 @@
                     (condition-case failure (agent-q-module-ensure)
                       (user-error (error-message-string failure))))))))
 
+(ert-deftest agent-q-module-test-require-that-was-quit ()
+  "A core that was loaded within a `require' that was quit goes on working."
+  (should
+   (equal "(nil t t)"
+          (agent-q-module-test--child
+           '(let* ((directory (make-temp-file "agent-q" t))
+                   (load-path (cons directory load-path)))
+              (unwind-protect
+                  (progn
+                    (write-region (concat "(require 'agent-q-chat)\n(agent-q-module-ensure)\n"
+                                          "(signal 'quit nil)\n(provide 'agent-q-quit)\n")
+                                  nil (expand-file-name "agent-q-quit.el" directory) nil 'silent)
+                    (condition-case nil (require 'agent-q-quit) (quit nil))
+                    (let ((kept (featurep 'agent-q-core)))
+                      (require 'agent-q-chat)
+                      (setq agent-q-log-file (expand-file-name "core.log" directory))
+                      (list kept (agent-q-module-ensure)
+                            (progn (agent-q-events-ensure)
+                                   (eql 0 (plist-get (agent-q-core-status) :sessions))))))
+                (delete-directory directory t)))))))
+
+(ert-deftest agent-q-module-test-second-start-of-the-core ()
+  "A core that was loaded before and is gone asks for a restart, in one sentence."
+  (let ((sentence
+         "This session loaded agent-q.s core before, and can.t load it again; restart Emacs\\'"))
+    (should (string-match-p (concat "\\`" sentence)
+                            (agent-q-module-test--refusal
+                             `(progn (setq agent-q-module-directory
+                                           ,(expand-file-name "lisp/" agent-q-module-test--root))
+                                     (agent-q-module-ensure)
+                                     (fmakunbound 'agent-q-core-interface)
+                                     (agent-q-module-ensure)))))
+    ;; Where nothing is known of the first time, Emacs tries, and the core says why not.
+    (should (string-match-p sentence
+                            (agent-q-module-test--refusal
+                             `(progn (setq agent-q-module-directory
+                                           ,(expand-file-name "lisp/" agent-q-module-test--root))
+                                     (agent-q-module-ensure)
+                                     (fmakunbound 'agent-q-core-interface)
+                                     (setq agent-q-module--loaded nil)
+                                     (agent-q-module-ensure)))))))
+
+(ert-deftest agent-q-module-test-copy-of-the-core ()
+  "A copy of the core that is loaded over the one in use asks for a restart."
+  (agent-q-module-test--with-core nil nil
+    (copy-file (agent-q-module-test--core) (agent-q-module-core-file))
+    (should (string-match-p
+             "Another copy of agent-q.s core.*restart Emacs"
+             (agent-q-module-test--child
+              `(progn (require 'agent-q-module)
+                      (agent-q-module-ensure)
+                      (module-load ,(agent-q-module-core-file))
+                      (condition-case failure (agent-q-module-ensure)
+                        (user-error (error-message-string failure)))))))
+    ;; The one that is there first is the one in use.
+    (should (equal "t"
+                   (agent-q-module-test--child
+                    `(progn (require 'agent-q-module)
+                            (module-load ,(agent-q-module-core-file))
+                            (agent-q-module-ensure)))))))
+
 (ert-deftest agent-q-module-test-replaced-core ()
   "A core that was built anew is noticed, and the loaded one goes on."
-  (agent-q-module-test--with-core (agent-q-module-test--fitting) nil
-    (let ((installed (expand-file-name (file-name-nondirectory (agent-q-module-core-file))
-                                       (expand-file-name "lisp" agent-q-module-test--root))))
+  (agent-q-module-test--with-core
+      (agent-q-module-test--fitting (agent-q-module-test--size (agent-q-module-test--core)))
+      nil
+    (let ((installed (agent-q-module-test--core)))
       (copy-file installed (agent-q-module-core-file))
       (should
        (equal
         (agent-q-module-test--child
          `(progn (require 'agent-q-module)
-                 (setq agent-q-module-directory ,agent-q-module-directory)
+                 (setq agent-q-module-directory ',agent-q-module-directory)
                  (let ((before (progn (agent-q-module-ensure) (agent-q-module-replaced-p))))
                    (copy-file ,installed (concat (agent-q-module-core-file) ".new"))
                    (rename-file (concat (agent-q-module-core-file) ".new")
@@ -233,6 +324,35 @@
   "Building says so where there is no source tree."
   (agent-q-module-test--with-core nil nil
     (should (string-match-p "No Makefile" (agent-q-module-test--refusal '(agent-q-build))))))
+
+(ert-deftest agent-q-module-test-build-waits-for-nobody ()
+  "What runs in the build can't ask: its input is empty, and it has no terminal."
+  (skip-unless (executable-find "make"))
+  (let* ((folder (file-name-as-directory (make-temp-file "agent-q" t)))
+         (agent-q-module-directory (expand-file-name "lisp/" folder))
+         (buffer nil))
+    (unwind-protect
+        (progn
+          (make-directory agent-q-module-directory)
+          (write-region "" nil (expand-file-name "Cargo.toml" folder) nil 'silent)
+          (write-region (concat "build:\n"
+                                "\t@cat; echo \"read all\"; echo \"colour: $$CARGO_TERM_COLOR\"\n"
+                                "\t@(: </dev/tty) 2>/dev/null && echo \"a terminal\" || true\n")
+                        nil (expand-file-name "Makefile" folder) nil 'silent)
+          (setq buffer (agent-q-build))
+          (with-timeout (60 (ert-fail (list "The build waits" (with-current-buffer buffer
+                                                                (buffer-string)))))
+            (while (get-buffer-process buffer)
+              (accept-process-output nil 0.05)))
+          (with-current-buffer buffer
+            (should (string-match-p "^read all\ncolour: never\n" (buffer-string)))
+            (should-not (string-match-p "a terminal" (buffer-string)))
+            (should (string-match-p "^Compilation finished" (buffer-string)))))
+      (when buffer
+        (when (get-buffer-process buffer)
+          (delete-process (get-buffer-process buffer)))
+        (kill-buffer buffer))
+      (delete-directory folder t))))
 
 (ert-deftest agent-q-module-test-declared-entry-points ()
   "What the Emacs Lisp calls of the core is there, and takes what it is given."

@@ -257,32 +257,56 @@ Only the entry point of the package is loaded there."
                                 t)))))
            '(("works" "works") nil (t t)))))
 
-(ert-deftest agent-q-tool-list-a-failed-start-is-tried-again ()
+(ert-deftest agent-q-tool-list-starts-without-an-audit-log ()
+  "Where no audit log can be written, what changes nothing runs, and nothing else does."
   (let ((directory (make-temp-file (expand-file-name "start" agent-q-test-directory) t)))
     (make-directory (expand-file-name "audit.jsonl" directory))
     (should (equal
              (agent-q-tool-list-test--in-new-emacs
               `(setq agent-q-log-file ,(expand-file-name "core.log" directory))
-              '(agent-q-register-tool
-                agent-q-registry
-                (agent-q-define-tool "t_one" "From an init file." nil
-                                     :handler (lambda (_) "works")))
-              `(list (mapcar (lambda (_)
-                               (condition-case failure
-                                   (agent-q-list-registered-tools)
-                                 (agent-q-error
-                                  (and (string-match-p "could not open its audit log"
-                                                       (cadr failure))
-                                       t))))
-                             '(1 2))
-                     (seq-filter (lambda (process)
-                                   (string-prefix-p "agent-q" (process-name process)))
-                                 (process-list))
+              '(dolist (level '(:safe :cautious))
+                 (agent-q-register-tool
+                  agent-q-registry
+                  (agent-q-define-tool (format "t%s" (string-replace ":" "_" (symbol-name level)))
+                                       "From an init file." nil
+                                       :safety-level level :handler (lambda (_) "works"))))
+              '(defun agent-q-test-both ()
+                 (mapcar (lambda (result)
+                           (if (agent-q-tool-result-success result)
+                               (agent-q-tool-result-content result)
+                             (and (string-match-p "audit.jsonl can't be written"
+                                                  (agent-q-tool-result-error result))
+                                  'refused)))
+                         (agent-q-execute-tool-calls-sync
+                          '((:name "t_safe") (:name "t_cautious")))))
+              `(list (agent-q-test-both)
+                     (with-current-buffer "*Warnings*"
+                       (and (string-match-p "nothing runs that changes anything" (buffer-string))
+                            t))
                      (progn
                        (delete-directory ,(expand-file-name "audit.jsonl" directory))
-                       (agent-q-tool-result-content
-                        (car (agent-q-execute-tool-calls-sync '((:name "t_one"))))))))
-             '((t t) nil "works")))))
+                       (agent-q-test-both))))
+             '(("works" refused) t ("works" "works"))))))
+
+(ert-deftest agent-q-tool-list-starts-where-nothing-can-be-written ()
+  "With an `user-emacs-directory' that can't be written the core starts; its log is elsewhere."
+  (skip-unless (file-directory-p "/proc"))
+  (should (equal
+           (agent-q-tool-list-test--in-new-emacs
+            '(setq agent-q-log-file "/proc/agent-q/core.log")
+            '(require 'agent-q-chat)
+            '(with-current-buffer (agent-q-chat-open t)
+               (list (and agent-q-chat--session t)
+                     (let ((log (plist-get (agent-q-core-status) :log-file)))
+                       (prog1 (file-in-directory-p log temporary-file-directory)
+                         (delete-file log)))
+                     (agent-q-tool-result-success
+                      (car (agent-q-execute-tool-calls-sync '((:name "get_project_root")))))
+                     (with-current-buffer "*Warnings*"
+                       (and (string-match-p "can't write its log /proc/agent-q/core.log"
+                                            (buffer-string))
+                            t)))))
+           '(t t t t))))
 
 ;;;; What programs call
 

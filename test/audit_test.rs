@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The audit log where it can't be written, where a line of it is torn, and where calls are long.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
-
 use std::path::Path;
 
-use executor_bench::*;
+use crate::executor_bench::*;
 
 /// A device to which nothing can be written, as if its disk were full. Systems without it skip.
 fn full_disk() -> Option<AuditLog> {
-    AuditLog::open(Path::new("/dev/full")).ok()
+    let full = Path::new("/dev/full");
+    full.exists().then(|| AuditLog::open(full))
 }
 
 fn troubles(bench: &Bench) -> Vec<String> {

@@ -2,17 +2,14 @@
 //! What a mad or hostile server sends without end: it is given up early, with a word on why, and
 //! takes neither memory nor time for ever. What of it stays stays usable.
 
-#[path = "support/chat.rs"]
-mod chat;
-
 use std::time::Instant;
 
+use crate::chat::{calls, chat, turns};
 use agent_q_core::protocol::{CallOutcome, Event, Op, TurnOutcome};
 use agent_q_core::provider::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_TEXT_BYTES};
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{FailureKind, ProviderError};
 use agent_q_core::tool::circumstances::MOST_CALLS;
-use chat::{calls, chat, turns};
 use serde_json::{Value, json};
 
 fn payload(delta: &Value) -> Vec<u8> {

@@ -2,10 +2,7 @@
 //! Code for the image: what the image finds in it decides whether anybody is asked, and it is
 //! looked at again before it runs.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
-
-use executor_bench::*;
+use crate::executor_bench::*;
 
 /// The answer of an image that found HITS in the code, and ran it.
 fn looked_at(hits: &str) -> HostReply {

@@ -2,10 +2,7 @@
 //! The user's rules in the pipeline: deny wins, danger needs a rule for exactly that, and text from
 //! outside stops what would run unasked.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
-
-use executor_bench::*;
+use crate::executor_bench::*;
 
 impl Bench {
     fn rule(&self, effect: Effect, tool: &str) -> Rule {

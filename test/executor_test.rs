@@ -2,10 +2,7 @@
 //! The executor's promises: one result per call, in call order, whatever happens, and nothing
 //! dangerous without the user's word.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
-
-use executor_bench::*;
+use crate::executor_bench::*;
 
 #[tokio::test]
 async fn every_call_has_one_result_in_call_order() {
@@ -297,6 +294,33 @@ async fn what_changes_anything_leaves_a_trace_before_it_runs() {
             ("erase".to_owned(), 1, 1)
         ]
     );
+}
+
+#[tokio::test]
+async fn what_can_leave_no_trace_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_the_way = folder.path().join("agent-q");
+    std::fs::write(&in_the_way, "a file").unwrap();
+    let mut bench = bench(Approval::Ask);
+    bench.executor.audit = Arc::new(AuditLog::open(&in_the_way.join("audit.jsonl")));
+    bench.echo("look", SafetyLevel::Safe);
+    bench.echo("change", SafetyLevel::Cautious);
+    let text = json!({"text": "x"});
+    let calls = ["look", "change"].map(|name| call(name, name, text.clone()));
+    let results = bench.run(&calls).await;
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+    assert_eq!(results[1].outcome, CallOutcome::Failed);
+    assert!(
+        results[1].content.contains("audit.jsonl can't be written"),
+        "{}",
+        results[1].content
+    );
+    // It is tried again with each call.
+    assert!(bench.executor.audit.trouble().is_some());
+    std::fs::remove_file(&in_the_way).unwrap();
+    let results = bench.run(&calls).await;
+    assert_eq!(results[1].outcome, CallOutcome::Succeeded);
+    assert!(bench.executor.audit.trouble().is_none());
 }
 
 #[tokio::test]

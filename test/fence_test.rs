@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the model reads of a result: marked as data by where it comes from, and never broken out of.
 
-#[path = "support/executor_bench.rs"]
-mod bench;
 #[path = "support/fence.rs"]
 mod reader;
 
+use crate::executor_bench::*;
 use agent_q_core::rules::Provenance;
 use agent_q_core::tool::fence::{draw, fence};
 use agent_q_core::tool::{Answers, Source};
-use bench::*;
 use proptest::prelude::*;
 use reader::{Read, read};
 

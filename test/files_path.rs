@@ -12,9 +12,7 @@ use agent_q_core::files::verified::{self, Parents};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-#[path = "support/ground.rs"]
-mod ground;
-use ground::Ground;
+use crate::ground::Ground;
 
 fn word(verdict: &Verdict) -> &'static str {
     match verdict {

@@ -13,9 +13,7 @@ use agent_q_core::files::fingerprint::Fingerprint;
 use agent_q_core::files::path::{Resolved, Verdict};
 use agent_q_core::files::verified::{self, Overwrite, Parents};
 
-#[path = "support/ground.rs"]
-mod ground;
-use ground::Ground;
+use crate::ground::Ground;
 
 #[test]
 fn a_folder_swapped_for_a_link_after_judging_is_noticed() {
@@ -268,7 +266,7 @@ fn a_write_that_breaks_off_leaves_the_original() {
             "ulimit -f 64; trap '' XFSZ; exec \"$0\" --exact \"$1\"",
         ])
         .arg(std::env::current_exe().unwrap())
-        .arg("a_write_that_breaks_off_leaves_the_original")
+        .arg("files_verified::a_write_that_breaks_off_leaves_the_original")
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -2,15 +2,12 @@
 //! The gram grammar, rule by rule: own examples of each, checked against the reference grammar too,
 //! and the reference's own corpus where it is at hand.
 
-#[path = "gram_support.rs"]
-mod gram_support;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::gram_support::{reference_accepts, uses_extension};
 use agent_q_core::gram::syntax::{Datum, Direction, Element, NumeralKind, Stroke, Value};
 use agent_q_core::gram::{GramError, MAX_NESTING, json, parse};
-use gram_support::{reference_accepts, uses_extension};
 use serde_json::json;
 
 fn fixtures() -> PathBuf {

@@ -2,11 +2,8 @@
 //! Our reader and the reference grammar over generated texts: what the grammar can make, both
 //! accept; what mutation makes of it, both accept or both reject.
 
-#[path = "gram_support.rs"]
-mod gram_support;
-
+use crate::gram_support::{reference_accepts, uses_extension};
 use agent_q_core::gram::{agent_from_gram, parse, parse_type_signature};
-use gram_support::{reference_accepts, uses_extension};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;

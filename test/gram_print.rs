@@ -2,14 +2,11 @@
 //! Signatures that are built in code: printing one and reading it gives the same signature, and the
 //! reference grammar can read the print of all that don't nest.
 
-#[path = "gram_support.rs"]
-mod gram_support;
-
+use crate::gram_support::{reference_accepts, uses_extension};
 use agent_q_core::gram::{
     Presence, SignatureParameter, SignatureResult, ToolSpecification, TypeSignature, ValueType,
     parse, parse_type_signature,
 };
-use gram_support::{reference_accepts, uses_extension};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

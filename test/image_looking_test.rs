@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look into the Lisp image, as a model reads their answers.
 
-#[path = "support/image_tools.rs"]
-mod image_tools;
-
+use crate::image_tools::{arguments, image, sent, tool};
 use agent_q_core::image::parse_reply;
 use agent_q_core::tool::{SafetyLevel, Tool};
 use agent_q_core::tools::{clos, inspection, packages, xref};
-use image_tools::{arguments, image, sent, tool};
 use serde_json::{Value, json};
 
 fn tools() -> Vec<Tool> {

@@ -2,10 +2,7 @@
 //! What an image does not record is searched for in the project's Lisp files, and the answer says
 //! so.
 
-#[path = "support/executor_bench.rs"]
-mod executor_bench;
-
-use executor_bench::*;
+use crate::executor_bench::*;
 
 const PROGRAM: &str = "(defun callee (x) x)\n(defun caller () (Callee 1) (callees))\n(defmethod (setf\n area) (new it) it)\n(defvar *level* 1)\n";
 

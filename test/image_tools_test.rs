@@ -2,15 +2,12 @@
 //! The tools of the Lisp image as a model meets them: what its arguments become on the way out,
 //! and what it gets to read.
 
-#[path = "support/image_tools.rs"]
-mod image_tools;
-
 use std::time::Duration;
 
+use crate::image_tools::{arguments, image, sent, tool};
 use agent_q_core::image::parse_reply;
 use agent_q_core::tool::{SafetyLevel, Treatment};
 use agent_q_core::tools::introspection;
-use image_tools::{arguments, image, sent, tool};
 use serde_json::{Value, json};
 
 fn rendered(name: &str, given: Value, reply: &str) -> Result<String, String> {

@@ -10,9 +10,7 @@ use agent_q_core::rules::{
 use agent_q_core::tool::SafetyLevel;
 use serde_json::json;
 
-#[path = "support/calls.rs"]
-mod calls;
-use calls::*;
+use crate::calls::*;
 
 #[test]
 fn without_rules_only_dangerous_calls_ask() {

@@ -7,10 +7,7 @@ use agent_q_core::tool::SafetyLevel;
 use proptest::prelude::*;
 use serde_json::json;
 
-#[path = "support/calls.rs"]
-#[allow(dead_code, reason = "the other test uses all of it")]
-mod calls;
-use calls::*;
+use crate::calls::*;
 
 fn an_effect() -> impl Strategy<Value = Effect> {
     prop::sample::select(vec![Effect::Allow, Effect::Ask, Effect::Deny])

@@ -2,15 +2,12 @@
 //! What a chat's model is offered, and what comes of the calls that it makes of anything else, or makes
 //! again and again.
 
-#[path = "support/chat.rs"]
-mod chat;
-
 use std::sync::Arc;
 
+use crate::chat::{calls, chat, one_call, turns};
 use agent_q_core::gram::ToolSpecification;
 use agent_q_core::protocol::{CallOutcome, HostReply, Op, TurnOutcome};
 use agent_q_core::tool::{Parameter, ParameterType, Runner, SafetyLevel, Tool};
-use chat::{calls, chat, one_call, turns};
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -2,11 +2,8 @@
 //! Whole turns against the scripted server: what is sent, what is shown, what is kept, and that
 //! every way out of a turn leaves a session that can go on.
 
-#[path = "support/chat.rs"]
-mod chat;
-
+use crate::chat::{calls, chat, fence, message, one_call, turns};
 use agent_q_core::protocol::{CallOutcome, Decision, Event, HostError, HostReply, Op, TurnOutcome};
-use chat::{calls, chat, fence, message, one_call, turns};
 use serde_json::json;
 
 #[tokio::test]

@@ -56,7 +56,8 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
             let host = Arc::new(EmacsHost::default());
             let told = Arc::clone(&host);
             runtime::on_log_trouble(move |message| told.emit(Event::Trouble { message }));
-            let audit = open_audit_log(Path::new(log))?;
+            // Beside the program's own log, even where that has to be elsewhere.
+            let audit = AuditLog::open(&Path::new(log).with_file_name("audit.jsonl"));
             // Beside the logs too; a file that can't be used makes every call ask.
             let rules = RuleBook::open(&Path::new(log).with_file_name("rules.json"));
             let engine = Engine::new(Arc::clone(&host) as _, audit, rules);
@@ -67,17 +68,6 @@ pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
     wake::attach(env, &pipe_name, &core.host.queue)
 }
 
-/// The audit log stands beside the program's own.
-fn open_audit_log(log: &Path) -> std::result::Result<AuditLog, String> {
-    let path = log.with_file_name("audit.jsonl");
-    AuditLog::open(&path).map_err(|error| {
-        format!(
-            "agent-q could not open its audit log {}: {error}. Check that the folder is writable.",
-            path.display()
-        )
-    })
-}
-
 /// The running core.
 ///
 /// # Errors
@@ -86,7 +76,11 @@ fn open_audit_log(log: &Path) -> std::result::Result<AuditLog, String> {
 pub fn core(env: &Env) -> Result<&'static Core> {
     match CORE.get() {
         Some(core) => Ok(core),
-        None => signal(env, "The core is not started yet."),
+        None => signal(
+            env,
+            "agent-q's core is not started: a chat starts it. If it was, another copy of it was \
+             loaded since; restart Emacs.",
+        ),
     }
 }
 
@@ -209,9 +203,15 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
     let core = core(env)?;
     let count = |number: usize| (number as i64).into_lisp(env);
     let log = runtime::log_file().map(|path| path.display().to_string());
-    let audit = core.engine.audit().path();
-    let audit = audit.map(|path| path.display().to_string());
-    env.list([
+    let audit = core.engine.audit();
+    let trouble: Vec<Value<'_>> = runtime::log_trouble()
+        .map(ToString::to_string)
+        .into_iter()
+        .chain(audit.trouble())
+        .map(|sentence| sentence.into_lisp(env))
+        .collect::<Result<_>>()?;
+    let audit = audit.path().map(|path| path.display().to_string());
+    env.list(&[
         env.intern(":sessions")?,
         count(core.engine.session_count())?,
         env.intern(":queued")?,
@@ -224,5 +224,7 @@ pub fn status(env: &Env) -> Result<Value<'_>> {
         log.into_lisp(env)?,
         env.intern(":audit-file")?,
         audit.into_lisp(env)?,
+        env.intern(":trouble")?,
+        env.list(&trouble)?,
     ])
 }

@@ -5,7 +5,7 @@
 mod shortened;
 
 use std::borrow::Cow;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ use tokio::task::spawn_blocking;
 
 use crate::host::Host;
 use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
-use crate::runtime::held;
+use crate::runtime::{append_to, held};
 use crate::tool::SafetyLevel;
 use shortened::shortened;
 
-/// An append-only file, or nothing where none was opened.
+/// An append-only file, or nothing where none is wanted.
 #[derive(Debug, Default)]
 pub struct AuditLog {
     open: Mutex<Option<File>>,
@@ -82,22 +82,27 @@ struct Line<'a> {
 }
 
 impl AuditLog {
-    /// Opens PATH for appending, readable by its owner alone.
-    ///
-    /// # Errors
-    ///
-    /// When the file can't be opened.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        // Read, too: to see how the last line ends.
-        options.create(true).read(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self {
-            open: Mutex::new(Some(options.open(path)?)),
+    /// The log at PATH, readable by its owner alone. Where it can't be opened, that is tried again
+    /// with each step; [`AuditLog::trouble`] says why.
+    #[must_use]
+    pub fn open(path: &Path) -> Self {
+        Self {
+            open: Mutex::new(append_to(path).ok()),
             path: Some(path.to_owned()),
             told: AtomicBool::new(false),
-        })
+        }
+    }
+
+    /// Why nothing can be written, for the user, as far as that is known before there is something
+    /// to write.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let path = self.path.as_ref()?;
+        let source = opened(&mut held(&self.open), path).err()?;
+        Some(format!(
+            "The audit log {} can't be written: {source}. Until it can, nothing runs that changes anything. Make its folder writable, or set agent-q-log-file to a file elsewhere and restart Emacs.",
+            path.display()
+        ))
     }
 
     /// The file, where there is one.
@@ -145,18 +150,17 @@ impl AuditLog {
     }
 
     fn write(&self, mut line: Vec<u8>) -> io::Result<()> {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
         line.push(b'\n');
-        match held(&self.open).as_mut() {
-            Some(file) => {
-                // A line that another program, or a full disk, left torn must not take this one
-                // along.
-                if is_torn(file)? {
-                    line.insert(0, b'\n');
-                }
-                file.write_all(&line)
-            }
-            None => Ok(()),
+        let mut open = held(&self.open);
+        let file = opened(&mut open, path)?;
+        // A line that another program, or a full disk, left torn must not take this one along.
+        if is_torn(file)? {
+            line.insert(0, b'\n');
         }
+        file.write_all(&line)
     }
 
     /// Makes sure that what was appended is on the disk.
@@ -166,6 +170,14 @@ impl AuditLog {
         {
             tracing::error!("the audit log could not be synced: {error}");
         }
+    }
+}
+
+/// The file in OPEN, which is opened at PATH if there is none.
+fn opened<'a>(open: &'a mut Option<File>, path: &Path) -> io::Result<&'a mut File> {
+    match open {
+        Some(file) => Ok(file),
+        None => Ok(open.insert(append_to(path)?)),
     }
 }
 

@@ -51,7 +51,7 @@ pub fn bench(approval: Approval) -> Bench {
     let executor = Executor {
         approvals: Arc::new(Approvals::default()),
         host: Arc::clone(&host) as Arc<dyn Host>,
-        audit: Arc::new(AuditLog::open(&audit_file).unwrap()),
+        audit: Arc::new(AuditLog::open(&audit_file)),
         metrics: Arc::default(),
         rules: Arc::new(Mutex::new(RuleBook::open(
             &audit_file.with_extension("rules"),

@@ -7,16 +7,42 @@
 ;; emacs -Q --batch -l test/support/run-ert.el FILE, in the project's root.  Loads FILE, runs its
 ;; tests, and writes "PASSED FAILED SKIPPED" into the file that AGENT_Q_COUNTS names.  A file
 ;; without a test counts as a failure.  AGENT_Q_TEST_SELECTOR chooses tests by a regexp.
+;; AGENT_Q_TEST_NATIVE names a folder of native code, which is used then.
 ;;
 ;; With --matching REGEXP FILE... it prints those of FILEs that have a test whose name matches.
 
 ;;; Code:
 
 (require 'ert)
+(require 'seq)
 
 (setq load-prefer-newer t)
 (dolist (directory '("scripts" "test/support" "lisp"))
   (push (expand-file-name directory) load-path))
+
+(defvar agent-q-log-failed)
+(defvar native-comp-eln-load-path)
+
+(defconst agent-q-run-ert--native (getenv "AGENT_Q_TEST_NATIVE")
+  "The folder of native code, or nil.")
+
+(when agent-q-run-ert--native
+  (push (file-name-as-directory agent-q-run-ert--native) native-comp-eln-load-path))
+
+(defun agent-q-run-ert--interpreted ()
+  "Return the files of lisp/ that were loaded, but not as native code."
+  (let ((found nil))
+    (dolist (entry load-history)
+      (let* ((feature (cdr (assq 'provide (seq-filter #'consp (cdr entry)))))
+             (file (and feature (expand-file-name (format "lisp/%s.el" feature))))
+             (functions (mapcar #'cdr (seq-filter (lambda (item) (eq 'defun (car-safe item)))
+                                                  (cdr entry)))))
+        (when (and file functions (file-exists-p file)
+                   (not (seq-some (lambda (function)
+                                    (subr-native-elisp-p (indirect-function function)))
+                                  functions)))
+          (push file found))))
+    found))
 
 (defun agent-q-run-ert--write (passed failed skipped)
   "Write the numbers PASSED, FAILED and SKIPPED where the caller wants them."
@@ -35,13 +61,21 @@
          (skipped (ert-stats-skipped stats))
          (failed (ert-stats-completed-unexpected stats))
          ;; What did not complete was aborted.
-         (aborted (- total (ert-stats-completed stats))))
+         (aborted (- total (ert-stats-completed stats)))
+         ;; Errors that were caught and told, so that no test has met them.
+         (told (and (boundp 'agent-q-log-failed) agent-q-log-failed))
+         (interpreted (and agent-q-run-ert--native (agent-q-run-ert--interpreted)))
+         (more (+ (length told) (length interpreted))))
     (when (zerop total)
       (message "%s: no test ran" file))
+    (pcase-dolist (`(,place ,function) told)
+      (message "%s: %s failed, called for %s" file function place))
+    (dolist (other interpreted)
+      (message "%s: %s ran, but not as native code" file (file-relative-name other)))
     (agent-q-run-ert--write (- total skipped failed aborted)
-                            (if (zerop total) 1 (+ failed aborted))
+                            (if (zerop total) 1 (+ failed aborted more))
                             skipped)
-    (kill-emacs (if (or (zerop total) (> (+ failed aborted) 0)) 1 0))))
+    (kill-emacs (if (or (zerop total) (> (+ failed aborted more) 0)) 1 0))))
 
 (defun agent-q-run-ert-matching (regexp files)
   "Print those of FILES that have a test whose name REGEXP matches."

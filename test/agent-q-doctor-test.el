@@ -1,0 +1,72 @@
+;;; agent-q-doctor-test.el --- What the doctor says of a bad installation  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Each page is drawn by a fresh Emacs, to which something is missing.
+
+;;; Code:
+
+(require 'ert)
+
+(defconst agent-q-doctor-test--lisp
+  (expand-file-name "../lisp/" (file-name-directory (or load-file-name buffer-file-name)))
+  "The folder of the Emacs Lisp.")
+
+(defun agent-q-doctor-test--page (&rest forms)
+  "Return the doctor's page in a fresh Emacs, after FORMS."
+  (with-temp-buffer
+    (should (eql 0 (call-process (expand-file-name invocation-name invocation-directory)
+                                 nil '(t nil) nil "-Q" "--batch" "-L" agent-q-doctor-test--lisp
+                                 "--eval" (format "%S" `(progn (require 'agent-q-module)
+                                                               ,@forms
+                                                               (agent-q-doctor)
+                                                               (princ (buffer-string)))))))
+    (buffer-string)))
+
+(defmacro agent-q-doctor-test--with-folder (folder &rest body)
+  "Run BODY with FOLDER bound to the name of a new folder."
+  (declare (indent 1) (debug t))
+  `(let ((,folder (file-name-as-directory (make-temp-file "agent-q-doctor" t))))
+     (unwind-protect
+         (progn ,@body)
+       (delete-directory ,folder t))))
+
+(ert-deftest agent-q-doctor-tells-of-logs-that-cannot-be-written ()
+  "A folder that can't be made is named, with what does not run because of it; one that can is not."
+  (agent-q-doctor-test--with-folder folder
+    (write-region "" nil (expand-file-name "file" folder) nil 'silent)
+    (let ((page (agent-q-doctor-test--page
+                 `(setq agent-q-log-file ,(expand-file-name "file/agent-q/core.log" folder)))))
+      (should (string-match-p "^missing +Audit log .*/file/agent-q/ can.t be written" page))
+      (should (string-match-p "nothing runs that changes anything" page)))
+    (should-not (string-match-p
+                 "Audit log"
+                 (agent-q-doctor-test--page
+                  `(setq agent-q-log-file ,(expand-file-name "new/agent-q/core.log" folder)))))))
+
+(ert-deftest agent-q-doctor-tells-of-a-damaged-core-and-of-rust ()
+  "A core that is cut is named as what it is, and Rust where there is none to build another."
+  (agent-q-doctor-test--with-folder folder
+    (let* ((core (car (directory-files agent-q-doctor-test--lisp t "\\`agent-q-core\\.\\(?:so\\|dylib\\|dll\\)\\'")))
+           (page (progn
+                   (copy-file (expand-file-name "agent-q-core.manifest" agent-q-doctor-test--lisp) folder)
+                   (write-region "half" nil (expand-file-name (file-name-nondirectory core) folder)
+                                 nil 'silent)
+                   (agent-q-doctor-test--page
+                    `(setq agent-q-module-directory ,folder exec-path nil)
+                    `(setenv "HOME" ,folder)))))
+      (should (string-match-p "^missing +Core +can.t be used\n +.*damaged (4 bytes, not [0-9]+)" page))
+      (should (string-match-p "^missing +Rust +no cargo on the path.*\n +https://rustup.rs" page))))
+  (should-not (string-match-p "^missing +Rust" (agent-q-doctor-test--page '(setq exec-path nil)))))
+
+(ert-deftest agent-q-doctor-tells-when-emacs-has-to-be-restarted ()
+  "What only a restart mends is told."
+  (should (string-match-p
+           "^missing +Core +can.t be used in this session\n +Another copy .*; restart Emacs"
+           (agent-q-doctor-test--page '(agent-q-module-ensure)
+                                      '(setq agent-q-module--entry #'ignore)))))
+
+(provide 'agent-q-doctor-test)
+;;; agent-q-doctor-test.el ends here

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A project's files and the changes to them: one test program, a module for each of its parts.
+
+mod diff_hunks;
+mod diff_replace;
+mod files_path;
+mod files_race;
+mod files_read;
+mod files_search;
+mod files_systems;
+mod files_verified;
+mod files_walk;
+
+#[path = "support/ground.rs"]
+mod ground;

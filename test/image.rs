@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The core's half of what is asked of an image: one test program, a module for each of its parts.
+
+mod image_looking_test;
+mod image_sources_test;
+mod image_test;
+mod image_tools_test;
+
+#[path = "support/executor_bench.rs"]
+mod executor_bench;
+#[path = "support/image_tools.rs"]
+mod image_tools;
