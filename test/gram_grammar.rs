@@ -192,11 +192,8 @@ fn numbers_are_told_apart() {
             NumeralKind::Integer,
             Some(json!(u64::MAX)),
         ),
-        (
-            "100000000000000000000",
-            NumeralKind::Integer,
-            Some(json!(1e20)),
-        ),
+        // 64 bits can't hold it, and another number would be wrong.
+        ("100000000000000000000", NumeralKind::Integer, None),
     ];
     for (text, kind, expected) in cases {
         let value = value(text);

@@ -14,6 +14,7 @@
 (require 'ert)
 (require 'package)
 (require 'agent-q-image)
+(require 'agent-q-module)
 
 (defvar slime-connected-hook)
 (defvar slime-kill-without-query-p)
@@ -86,6 +87,8 @@ The value is nil when it isn't installed."
   "Return a connection through CLIENT to a running Lisp, or nil without it.
 It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
   (agent-q-test-image--not-quick)
+  ;; It judges the files that an image names.
+  (agent-q-module-ensure)
   (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
          (key (list client (car program)))
          (known (cdr (assoc key agent-q-test-image--started))))
