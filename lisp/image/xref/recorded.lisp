@@ -7,25 +7,27 @@
 ;;; Time
 
 (defparameter *search-seconds* 1
-  "After how many seconds a search for uses ends with those that it has found.")
+  "How many seconds looking through the uses that were found may take, before those that were looked at
+are told.")
 
 (defvar *search-end* nil
-  "The internal real time at which the search ends, or NIL.")
+  "The internal real time at which that ends, :UNKNOWN before it begins, or NIL: it need not end.")
 
 (defvar *search-cut* nil
-  "Whether the search ended before it was through.")
+  "Whether it ended before it was through.")
 
 (defmacro in-search-time (&body body)
-  "Evaluate BODY, a search that looks at SEARCH-OVER-P."
-  `(let ((*search-end* (+ (get-internal-real-time)
-                          (* *search-seconds* internal-time-units-per-second)))
-         (*search-cut* nil))
+  "Evaluate BODY, which looks at SEARCH-OVER-P."
+  `(let ((*search-end* :unknown) (*search-cut* nil))
      ,@body))
 
 (defun search-over-p ()
-  (and *search-end*
-       (> (get-internal-real-time) *search-end*)
-       (setf *search-cut* t)))
+  "Whether the time is up. It begins when this is first asked."
+  (let ((now (get-internal-real-time)))
+    (when (eq *search-end* :unknown)
+      (setf *search-end* (+ now (* *search-seconds* internal-time-units-per-second))))
+    (when (and *search-end* (> now *search-end*))
+      (setf *search-cut* t))))
 
 ;;; Records
 

@@ -172,7 +172,8 @@ is what the user of this calls it."
 (defun unused-search (name sites)
   "What sources can be searched for when a program's NAME has no SITES: at top level and in the
 templates of macros, uses are not recorded."
-  (list :search (unless (or sites (implementation-package-p (symbol-package (name-symbol name))))
+  (list :search (unless (or sites *search-cut*
+                            (implementation-package-p (symbol-package (name-symbol name))))
                   (source-text name))))
 
 (defun source-text (name)
