@@ -75,7 +75,7 @@
     (agent-q-test-systems-register connection empty)
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-empty")))
       (should (string-match-p "\\`No test ran" told))
-      (should (string-match-p "run_tests .*failed" (agent-q-test-log)))))
+      (should (string-match-p "run_tests .*✗" (agent-q-test-log)))))
   (when (agent-q-test-systems-load-p connection "fiveam")
     (let ((tested (agent-q-test-systems-system
                    "aq-tested" `(("tests" . ,agent-q-run-tests-test-suite))
@@ -203,10 +203,10 @@
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-own")))
       (should (string-match-p "\\`The tests returned normally, but their results can't be counted: .*RT.*\\. Read the output to see whether they passed\\.\nCompiled 1 file: code.lisp\\.\nstyle-warning at .*code.lisp:2: " told))
       (should (string-match-p "; check 1999: ok\\'" told))
-      (should-not (string-match-p "run_tests .*failed" (agent-q-test-log))))
+      (should-not (string-match-p "run_tests .*✗" (agent-q-test-log))))
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-broken")))
       (should (string-match-p "\\`The tests ended with an error before any check .*\nIt did not come to its end:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
-      (should (string-match-p "run_tests .*failed" (agent-q-test-log))))))
+      (should (string-match-p "run_tests .*✗" (agent-q-test-log))))))
 
 (provide 'agent-q-run-tests-test)
 ;;; agent-q-run-tests-test.el ends here
