@@ -292,6 +292,19 @@
                        (plist-get (agent-q-test-image-eval fresh "(car (vector 1))") :frames)))
       (agent-q-test-image-kill fresh))))
 
+(agent-q-test-image-on-each expands-before-anything-is-compiled ()
+  "What expands a form as it was assessed may be interpreted still, and expand macros of its own."
+  (let ((fresh (agent-q-test-image-another (agent-q-image-connection-client connection))))
+    (unwind-protect
+        (progn
+          (agent-q-test-image-value fresh "assess-form" :form "(when 1 2)"
+                                    :purpose "expand" :mode "once")
+          (should (equal "(IF 1\n    2)"
+                         (plist-get (agent-q-test-image-value fresh "macroexpand-form"
+                                                              :form "(when 1 2)")
+                                    :expansion))))
+      (agent-q-test-image-kill fresh))))
+
 (agent-q-test-image-on-each reports-errors-with-their-stack ()
   "An error has its type, message, restarts and frames, and keeps what was done before it."
   (let* ((reply (agent-q-test-image-eval

@@ -138,8 +138,10 @@ another one, or none, when nobody had to be asked about it."
                           (excerpt form) (first form) before)))))))
 
 (defun expand-as-assessed (expander form environment)
-  (check-operator expander form)
-  (let ((known (known-expansion expander form environment)))
+  ;; What is interpreted still has macros of its own to expand, which must not lead here again.
+  (let ((known (let ((*macroexpand-hook* 'funcall))
+                 (check-operator expander form)
+                 (known-expansion expander form environment))))
     (if known
         (first known)
         (let ((*known* nil))
