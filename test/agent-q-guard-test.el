@@ -303,6 +303,20 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
       (should (file-exists-p (agent-q-guard-test--harm)))
       (delete-file (agent-q-guard-test--harm)))))
 
+(agent-q-test-image-on-each names-that-a-package-borrowed-are-not-the-programs ()
+  "A package with imports of agent-q's or the client's is no place to look up names made of text."
+  (agent-q-guard-test--prepare connection)
+  (agent-q-test-image-directly
+   connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*DANGER-TABLE*\"))
+                      (defpackage :aq-lends-nothing (:use :cl)) nil)")
+  (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*DANGER-~a\" \"TABLE*\") :aq-borrows))) nil)"
+                  "(do-symbols (symbol :aq-borrows) (when (boundp symbol) (print (symbol-value symbol))))"))
+    (ert-info (form)
+      (should (agent-q-guard-test--hit-p connection form))))
+  (should-not (agent-q-guard-test--hit-p
+               connection
+               "(symbol-value (find-symbol (format nil \"*MY-~a\" \"TABLE*\") :aq-lends-nothing))")))
+
 (agent-q-test-image-on-each what-can-only-fail-does-not-ask ()
   "An unknown package, or text that is not read, is an answer and no question."
   (agent-q-guard-test--prepare connection)

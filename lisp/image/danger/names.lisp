@@ -67,6 +67,9 @@ and :ANY when there is no telling."
         (and package
              (not (closed-p package))
              (notany #'closed-p (package-use-list package))
+             (loop for symbol being the present-symbols of package
+                   for home = (symbol-package symbol)
+                   never (and home (not (eq home package)) (gethash home *danger-packages*)))
              (loop for symbol being the hash-keys of *danger-symbols*
                    never (and (boundp symbol)
                               (not (eq (symbol-package symbol) (find-package "COMMON-LISP")))
