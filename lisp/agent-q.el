@@ -151,10 +151,12 @@ That are the characters beyond Unicode, raw bytes and surrogates.")
 (defun agent-q--clean (text)
   "Return TEXT with U+FFFD for each character that Unicode hasn't.
 The core calls this on all text that it could not take."
-  ;; To look costs a fraction of what to replace nothing costs.
-  (if (string-match-p agent-q--no-unicode text)
-      (replace-regexp-in-string agent-q--no-unicode "\ufffd" text)
-    text))
+  ;; With case, Emacs goes through all characters of a range to make the regexp ready.
+  (let ((case-fold-search nil))
+    ;; To look costs a fraction of what to replace nothing costs.
+    (if (string-match-p agent-q--no-unicode text)
+        (replace-regexp-in-string agent-q--no-unicode "\ufffd" text)
+      text)))
 
 ;;;; Commands
 
