@@ -330,6 +330,7 @@
                               (run-at-time 0 nil (lambda () (setq quit-flag t)))
                               nil)
                             :async t)
+         (agent-q-test-tool "t_silent" #'ignore :async t)
          (agent-q-test-tool "t_quit" (lambda (_) (signal 'quit nil))))
       (should (eq 'quit (condition-case nil
                             (agent-q-execute-tool-calls-sync '((:name "t_never")))
@@ -339,7 +340,7 @@
       ;; A quit that a handler got is for the program that waits as well.
       (should (eq 'quit (condition-case nil
                             (agent-q-execute-tool-calls-sync '((:name "t_quit")
-                                                               (:name "t_never")))
+                                                               (:name "t_silent")))
                           (quit 'quit))))
       (agent-q-test-until (equal (plist-get (agent-q-core-status) :requests) 0)))))
 
