@@ -43,8 +43,13 @@ A row is a console line and a regexp for the whole of the answer."
 
 (agent-q-test-tools-on-each torture-endless ()
   "Code that does not end is stopped, whatever it handles; what it printed is kept."
-  ;; In a fresh image our half's own code would take a part of the time that they have.
-  (agent-q-torture-test--rows connection '("/eval_form (+ 1 2)" "=> 3"))
+  ;; While an image still compiles our half, that takes a part of the time that they have.
+  (agent-q-torture-test--rows connection '("/eval_form (progn (princ 1) (+ 1 2))" "=> 3"))
+  (should (agent-q-test-image-await
+           (lambda ()
+             (equal "NIL" (agent-q-test-image-directly
+                           connection
+                           "(symbol-value (find-symbol \"*COMPILING*\" \"AGENT-Q-IMAGE\"))")))))
   (apply #'agent-q-torture-test--rows connection
          (mapcar
           (lambda (case) (apply #'agent-q-torture-test--stopped case))
