@@ -13,3 +13,5 @@ mod files_walk;
 
 #[path = "support/ground.rs"]
 mod ground;
+#[path = "support/project.rs"]
+mod project;

@@ -7,59 +7,15 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use agent_q_core::files::Trouble;
 use agent_q_core::files::grep::{Case, Found, Grep, Role, grep};
 use agent_q_core::files::listing::{EntryKind, Possible, SortBy, file_info, list_directory, utc};
-use agent_q_core::files::path::PathPolicy;
-use agent_q_core::files::search::{FileGlob, FileSearch, FoundFiles, Hidden, search_files};
+use agent_q_core::files::search::{FileGlob, FileSearch, Hidden, search_files};
 use agent_q_core::files::tree::{TreeOptions, directory_tree};
-use agent_q_core::files::{FileError, Trouble};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-struct Project {
-    folder: TempDir,
-    policy: PathPolicy,
-}
-
-impl Project {
-    fn with(files: &[(&str, &str)]) -> Self {
-        let folder = TempDir::new().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let policy = PathPolicy::new(folder.path(), None).unwrap();
-        Self { folder, policy }
-    }
-
-    fn path(&self, path: &str) -> std::path::PathBuf {
-        self.folder.path().join(path)
-    }
-
-    fn find(&self, search: &FileSearch) -> Result<FoundFiles, FileError> {
-        let root = self.policy.judge("").resolved().unwrap();
-        search_files(&self.policy, &root, search, &|| false)
-    }
-
-    fn names(&self, pattern: &str) -> Vec<String> {
-        let found = self.find(&FileSearch::new(pattern)).unwrap();
-        found
-            .paths
-            .iter()
-            .map(|it| it.display().to_string())
-            .collect()
-    }
-
-    fn grep(&self, search: &Grep) -> Result<Found, FileError> {
-        self.grep_in("", search)
-    }
-
-    fn grep_in(&self, path: &str, search: &Grep) -> Result<Found, FileError> {
-        let target = self.policy.judge(path).resolved().unwrap();
-        grep(&self.policy, &target, search, &|| false)
-    }
-}
+use crate::project::Project;
 
 fn places(found: &Found) -> Vec<String> {
     let of_file = |file: &agent_q_core::files::grep::FoundIn| {

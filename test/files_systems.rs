@@ -2,23 +2,15 @@
 //! The systems of a project, read from its .asd files: which files are looked at, and which names
 //! are found in them.
 
-use std::fs;
 use std::path::Path;
 
-use agent_q_core::files::path::PathPolicy;
 use agent_q_core::files::systems::{project_systems, system_names};
-use tempfile::TempDir;
+
+use crate::project::Project;
 
 /// The names and files of the systems of a project with FILES.
 fn found(files: &[(&str, &str)]) -> Vec<(String, String)> {
-    let folder = TempDir::new().unwrap();
-    for (path, text) in files {
-        let path = folder.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    let policy = PathPolicy::new(folder.path(), None).unwrap();
-    project_systems(&policy, &|| false)
+    project_systems(&Project::with(files).policy, &|| false)
         .unwrap()
         .into_iter()
         .map(|it| (it.name, it.relative.display().to_string()))

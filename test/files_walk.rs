@@ -5,53 +5,12 @@
 use std::fs;
 use std::path::Path;
 
-use agent_q_core::files::FileError;
-use agent_q_core::files::grep::{Found, Grep, grep};
+use agent_q_core::files::grep::{Grep, grep};
 use agent_q_core::files::path::PathPolicy;
-use agent_q_core::files::search::{FileSearch, FoundFiles, search_files};
+use agent_q_core::files::search::{FileSearch, search_files};
 use agent_q_core::files::tree::{TreeOptions, directory_tree};
-use tempfile::TempDir;
 
-struct Project {
-    folder: TempDir,
-    policy: PathPolicy,
-}
-
-impl Project {
-    fn with(files: &[(&str, &str)]) -> Self {
-        let folder = TempDir::new().unwrap();
-        for (path, text) in files {
-            let path = folder.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let policy = PathPolicy::new(folder.path(), None).unwrap();
-        Self { folder, policy }
-    }
-
-    fn path(&self, path: &str) -> std::path::PathBuf {
-        self.folder.path().join(path)
-    }
-
-    fn find(&self, search: &FileSearch) -> Result<FoundFiles, FileError> {
-        let root = self.policy.judge("").resolved().unwrap();
-        search_files(&self.policy, &root, search, &|| false)
-    }
-
-    fn names(&self, pattern: &str) -> Vec<String> {
-        let found = self.find(&FileSearch::new(pattern)).unwrap();
-        found
-            .paths
-            .iter()
-            .map(|it| it.display().to_string())
-            .collect()
-    }
-
-    fn grep(&self, search: &Grep) -> Result<Found, FileError> {
-        let root = self.policy.judge("").resolved().unwrap();
-        grep(&self.policy, &root, search, &|| false)
-    }
-}
+use crate::project::Project;
 
 fn sources() -> Project {
     Project::with(&[
