@@ -45,7 +45,8 @@ impl std::fmt::Display for Problem {
 }
 
 /// The type of VALUE as it is said in a sentence.
-pub(super) fn kind_of(value: &Value) -> &'static str {
+#[must_use]
+pub fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",

@@ -17,7 +17,7 @@ mod verdict;
 
 use serde_json::Value;
 
-pub use fault::{Fault, Problem};
+pub use fault::{Fault, Problem, kind_of};
 use keyword::{Node, NodeId, Resource};
 
 /// A compiled schema.

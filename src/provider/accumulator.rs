@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
 use super::whole::WholeObject;
 use super::{CallArguments, ToolCall};
+use crate::json_schema::kind_of;
 use crate::tool::exact;
 
 /// How the reply that carried the calls ended.
@@ -203,22 +204,11 @@ pub fn parse_arguments(text: &str) -> CallArguments {
         },
         Ok(other) => CallArguments::Malformed(format!(
             "the arguments must be a JSON object, not {}",
-            kind(&other)
+            kind_of(&other)
         )),
         Err(error) => {
             CallArguments::Malformed(format!("the arguments are not valid JSON: {error}"))
         }
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 
