@@ -126,8 +126,7 @@ this is for batch use."
              batch (format "it had no result after %s seconds" seconds)))
           (catch mine
             ;; What is due already need not wait for the timers.
-            (if (agent-q-handlers-waiting-p)
-                (agent-q-handlers-run-waiting)
+            (unless (agent-q-handlers-run-waiting)
               (accept-process-output nil (if deadline 0.02 0.5)))))
       (when (eq results 'none)
         (remhash batch agent-q-execute--batches)

@@ -57,15 +57,13 @@
   (when agent-q-handlers--tasks
     (agent-q-handlers--arm)))
 
-(defun agent-q-handlers-waiting-p ()
-  "Whether tasks wait to be run."
-  (and agent-q-handlers--tasks t))
-
 (defun agent-q-handlers-run-waiting ()
-  "Run the tasks that wait now."
-  (dotimes (_ (length agent-q-handlers--tasks))
-    (when agent-q-handlers--tasks
-      (agent-q-handlers--perform (pop agent-q-handlers--tasks)))))
+  "Run the tasks that wait now; return non-nil if there were any."
+  (let ((count (length agent-q-handlers--tasks)))
+    (dotimes (_ count)
+      (when agent-q-handlers--tasks
+        (agent-q-handlers--perform (pop agent-q-handlers--tasks))))
+    (> count 0)))
 
 (defun agent-q-handlers--perform (task)
   "Run TASK with quitting allowed, which timers forbid."
