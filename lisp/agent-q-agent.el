@@ -40,7 +40,7 @@ A running turn may still call the tools of one that was replaced since.")
 
 ;;;###autoload
 (defun agent-q-chat-use-agent (file &optional libraries)
-  "Have the current chat follow the agent in FILE, a gram file.
+  "Make the current chat follow the agent in FILE, a gram file.
 The agent's instruction, model and tools count from the next message on.
 LIBRARIES are the names of the tool libraries that its tools are bound to,
 used in turn; with one the chat stays with it.  Interactively, choose them
@@ -104,7 +104,7 @@ follows no agent any more, and has the model that it had before."
         (user-error "The library %s does not fit the agent: %s" name problem)))))
 
 (defun agent-q-agent--use-model (agent)
-  "Have the current chat talk to the model of AGENT.
+  "Make the current chat use the model of AGENT.
 Return nil, or why it keeps the one that it has."
   (let* ((model (agent-q-agent-model agent))
          (provider (agent-q-provider-named (plist-get model :provider)
@@ -125,7 +125,7 @@ Return nil, or why it keeps the one that it has."
        (eq (cdr agent-q-agent--model) agent-q-chat--provider)))
 
 (defun agent-q-agent--restore-model ()
-  "Have the current chat talk to the model that it had before its agent.
+  "Make the current chat use the model that it had before its agent.
 One that the user chose since then stays.  Return non-nil if it does again."
   (let ((brought (agent-q-agent--model-p))
         (before (car agent-q-agent--model)))

@@ -12,7 +12,7 @@
 ;; A key counts only once the user can have seen what it answers: the block
 ;; was on the screen while Emacs had been idle for a moment with no key
 ;; waiting.  Keys typed ahead are refused, wherever point happened to be.
-;; Each answer begins that moment anew, so that a key which repeats answers
+;; Each answer starts that moment again, so that a key which repeats answers
 ;; one request.
 
 ;;; Code:

@@ -36,7 +36,7 @@
        ("agent-q-chat" agent-q-chat-set-connection "Choose the Lisp image of the current chat.")
        ("agent-q-chat" agent-q-show-system-prompt "Show what the model is told.")
        ("agent-q-debugger" agent-q-chat-hand-over "Open your debugger on a parked error.")
-       ("agent-q-agent" agent-q-chat-use-agent "Have a chat follow an agent's file.")
+       ("agent-q-agent" agent-q-chat-use-agent "Make a chat follow an agent's file.")
        ("agent-q-provider" agent-q-set-model "Choose the model of the current chat.")
        ("agent-q-demo" agent-q-demo-model "Start the tiny demo model on this machine.")
        ("agent-q-doctor" agent-q-doctor "Show what agent-q finds here, and what to do.")

@@ -159,7 +159,7 @@ Key, headers and fields of the body can hold secrets."
               provider))
 
 (defun agent-q-provider-again (public)
-  "Return the provider that PUBLIC is left of, with its key looked up anew.
+  "Return the provider that PUBLIC is left of, with its key looked up again.
 PUBLIC is what `agent-q-provider-public' returned; nil for no model."
   (when public
     (let* ((name (alist-get 'name public))

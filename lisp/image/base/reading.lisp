@@ -44,7 +44,7 @@
   "Called with a text and the start of the form in it that is about to be read.")
 
 (defun assess-if-new (text start count)
-  "Have the form at START assessed now if running those above it may have made another form of it."
+  "Assess the form at START now if running those above it may have made another form of it."
   (when (and *assessed* (> count *assessed*))
     (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
       (if assess
