@@ -14,6 +14,7 @@
 (require 'subr-x)
 (require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-effect)
 (require 'agent-q-image-end)
 (require 'agent-q-image-log)
 (require 'agent-q-image-module)
@@ -33,10 +34,12 @@ ID is its number in the image.  CONTINUATION is known to the client.
 STOPPING is nil, or the status with which a reply ends the call.
 THREAD is the client's for a thread of the image, t for a new one.
 OWNER is whom an error that is parked belongs to.  STARTED is when the
-image was asked."
+image was asked.  QUESTIONS are those of the image's watch that wait for an
+answer, LEFT the seconds that the call has when they are answered, and
+ASKER is the core's request that it is made for, unless REQUEST is."
   request connection operation arguments seconds callback started
   id continuation timer stopping (patience 3) condition again
-  (thread t) owner)
+  (thread t) owner questions left asker)
 
 (defvar agent-q-image--pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")
@@ -427,6 +430,9 @@ The value is non-nil when the client should not see it."
              (agent-q-image-park ours event)
            (agent-q-image--swallow process thread condition ours))
          t)))
+    (`(:background-message ,(and message (pred agent-q-image-effect-p)))
+     (agent-q-image-effect process message)
+     t)
     (`(:background-message ,(pred (equal agent-q-image-tools-changed)))
      (when agent-q-image-tools-changed-function
        (funcall agent-q-image-tools-changed-function process))

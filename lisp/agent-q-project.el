@@ -44,31 +44,14 @@ so are names that differ only by characters that nobody sees."
 There is none on another machine."
   (let ((directory (or (default-value 'agent-q-project-root) default-directory)))
     (unless (or (null directory) (file-remote-p directory))
-      (let ((root (if (default-value 'agent-q-project-root)
-                      directory
-                    (agent-q-project--around directory))))
+      (let* ((project (and (null (default-value 'agent-q-project-root))
+                           (project-current nil directory)))
+             (root (cond (project (project-root project))
+                         ((default-value 'agent-q-project-root) directory)
+                         ((agent-q-project--of-system directory))
+                         (t directory))))
         (and (file-directory-p root)
              (expand-file-name root))))))
-
-(defconst agent-q-project--seconds 5
-  "For how long the root around a directory is taken to be the same.")
-
-(defvar agent-q-project--known nil
-  "The last directory whose root was looked for, a list (DIRECTORY ROOT TIME).")
-
-(defun agent-q-project--around (directory)
-  "Return the root of the project around DIRECTORY, or DIRECTORY.
-To look for it takes longer than most calls, and each reply of an image asks."
-  (pcase agent-q-project--known
-    (`(,(pred (equal directory)) ,root
-       ,(pred (lambda (time) (< 0 (- (float-time) time) agent-q-project--seconds))))
-     root)
-    (_ (let* ((project (project-current nil directory))
-              (root (cond (project (project-root project))
-                          ((agent-q-project--of-system directory))
-                          (t directory))))
-         (setq agent-q-project--known (list directory root (float-time)))
-         root))))
 
 (defun agent-q-project--of-system (directory)
   "Return the nearest directory around DIRECTORY with a system definition, or nil.

@@ -134,6 +134,16 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         } => of("approval-settled", session)?
             .number("call", call.0)?
             .put("outcome", *outcome),
+        Event::EffectDecided {
+            session,
+            request,
+            question,
+            answer,
+        } => of("effect-decided", session)?
+            .number("request", request.0)?
+            .put("question", *question)?
+            .put("decision", answer.name())?
+            .put("reason", answer.reason().map(str::to_owned)),
         Event::CallStarted {
             session,
             call,

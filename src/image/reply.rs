@@ -23,7 +23,8 @@ pub struct MalformedReply {
 }
 
 impl MalformedReply {
-    fn new(problem: impl Into<String>) -> Self {
+    /// For what PROBLEM says.
+    pub fn new(problem: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
         }
@@ -151,7 +152,12 @@ fn restart(value: &Value) -> Option<(String, String)> {
     ))
 }
 
-fn parse(text: &str) -> Result<Value, MalformedReply> {
+/// The data that TEXT is, as the Common Lisp half writes it.
+///
+/// # Errors
+///
+/// When TEXT has any other syntax.
+pub fn parse(text: &str) -> Result<Value, MalformedReply> {
     check(text)?;
     let options = Options::new()
         .with_keyword_syntax(KeywordSyntax::ColonPrefix)

@@ -63,13 +63,20 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let mut arguments = call.json_with_assessed();
+        let watch = self.watch(call, circumstances).await;
+        if let (Some(watch), Some(object)) = (watch, arguments.as_object_mut()) {
+            let text = image::print_arguments(&watch.to_argument());
+            object.insert("watch".to_owned(), text.into());
+        }
         let body = HostRequest::Operation {
             operation: tool.operation,
-            arguments: call.json_with_assessed(),
+            arguments,
         };
         let deadline = EMACS_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline, reply).await?;
+        let text = self
+            .request_asking(call, circumstances, body, deadline)
+            .await?;
         let mut answer = (tool.render)(&call.arguments, text.clone());
         name_image(&mut answer, |content| content, &text);
         answer
@@ -101,16 +108,22 @@ impl Executor {
             Some(unit) => (unit.operation, unit.arguments.clone()),
             None => (tool.operation, (tool.arguments)(&call.arguments)),
         };
+        let mut arguments = call.with_assessed(image::joined_lists(
+            arguments,
+            &call.verdict.reached.arguments,
+        ));
+        if let Some(watch) = self.watch(call, circumstances).await {
+            let watch = image::property_list([("watch", watch.to_argument())]);
+            arguments = image::joined_lists(arguments, &watch);
+        }
         let body = HostRequest::Image(ImageRequest {
             operation: operation.to_owned(),
-            arguments: image::print_arguments(&call.with_assessed(image::joined_lists(
-                arguments,
-                &call.verdict.reached.arguments,
-            ))),
+            arguments: image::print_arguments(&arguments),
             deadline,
         });
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline + IMAGE_GRACE, reply).await?;
+        let text = self
+            .request_asking(call, circumstances, body, deadline + IMAGE_GRACE)
+            .await?;
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         let context = self.context(circumstances);
