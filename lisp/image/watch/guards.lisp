@@ -1,0 +1,113 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Which functions of SBCL's are watched. Below what programs call stand those that all of SBCL's
+;;; own code goes through, so that there is no way around; what was allowed above covers them.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (guard (:type vector) (:copier nil))
+  ;; The function's name, and the function that makes an effect of its arguments, or NIL for none.
+  name describes
+  ;; The class of what is low down: it needs no question where that class is covered already; and
+  ;; the classes that an effect which may happen covers while it does.
+  class covers
+  ;; How the function is called otherwise than with its arguments: a function of ours.
+  way)
+
+(defun guard-lists ()
+  "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
+  '(("COMMON-LISP"
+     ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
+     ("DELETE-FILE" effect-of-delete-file :covers (:delete))
+     ("RENAME-FILE" effect-of-rename-file :covers (:rename))
+     ("CLOSE" nil :way call-closing)
+     ("LOAD" effect-of-load :way call-loading-file)
+     ("FMAKUNBOUND" effect-of-defining)
+     ((:setf "FDEFINITION") effect-of-setting-definition)
+     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition)
+     ((:setf "MACRO-FUNCTION") effect-of-setting-definition)
+     ((:setf "COMPILER-MACRO-FUNCTION") effect-of-setting-definition))
+    ("SB-EXT"
+     ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
+     ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment))
+     ("PROCESS-KILL" effect-of-process-kill :covers (:kill))
+     ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
+     ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread))
+     ("DISABLE-DEBUGGER" effect-of-debugger) ("ENABLE-DEBUGGER" effect-of-debugger)
+     ("UNLOCK-PACKAGE" effect-of-unlocking)
+     ("SCHEDULE-TIMER" effect-of-schedule :way call-scheduling)
+     ("FINALIZE" nil :way call-finalizing)
+     ("POSIX-GETENV" effect-of-getenv :class :environment)
+     ("POSIX-ENVIRON" effect-of-environ :class :environment))
+    ("UIOP" ("RUN-PROGRAM" effect-of-command :covers (:words :temporary))
+            ("LAUNCH-PROGRAM" effect-of-command :covers (:words :temporary)))
+    ("SB-ALIEN"
+     ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign)))
+    ("SB-BSD-SOCKETS"
+     ("SOCKET-CONNECT" effect-of-connect :covers (:connect))
+     ("SOCKET-BIND" effect-of-bind :covers (:listen))
+     ("SOCKET-LISTEN" effect-of-listen :covers (:listen))
+     ("SOCKET-SEND" effect-of-send :covers (:connect))
+     ("SOCKET-MAKE-STREAM" nil :way call-making-stream))
+    ("SB-THREAD"
+     ("TERMINATE-THREAD" effect-of-stopping :class :thread :way call-stopping)
+     ("INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
+     ("START-THREAD" nil :way call-starting)
+     ("%EXIT-OTHER-THREADS" effect-of-exit :class :exit))
+    ("SB-UNIX"
+     ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-name)
+     ("UNIX-UNLINK" effect-of-unlink :class :delete)
+     ("UNIX-RENAME" effect-of-unix-rename :class :rename)
+     ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)
+     ("UNIX-RMDIR" effect-of-rmdir :class :rmdir))
+    ("SB-IMPL"
+     ("SPAWN" effect-of-spawn :class :run)
+     ("OS-EXIT" effect-of-exit :class :exit)
+     ("DEINIT" effect-of-exit :class :exit)
+     ("%DEFUN" effect-of-defining)
+     ("CALL-HOOKS" nil :way call-hooked)
+     ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
+    ("SB-C" ("%DEFMACRO" effect-of-defining))
+    ("SB-INT"
+     ("ENCAPSULATE" effect-of-encapsulating)
+     ("UNENCAPSULATE" effect-of-unencapsulating))
+    ("SB-SYS"
+     ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)
+     ("FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" effect-of-linking-name :class :foreign)
+     ("ENABLE-INTERRUPT" effect-of-signal :class :signal))
+    ("SB-POSIX"
+     ("OPEN" effect-of-unix-open :class :write :way call-opening-name)
+     ("UNLINK" effect-of-unlink :class :delete) ("RMDIR" effect-of-rmdir :class :rmdir)
+     ("RENAME" effect-of-unix-rename :class :rename) ("MKDIR" effect-of-mkdir :class :mkdir)
+     ("CHMOD" effect-of-change) ("FCHMOD" effect-of-change) ("CHOWN" effect-of-change)
+     ("LCHOWN" effect-of-change) ("FCHOWN" effect-of-change) ("UTIME" effect-of-change)
+     ("UTIMES" effect-of-change)
+     ("CREAT" effect-of-writing-name :class :write) ("TRUNCATE" effect-of-writing-name)
+     ("FTRUNCATE" effect-of-writing-name) ("WRITE" effect-of-writing-name)
+     ("MKSTEMP" effect-of-writing-name) ("MKDTEMP" effect-of-writing-name)
+     ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name)
+     ("DUP2" effect-of-writing-name)
+     ("LINK" effect-of-linking) ("SYMLINK" effect-of-linking)
+     ("FORK" effect-of-fork :class :run) ("POSIX-FORK" effect-of-fork :class :run)
+     ("KILL" effect-of-kill :class :kill) ("KILLPG" effect-of-kill :class :kill)
+     ("EXIT" effect-of-exit :class :exit)
+     ("SETENV" effect-of-setenv) ("PUTENV" effect-of-setenv) ("UNSETENV" effect-of-setenv)
+     ("GETENV" effect-of-getenv :class :environment)
+     ("CHDIR" effect-of-chdir) ("FCHDIR" effect-of-chdir) ("CHROOT" effect-of-process)
+     ("SETUID" effect-of-process) ("SETGID" effect-of-process) ("UMASK" effect-of-process)
+     ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
+
+(defun guarded-name (package-name name)
+  "The function's name that NAME stands for in the package, or NIL when there is none."
+  (let* ((package (find-package package-name))
+         (symbol (and package (find-symbol (if (consp name) (second name) name) package)))
+         (name (and symbol (if (consp name) (list 'setf symbol) symbol))))
+    (and name (fboundp name) (not (and (symbolp name) (macro-function name))) name)))
+
+(defun all-guards ()
+  "A guard for each of the functions that is there."
+  (loop for (package-name . entries) in (guard-lists)
+        nconc (loop for (name describes . slots) in entries
+                    for found = (guarded-name package-name name)
+                    when found
+                      collect (apply #'make-guard :name found :describes describes
+                                     (copy-tree slots)))))
