@@ -69,7 +69,7 @@ is random.")
      (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
 
 (defun agent-q-image-call (connection request operation arguments seconds callback
-                                      &optional owner thread)
+                                      &optional owner thread asker)
   "Call OPERATION of the Common Lisp half behind CONNECTION.
 REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
 is a property list printed for `read'.  After SECONDS the call is
@@ -86,11 +86,13 @@ status and a payload:
 
 The call runs in THREAD, a number of the client's; without it in one
 of its own.  It is on behalf of OWNER, the buffer of a chat, to which
-errors that are parked and changes in the image belong."
+errors that are parked and changes in the image belong.  The watch of the
+image asks the core's request ASKER; without it REQUEST, if that is one."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image--new-id) :owner owner :thread (or thread t))))
+               :id (agent-q-image--new-id) :owner owner :thread (or thread t)
+               :asker asker)))
     (cond
      ((gethash request agent-q-image--pending)
       (funcall callback "signalled" (format "Request %s runs already." request)))

@@ -328,13 +328,15 @@ fn set_levels(env: &Env, levels: Text) -> Result<()> {
 
 /// Run CALLS, a vector of vectors [ID NAME ARGUMENTS] with the arguments as JSON text, and return
 /// the number of the batch. A `:batch-finished' event brings the results. ASK is t when approval
-/// requests are answered, WATCH when the start and the end of each call are wanted, too.
+/// requests are answered, WATCH when the start and the end of each call are wanted, too. PRIVATE is
+/// a vector of globs of private files, or nil for the usual ones.
 #[defun]
 fn execute(
     env: &Env,
     calls: Vector<'_>,
     ask: Option<Value<'_>>,
     watch: Option<Value<'_>>,
+    private: Option<Vector<'_>>,
 ) -> Result<i64> {
     let approval = match ask {
         Some(_) => Approval::Ask,
@@ -345,7 +347,9 @@ fn execute(
         None => Watcher::Nobody,
     };
     let calls = bridge::wire::calls(calls)?;
-    Ok(core(env)?.engine.execute(calls, approval, watcher).0 as i64)
+    let private = private.map(bridge::wire::texts).transpose()?;
+    let engine = &core(env)?.engine;
+    Ok(engine.execute(calls, approval, watcher, private).0 as i64)
 }
 
 /// Cancel BATCH; its calls still get their results, which say WHY.

@@ -413,6 +413,8 @@ pub enum HostRequest {
     Handler {
         handler: HandlerId,
         arguments: Value,
+        /// How the watch of an image is set whose tool it is, printed for Emacs's `read`.
+        watch: Option<String>,
     },
 }
 

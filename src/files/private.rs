@@ -183,21 +183,19 @@ impl PrivateFiles {
         })
     }
 
-    /// The default list, for where nothing else is said.
-    #[must_use]
-    pub fn usual(home: Option<&Path>) -> Self {
-        Self::new(DEFAULT_PATTERNS, home).unwrap_or_else(|_| Self::everything())
-    }
-
     /// A list in which every file is private.
-    fn everything() -> Self {
-        let nothing = GlobSet::empty();
+    #[must_use]
+    pub fn everything() -> Self {
+        // One that can't be compiled would leave nothing private.
+        let all = GlobBuilder::new("*")
+            .build()
+            .and_then(|glob| GlobSetBuilder::new().add(glob).build());
         Self {
-            names: nothing.clone(),
-            name_patterns: Vec::new(),
-            last: nothing.clone(),
+            names: all.unwrap_or_else(|_| GlobSet::empty()),
+            name_patterns: vec!["*".to_owned()],
+            last: GlobSet::empty(),
             last_patterns: Vec::new(),
-            paths: nothing,
+            paths: GlobSet::empty(),
             path_globs: Vec::new(),
             path_patterns: Vec::new(),
         }
@@ -369,7 +367,7 @@ mod tests {
     #[test]
     fn each_private_file_has_a_needle_in_its_name() {
         let home = Path::new("/home/me");
-        let usual = PrivateFiles::usual(Some(home));
+        let usual = PrivateFiles::new(DEFAULT_PATTERNS, Some(home)).unwrap();
         let needles = usual.needles();
         assert!(
             needles.len() < 60 && !needles.contains(&String::new()),
@@ -403,6 +401,9 @@ mod tests {
                 "{path}"
             );
         }
+        let everything = PrivateFiles::everything();
+        assert_eq!(everything.needles(), [""]);
+        assert!(everything.matching(Path::new("/srv/a")).is_some());
         for (pattern, expected) in [
             ("{a,b}.key", ".key"),
             ("*", ""),

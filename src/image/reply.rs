@@ -83,6 +83,25 @@ pub fn with_name(content: String, text: &str) -> String {
     }
 }
 
+/// The effects that were not allowed to the code of the reply TEXT, in words, each once.
+#[must_use]
+pub fn denials(text: &str) -> Vec<String> {
+    // Nearly no reply has any, and all would be parsed once more.
+    if !text.contains(":denials (") {
+        return Vec::new();
+    }
+    let Ok(value) = parse(text) else {
+        return Vec::new();
+    };
+    let mut denials: Vec<String> = Vec::new();
+    for denial in Plist::new(&value).texts("denials") {
+        if !denials.iter().any(|it| it == denial) {
+            denials.push(denial.to_owned());
+        }
+    }
+    denials
+}
+
 fn image_name(text: &str) -> Option<String> {
     if !text.starts_with("(:image ") {
         return None;

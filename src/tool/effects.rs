@@ -13,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
 use super::work::{answered, silent};
-use super::{SafetyLevel, ToolFailure};
+use super::{Origin, SafetyLevel, ToolFailure};
 use crate::effect::{Answer, Granted, Kind, Message, Question, Watch, parse_message};
-use crate::files::private::PrivateFiles;
 use crate::host::Asked;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, State,
@@ -47,8 +46,11 @@ struct Settled {
 
 impl Executor {
     /// How the watch in the image is set for CALL, which runs code there; nothing for other calls.
-    pub(super) async fn watch(&self, call: &Call, circumstances: &Circumstances) -> Option<Watch> {
-        call.tool.code?;
+    pub(super) fn watch(call: &Call, circumstances: &Circumstances) -> Option<Watch> {
+        let of_image = matches!(call.tool.origin, Origin::Image(_));
+        if call.tool.code.is_none() && !of_image {
+            return None;
+        }
         if circumstances.eval_policy == EvalPolicy::NeverAsk {
             return Some(Watch::Off);
         }
@@ -62,16 +64,8 @@ impl Executor {
         };
         Some(Watch::On {
             granted,
-            needles: self.private_files(circumstances).await.needles(),
+            needles: circumstances.workspace.private_files().needles(),
         })
-    }
-
-    /// The private files here; those of the default list where there is no project.
-    async fn private_files(&self, circumstances: &Circumstances) -> PrivateFiles {
-        match self.context(circumstances).policy().await {
-            Ok(policy) => policy.private_files().clone(),
-            Err(_) => PrivateFiles::usual(std::env::home_dir().as_deref()),
-        }
     }
 
     /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
@@ -111,7 +105,9 @@ impl Executor {
                     Err(error) => tracing::warn!(%error, "a question of the image's watch"),
                 },
                 Some(()) = open.next(), if !open.is_empty() => {}
-                () = tokio::time::sleep(left), if open.is_empty() => return Err(silent(deadline)),
+                () = tokio::time::sleep(left), if open.is_empty() => {
+                    return Err(silent(deadline));
+                }
             }
             if open.is_empty() {
                 left = left.saturating_sub(started.elapsed());
@@ -130,7 +126,7 @@ impl Executor {
         withdrawn: CancellationToken,
     ) {
         let number = question.number;
-        let settled = match self.harmless(&question, circumstances).await {
+        let settled = match is_harmless(&question, circumstances) {
             true => Some(Answer::Allow),
             false => {
                 let asking = Asking::new(self, call, circumstances, question);
@@ -149,14 +145,14 @@ impl Executor {
             });
         }
     }
+}
 
-    /// Whether QUESTION is about reading files none of which is private.
-    async fn harmless(&self, question: &Question, circumstances: &Circumstances) -> bool {
-        question.kind == Kind::ReadPrivate && !question.files.is_empty() && {
-            let private = self.private_files(circumstances).await;
-            let mut files = question.files.iter();
-            files.all(|file| private.matching(file).is_none())
-        }
+/// Whether QUESTION is about reading files none of which is private.
+fn is_harmless(question: &Question, circumstances: &Circumstances) -> bool {
+    question.kind == Kind::ReadPrivate && !question.files.is_empty() && {
+        let private = circumstances.workspace.private_files();
+        let mut files = question.files.iter();
+        files.all(|file| private.matching(file).is_none())
     }
 }
 
