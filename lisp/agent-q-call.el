@@ -16,8 +16,9 @@
 (require 'seq)
 
 (declare-function agent-q-approve-draw "agent-q-approve")
-(declare-function agent-q-approve-shown "agent-q-approve")
-(declare-function agent-q-approve-reveal "agent-q-approve")
+(declare-function agent-q-sight-expect "agent-q-sight")
+(declare-function agent-q-sight-forget "agent-q-sight")
+(declare-function agent-q-sight-reveal "agent-q-sight")
 
 (defconst agent-q-call-summary-limit 60
   "How many characters of its arguments the line of a call shows.")
@@ -29,12 +30,13 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
 the image it concerns.  ARMED is t while an answer counts, `seen' when it
-did before another call was answered; TIMER sees to that, and ANSWERED is
-the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
+did before another call was answered; ENDED is t when its end was on the
+screen after that, BELOW how many of its lines didn't fit; TIMER sees to
+that, and ANSWERED is the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
 DESCRIPTION), and REVIEW the buffer of its diff review.  PARSED and SUMMARY
 are what was made of ARGUMENTS last, a cons with them."
   key tool arguments state content milliseconds started
-  level reason armed answered target timer
+  level reason armed ended below answered target timer
   offer review parsed summary)
 
 (defvar-local agent-q-call-table nil
@@ -92,10 +94,10 @@ The core lets few of a message do so, however many it has.")
                  (let ((raw (agent-q-call-arguments call)))
                    (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
     (agent-q-visible
-     (agent-q-call--cut (agent-q-call--on-one-line text)
+     (agent-q-call--cut (agent-q-call-on-one-line text)
                         agent-q-call-summary-limit))))
 
-(defun agent-q-call--on-one-line (text)
+(defun agent-q-call-on-one-line (text)
   "Return the beginning of TEXT without its line breaks."
   (replace-regexp-in-string
    "[ \t\n]+" " "
@@ -148,7 +150,7 @@ The core lets few of a message do so, however many it has.")
                                       "[ \t\n:]+")))
     (unless (string-empty-p said)
       (agent-q-visible
-       (agent-q-call--on-one-line (substring said 0 (string-search "\n" said)))))))
+       (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))
 
 (defun agent-q-call--trouble-text (call trouble width)
   "Return TROUBLE, which ended CALL, as the end of its line of WIDTH columns."
@@ -334,12 +336,12 @@ If BRIEFLY is non-nil, only the head of a long text."
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
-          (agent-q-call-armed call) nil
           (agent-q-call-offer call) nil
           (agent-q-call-answered call) nil)
+    (agent-q-sight-forget call)
     (agent-q-render-update-item call)
     (agent-q-call-draw-waiting call)
-    (agent-q-approve-shown call)
+    (agent-q-sight-expect call)
     (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
              (agent-q-call-tool call))))
 
@@ -455,7 +457,7 @@ The current chat comes first, then the other ones."
       (let ((call (agent-q-call-waiting)))
         (push-mark nil t)
         (goto-char (agent-q-render-item-start call))
-        (agent-q-approve-reveal call)))))
+        (agent-q-sight-reveal call)))))
 
 (provide 'agent-q-call)
 ;;; agent-q-call.el ends here
