@@ -13,6 +13,7 @@
 
 (require 'agent-q-arguments)
 (require 'agent-q-call)
+(require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-project)
 (require 'agent-q-sight)
@@ -43,6 +44,18 @@
     (define-key map [follow-link] 'mouse-face)
     map)
   "Keymap on a tool call that waits for an answer.")
+
+(defvar agent-q-approve-effect-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map agent-q-approve-map)
+    (define-key map "s" #'agent-q-approve-stop)
+    (define-key map "b" #'agent-q-effect-backtrace)
+    map)
+  "Keymap on an effect of code that runs and waits for an answer.")
+
+(defun agent-q-approve--map (call)
+  "Return the keymap on CALL while it waits for an answer."
+  (if (agent-q-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
 (defun agent-q-approve--button (label command)
   "Return LABEL as a button for COMMAND."
@@ -120,42 +133,74 @@ BODY is what it shows of the arguments."
 
 (defun agent-q-approve-draw (call)
   "Return the block that asks about CALL."
-  (let* ((body (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call))))
-         (block
-          (concat
-           (propertize (concat "? " (agent-q-call-tool call))
-                       'face 'agent-q-attention)
-           (propertize " waits for your answer: C-c C-a, then a key"
-                       'face 'agent-q-attention)
-           (agent-q-approve--notes call body)
-           "\n" (agent-q-approve--why call)
-           (if-let ((target (agent-q-call-target call)))
-               (concat "\n" (agent-q-approve--line target))
-             "")
-           "\n"
-           ;; Above the arguments, so that nothing pushes it out of sight.
-           (agent-q-approve--offer-text call)
-           body (propertize "\n" 'agent-q-sight-end t)
-           (propertize " " 'line-prefix "  ")
-           (agent-q-approve--buttons
-            (append
-             (and (agent-q-call-review call)
-                  '(("[d] review the diff" . agent-q-approve-review)))
-             '(("[y] run" . agent-q-approve-run)
-               ("[!] run, and in this chat" . agent-q-approve-for-chat)
-               ("[P] in this project" . agent-q-approve-for-project))))
-           "\n" (propertize " " 'line-prefix "  ")
-           (agent-q-approve--buttons
-            (append
-             '(("[n] deny" . agent-q-approve-deny)
-               ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
-               ("[e] edit" . agent-q-approve-edit)
-               ("[v] view" . agent-q-approve-view))
-             (and (cdr (agent-q-call-all-waiting))
-                  '(("[Y] run all" . agent-q-approve-run-all)
-                    ("[N] deny all" . agent-q-approve-deny-all))))))))
-    ;; The note on a cut text keeps its own keys.
-    (agent-q-render-fill-keymap block agent-q-approve-map)))
+  ;; The note on a cut text keeps its own keys.
+  (agent-q-render-fill-keymap (if (agent-q-effect-p call)
+                                  (agent-q-approve--effect-block call)
+                                (agent-q-approve--tool-block call))
+                              (agent-q-approve--map call)))
+
+(defun agent-q-approve--tool-block (call)
+  "Return the block that asks about CALL of a tool."
+  (let ((body (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call)))))
+    (concat
+     (propertize (concat "? " (agent-q-call-tool call)
+                         " waits for your answer: C-c C-a, then a key")
+                 'face 'agent-q-attention)
+     (agent-q-approve--notes call body)
+     "\n" (agent-q-approve--why call) "\n"
+     (agent-q-approve--rest
+      call body
+      (append
+       (and (agent-q-call-review call)
+            '(("[d] review the diff" . agent-q-approve-review)))
+       '(("[y] run" . agent-q-approve-run)
+         ("[!] run, and in this chat" . agent-q-approve-for-chat)
+         ("[P] in this project" . agent-q-approve-for-project)))
+      '(("[n] deny" . agent-q-approve-deny)
+        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
+        ("[e] edit" . agent-q-approve-edit)
+        ("[v] view" . agent-q-approve-view))
+      "[Y] run all"))))
+
+(defun agent-q-approve--effect-block (call)
+  "Return the block that asks about the effect CALL of code that runs."
+  (let ((body (agent-q-effect-body call)))
+    (concat
+     (propertize (concat "? " (agent-q-effect-head call))
+                 'face 'agent-q-attention 'wrap-prefix "    ")
+     "\n" (propertize "waits for your answer: C-c C-a, then a key"
+                      'face 'agent-q-attention 'line-prefix "    ")
+     (agent-q-approve--notes call body) "\n"
+     (agent-q-approve--rest
+      call body
+      '(("[y] allow" . agent-q-approve-run)
+        ("[!] allow the like in this chat" . agent-q-approve-for-chat)
+        ("[P] in this project" . agent-q-approve-for-project))
+      '(("[n] deny" . agent-q-approve-deny)
+        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
+        ("[s] stop the call" . agent-q-approve-stop)
+        ("[b] backtrace" . agent-q-effect-backtrace)
+        ("[v] view" . agent-q-approve-view))
+      "[Y] allow all"))))
+
+(defun agent-q-approve--rest (call body allowing denying run-all)
+  "Return what ends the block that asks about CALL: BODY and the buttons.
+ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
+  (concat
+   (if-let ((target (agent-q-call-target call)))
+       (concat (agent-q-approve--line target) "\n")
+     "")
+   ;; Above what runs, so that nothing pushes it out of sight.
+   (agent-q-approve--offer-text call)
+   body (propertize "\n" 'agent-q-sight-end t)
+   (propertize " " 'line-prefix "  ")
+   (agent-q-approve--buttons allowing)
+   "\n" (propertize " " 'line-prefix "  ")
+   (agent-q-approve--buttons
+    (append denying
+            (and (cdr (agent-q-call-all-waiting))
+                 `((,run-all . agent-q-approve-run-all)
+                   ("[N] deny all" . agent-q-approve-deny-all)))))))
 
 (defun agent-q-approve-open-p (call)
   "Whether CALL waits for an answer."
@@ -181,9 +226,7 @@ BODY is what it shows of the arguments."
   (agent-q-core-decide (agent-q-call-key call) decision payload)
   (setf (agent-q-call-answered call) label
         (agent-q-call-armed call) nil)
-  (agent-q-render-update-item call)
-  (agent-q-call-draw-waiting call)
-  (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-call-settled call))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
@@ -199,18 +242,20 @@ What comes of the answers is shown at the end, where the window follows."
     (when (and next (eq (window-buffer) (current-buffer)))
       (agent-q-sight-reveal next))))
 
-(defun agent-q-approve--allow (label)
-  "Let the call at point run, shown as LABEL."
-  (agent-q-sight-check-end (agent-q-approve--call))
-  (agent-q-approve--answer "approved" nil label))
+(defun agent-q-approve--allowed (call)
+  "Return how it is shown that CALL was let go on."
+  (if (agent-q-effect-p call) "allowed" "approved"))
 
 (defun agent-q-approve-run ()
-  "Run the tool call at point as it is shown."
+  "Run the tool call at point as it is shown, or allow what code is about to do."
   (interactive)
-  (agent-q-approve--allow "approved"))
+  (let ((call (agent-q-approve--call)))
+    (agent-q-sight-check-end call)
+    (agent-q-approve--answer "approved" nil (agent-q-approve--allowed call))))
 
 (defun agent-q-approve-deny ()
-  "Deny the tool call at point; the model is told so."
+  "Deny the tool call at point, or what code is about to do.
+The model is told so, and code gets an error that it may handle."
   (interactive)
   (agent-q-approve--answer "denied" nil "denied"))
 
@@ -218,10 +263,20 @@ What comes of the answers is shown at the end, where the window follows."
   "Deny the tool call at point and tell the model the REASON."
   (interactive (progn (agent-q-approve--call)
                       (list (read-string "Why not? "))))
-  (agent-q-approve--answer "denied"
-                           (and (not (string-blank-p reason))
-                                (agent-q--clean reason))
-                           "denied"))
+  (let ((reason (and (not (string-blank-p reason))
+                     (agent-q--clean reason))))
+    (agent-q-approve--answer "denied" reason
+                             (if (and reason (agent-q-effect-p (agent-q-approve--call)))
+                                 (concat "denied: " reason)
+                               "denied"))))
+
+(defun agent-q-approve-stop ()
+  "Deny what code is about to do at point, and stop the call that runs it.
+The code can't go on, whatever errors it handles."
+  (interactive)
+  (unless (agent-q-effect-p (agent-q-approve--call))
+    (user-error "This call doesn't run yet; n denies it"))
+  (agent-q-approve--answer "stopped" nil "stopped"))
 
 (defun agent-q-approve-run-all ()
   "Run whatever waits in this chat and was seen by you, up to its end."
@@ -230,7 +285,7 @@ What comes of the answers is shown at the end, where the window follows."
   (let ((left 0))
     (dolist (call (agent-q-call-all-waiting))
       (if (agent-q-sight-read-p call)
-          (agent-q-approve-settle call "approved" nil "approved")
+          (agent-q-approve-settle call "approved" nil (agent-q-approve--allowed call))
         (setq left (1+ left))))
     (agent-q-approve-go-on)
     (unless (zerop left)
@@ -263,7 +318,8 @@ The first time, only the rule is shown that would be added."
       (`(,(pred (equal scope)) ,rule ,_)
        (agent-q-sight-check-end call)
        (agent-q-core-add-rule rule (agent-q-call-key call))
-       (agent-q-approve--allow "approved, with a rule"))
+       (agent-q-approve--answer "approved" nil
+                                (concat (agent-q-approve--allowed call) ", with a rule")))
       (_ (agent-q-approve--offer call scope)))))
 
 (defun agent-q-approve--offer (call scope)
@@ -282,7 +338,10 @@ The first time, only the rule is shown that would be added."
 (defun agent-q-approve-edit ()
   "Edit the arguments of the tool call at point, then have it run."
   (interactive)
-  (agent-q-arguments-edit (agent-q-approve--call)))
+  (let ((call (agent-q-approve--call)))
+    (when (agent-q-effect-p call)
+      (user-error "What code is about to do can't be edited; n denies it, s stops the call"))
+    (agent-q-arguments-edit call)))
 
 (defun agent-q-approve-view ()
   "Show the whole of the tool call at point in a buffer of its own."
@@ -291,8 +350,10 @@ The first time, only the rule is shown that would be added."
     (unless (agent-q-call-p call)
       (user-error "There is no tool call here"))
     (let ((text (let ((agent-q-render-body-limit most-positive-fixnum))
-                  (concat (agent-q-call-tool call) "\n\n"
-                          (agent-q-approve--whole-reasons call)
+                  (concat (if (agent-q-effect-p call)
+                              (agent-q-registry-effect-words (agent-q-call-tool call))
+                            (agent-q-call-tool call))
+                          "\n\n" (agent-q-approve--whole-reasons call)
                           (agent-q-call-arguments-body call) "\n"))))
       (with-current-buffer (get-buffer-create "*agent-q call*")
         (let ((inhibit-read-only t))
@@ -305,7 +366,9 @@ The first time, only the rule is shown that would be added."
 
 (defun agent-q-approve--whole-reasons (call)
   "Return the reasons why CALL needs an answer, uncut, as a paragraph."
-  (let ((reasons (split-string (or (agent-q-call-reason call) "") "; +" t)))
+  (let* ((text (or (agent-q-call-reason call) ""))
+         (reasons (if (agent-q-effect-p call) (list text)
+                    (split-string text "; +" t))))
     (if reasons
         (concat (mapconcat (lambda (reason)
                              (propertize (concat "- " (agent-q-visible reason))
@@ -332,7 +395,9 @@ The first time, only the rule is shown that would be added."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
-    (message "y runs it, n denies it, r denies it with a reason, e edits it")))
+    (message (if (agent-q-effect-p (agent-q-render-item-at (point)))
+                 "y allows it, n denies it, r denies it with a reason, s stops the call"
+               "y runs it, n denies it, r denies it with a reason, e edits it"))))
 
 (defun agent-q-approve-mouse (event)
   "Press the button that EVENT clicked on."
@@ -349,9 +414,9 @@ chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))
     (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
       (and (= (length key) 1)
-           (lookup-key agent-q-approve-map key)
+           (lookup-key (agent-q-approve--map call) key)
            (format "Not sent: to answer %s, press C-c C-a, then %s"
-                   (agent-q-call-tool call) key)))))
+                   (agent-q-call-name call) key)))))
 
 ;;;; What rules look at
 

@@ -423,7 +423,8 @@ While a turn runs, the text waits until it is over."
      event (agent-q-approve-target (plist-get event :arguments)
                                    (and (agent-q-chat--connected-p)
                                         (agent-q-image-label agent-q-header-connection))))
-    (agent-q-diff-review event)))
+    (unless (agent-q-registry-effect-p (plist-get event :tool))
+      (agent-q-diff-review event))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
