@@ -163,7 +163,7 @@ BODY is what it shows of the arguments."
       "[Y] run all"))))
 
 (defun agent-q-approve--effect-block (call)
-  "Return the block that asks about the effect CALL of code that runs."
+  "Return the block that asks about CALL, an effect of running code."
   (let ((body (agent-q-effect-body call)))
     (concat
      (propertize (concat "? " (agent-q-effect-head call))
@@ -271,7 +271,7 @@ The model is told so, and code gets an error that it may handle."
                                "denied"))))
 
 (defun agent-q-approve-stop ()
-  "Deny what code is about to do at point, and stop the call that runs it.
+  "Deny what code is about to do at point, and stop the whole call.
 The code can't go on, whatever errors it handles."
   (interactive)
   (unless (agent-q-effect-p (agent-q-approve--call))

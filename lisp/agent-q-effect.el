@@ -16,7 +16,7 @@
 (require 'agent-q-registry)
 
 (defun agent-q-effect-p (call)
-  "Whether CALL stands for an effect of code that runs."
+  "Whether CALL stands for an effect of running code."
   (agent-q-registry-effect-p (agent-q-call-tool call)))
 
 ;;;; What it is
@@ -38,7 +38,7 @@
           (target (list (cons "target" target))))))
 
 (defun agent-q-effect--whole-words (call)
-  "Return what the effect CALL is about to do, as the image says it."
+  "Return what the effect CALL is about to do, in the image's words."
   (let ((words (agent-q-call-reason call)))
     (if (and words (not (string-blank-p words)))
         words
@@ -72,7 +72,7 @@
                    "")))))
 
 (defun agent-q-effect-body (call)
-  "Return what the request for the effect CALL says under its head."
+  "Return the part under the head of the request for the effect CALL."
   (let* ((words (agent-q-effect--whole-words call))
          (origin (agent-q-effect--origin call))
          (thread (agent-q-effect--argument call 'thread))
@@ -136,7 +136,7 @@ What became of it matters more than all of its words."
             "  " state)))
 
 (defun agent-q-effect-waited-for-p (call)
-  "Whether CALL, which runs, waits for the answer to a request in this chat.
+  "Whether the running CALL waits for the answer to a request in this chat.
 The core doesn't say whose effect it is, so nobody knows if several run."
   (and (not (cdr (agent-q-call-running)))
        (eq call (car (agent-q-call-running)))

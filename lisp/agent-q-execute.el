@@ -329,7 +329,7 @@ With an answer that is none, what was asked about doesn't happen."
     (_ (agent-q-execute--fail event "The approval handler gave no answer"))))
 
 (defun agent-q-execute--effect-p (event)
-  "Whether EVENT is about an effect of code that runs, and not about a tool."
+  "Whether EVENT is about an effect of running code, and not about a tool."
   (agent-q-registry-effect-p (plist-get event :tool)))
 
 (defun agent-q-execute--deny (event reason)

@@ -100,7 +100,7 @@ For `post-command-hook': the user may have come to it just now, or to its end."
     (setf (agent-q-call-ended call) t)))
 
 (defun agent-q-sight--window (call)
-  "Return a window that shows CALL, at least all of it that fits, or nil."
+  "Return a window with CALL in it, at least all of it that fits, or nil."
   (let ((start (marker-position (agent-q-render-item-start call)))
         (end (marker-position (agent-q-render-item-end call))))
     (seq-find (lambda (window)
@@ -135,7 +135,7 @@ Point has to be on CALL."
   "How many lines below are counted at most.")
 
 (defun agent-q-sight--below (call window)
-  "Return how many lines of CALL are below what WINDOW shows, or nil for none.
+  "Return how many lines of CALL are below the part in WINDOW, or nil for none.
 That is only about what it would do."
   (let ((end (agent-q-sight--end call)))
     (unless (pos-visible-in-window-p end window)
@@ -147,7 +147,7 @@ That is only about what it would do."
             (max 1 (count-screen-lines from (min (point) end) nil window))))))))
 
 (defun agent-q-sight--tell (call window)
-  "Have CALL say how much of it is below what WINDOW shows of it."
+  "Have CALL say how much of it is below the part in WINDOW."
   ;; The first time, what says so takes a line itself.
   (catch 'right
     (dotimes (_ 2)
@@ -155,10 +155,12 @@ That is only about what it would do."
         (when (equal below (agent-q-call-below call))
           (throw 'right nil))
         (setf (agent-q-call-below call) below)
-        (agent-q-render-update-item call)))))
+        (agent-q-render-update-item call)
+        ;; What else is on the screen, such as the end, has to be known again.
+        (redisplay)))))
 
 (defun agent-q-sight-note (call)
-  "Return what CALL says of the part of it that doesn't fit, or nil."
+  "Return a line about the part of CALL that doesn't fit, or nil."
   (when-let ((below (agent-q-call-below call)))
     (format "%s below: SPC shows more; y counts once the end was shown"
             (cond ((= below 1) "1 more line")
