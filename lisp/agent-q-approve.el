@@ -7,29 +7,22 @@
 ;; A call that needs approval is drawn as a block with its arguments, and
 ;; answered by a key with point on it.  Nothing is asked in the minibuffer.
 ;; A rule is shown before it is taken: the first key shows it, the second
-;; takes it.
-;;
-;; A key counts only once the user can have seen what it answers: the block
-;; was on the screen while Emacs had been idle for a moment with no key
-;; waiting.  Keys typed ahead are refused, wherever point happened to be.
-;; Each answer starts that moment again, so that a key which repeats answers
-;; one request.
+;; takes it.  Which keys count, agent-q-sight.el knows.
 
 ;;; Code:
 
 (require 'agent-q-arguments)
 (require 'agent-q-call)
+(require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-sight)
 
 (declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
 (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
 (declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
 (declare-function agent-q-diff-display "agent-q-diff" (buffer))
 (declare-function agent-q-diff-prepare "agent-q-diff" (call))
-
-(defconst agent-q-approve-pause 0.3
-  "For how many seconds Emacs has to be idle before an answer counts.")
 
 ;;;; Drawing
 
@@ -45,11 +38,24 @@
     (define-key map "N" #'agent-q-approve-deny-all)
     (define-key map "n" #'agent-q-approve-deny)
     (define-key map "r" #'agent-q-approve-deny-with-reason)
+    (define-key map " " #'agent-q-sight-more)
     (define-key map (kbd "RET") #'agent-q-approve-press)
     (define-key map [mouse-2] #'agent-q-approve-mouse)
     (define-key map [follow-link] 'mouse-face)
     map)
   "Keymap on a tool call that waits for an answer.")
+
+(defvar agent-q-approve-effect-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map agent-q-approve-map)
+    (define-key map "s" #'agent-q-approve-stop)
+    (define-key map "b" #'agent-q-effect-backtrace)
+    map)
+  "Keymap on an effect of code that runs and waits for an answer.")
+
+(defun agent-q-approve--map (call)
+  "Return the keymap on CALL while it waits for an answer."
+  (if (agent-q-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
 (defun agent-q-approve--button (label command)
   "Return LABEL as a button for COMMAND."
@@ -79,117 +85,128 @@
   "Return TEXT as a line of the block that asks."
   (propertize text 'face 'agent-q-dim 'line-prefix "    "))
 
-(defun agent-q-approve-draw (call)
-  "Return the block that asks about CALL."
-  (let ((block
-         (concat
-          (propertize (concat "? " (agent-q-call-tool call))
-                      'face 'agent-q-attention)
-          (propertize " waits for your answer: C-c C-a, then a key"
-                      'face 'agent-q-attention)
-          "\n" (agent-q-approve--line (agent-q-call-level call))
-          (if-let ((reason (agent-q-call-reason call)))
-              ;; It may quote the program, whose lines must not look like ours.
-              (propertize (concat ": " (agent-q-visible reason))
+(defconst agent-q-approve--most-reasons 30
+  "How many reasons get a line of their own.")
+
+(defun agent-q-approve--reasons (text)
+  "Return TEXT, the reasons of a request as the core gives them, as lines.
+There may be more of them than get a line."
+  (let* ((all (split-string text "; +" t))
+         (most (1- agent-q-approve--most-reasons))
+         (rest (nthcdr most all)))
+    (append (mapcar (lambda (reason)
+                      (agent-q-visible-line (agent-q-call-on-one-line reason) 400))
+                    (if (cdr rest) (seq-take all most) all))
+            (and (cdr rest)
+                 (list (agent-q-visible-line (string-join rest "; ")
+                                             agent-q-render-body-limit))))))
+
+(defun agent-q-approve--why (call)
+  "Return the level of CALL and the reasons why it needs an answer, as lines.
+The reasons may quote the program, whose lines must not look like ours."
+  (let* ((text (or (agent-q-call-reason call) ""))
+         (reasons (agent-q-approve--reasons text)))
+    (concat
+     (agent-q-approve--line (agent-q-call-level call))
+     (cond ((cdr reasons)
+            (mapconcat (lambda (reason)
+                         (concat "\n" (propertize reason 'face 'agent-q-dim
+                                                  'line-prefix "    - "
+                                                  'wrap-prefix agent-q-call-value-prefix)))
+                       reasons ""))
+           ((string-empty-p text) "")
+           (t (propertize (concat ": " (agent-q-visible text))
                           'face 'agent-q-dim
                           'line-prefix agent-q-call-value-prefix
-                          'wrap-prefix agent-q-call-value-prefix)
-            "")
-          (if-let ((target (agent-q-call-target call)))
-              (concat "\n" (agent-q-approve--line target))
-            "")
-          "\n" (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call))) "\n"
-          (agent-q-approve--offer-text call)
-          (propertize " " 'line-prefix "  ")
-          (agent-q-approve--buttons
-           (append
-            (and (agent-q-call-review call)
-                 '(("[d] review the diff" . agent-q-approve-review)))
-            '(("[y] run" . agent-q-approve-run)
-              ("[!] run, and in this chat" . agent-q-approve-for-chat)
-              ("[P] in this project" . agent-q-approve-for-project))))
-          "\n" (propertize " " 'line-prefix "  ")
-          (agent-q-approve--buttons
-           (append
-            '(("[n] deny" . agent-q-approve-deny)
-              ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
-              ("[e] edit" . agent-q-approve-edit)
-              ("[v] view" . agent-q-approve-view))
+                          'wrap-prefix agent-q-call-value-prefix))))))
+
+(defun agent-q-approve--notes (call body)
+  "Return what has to be said first of the request for CALL, as lines.
+BODY is what it shows of the arguments."
+  (mapconcat (lambda (note)
+               (concat "\n" (propertize note 'face 'agent-q-attention
+                                        'line-prefix "    " 'wrap-prefix "    ")))
+             (delq nil (list (agent-q-sight-note call)
+                             (and (text-property-not-all 0 (length body) 'agent-q-all nil body)
+                                  "Not all of it is shown here; v shows the whole")))
+             ""))
+
+(defun agent-q-approve-draw (call)
+  "Return the block that asks about CALL."
+  ;; The note on a cut text keeps its own keys.
+  (agent-q-render-fill-keymap (if (agent-q-effect-p call)
+                                  (agent-q-approve--effect-block call)
+                                (agent-q-approve--tool-block call))
+                              (agent-q-approve--map call)))
+
+(defun agent-q-approve--tool-block (call)
+  "Return the block that asks about CALL of a tool."
+  (let ((body (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call)))))
+    (concat
+     (propertize (concat "? " (agent-q-call-tool call)
+                         " waits for your answer: C-c C-a, then a key")
+                 'face 'agent-q-attention)
+     (agent-q-approve--notes call body)
+     "\n" (agent-q-approve--why call) "\n"
+     (agent-q-approve--rest
+      call body
+      (append
+       (and (agent-q-call-review call)
+            '(("[d] review the diff" . agent-q-approve-review)))
+       '(("[y] run" . agent-q-approve-run)
+         ("[!] run, and in this chat" . agent-q-approve-for-chat)
+         ("[P] in this project" . agent-q-approve-for-project)))
+      '(("[n] deny" . agent-q-approve-deny)
+        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
+        ("[e] edit" . agent-q-approve-edit)
+        ("[v] view" . agent-q-approve-view))
+      "[Y] run all"))))
+
+(defun agent-q-approve--effect-block (call)
+  "Return the block that asks about CALL, an effect of running code."
+  (let ((body (agent-q-effect-body call)))
+    (concat
+     (propertize (concat "? " (agent-q-effect-head call))
+                 'face 'agent-q-attention 'wrap-prefix "    ")
+     "\n" (propertize "waits for your answer: C-c C-a, then a key"
+                      'face 'agent-q-attention 'line-prefix "    ")
+     (agent-q-approve--notes call body) "\n"
+     (agent-q-approve--rest
+      call body
+      '(("[y] allow" . agent-q-approve-run)
+        ("[!] allow the like in this chat" . agent-q-approve-for-chat)
+        ("[P] in this project" . agent-q-approve-for-project))
+      '(("[n] deny" . agent-q-approve-deny)
+        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
+        ("[s] stop the call" . agent-q-approve-stop)
+        ("[b] backtrace" . agent-q-effect-backtrace)
+        ("[v] view" . agent-q-approve-view))
+      "[Y] allow all"))))
+
+(defun agent-q-approve--rest (call body allowing denying run-all)
+  "Return what ends the block that asks about CALL: BODY and the buttons.
+ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
+  (concat
+   (if-let ((target (agent-q-call-target call)))
+       (concat (agent-q-approve--line target) "\n")
+     "")
+   ;; Above what runs, so that nothing pushes it out of sight.
+   (agent-q-approve--offer-text call)
+   body (propertize "\n" 'agent-q-sight-end t)
+   (propertize " " 'line-prefix "  ")
+   (agent-q-approve--buttons allowing)
+   "\n" (propertize " " 'line-prefix "  ")
+   (agent-q-approve--buttons
+    (append denying
             (and (cdr (agent-q-call-all-waiting))
-                 '(("[Y] run all" . agent-q-approve-run-all)
-                   ("[N] deny all" . agent-q-approve-deny-all))))))))
-    ;; The note on a cut text keeps its own keys.
-    (agent-q-render-fill-keymap block agent-q-approve-map)))
-
-;;;; When an answer counts
-
-(defun agent-q-approve-shown (call)
-  "See to it that CALL can be answered once the user had it before him."
-  (unless (agent-q-approve--armed-p call)
-    (when (agent-q-call-timer call)
-      (cancel-timer (agent-q-call-timer call)))
-    (setf (agent-q-call-timer call)
-          (run-at-time agent-q-approve-pause nil #'agent-q-approve--look
-                       (current-buffer) call))))
-
-(defun agent-q-approve-watch ()
-  "See to it that what waits in this chat can be answered.
-For `post-command-hook': the user may have come to it just now."
-  (when-let ((call (agent-q-call-waiting)))
-    (unless (agent-q-call-timer call)
-      (agent-q-approve-shown call))))
-
-(defun agent-q-approve--look (buffer call)
-  "Let CALL in BUFFER be answered if it is on the screen and no key waits."
-  (setf (agent-q-call-timer call) nil)
-  (when (and (buffer-live-p buffer)
-             (agent-q-approve-open-p call))
-    (let ((idle (current-idle-time)))
-      (if (or (input-pending-p)
-              (null idle)
-              (time-less-p idle agent-q-approve-pause))
-          (setf (agent-q-call-timer call)
-                (run-with-idle-timer agent-q-approve-pause nil
-                                     #'agent-q-approve--look buffer call))
-        (redisplay)
-        (when (agent-q-approve--visible-p buffer call)
-          (setf (agent-q-call-armed call) t))))))
-
-(defun agent-q-approve--armed-p (call)
-  "Whether a key answers CALL now."
-  (eq (agent-q-call-armed call) t))
-
-(defun agent-q-approve--pause ()
-  "Let nothing in this chat be answered before another moment has passed.
-What brings point to the next request, or the next request under the
-mouse, must not answer that one as well."
-  (dolist (call (agent-q-call-all-waiting))
-    (when (agent-q-call-armed call)
-      (setf (agent-q-call-armed call) 'seen)
-      (agent-q-approve-shown call))))
+                 `((,run-all . agent-q-approve-run-all)
+                   ("[N] deny all" . agent-q-approve-deny-all)))))))
 
 (defun agent-q-approve-open-p (call)
   "Whether CALL waits for an answer."
   (and (agent-q-call-p call)
        (eq (agent-q-call-state call) 'waiting)
        (not (agent-q-call-answered call))))
-
-(defun agent-q-approve--visible-p (buffer call)
-  "Whether CALL in BUFFER is on the screen, at least all that fits."
-  (let ((start (marker-position (agent-q-render-item-start call)))
-        (end (marker-position (agent-q-render-item-end call))))
-    (seq-some (lambda (window)
-                (and (pos-visible-in-window-p start window)
-                     (or (pos-visible-in-window-p end window)
-                         (= start (window-start window)))))
-              (get-buffer-window-list buffer nil 'visible))))
-
-(defun agent-q-approve-reveal (call)
-  "Scroll the selected window to where CALL can be read, and let it be answered.
-Point has to be on CALL."
-  (unless (agent-q-approve--visible-p (current-buffer) call)
-    (set-window-start nil (agent-q-render-item-start call)))
-  (agent-q-approve-shown call))
 
 ;;;; Answering
 
@@ -198,8 +215,8 @@ Point has to be on CALL."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-approve-open-p call)
       (user-error "No tool call waits for an answer here"))
-    (unless (agent-q-approve--armed-p call)
-      (agent-q-approve-reveal call)
+    (unless (agent-q-sight-armed-p call)
+      (agent-q-sight-reveal call)
       (user-error
        "This key came before you could read the request; press it again"))
     call))
@@ -209,9 +226,7 @@ Point has to be on CALL."
   (agent-q-core-decide (agent-q-call-key call) decision payload)
   (setf (agent-q-call-answered call) label
         (agent-q-call-armed call) nil)
-  (agent-q-render-update-item call)
-  (agent-q-call-draw-waiting call)
-  (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-call-settled call))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
@@ -221,19 +236,26 @@ Point has to be on CALL."
 (defun agent-q-approve-go-on ()
   "Go to the next call that waits, or to the end of the chat.
 What comes of the answers is shown at the end, where the window follows."
-  (agent-q-approve--pause)
+  (agent-q-sight-again)
   (let ((next (agent-q-call-waiting)))
     (goto-char (if next (agent-q-render-item-start next) (point-max)))
     (when (and next (eq (window-buffer) (current-buffer)))
-      (agent-q-approve-reveal next))))
+      (agent-q-sight-reveal next))))
+
+(defun agent-q-approve--allowed (call)
+  "Return how it is shown that CALL was let go on."
+  (if (agent-q-effect-p call) "allowed" "approved"))
 
 (defun agent-q-approve-run ()
-  "Run the tool call at point as it is shown."
+  "Run the tool call at point as it is shown, or allow what code is about to do."
   (interactive)
-  (agent-q-approve--answer "approved" nil "approved"))
+  (let ((call (agent-q-approve--call)))
+    (agent-q-sight-check-end call)
+    (agent-q-approve--answer "approved" nil (agent-q-approve--allowed call))))
 
 (defun agent-q-approve-deny ()
-  "Deny the tool call at point; the model is told so."
+  "Deny the tool call at point, or what code is about to do.
+The model is told so, and code gets an error that it may handle."
   (interactive)
   (agent-q-approve--answer "denied" nil "denied"))
 
@@ -241,23 +263,33 @@ What comes of the answers is shown at the end, where the window follows."
   "Deny the tool call at point and tell the model the REASON."
   (interactive (progn (agent-q-approve--call)
                       (list (read-string "Why not? "))))
-  (agent-q-approve--answer "denied"
-                           (and (not (string-blank-p reason))
-                                (agent-q--clean reason))
-                           "denied"))
+  (let ((reason (and (not (string-blank-p reason))
+                     (agent-q--clean reason))))
+    (agent-q-approve--answer "denied" reason
+                             (if (and reason (agent-q-effect-p (agent-q-approve--call)))
+                                 (concat "denied: " reason)
+                               "denied"))))
+
+(defun agent-q-approve-stop ()
+  "Deny what code is about to do at point, and stop the whole call.
+The code can't go on, whatever errors it handles."
+  (interactive)
+  (unless (agent-q-effect-p (agent-q-approve--call))
+    (user-error "This call doesn't run yet; n denies it"))
+  (agent-q-approve--answer "stopped" nil "stopped"))
 
 (defun agent-q-approve-run-all ()
-  "Run whatever waits in this chat and was seen by you."
+  "Run whatever waits in this chat and was seen by you, up to its end."
   (interactive)
   (agent-q-approve--call)
   (let ((left 0))
     (dolist (call (agent-q-call-all-waiting))
-      (if (agent-q-call-armed call)
-          (agent-q-approve-settle call "approved" nil "approved")
+      (if (agent-q-sight-read-p call)
+          (agent-q-approve-settle call "approved" nil (agent-q-approve--allowed call))
         (setq left (1+ left))))
     (agent-q-approve-go-on)
     (unless (zerop left)
-      (message "%d more wait that you have not seen yet" left))))
+      (message "%d more wait that you have not seen yet, up to the end" left))))
 
 (defun agent-q-approve-deny-all ()
   "Deny whatever waits in this chat."
@@ -284,8 +316,10 @@ The first time, only the rule is shown that would be added."
   (let ((call (agent-q-approve--call)))
     (pcase (agent-q-call-offer call)
       (`(,(pred (equal scope)) ,rule ,_)
+       (agent-q-sight-check-end call)
        (agent-q-core-add-rule rule (agent-q-call-key call))
-       (agent-q-approve--answer "approved" nil "approved, with a rule"))
+       (agent-q-approve--answer "approved" nil
+                                (concat (agent-q-approve--allowed call) ", with a rule")))
       (_ (agent-q-approve--offer call scope)))))
 
 (defun agent-q-approve--offer (call scope)
@@ -299,12 +333,15 @@ The first time, only the rule is shown that would be added."
           (agent-q-call-armed call) nil)
     (agent-q-render-update-item call)
     (goto-char (agent-q-render-item-start call))
-    (agent-q-approve-shown call)))
+    (agent-q-sight-expect call)))
 
 (defun agent-q-approve-edit ()
   "Edit the arguments of the tool call at point, then have it run."
   (interactive)
-  (agent-q-arguments-edit (agent-q-approve--call)))
+  (let ((call (agent-q-approve--call)))
+    (when (agent-q-effect-p call)
+      (user-error "What code is about to do can't be edited; n denies it, s stops the call"))
+    (agent-q-arguments-edit call)))
 
 (defun agent-q-approve-view ()
   "Show the whole of the tool call at point in a buffer of its own."
@@ -313,7 +350,10 @@ The first time, only the rule is shown that would be added."
     (unless (agent-q-call-p call)
       (user-error "There is no tool call here"))
     (let ((text (let ((agent-q-render-body-limit most-positive-fixnum))
-                  (concat (agent-q-call-tool call) "\n\n"
+                  (concat (if (agent-q-effect-p call)
+                              (agent-q-registry-effect-words (agent-q-call-tool call))
+                            (agent-q-call-tool call))
+                          "\n\n" (agent-q-approve--whole-reasons call)
                           (agent-q-call-arguments-body call) "\n"))))
       (with-current-buffer (get-buffer-create "*agent-q call*")
         (let ((inhibit-read-only t))
@@ -323,6 +363,20 @@ The first time, only the rule is shown that would be added."
         (special-mode)
         (setq-local bidi-paragraph-direction 'left-to-right)
         (display-buffer (current-buffer))))))
+
+(defun agent-q-approve--whole-reasons (call)
+  "Return the reasons why CALL needs an answer, uncut, as a paragraph."
+  (let* ((text (or (agent-q-call-reason call) ""))
+         (reasons (if (agent-q-effect-p call) (list text)
+                    (split-string text "; +" t))))
+    (if reasons
+        (concat (mapconcat (lambda (reason)
+                             (propertize (concat "- " (agent-q-visible reason))
+                                         'face 'agent-q-dim
+                                         'wrap-prefix "  "))
+                           reasons "\n")
+                "\n\n")
+      "")))
 
 (defun agent-q-approve-review ()
   "Review what the tool call at point would change, as a diff."
@@ -341,7 +395,9 @@ The first time, only the rule is shown that would be added."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
-    (message "y runs it, n denies it, r denies it with a reason, e edits it")))
+    (message (if (agent-q-effect-p (agent-q-render-item-at (point)))
+                 "y allows it, n denies it, r denies it with a reason, s stops the call"
+               "y runs it, n denies it, r denies it with a reason, e edits it"))))
 
 (defun agent-q-approve-mouse (event)
   "Press the button that EVENT clicked on."
@@ -358,9 +414,9 @@ chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))
     (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
       (and (= (length key) 1)
-           (lookup-key agent-q-approve-map key)
+           (lookup-key (agent-q-approve--map call) key)
            (format "Not sent: to answer %s, press C-c C-a, then %s"
-                   (agent-q-call-tool call) key)))))
+                   (agent-q-call-name call) key)))))
 
 ;;;; What rules look at
 

@@ -16,8 +16,13 @@
 (require 'seq)
 
 (declare-function agent-q-approve-draw "agent-q-approve")
-(declare-function agent-q-approve-shown "agent-q-approve")
-(declare-function agent-q-approve-reveal "agent-q-approve")
+(declare-function agent-q-effect-p "agent-q-effect")
+(declare-function agent-q-effect-line "agent-q-effect")
+(declare-function agent-q-effect-waited-for-p "agent-q-effect")
+(declare-function agent-q-effect-words "agent-q-effect")
+(declare-function agent-q-sight-expect "agent-q-sight")
+(declare-function agent-q-sight-forget "agent-q-sight")
+(declare-function agent-q-sight-reveal "agent-q-sight")
 
 (defconst agent-q-call-summary-limit 60
   "How many characters of its arguments the line of a call shows.")
@@ -29,12 +34,13 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `proposed', `waiting', `running', `succeeded', `failed', `denied' and
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
 the image it concerns.  ARMED is t while an answer counts, `seen' when it
-did before another call was answered; TIMER sees to that, and ANSWERED is
-the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
+did before another call was answered; ENDED is t when its end was on the
+screen after that, BELOW how many of its lines didn't fit; TIMER sees to
+that, and ANSWERED is the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
 DESCRIPTION), and REVIEW the buffer of its diff review.  PARSED and SUMMARY
 are what was made of ARGUMENTS last, a cons with them."
   key tool arguments state content milliseconds started
-  level reason armed answered target timer
+  level reason armed ended below answered target timer
   offer review parsed summary)
 
 (defvar-local agent-q-call-table nil
@@ -59,9 +65,18 @@ The core lets few of a message do so, however many it has.")
         agent-q-call--open (make-hash-table)
         agent-q-call--active nil))
 
+;;;; Names
+
+(defun agent-q-call-name (call)
+  "Return what the user is told that CALL is, in a sentence."
+  (if (agent-q-effect-p call)
+      (format "\"%s\"" (agent-q-call-cut (agent-q-effect-words call)
+                                         agent-q-call-summary-limit))
+    (agent-q-call-tool call)))
+
 ;;;; Arguments
 
-(defun agent-q-call--parsed (call)
+(defun agent-q-call-parsed-arguments (call)
   "Return the arguments of CALL as an alist, or nil; they are parsed once."
   (let ((arguments (agent-q-call-arguments call)))
     (unless (eq arguments (car (agent-q-call-parsed call)))
@@ -79,7 +94,7 @@ The core lets few of a message do so, however many it has.")
 
 (defun agent-q-call--make-summary (call)
   "Return the arguments of CALL as a short text on one line."
-  (let* ((parsed (agent-q-call--parsed call))
+  (let* ((parsed (agent-q-call-parsed-arguments call))
          (room 1000)
          (text (if parsed
                    (mapconcat
@@ -92,16 +107,16 @@ The core lets few of a message do so, however many it has.")
                  (let ((raw (agent-q-call-arguments call)))
                    (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
     (agent-q-visible
-     (agent-q-call--cut (agent-q-call--on-one-line text)
+     (agent-q-call-cut (agent-q-call-on-one-line text)
                         agent-q-call-summary-limit))))
 
-(defun agent-q-call--on-one-line (text)
+(defun agent-q-call-on-one-line (text)
   "Return the beginning of TEXT without its line breaks."
   (replace-regexp-in-string
    "[ \t\n]+" " "
    (string-trim (if (> (length text) 1000) (substring text 0 1000) text))))
 
-(defun agent-q-call--cut (text width)
+(defun agent-q-call-cut (text width)
   "Return TEXT, one line, cut to WIDTH columns."
   (truncate-string-to-width text width nil nil (agent-q-render-sign 'ellipsis)))
 
@@ -123,7 +138,9 @@ The core lets few of a message do so, however many it has.")
     ('running
      (let ((seconds (floor (float-time
                             (time-since (agent-q-call-started call))))))
-       (propertize (if (< seconds 1) "running" (format "running %d s" seconds))
+       (propertize (cond ((agent-q-effect-waited-for-p call) "waits for your answer below")
+                         ((< seconds 1) "running")
+                         (t (format "running %d s" seconds)))
                    'face 'agent-q-attention)))
     ('succeeded (concat (propertize (agent-q-render-sign 'done)
                                     'face 'agent-q-success)
@@ -138,7 +155,7 @@ The core lets few of a message do so, however many it has.")
 (defconst agent-q-call--denied "User denied tool execution"
   "How the result begins of what the user denied; the reason follows.")
 
-(defun agent-q-call--trouble (call)
+(defun agent-q-call-trouble (call)
   "Return why CALL failed or was denied, one line; nil if that is not known."
   (when-let* ((content (and (memq (agent-q-call-state call) '(failed denied))
                             (agent-q-call-content call)))
@@ -148,7 +165,7 @@ The core lets few of a message do so, however many it has.")
                                       "[ \t\n:]+")))
     (unless (string-empty-p said)
       (agent-q-visible
-       (agent-q-call--on-one-line (substring said 0 (string-search "\n" said)))))))
+       (agent-q-call-on-one-line (substring said 0 (string-search "\n" said)))))))
 
 (defun agent-q-call--trouble-text (call trouble width)
   "Return TROUBLE, which ended CALL, as the end of its line of WIDTH columns."
@@ -158,12 +175,12 @@ The core lets few of a message do so, however many it has.")
          (duration (if (or denied (< width 25)) ""
                      (agent-q-call--duration call))))
     (propertize (concat sign
-                        (agent-q-call--cut trouble (max 10 (- width (string-width sign)
+                        (agent-q-call-cut trouble (max 10 (- width (string-width sign)
                                                               (length duration))))
                         duration)
                 'face 'agent-q-failure)))
 
-(defun agent-q-call--width ()
+(defun agent-q-call-width ()
   "Return how many columns a line of this chat has."
   (if-let ((window (get-buffer-window nil t)))
       ;; One is for the sign of a line that goes on.  `window-max-chars-per-line'
@@ -176,9 +193,9 @@ The core lets few of a message do so, however many it has.")
   (let* ((head (concat (agent-q-render-fold-sign call) " "
                        (propertize (agent-q-call-tool call) 'face 'agent-q-tool)
                        " "))
-         (room (- (agent-q-call--width) (string-width head)))
+         (room (- (agent-q-call-width) (string-width head)))
          (summary (agent-q-call--summary call))
-         (trouble (agent-q-call--trouble call))
+         (trouble (agent-q-call-trouble call))
          ;; What went wrong matters more than with which arguments.
          (tail (if trouble
                    (agent-q-call--trouble-text
@@ -187,9 +204,9 @@ The core lets few of a message do so, however many it has.")
                                         (/ (* 2 room) 3))))
                  (agent-q-call--state-text call)))
          (left (- room (string-width tail) 1))
-         (shown (cond ((not trouble) (agent-q-call--cut summary (max 10 left)))
+         (shown (cond ((not trouble) (agent-q-call-cut summary (max 10 left)))
                       ((< left 4) "")
-                      (t (agent-q-call--cut summary left)))))
+                      (t (agent-q-call-cut summary left)))))
     (concat head shown (if (string-empty-p shown) "" " ") tail)))
 
 (defun agent-q-call--draw (call)
@@ -197,7 +214,8 @@ The core lets few of a message do so, however many it has.")
   (if (and (eq (agent-q-call-state call) 'waiting)
            (not (agent-q-call-answered call)))
       (agent-q-approve-draw call)
-    (let ((line (agent-q-call--line call)))
+    (let ((line (if (agent-q-effect-p call) (agent-q-effect-line call)
+                  (agent-q-call--line call))))
       (add-text-properties 0 (length line)
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
@@ -241,7 +259,7 @@ taken for one.")
 (defun agent-q-call-arguments-body (call &optional briefly)
   "Return all arguments of CALL as the body of an item.
 If BRIEFLY is non-nil, only the head of long texts."
-  (let ((parsed (agent-q-call--parsed call))
+  (let ((parsed (agent-q-call-parsed-arguments call))
         (arguments (agent-q-call-arguments call)))
     (cond (parsed
            (mapconcat (pcase-lambda (`(,name . ,value))
@@ -304,7 +322,8 @@ If BRIEFLY is non-nil, only the head of a long text."
         (let ((call (agent-q-call--make
                      :draw #'agent-q-call--draw :key key :state 'proposed
                      :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
-                     :arguments (or (plist-get event :arguments) "{}"))))
+                     :arguments (or (plist-get event :arguments) "{}")
+                     :reason (plist-get event :reason))))
           (puthash key call agent-q-call-table)
           (puthash key call agent-q-call--open)
           (agent-q-render-add-item call)
@@ -334,14 +353,15 @@ If BRIEFLY is non-nil, only the head of a long text."
           (agent-q-call-level call) (plist-get event :level)
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
-          (agent-q-call-armed call) nil
           (agent-q-call-offer call) nil
           (agent-q-call-answered call) nil)
+    (agent-q-sight-forget call)
     (agent-q-render-update-item call)
     (agent-q-call-draw-waiting call)
-    (agent-q-approve-shown call)
+    (agent-q-call--draw-running call)
+    (agent-q-sight-expect call)
     (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
-             (agent-q-call-tool call))))
+             (agent-q-call-name call))))
 
 (defun agent-q-call-draw-waiting (except)
   "Draw anew whatever waits but EXCEPT; some keys are about all of it."
@@ -349,11 +369,24 @@ If BRIEFLY is non-nil, only the head of a long text."
     (when (<= (length waiting) 2)
       (mapc #'agent-q-render-update-item (delq except waiting)))))
 
+(defun agent-q-call--draw-running (call)
+  "Draw the running calls anew if they may wait because of CALL."
+  (when (agent-q-effect-p call)
+    (mapc #'agent-q-render-update-item (agent-q-call-running))))
+
+(defun agent-q-call-settled (call)
+  "Draw and tell that CALL was answered."
+  (agent-q-render-update-item call)
+  (agent-q-call-draw-waiting call)
+  (agent-q-call--draw-running call)
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for what a program answers."
   (let ((call (agent-q-call--get event)))
     (agent-q-call--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-answered call) "waits for agent-q-approval-handler")
     (agent-q-render-update-item call)))
 
@@ -363,8 +396,7 @@ If BRIEFLY is non-nil, only the head of a long text."
     (when (eq (agent-q-call-state call) 'waiting)
       (setf (agent-q-call-answered call) (plist-get event :outcome)
             (agent-q-call-armed call) nil)
-      (agent-q-render-update-item call)
-      (agent-q-log-run-hook 'agent-q-call-settled-functions call))))
+      (agent-q-call-settled call))))
 
 (defun agent-q-call-started-event (event)
   "Show that the call of EVENT is running."
@@ -393,7 +425,8 @@ If BRIEFLY is non-nil, only the head of a long text."
   (agent-q-log-run-hook 'agent-q-call-settled-functions call)
   (remhash (agent-q-call-key call) agent-q-call--open)
   (setq agent-q-call--active (delq call agent-q-call--active))
-  (agent-q-render-update-item call))
+  (agent-q-render-update-item call)
+  (agent-q-call--draw-running call))
 
 (defun agent-q-call-abandon ()
   "Show whatever call is still open as cancelled: the turn is over."
@@ -455,7 +488,7 @@ The current chat comes first, then the other ones."
       (let ((call (agent-q-call-waiting)))
         (push-mark nil t)
         (goto-char (agent-q-render-item-start call))
-        (agent-q-approve-reveal call)))))
+        (agent-q-sight-reveal call)))))
 
 (provide 'agent-q-call)
 ;;; agent-q-call.el ends here

@@ -27,6 +27,7 @@
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
 (require 'agent-q-record)
+(require 'agent-q-sight)
 
 (declare-function agent-q-core-open-session "agent-q-core")
 (declare-function agent-q-core-configure "agent-q-core")
@@ -89,6 +90,8 @@ for your answer, \\[agent-q-call-goto-waiting] goes there; y runs it, n denies i
               bidi-inhibit-bpa t
               word-wrap t
               truncate-lines nil
+              ;; The end of a line must not be out of sight in a narrow window.
+              truncate-partial-width-windows nil
               ;; Follow the output line by line instead of by half windows.
               scroll-conservatively 101
               filter-buffer-substring-function #'agent-q-render-copy
@@ -96,7 +99,7 @@ for your answer, \\[agent-q-call-goto-waiting] goes there; y runs it, n denies i
               agent-q-events-handler #'agent-q-chat--handle)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
-  (add-hook 'post-command-hook #'agent-q-approve-watch nil t)
+  (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -420,7 +423,8 @@ While a turn runs, the text waits until it is over."
      event (agent-q-approve-target (plist-get event :arguments)
                                    (and (agent-q-chat--connected-p)
                                         (agent-q-image-label agent-q-header-connection))))
-    (agent-q-diff-review event)))
+    (unless (agent-q-registry-effect-p (plist-get event :tool))
+      (agent-q-diff-review event))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

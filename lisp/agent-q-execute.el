@@ -244,7 +244,8 @@ It gets ID when it has none.  Its arguments are JSON text."
 
 (defun agent-q-execute-started (event)
   "Run the hooks before the call of EVENT."
-  (when agent-q-tool-execution-hooks
+  (when (and agent-q-tool-execution-hooks
+             (not (agent-q-execute--effect-p event)))
     (let ((key (plist-get event :call))
           (arguments (plist-get event :arguments)))
       (puthash key t agent-q-execute--started)
@@ -289,8 +290,7 @@ An error in one of them changes nothing."
 (defun agent-q-execute--ask (handler event)
   "Ask HANDLER about the call of EVENT and pass its answer on.
 Whatever goes wrong, the tool is not run."
-  (let ((call (plist-get event :call))
-        (asked nil))
+  (let ((asked nil))
     (unwind-protect
         (condition-case failure
             (let* ((tool (agent-q-registry-called event))
@@ -299,60 +299,77 @@ Whatever goes wrong, the tool is not run."
                    (answer (lambda (decision)
                              (unless answered
                                (setq answered t)
-                               (agent-q-execute--decide call decision)))))
+                               (agent-q-execute--decide event decision)))))
               (if (agent-q-execute--takes-function-p handler)
                   (funcall handler tool arguments answer)
                 (funcall answer (funcall handler tool arguments)))
               (setq asked t))
-          (quit (agent-q-execute--fail call "The user quit the approval handler")
+          (quit (agent-q-execute--fail event "The user quit the approval handler")
                 (setq asked t)
                 (agent-q-handlers-quit))
-          (error (agent-q-execute--fail call (format "The approval handler failed (%s)"
-                                                     (error-message-string failure)))
+          (error (agent-q-execute--fail event (format "The approval handler failed (%s)"
+                                                      (error-message-string failure)))
                  (setq asked t)))
       (unless asked
-        (agent-q-execute--fail call "The approval handler was left by a throw")))))
+        (agent-q-execute--fail event "The approval handler was left by a throw")))))
 
 (defun agent-q-execute--takes-function-p (handler)
   "Whether the approval HANDLER requires a third argument, the function to answer."
   (>= (car (func-arity handler)) 3))
 
-(defun agent-q-execute--decide (call decision)
-  "Pass DECISION, an approval handler's answer about CALL, to the core.
-With an answer that is none, the tool is not run."
+(defun agent-q-execute--decide (event decision)
+  "Pass DECISION, an approval handler's answer about EVENT, to the core.
+With an answer that is none, what was asked about doesn't happen."
   (pcase decision
-    (:approved (agent-q-execute--tell call "approved" nil))
-    ((or :denied '(:denied)) (agent-q-execute--deny call nil))
-    (`(:denied ,(and (pred stringp) reason)) (agent-q-execute--deny call reason))
+    (:approved (agent-q-execute--tell event "approved" nil))
+    ((or :denied '(:denied)) (agent-q-execute--deny event nil))
+    (`(:denied ,(and (pred stringp) reason)) (agent-q-execute--deny event reason))
+    ((and :stopped (guard (agent-q-execute--effect-p event)))
+     (agent-q-execute--tell event "stopped" nil))
+    (:stopped
+     (agent-q-execute--fail event "The approval handler can't stop what doesn't run yet"))
+    ((and `(:modified . ,_) (guard (agent-q-execute--effect-p event)))
+     (agent-q-execute--fail event "The approval handler can't modify an effect"))
     (`(:modified ,arguments)
      (condition-case failure
-         (agent-q-execute--tell call "modified"
+         (agent-q-execute--tell event "modified"
                                 (agent-q-json-encode-object arguments))
-       (error (agent-q-execute--unusable call (cadr failure)))))
-    (_ (agent-q-execute--fail call "The approval handler gave no answer"))))
+       (error (agent-q-execute--unusable event (cadr failure)))))
+    (_ (agent-q-execute--fail event "The approval handler gave no answer"))))
 
-(defun agent-q-execute--deny (call reason)
-  "Deny CALL, for REASON if that is a string."
-  (agent-q-execute--tell call "denied" (and reason (agent-q-json-text reason))))
+(defun agent-q-execute--effect-p (event)
+  "Whether EVENT is about an effect of running code, and not about a tool."
+  (agent-q-registry-effect-p (plist-get event :tool)))
 
-(defun agent-q-execute--fail (call problem)
-  "Have CALL not run, since nobody decided about it because of PROBLEM."
-  (agent-q-execute--tell call "unanswered"
-                         (agent-q-json-text (concat problem ", so the tool was not run."))))
+(defun agent-q-execute--deny (event reason)
+  "Deny what EVENT asks about, for REASON if that is a string."
+  (agent-q-execute--tell event "denied" (and reason (agent-q-json-text reason))))
 
-(defun agent-q-execute--unusable (call problem)
-  "Have CALL not run because of PROBLEM with the arguments that it was given."
+(defun agent-q-execute--fail (event problem)
+  "Have what EVENT asks about not happen.
+Nobody decided about it because of PROBLEM."
+  (agent-q-execute--tell event "unanswered"
+                         (agent-q-json-text
+                          (concat problem
+                                  (if (agent-q-execute--effect-p event)
+                                      ", so it was not allowed."
+                                    ", so the tool was not run.")))))
+
+(defun agent-q-execute--unusable (event problem)
+  "Have the call of EVENT not run.
+PROBLEM is what is wrong with the arguments that it was given."
   (agent-q-execute--fail
-   call (format "The approval handler's arguments can't be used (%s)" problem)))
+   event (format "The approval handler's arguments can't be used (%s)" problem)))
 
-(defun agent-q-execute--tell (call decision payload)
-  "Give the core DECISION about CALL, with PAYLOAD, unless it waits no more."
+(defun agent-q-execute--tell (event decision payload)
+  "Give the core DECISION about the call of EVENT, with PAYLOAD.
+If it waits no more, that is all right."
   (condition-case failure
-      (agent-q-core-decide-by-handler call decision payload)
+      (agent-q-core-decide-by-handler (plist-get event :call) decision payload)
     (agent-q-error
      ;; The core may refuse arguments; the call must not wait for ever.
      (when (equal decision "modified")
-       (agent-q-execute--unusable call (cadr failure))))))
+       (agent-q-execute--unusable event (cadr failure))))))
 
 (provide 'agent-q-execute)
 ;;; agent-q-execute.el ends here

@@ -55,14 +55,20 @@
 (defun agent-q-header--state ()
   "Return the state of the session as text."
   (pcase agent-q-header-state
+    ;; What runs may be asked about, too.
+    ((or :approving (guard (agent-q-call-waiting)))
+     (agent-q-header--segment (agent-q-header--asking (length (agent-q-call-all-waiting)))
+                              "mouse-1: go to what waits"
+                              #'agent-q-call-goto-waiting
+                              'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")
     (:running (agent-q-header--running (agent-q-call-running)))
-    (:approving (agent-q-header--segment "Needs your answer"
-                                         "mouse-1: go to what waits"
-                                         #'agent-q-call-goto-waiting
-                                         'agent-q-attention))
     (_ (if agent-q-header-since "Working" "Ready"))))
+
+(defun agent-q-header--asking (count)
+  "Return as text that COUNT requests wait for an answer."
+  (if (> count 1) (format "Needs your answer (%d)" count) "Needs your answer"))
 
 (defconst agent-q-header--most-running 4
   "How many of the calls that run are named.")

@@ -140,6 +140,19 @@ With anything else, or an error, it doesn't run either, and the model reads
 that nobody decided.  The tool is the one that would run: of several
 libraries that have one of its name, the library of the turn.
 
+It is called as well about what code that runs is about to do, such as to
+delete a file, unless that was consented to with the code.  The tool is then
+called \"effect/delete_file\" or the like (`agent-q-registry-effects' has all
+names).  The arguments are \"file\" or \"files\" (absolute, one a line) or
+\"target\", and \"function\", \"form\", \"thread\" and \"backtrace\", as far as
+they are known.  With `:approved' it happens; with `:denied' or (:denied
+REASON) the code gets an error, which it may handle; and there is
+
+`:stopped'             it doesn't happen, and the call that runs is stopped
+
+Nothing else can be answered; an effect can't be modified.  The code waits for
+the answer, which doesn't count against the time that it may take.
+
 A function that requires a third argument gets a function there, which it
 calls with the answer when it has one.
 

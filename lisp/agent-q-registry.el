@@ -208,10 +208,13 @@ has then."
 
 (defun agent-q-registry-called (event)
   "Return the tool that EVENT, about a call, is about.
-Libraries may have other tools of the same name, so the handler decides."
-  (let ((number (plist-get event :handler)))
-    (or (and number (agent-q-registry-handler-tool number))
-        (agent-q-get-tool (plist-get event :tool)))))
+Libraries may have other tools of the same name, so the handler decides.  An
+effect of code that runs is as a tool here."
+  (let ((number (plist-get event :handler))
+        (name (plist-get event :tool)))
+    (cond ((and number (agent-q-registry-handler-tool number)))
+          ((agent-q-registry-effect-p name) (agent-q-registry--effect name))
+          (t (agent-q-get-tool name)))))
 
 ;;;###autoload
 (defun agent-q-list-registered-tools ()
@@ -283,6 +286,50 @@ category that no registered tool has is an `agent-q-error'."
      :handler (lambda (arguments) (agent-q-execute-one name arguments))
      :schema schema
      :origin 'built-in)))
+
+;;;; Effects
+
+(defconst agent-q-registry-effects
+  '("effect/write_file" "effect/delete_file" "effect/rename_file"
+    "effect/make_directory" "effect/change_attributes" "effect/run_program"
+    "effect/connect" "effect/listen" "effect/load_file" "effect/exit_lisp"
+    "effect/save_image" "effect/stop_thread" "effect/foreign_code"
+    "effect/redefine" "effect/set_environment" "effect/take_over"
+    "effect/read_private" "effect/read_secret" "effect/write_to_client"
+    "effect/outlive")
+  "What rules and approval handlers call the effects that code is asked about.")
+
+(defun agent-q-registry-effect-p (name)
+  "Whether NAME, where tools have theirs, is that of an effect."
+  (string-prefix-p "effect/" name))
+
+(defun agent-q-registry-effect-words (name)
+  "Return NAME, that of an effect, as words, such as \"delete file\"."
+  (string-replace "_" " " (string-remove-prefix "effect/" name)))
+
+(defun agent-q-registry--effect (name)
+  "Return what approval handlers get for the effect NAME in place of a tool."
+  (let* ((text (lambda (name description)
+                 (list :name name :type :string :description description)))
+         (parameters
+          (agent-q-parameters-checked
+           name
+           (list (funcall text "file" "The file, absolute")
+                 (funcall text "files" "Several files, absolute, one a line")
+                 (funcall text "target" "What it is done to, where that is no file")
+                 (funcall text "function" "The program's innermost function that is at it")
+                 (funcall text "form" "The form that runs")
+                 (funcall text "thread" "The thread that runs it")
+                 (funcall text "backtrace" "The frames, one a line")))))
+    (agent-q-tools-make
+     :name name
+     :description (concat "Code that runs in the image is about to do this: "
+                          (agent-q-registry-effect-words name))
+     :parameters parameters
+     :own-level :dangerous
+     :schema (agent-q-parameters-object-schema parameters nil)
+     :handler (lambda (_arguments)
+                (signal 'agent-q-error (list (concat name " is no tool that can be called")))))))
 
 ;;;; What a chat offers
 

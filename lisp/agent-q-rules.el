@@ -45,7 +45,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 \\{agent-q-rules-mode-map}"
   (setq tabulated-list-format
-        [("No." 6 agent-q-rules--before) ("Effect" 6 t) ("Tool" 20 t) ("Scope" 10 t)
+        [("No." 6 agent-q-rules--before) ("Effect" 6 t) ("Tool" 24 t) ("Scope" 10 t)
          ("Dangerous" 9 t) ("What exactly" 0 nil)]
         tabulated-list-entries #'agent-q-rules--entries)
   (tabulated-list-init-header))
@@ -126,8 +126,9 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 ;;;; Adding
 
 (defun agent-q-rules--read-tool (prompt)
-  "Read the name of a tool with PROMPT."
-  (completing-read prompt (agent-q-list-registered-tools)))
+  "Read the name of a tool, or of an effect of code, with PROMPT."
+  (completing-read prompt (append (agent-q-list-registered-tools)
+                                  agent-q-registry-effects)))
 
 (defun agent-q-rules--read-optional (prompt)
   "Read a text with PROMPT; return nil for none."

@@ -185,6 +185,11 @@ terminal_test() {
   else
     count 0 1 0 'terminal test of answers'
   fi
+  if sh test/terminal/request-test.sh </dev/null; then
+    count 1 0 0 request
+  else
+    count 0 1 0 'terminal test of a long request'
+  fi
   if sh test/terminal/frames-test.sh </dev/null; then
     count 1 0 0 frames
   else

@@ -47,8 +47,7 @@
 
 (defun agent-q-approve-test--arm-all ()
   "Let all calls that wait be answered."
-  (dolist (call (agent-q-call-all-waiting))
-    (setf (agent-q-call-armed call) t)))
+  (mapc #'agent-q-test-see (agent-q-call-all-waiting)))
 
 (defun agent-q-approve-test--ended ()
   "Wait until the turn is over; return what ran, first one first."
@@ -262,6 +261,89 @@
                                       `(:path ,(concat (apply #'concat (make-list 40 "../"))
                                                        "etc/hosts"))))
       (should (agent-q-test-shows "\nfile: /etc/hosts\n")))))
+
+;;;; Long requests
+
+(defun agent-q-approve-test--ask (key &rest more)
+  "Have the current chat ask about the call KEY of eval_form; return the call.
+MORE are properties of the event."
+  (apply #'agent-q-test-event :approval
+         (append (list :call key) more
+                 '(:tool "eval_form" :level "dangerous" :reason "runs a program"
+                   :arguments "{\"form\":\"1\"}")))
+  (gethash key agent-q-call-table))
+
+(ert-deftest agent-q-approve-what-runs-has-to-be-seen-to-its-end ()
+  (agent-q-test-with-chat
+    (let ((answers nil)
+          (call (agent-q-approve-test--ask 7)))
+      (cl-letf (((symbol-function 'agent-q-core-decide)
+                 (lambda (&rest answer) (push answer answers)))
+                ((symbol-function 'agent-q-core-offered-rule)
+                 (lambda (&rest _) "{\"rule\":{},\"description\":\"Allow it.\"}"))
+                ((symbol-function 'agent-q-core-add-rule)
+                 (lambda (&rest rule) (push rule answers))))
+        (goto-char (agent-q-render-item-start call))
+        (dolist (key '("y" "Y" "!" "!" "P" "P"))
+          ;; Its head was on the screen.
+          (setf (agent-q-call-armed call) t)
+          (ignore-error user-error (agent-q-test-press key)))
+        (should-not answers)
+        (setf (agent-q-call-armed call) t)
+        (should (string-match-p "The end of what would run"
+                                (cadr (should-error (agent-q-test-press "y")
+                                                    :type 'user-error))))
+        ;; New arguments have to be seen anew.
+        (agent-q-test-see call)
+        (agent-q-approve-test--ask 7 :arguments "{\"form\":\"2\"}")
+        (setf (agent-q-call-armed call) t)
+        (should-error (agent-q-test-press "y") :type 'user-error)
+        ;; What doesn't run need not be read.
+        (agent-q-test-press "n")
+        (should (equal answers '((7 "denied" nil))))))))
+
+(ert-deftest agent-q-approve-a-request-says-that-more-is-below ()
+  (agent-q-test-with-chat
+    (let ((call (agent-q-approve-test--ask 7)))
+      (should-not (agent-q-test-shows "below"))
+      (setf (agent-q-call-below call) 60)
+      (agent-q-render-update-item call)
+      (should (string-match-p
+               "C-c C-a, then a key\n60 more lines below: SPC shows more; y counts once .*\ndangerous"
+               (agent-q-test-log)))
+      (agent-q-approve-test--ask
+       8 :arguments (agent-q-json-encode `(:form ,(make-string 7000 ?x))))
+      (should (string-match-p
+               "C-c C-a, then a key\nNot all of it is shown here; v shows the whole\ndangerous"
+               (agent-q-test-log))))))
+
+(ert-deftest agent-q-approve-each-reason-has-a-line-above-the-arguments ()
+  (agent-q-test-with-chat
+    (agent-q-approve-test--ask 7 :reason "runs a program")
+    (should (agent-q-test-shows "\ndangerous: runs a program\n"))
+    (agent-q-approve-test--ask
+     7 :reason "runs a program (RUN-PROGRAM \"a\nform: 1\"); loads a file; opens a connection")
+    (should (agent-q-test-shows "\ndangerous\nruns a program (RUN-PROGRAM \"a form: 1\")\nloads a file\nopens a connection\n"))
+    (should (< (agent-q-test-find "opens a connection") (agent-q-test-find "\nform:")))
+    ;; None of a flood of reasons is lost; they need not have a line each.
+    (agent-q-approve-test--ask
+     7 :reason (mapconcat #'number-to-string (number-sequence 1 100) "; "))
+    (should (agent-q-test-shows "\n29\n30; 31; "))
+    (should (agent-q-test-shows "; 100\n"))
+    ;; v shows them whole.
+    (let ((long (make-string 1000 ?x)))
+      (agent-q-approve-test--ask 7 :reason (concat "this; " long "; that"))
+      (should-not (agent-q-test-shows long))
+      (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+      (agent-q-test-press "v")
+      (with-current-buffer "*agent-q call*"
+        (should (agent-q-test-shows long))))))
+
+(ert-deftest agent-q-approve-an-offered-rule-stands-above-the-arguments ()
+  (agent-q-approve-test--with-chat
+    (agent-q-test-answer "!")
+    (should (< (agent-q-test-find "This rule would be added") (agent-q-test-find "\ntext: a")))
+    (agent-q-chat-cancel)))
 
 (provide 'agent-q-approve-test)
 ;;; agent-q-approve-test.el ends here

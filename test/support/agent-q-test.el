@@ -117,8 +117,13 @@ The chat has the model of `agent-q-provider', which is none unless bound."
   "Let the call that waits in the current chat be answered; return it.
 Nobody looks at a batch Emacs, so that the chat would wait for ever."
   (let ((call (agent-q-test-until (agent-q-call-waiting) "an approval request")))
-    (setf (agent-q-call-armed call) t)
+    (agent-q-test-see call)
     call))
+
+(defun agent-q-test-see (call)
+  "Have CALL be as if all of it had been on the screen."
+  (setf (agent-q-call-armed call) t
+        (agent-q-call-ended call) t))
 
 (defun agent-q-test-answer (key)
   "Answer the call that waits in the current chat by pressing KEY on it."

@@ -1,0 +1,204 @@
+;;; agent-q-sight.el --- When an answer to a request counts  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A key counts only once the user can have seen what it answers: the request
+;; was on the screen while Emacs had been idle for a moment with no key
+;; waiting.  Keys typed ahead are refused, wherever point happened to be.
+;; Each answer starts that moment again, so that a key which repeats answers
+;; one request.
+;;
+;; What lets a call run counts only after the end of what runs was on the
+;; screen, too, after its head.  A request that is too long for its window says
+;; so under its first line, which is always in sight when a key begins to count.
+
+;;; Code:
+
+(require 'agent-q-call)
+
+(declare-function agent-q-approve-open-p "agent-q-approve")
+
+(defconst agent-q-sight-pause 0.3
+  "For how many seconds Emacs has to be idle before an answer counts.")
+
+;;;; What counts now
+
+(defun agent-q-sight-armed-p (call)
+  "Whether a key answers CALL now."
+  (eq (agent-q-call-armed call) t))
+
+(defun agent-q-sight-read-p (call)
+  "Whether CALL was on the screen with its end, so that it may be let run."
+  (and (agent-q-call-armed call)
+       (agent-q-call-ended call)))
+
+(defun agent-q-sight-forget (call)
+  "Have CALL be seen anew, since what it would do has changed."
+  (setf (agent-q-call-armed call) nil
+        (agent-q-call-ended call) nil
+        (agent-q-call-below call) nil))
+
+(defun agent-q-sight-again ()
+  "Let nothing in this chat be answered before another moment has passed.
+What brings point to the next request, or the next request under the
+mouse, must not answer that one as well."
+  (dolist (call (agent-q-call-all-waiting))
+    (when (agent-q-call-armed call)
+      (setf (agent-q-call-armed call) 'seen)
+      (agent-q-sight-expect call))))
+
+;;;; Looking
+
+(defun agent-q-sight-expect (call)
+  "See to it that CALL can be answered once the user had it before him."
+  (unless (and (agent-q-sight-armed-p call)
+               (agent-q-call-ended call))
+    (when (agent-q-call-timer call)
+      (cancel-timer (agent-q-call-timer call)))
+    (setf (agent-q-call-timer call)
+          (run-at-time agent-q-sight-pause nil #'agent-q-sight--look
+                       (current-buffer) call))))
+
+(defun agent-q-sight-watch ()
+  "See to it that what waits in this chat can be answered.
+For `post-command-hook': the user may have come to it just now, or to its end."
+  (when-let ((first (agent-q-call-waiting)))
+    (let ((here (agent-q-render-item-at (point))))
+      (dolist (call (if (or (eq here first) (not (agent-q-approve-open-p here)))
+                        (list first)
+                      (list first here)))
+        (unless (agent-q-call-timer call)
+          (agent-q-sight-expect call))))))
+
+(defun agent-q-sight--look (buffer call)
+  "Let CALL in BUFFER be answered if it is on the screen and no key waits."
+  (setf (agent-q-call-timer call) nil)
+  (when (and (buffer-live-p buffer)
+             (agent-q-approve-open-p call))
+    (let ((idle (current-idle-time)))
+      (if (or (input-pending-p)
+              (null idle)
+              (time-less-p idle agent-q-sight-pause))
+          (setf (agent-q-call-timer call)
+                (run-with-idle-timer agent-q-sight-pause nil
+                                     #'agent-q-sight--look buffer call))
+        (redisplay)
+        (with-current-buffer buffer
+          (agent-q-sight--see call))))))
+
+(defun agent-q-sight--see (call)
+  "Note what is on the screen of CALL of the current chat."
+  (when-let ((window (agent-q-sight--window call)))
+    (setf (agent-q-call-armed call) t)
+    (agent-q-sight--tell call window))
+  ;; The end counts after the head: a chat that follows its output shows the
+  ;; ends of requests by itself.
+  (when (and (agent-q-call-armed call)
+             (agent-q-sight--end-visible-p call))
+    (setf (agent-q-call-ended call) t)))
+
+(defun agent-q-sight--window (call)
+  "Return a window with CALL in it, at least all of it that fits, or nil."
+  (let ((start (marker-position (agent-q-render-item-start call)))
+        (end (marker-position (agent-q-render-item-end call))))
+    (seq-find (lambda (window)
+                (and (pos-visible-in-window-p start window)
+                     (or (pos-visible-in-window-p end window)
+                         (= start (window-start window)))))
+              (get-buffer-window-list nil nil 'visible))))
+
+(defun agent-q-sight--end (call)
+  "Return the position where the text ends of what CALL would do."
+  (let ((end (marker-position (agent-q-render-item-end call))))
+    (or (text-property-any (agent-q-render-item-start call) end
+                           'agent-q-sight-end t)
+        end)))
+
+(defun agent-q-sight--end-visible-p (call)
+  "Whether the end of what CALL would do is on the screen."
+  (let ((end (agent-q-sight--end call)))
+    (seq-some (lambda (window) (pos-visible-in-window-p end window))
+              (get-buffer-window-list nil nil 'visible))))
+
+(defun agent-q-sight-reveal (call)
+  "Scroll the selected window to where CALL can be read, and let it be answered.
+Point has to be on CALL."
+  (unless (agent-q-sight--window call)
+    (set-window-start nil (agent-q-render-item-start call)))
+  (agent-q-sight-expect call))
+
+;;;; What doesn't fit
+
+(defconst agent-q-sight--most-lines 1000
+  "How many lines below are counted at most.")
+
+(defun agent-q-sight--below (call window)
+  "Return how many lines of CALL are below the part in WINDOW, or nil for none.
+That is only about what it would do."
+  (let ((end (agent-q-sight--end call)))
+    (unless (pos-visible-in-window-p end window)
+      (save-excursion
+        (goto-char (window-end window t))
+        (let ((from (point)))
+          (if (>= from end) 1
+            (vertical-motion agent-q-sight--most-lines window)
+            (max 1 (count-screen-lines from (min (point) end) nil window))))))))
+
+(defun agent-q-sight--tell (call window)
+  "Have CALL say how much of it is below the part in WINDOW."
+  ;; The first time, what says so takes a line itself.
+  (catch 'right
+    (dotimes (_ 2)
+      (let ((below (agent-q-sight--below call window)))
+        (when (equal below (agent-q-call-below call))
+          (throw 'right nil))
+        (setf (agent-q-call-below call) below)
+        (agent-q-render-update-item call)
+        ;; What else is on the screen, such as the end, has to be known again.
+        (redisplay)))))
+
+(defun agent-q-sight-note (call)
+  "Return a line about the part of CALL that doesn't fit, or nil."
+  (when-let ((below (agent-q-call-below call)))
+    (format "%s below: SPC shows more; y counts once the end was shown"
+            (cond ((= below 1) "1 more line")
+                  ((< below agent-q-sight--most-lines) (format "%d more lines" below))
+                  (t (format "More than %d lines" below))))))
+
+(defun agent-q-sight-check-end (call)
+  "Signal an error unless the end of what CALL would do was on the screen."
+  (unless (agent-q-call-ended call)
+    (agent-q-sight-expect call)
+    (user-error
+     (if (agent-q-sight--end-visible-p call)
+         "This key came before you could read the end of the request; press it again"
+       "The end of what would run was not on the screen yet; SPC shows more"))))
+
+(defun agent-q-sight-more ()
+  "Show more of the request at point."
+  (interactive)
+  (let ((call (agent-q-render-item-at (point))))
+    (unless (agent-q-call-p call)
+      (user-error "There is no tool call here"))
+    (if (pos-visible-in-window-p (agent-q-sight--end call))
+        (message "This is its end; y runs it, n denies it")
+      (let* ((below (window-end nil t))
+             ;; Two lines stay, and no more comes than the end of the request.
+             (next (min (agent-q-sight--line-from below -2)
+                        (agent-q-sight--line-from
+                         (agent-q-render-item-end call) (- 2 (window-text-height))))))
+        ;; Where a window has hardly a line, it has to go on all the same.
+        (goto-char (if (> next (window-start)) next below))
+        (set-window-start nil (point))))))
+
+(defun agent-q-sight--line-from (position lines)
+  "Return where the line is that is LINES away from POSITION on the screen."
+  (save-excursion
+    (goto-char position)
+    (vertical-motion lines)
+    (point)))
+
+(provide 'agent-q-sight)
+;;; agent-q-sight.el ends here

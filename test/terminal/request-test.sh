@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# A request that is longer than its window can't be answered by y before its end was on the screen; that
+# more is below is said under its head.
+
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+name=request
+. test/terminal/support.sh
+
+# No Lisp is connected, and none has to be.
+mkdir "$scratch/home" "$scratch/project"
+start_server test/terminal/request-script.json
+cat > "$scratch/settings.el" <<LISP
+(push "$PWD/lisp" load-path)
+(require 'agent-q-module)
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log"
+      inhibit-startup-screen t
+      default-directory "$scratch/project/")
+LISP
+terminal new-session -d -x 80 -y 24 \
+  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
+    '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
+  fail 'tmux did not start'
+
+await 'scripted.*Ready' 'the chat is open'
+press C-x 1
+type_text 'Make a long file.'
+press Enter
+await '\[y\] run' 'the chat follows, so that the end of the request is shown'
+sleep 1
+press C-c C-a
+await 'create_file waits for your answer' 'C-c C-a goes to its head'
+await '^ *[0-9][0-9] more lines below: SPC shows more; y counts once the end was shown' 'more is said to be below'
+await 'first line' 'the head is shown'
+
+# However often and however late, y does nothing without the end.
+for _ in 1 2 3 4; do
+  press y
+  sleep 0.6
+done
+await 'The end of what would run was not on the screen yet; SPC shows more' 'y is refused'
+type_text 'yyyyyyyyyyyyyyyyyyyy'
+sleep 1
+[ ! -e "$scratch/project/long.txt" ] || fail 'y ran a call whose end was not shown'
+# A rule is shown, but not taken.
+press !
+await 'This rule would be added' 'the rule stands in sight'
+sleep 1
+press !
+await 'The end of what would run was not on the screen yet' 'no rule is taken, either'
+[ ! -e "$scratch/project/long.txt" ] || fail '! ran a call whose end was not shown'
+
+tries=0
+until shows '\[y\] run'; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 20 ] || fail 'SPC does not get to the end'
+  press Space
+  sleep 0.3
+done
+[ "$tries" -gt 1 ] || fail 'the end was in sight before'
+echo 'request: SPC shows the end'
+shows 'last line' || fail 'the end of the text is not beside the keys'
+tries=0
+until [ -e "$scratch/project/long.txt" ]; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 60 ] || fail 'y did not answer once the end was shown'
+  press y
+  sleep 0.5
+done
+await 'It is there\.' 'the call ran once its end was shown'
+
+press C-x C-c
