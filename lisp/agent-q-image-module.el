@@ -68,6 +68,9 @@ names of the modules to send before it, VERSION what an image knows it by."
                             append (split-string line "[, ]+" t))))
         (goto-char (point-min))
         (flush-lines "^ *;")
+        ;; Each byte of it is read a few times on its way; in a string, only after a tilde.
+        (while (re-search-forward "^ +" nil t)
+          (replace-match ""))
         (agent-q-image--make-module
          :name name
          :source (agent-q-image--decoded (buffer-string))
