@@ -66,7 +66,7 @@ async fn the_user_answers_and_the_call_goes_on() {
         ),
         (
             Decision::Denied(Some("keep it".to_owned())),
-            Answer::Deny(Some("keep it".to_owned())),
+            Answer::Deny(Some("The user denied it: keep it".to_owned())),
             CallOutcome::Denied,
             "finished",
         ),
@@ -135,7 +135,7 @@ async fn where_nobody_can_be_asked_it_is_denied() {
         given
     });
     assert!(
-        matches!(&given.1, Answer::Deny(Some(reason)) if reason.contains("nobody to ask")),
+        matches!(&given.1, Answer::Deny(Some(reason)) if reason.contains("is nobody to ask")),
         "{given:?}"
     );
     assert_eq!(

@@ -24,7 +24,10 @@ use crate::session::settings::{Approval, EvalPolicy};
 use crate::store::audit::{Record, Step};
 
 /// What the code that met a denial is told where nobody can be asked.
-const NOBODY: &str = "there is nobody to ask: no approval handler is configured";
+const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";
+
+/// What it is told where the user said no.
+const DENIED: &str = "The user denied it";
 
 /// An effect's question on its way to an answer, with what is told of it.
 struct Asking<'a> {
@@ -239,11 +242,13 @@ impl<'a> Asking<'a> {
                 Decider::Rule(_) => (Answer::Allow, Consent::ByRule),
                 _ => (Answer::Allow, Consent::Approved),
             },
-            Decision::Denied(reason) => (Answer::Deny(reason), Consent::Denied),
+            Decision::Denied(reason) => (Answer::Deny(Some(denied(reason))), Consent::Denied),
             Decision::Stopped => (Answer::Stop, Consent::Denied),
             Decision::Unanswered(problem) => (Answer::Deny(Some(problem)), Consent::Unanswered),
             Decision::Modified(_) => (
-                Answer::Deny(Some("an effect can't be changed".to_owned())),
+                Answer::Deny(Some(
+                    "It was answered with other arguments, which an effect has not.".to_owned(),
+                )),
                 Consent::Unfit,
             ),
         };
@@ -287,7 +292,11 @@ impl<'a> Asking<'a> {
         let (outcome, content) = match &settled.answer {
             Answer::Allow => (CallOutcome::Succeeded, "allowed".to_owned()),
             Answer::Deny(None) => (CallOutcome::Denied, "denied".to_owned()),
-            Answer::Deny(Some(reason)) => (CallOutcome::Denied, reason.clone()),
+            Answer::Deny(Some(reason)) => {
+                let said = reason.strip_prefix(DENIED).unwrap_or(reason);
+                let said = said.trim_start_matches([':', '.', ' ']);
+                (CallOutcome::Denied, said.to_owned())
+            }
             Answer::Stop => (CallOutcome::Cancelled, "the call was stopped".to_owned()),
         };
         self.end(outcome, content, settled.consent);
@@ -328,6 +337,14 @@ impl Drop for Asking<'_> {
             "the question was withdrawn".to_owned(),
             Consent::Unanswered,
         );
+    }
+}
+
+/// What the code is told of the user's no for REASON.
+fn denied(reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.trim().is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => format!("{DENIED}."),
     }
 }
 
