@@ -102,7 +102,7 @@ and Emacs wants it; the reply says what was denied."
          (ensure (and options (not (getf options :off))
                       (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))))
     (if (and ensure (funcall ensure))
-        (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id options
+        (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id operation arguments
                  (lambda (around) (perform-stoppable id operation arguments around)))
         (perform-stoppable id operation arguments))))
 

@@ -9,7 +9,10 @@
   (if (covered-class-p guard hold arguments)
       (go-on watch guard hold nil function arguments)
       (let ((effect (effect-at guard arguments)))
-        (if (or (null effect) (covered-p effect hold) (granted-p (first hold) effect))
+        (if (or (null effect)
+                (covered-p effect hold)
+                (and (eq (guard-class guard) :written) (written-p (first hold) effect))
+                (granted-p (first hold) effect))
             (go-on watch guard hold effect function arguments)
             (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
               (if allowed
@@ -40,7 +43,9 @@
 (defun covered-p (effect hold)
   (loop for covered in (rest hold)
           thereis (cond ((stringp covered) (equal covered (effect-words effect)))
-                        ((eq covered :temporary) (temporary-file-effect-p effect)))))
+                        ((eq covered :temporary) (temporary-file-effect-p effect))
+                        ((and (consp covered) (eq (first covered) :build))
+                         (in-scope-p (list :build (rest covered)) effect)))))
 
 (defun temporary-file-effect-p (effect)
   "Whether EFFECT is about a file such as UIOP makes for a while."
@@ -56,8 +61,11 @@
 (defun covers-of (guard effect)
   "What EFFECT, which may happen, covers while it does."
   (and effect
-       (loop for class in (guard-covers guard)
+       (loop for class in (if (guard-class guard)
+                              (cons (guard-class guard) (guard-covers guard))
+                              (guard-covers guard))
              collect (cond ((eq class :words) (effect-words effect))
+                           ((eq class :build) (cons :build (effect-target effect)))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
                             (cons class (first (effect-files effect))))
@@ -75,6 +83,8 @@ sense of fails by itself, before it does anything."
 
 (defun go-on (watch guard hold effect function arguments)
   "Call FUNCTION with ARGUMENTS in the way of GUARD, with what EFFECT covers, if there is one."
+  (when (and effect (equal (effect-kind effect) "write-file"))
+    (note-written (first hold) effect))
   (let* ((covers (covers-of guard effect))
          (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
     (flet ((work ()
@@ -84,6 +94,15 @@ sense of fails by itself, before it does anything."
       (if covers
           (funcall (watch-call-in watch) hold #'work)
           (work)))))
+
+(defun note-written (consent effect)
+  "Note that the call may write the files of EFFECT from now on."
+  (dolist (name (effect-files effect))
+    (setf (gethash name (consent-written consent)) t)))
+
+(defun written-p (consent effect)
+  (and (effect-files effect)
+       (gethash (first (effect-files effect)) (consent-written consent))))
 
 ;;; Ways
 

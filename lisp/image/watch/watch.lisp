@@ -1,17 +1,19 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The watch itself: what of it is compiled at once, as all threads of the image come through it,
 ;;; and how it is put in and taken out. Operation: watch-remove.
+;;; Needs: effects, consent
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defstruct (watch (:type vector) (:copier nil))
   ;; Functions that no name leads to: what is in force in this thread; to call one with something in
-  ;; force; to make what stands around a guarded function; and a function that takes along what is
-  ;; in force to another thread.
-  state call-in surrounding inheriting
-  ;; Lists of one element, as is changed under the lock: guards, consents in use, open questions,
-  ;; and C functions with their hooks.
+  ;; force; to make what stands around a guarded function; to make one that takes along to another
+  ;; thread what is in force; to make what says whether a C function may be called.
+  state call-in surrounding inheriting permitting
+  ;; Lists of one element, which is changed under the lock: guards, consents in use, open questions,
+  ;; C functions with their hooks, the user's forms that are about to be evaluated, and connections.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
+  (forms (list '())) (connections (list '()))
   version)
 
 (defvar *watch-version* nil
@@ -43,16 +45,25 @@ symbol that code can't come by."
                                                    (return nil))))
                      (progv (list state) (list hold) (apply function arguments)))))))
       (setf (watch-state watch) (lambda () (symbol-value state))
+            (watch-permitting watch)
+            (lambda (guard kinds)
+              (lambda (&rest words)
+                (declare (dynamic-extent words))
+                (let ((hold (symbol-value state)))
+                  (or (null hold)
+                      (foreign-may-p watch guard hold kinds (copy-list words))))))
             (watch-call-in watch) #'call-in
             (watch-surrounding watch) #'surrounding
             (watch-inheriting watch) #'inheriting)
       (values watch
-              (list 'call-watched (lambda (id options work) (call-under watch id options work))
-                    'call-trying (lambda (work) (call-denying watch work))
+              (list 'call-watched (lambda (id operation arguments work)
+                                    (call-under watch id operation arguments work))
+                    'call-trying (lambda (work note) (call-denying watch work note))
                     'compile-apart (lambda (names) (call-apart watch names))
                     'answer (lambda (id number decision &optional reason)
                               (take-answer watch id number decision reason))
                     'unwatch (lambda () (remove-watch watch))
+                    'leave-watch (lambda () (leave-watch-if-alone watch))
                     'current-watch-p (lambda () (and (eq (watch-version watch) *watch-version*)
                                                      (first (watch-guards watch))
                                                      t))
@@ -76,8 +87,8 @@ symbol that code can't come by."
     ;; What is inline is called without its definition; code that is compiled from now on is not.
     (when (eq (internal "SB-INT" "INFO" :function :inlinep name) 'inline)
       (proclaim (list 'notinline name)))
-    (internal "SB-INT" "UNENCAPSULATE" name 'watch)
-    (internal "SB-INT" "ENCAPSULATE" name 'watch (funcall (watch-surrounding watch) guard))))
+    (internal "SB-INT" "UNENCAPSULATE" name :agent-q-watch)
+    (internal "SB-INT" "ENCAPSULATE" name :agent-q-watch (funcall (watch-surrounding watch) guard))))
 
 (defun add-guards (watch)
   "Put guards at the functions that have none, be it that they were not there before."
@@ -86,7 +97,8 @@ symbol that code can't come by."
              (unless (find (guard-name guard) (first (watch-guards watch))
                            :key #'guard-name :test #'equal)
                (put-guard watch guard)
-               (push guard (first (watch-guards watch)))))))
+               (push guard (first (watch-guards watch)))))
+           (add-foreign-hooks watch)))
     (funcall (watch-call-in watch) nil (lambda () (call-with-lock #'add)))))
 
 (defun install-watch ()
@@ -116,7 +128,8 @@ no call is under it."
   "Leave the functions as they were. Code of a call can't have that."
   (unless (funcall (watch-state watch))
     (dolist (guard (shiftf (first (watch-guards watch)) '()))
-      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) 'watch))
+      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch))
+    (remove-foreign-hooks watch)
     t))
 
 (define-operation "watch-remove" ()
@@ -126,21 +139,27 @@ no call is under it."
 
 ;;; Under it
 
-(defun call-under (watch id options work)
+(defun call-under (watch id operation arguments work)
   "Call WORK, a function that is given what is to be called with the watch in force, for the call ID
-with OPTIONS of Emacs's; its reply, with what was denied. Code of a call can have no other consent
-than it has."
+of OPERATION with ARGUMENTS; its reply, with what was denied. Code of a call can have no other
+consent than it has."
   (if (funcall (watch-state watch))
       (funcall work #'funcall)
-      (let ((consent (new-consent id options nil)) (reply nil))
+      (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
+        (setf (consent-scope consent) (scope-of operation arguments))
         (setf (consent-hooks consent) (hook-values))
+        (note-connection watch consent)
         (change-consents watch (lambda (consents) (cons consent consents)))
         (unwind-protect
-             (setf reply (funcall work (lambda (function)
-                                         (funcall (watch-call-in watch) (list consent) function))))
+             (progn
+               (setf (first reply)
+                     (funcall work (lambda (function)
+                                     (funcall (watch-call-in watch) (list consent) function))))
+               (end-call watch consent (first reply)))
+          (setf (consent-mode consent) :ended)
           (change-consents watch (lambda (consents) (remove consent consents :test #'eq)))
-          (setf (consent-mode consent) :ended))
-        (append reply
+          (leave-watch-if-alone watch))
+        (append (first reply)
                 (let ((denials (reverse (first (consent-denials consent)))))
                   (and denials (list :denials denials)))))))
 
@@ -149,13 +168,12 @@ than it has."
                     (setf (first (watch-consents watch))
                           (funcall change (first (watch-consents watch)))))))
 
-(defun call-denying (watch work)
-  "The values of WORK, called where nothing is allowed, and nobody asked; first a list of what it has
-tried."
+(defun call-denying (watch work note)
+  "The values of WORK, called where nothing is allowed, and nobody asked. NOTE is called with what it
+has tried, however it ends."
   (let ((consent (new-consent nil '() :deny)))
-    (let ((values (multiple-value-list
-                   (funcall (watch-call-in watch) (list consent) work))))
-      (values-list (cons (reverse (first (consent-denials consent))) values)))))
+    (unwind-protect (funcall (watch-call-in watch) (list consent) work)
+      (mapc note (reverse (first (consent-denials consent)))))))
 
 (defun call-apart (watch names)
   "Compile the functions NAMES of ours in a thread where nothing of a program is around it, when the
@@ -173,14 +191,3 @@ watch is in force in this one; whether it is."
                                      :name "agent-q compiles itself")
                            :default nil))))
     t))
-
-(defun hook-values ()
-  "The variables by which code is called, each with its value and where it is from."
-  (loop for (package . names)
-          in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*"))
-        nconc (loop for name in names
-                    for symbol = (find-symbol name package)
-                    when (and symbol (boundp symbol))
-                      collect (list symbol (symbol-value symbol)))))

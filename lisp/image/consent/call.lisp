@@ -11,13 +11,15 @@
   ;; Lists of a kind and perhaps the text that is all it covers; parts of names of private files;
   ;; how many seconds a question waits.
   granted private (patience 600)
-  ;; A function of an effect that says whether the operation stands for it by itself, or NIL.
+  ;; What the operation stands for by itself, of SCOPE-OF.
   scope
   ;; What to do instead of asking: NIL, :DENY, or :ENDED once the call is over.
   mode
   ;; Lists of one element: what was denied, latest first, and the threads that it made. Then the
   ;; hooks with what they were before it.
   (denials (list '())) (threads (list '())) (hooks '())
+  ;; From the name of each file that it may write to T.
+  (written (make-hash-table :test 'equal))
   ;; Held while a question is open.
   lock)
 
@@ -46,8 +48,7 @@
   (or (loop for (kind text) in (consent-granted consent)
               thereis (and (equal kind (effect-kind effect))
                            (or (null text) (covers-p text effect))))
-      (and (consent-scope consent)
-           (funcall (consent-scope consent) effect))))
+      (in-scope-p (consent-scope consent) effect)))
 
 (defun covers-p (text effect)
   "Whether TEXT, as a form has it, means what EFFECT is about."

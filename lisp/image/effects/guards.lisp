@@ -11,7 +11,10 @@
   ;; the classes that an effect which may happen covers while it does.
   class covers
   ;; How the function is called otherwise than with its arguments: a function of ours.
-  way)
+  way
+  ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
+  ;; milliseconds to put a guard at a function of its own.
+  in-c)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
@@ -23,16 +26,13 @@
      ("LOAD" effect-of-load :way call-loading-file)
      ("FMAKUNBOUND" effect-of-defining)
      ((:setf "FDEFINITION") effect-of-setting-definition)
-     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition)
-     ((:setf "MACRO-FUNCTION") effect-of-setting-definition)
-     ((:setf "COMPILER-MACRO-FUNCTION") effect-of-setting-definition))
+     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition))
     ("SB-EXT"
      ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
      ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment))
      ("PROCESS-KILL" effect-of-process-kill :covers (:kill))
      ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
      ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread))
-     ("DISABLE-DEBUGGER" effect-of-debugger) ("ENABLE-DEBUGGER" effect-of-debugger)
      ("UNLOCK-PACKAGE" effect-of-unlocking)
      ("SCHEDULE-TIMER" effect-of-schedule :way call-scheduling)
      ("FINALIZE" nil :way call-finalizing)
@@ -40,6 +40,11 @@
      ("POSIX-ENVIRON" effect-of-environ :class :environment))
     ("UIOP" ("RUN-PROGRAM" effect-of-command :covers (:words :temporary))
             ("LAUNCH-PROGRAM" effect-of-command :covers (:words :temporary)))
+    ("ASDF" ("OPERATE" effect-of-operate :covers (:build)))
+    ("SWANK/BACKEND" ("SEND" effect-of-message))
+    ("SWANK" ("WAIT-FOR-EVENT" nil :way call-awaiting) ("EVAL-FOR-EMACS" nil :way call-evaluating))
+    ("SLYNK-BACKEND" ("SEND" effect-of-message))
+    ("SLYNK" ("WAIT-FOR-EVENT" nil :way call-awaiting) ("EVAL-FOR-EMACS" nil :way call-evaluating))
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign)))
     ("SB-BSD-SOCKETS"
@@ -51,18 +56,17 @@
     ("SB-THREAD"
      ("TERMINATE-THREAD" effect-of-stopping :class :thread :way call-stopping)
      ("INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
-     ("START-THREAD" nil :way call-starting)
-     ("%EXIT-OTHER-THREADS" effect-of-exit :class :exit))
+     ("START-THREAD" nil :way call-starting))
     ("SB-UNIX"
      ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-name)
-     ("UNIX-UNLINK" effect-of-unlink :class :delete)
-     ("UNIX-RENAME" effect-of-unix-rename :class :rename)
+     ("UNIX-UNLINK" effect-of-unlink :class :delete :in-c t)
+     ("UNIX-RENAME" effect-of-unix-rename :class :rename :in-c t)
      ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)
-     ("UNIX-RMDIR" effect-of-rmdir :class :rmdir))
+     ("UNIX-RMDIR" effect-of-rmdir :class :rmdir)
+     ("UNIX-WRITE" effect-of-writing :class :written))
     ("SB-IMPL"
      ("SPAWN" effect-of-spawn :class :run)
      ("OS-EXIT" effect-of-exit :class :exit)
-     ("DEINIT" effect-of-exit :class :exit)
      ("%DEFUN" effect-of-defining)
      ("CALL-HOOKS" nil :way call-hooked)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
@@ -78,21 +82,21 @@
      ("OPEN" effect-of-unix-open :class :write :way call-opening-name)
      ("UNLINK" effect-of-unlink :class :delete) ("RMDIR" effect-of-rmdir :class :rmdir)
      ("RENAME" effect-of-unix-rename :class :rename) ("MKDIR" effect-of-mkdir :class :mkdir)
-     ("CHMOD" effect-of-change) ("FCHMOD" effect-of-change) ("CHOWN" effect-of-change)
-     ("LCHOWN" effect-of-change) ("FCHOWN" effect-of-change) ("UTIME" effect-of-change)
-     ("UTIMES" effect-of-change)
-     ("CREAT" effect-of-writing-name :class :write) ("TRUNCATE" effect-of-writing-name)
-     ("FTRUNCATE" effect-of-writing-name) ("WRITE" effect-of-writing-name)
-     ("MKSTEMP" effect-of-writing-name) ("MKDTEMP" effect-of-writing-name)
-     ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name)
-     ("DUP2" effect-of-writing-name)
-     ("LINK" effect-of-linking) ("SYMLINK" effect-of-linking)
+     ("CHMOD" effect-of-change :class :change) ("FCHMOD" effect-of-change :class :change) ("CHOWN" effect-of-change :class :change)
+     ("LCHOWN" effect-of-change :class :change) ("FCHOWN" effect-of-change :class :change) ("UTIME" effect-of-change :class :change)
+     ("UTIMES" effect-of-change :class :change)
+     ("CREAT" effect-of-writing-name :class :write) ("TRUNCATE" effect-of-writing-name :class :write)
+     ("FTRUNCATE" effect-of-writing-name :class :write) ("WRITE" effect-of-writing :class :written)
+     ("MKSTEMP" effect-of-writing-name :class :write) ("MKDTEMP" effect-of-mkdir :class :mkdir)
+     ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name :class :write)
+     ("DUP2" effect-of-descriptors)
+     ("LINK" effect-of-linking :class :link) ("SYMLINK" effect-of-linking :class :link)
      ("FORK" effect-of-fork :class :run) ("POSIX-FORK" effect-of-fork :class :run)
      ("KILL" effect-of-kill :class :kill) ("KILLPG" effect-of-kill :class :kill)
      ("EXIT" effect-of-exit :class :exit)
-     ("SETENV" effect-of-setenv) ("PUTENV" effect-of-setenv) ("UNSETENV" effect-of-setenv)
+     ("SETENV" effect-of-setenv :class :process) ("PUTENV" effect-of-setenv :class :process) ("UNSETENV" effect-of-setenv :class :process)
      ("GETENV" effect-of-getenv :class :environment)
-     ("CHDIR" effect-of-chdir) ("FCHDIR" effect-of-chdir) ("CHROOT" effect-of-process)
+     ("CHDIR" effect-of-chdir :class :process) ("FCHDIR" effect-of-process) ("CHROOT" effect-of-process)
      ("SETUID" effect-of-process) ("SETGID" effect-of-process) ("UMASK" effect-of-process)
      ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
 
@@ -108,6 +112,6 @@
   (loop for (package-name . entries) in (guard-lists)
         nconc (loop for (name describes . slots) in entries
                     for found = (guarded-name package-name name)
-                    when found
+                    when (and found (not (and (getf slots :in-c) (hookable-p))))
                       collect (apply #'make-guard :name found :describes describes
                                      (copy-tree slots)))))

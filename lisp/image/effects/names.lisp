@@ -60,5 +60,15 @@
 
 (defun descriptor-name (descriptor)
   "The name of what DESCRIPTOR, a number of the system's, is open on, or NIL."
-  (let ((name (unix-name "UNIX-READLINK" (format nil "/proc/self/fd/~D" descriptor))))
-    (and name (plusp (length name)) name)))
+  (let* ((name (unix-name "UNIX-READLINK" (descriptor-link descriptor)))
+         (gone (and name (search " (deleted)" name :from-end t))))
+    (and name
+         (plusp (length name))
+         (if (and gone (= gone (- (length name) 10)))
+             (subseq name 0 gone)
+             name))))
+
+(defun descriptor-link (descriptor)
+  "Where Linux tells what DESCRIPTOR is open on."
+  (let ((*print-base* 10) (*print-radix* nil))
+    (concatenate 'string "/proc/self/fd/" (princ-to-string descriptor))))

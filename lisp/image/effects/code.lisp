@@ -73,6 +73,6 @@
 
 (defun effect-of-unencapsulating (arguments)
   (destructuring-bind (name type) arguments
-    (when (eq type 'watch)
+    (when (eq type :agent-q-watch)
       (make-effect :kind "redefine" :target (printed name)
                    :words (format nil "take agent-q's watch off ~A" (printed name))))))

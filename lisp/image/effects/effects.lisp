@@ -264,10 +264,6 @@
 (defun effect-of-taking-over (what)
   (make-effect :kind "take-over" :target what :words (format nil "change ~A" what)))
 
-(defun effect-of-debugger (arguments)
-  (declare (ignore arguments))
-  (effect-of-taking-over "what happens to errors"))
-
 (defun effect-of-signal (arguments)
   (effect-of-taking-over (format nil "what the signal ~A does"
                                  (printed (first arguments) :limit 20))))
@@ -280,6 +276,12 @@
     (when (or output delete-original)
       (let ((name (or (descriptor-name descriptor) (format nil "the descriptor ~A" descriptor))))
         (make-effect :kind "write-file" :target name :words (format nil "write ~A" name))))))
+
+(defun effect-of-descriptors (arguments)
+  (make-effect :kind "take-over" :target "descriptor"
+               :words (format nil "make the descriptor ~A what ~A is"
+                              (printed (second arguments) :limit 20)
+                              (printed (first arguments) :limit 20))))
 
 ;;; The environment
 
