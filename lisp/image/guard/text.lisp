@@ -129,9 +129,6 @@ the text must meet what it would have met without us. The symbols, each with its
               (hit :reaches "uses what is internal to the implementation" atom nil)))))
    form))
 
-(defvar *expanding* nil
-  "How the first form is expanded when nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
-
 (defun assess-one (form)
   (setf (findings-depth *findings*) 0
         (findings-current *findings*) form)
@@ -170,6 +167,9 @@ the text must meet what it would have met without us. The symbols, each with its
            (first callers)))
     (when (and soft callers)
       (hit :reaches (danger (first soft)) (first soft) (first callers)))
+    (loop for (variable . form) in (findings-trusted *findings*)
+          do (when (member variable (findings-assigned *findings*))
+               (hit :reaches "evaluates or reads what is only made at run time" nil form)))
     (judge-lookups)))
 
 ;;; A text
@@ -189,7 +189,8 @@ the former are settled. The text begins at ORIGIN of all that is run."
              (values-list values)))
       (let ((forgotten (forget-new-symbols (mapcar #'second forms))))
         (setf *look* (make-look :forms forms :forgotten forgotten :expansions expansions
-                                :operators (findings-operators *findings*)))))))
+                                :operators (findings-operators *findings*)
+                                :locals (findings-locals *findings*)))))))
 
 (defun settles-p (form)
   "Whether what stands after FORM surely is read and expanded once FORM was run, and its values
@@ -322,7 +323,42 @@ same call was assessed before."
    (lambda ()
      (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
        (setf *look* (make-look :expansions expansions
-                               :operators (findings-operators *findings*)))))))
+                               :operators (findings-operators *findings*)
+                               :locals (findings-locals *findings*)))))))
+
+;;; While a form is expanded
+
+(defun assess-expansion (form expansion)
+  "Leave the operation unless EXPANSION, which FORM has become in the call that runs it, can be run
+without asking anybody."
+  (let ((earlier *look*))
+    (call-checking-form
+     (format nil "What ~A expands to" (excerpt form))
+     "Only while it was expanded could that be assessed."
+     (lambda ()
+       (let ((expansions (call-keeping-expansions
+                          (lambda () (assess-expanded expansion (look-locals earlier)))))
+             (operators (findings-operators *findings*)))
+         ;; The rest of what FORM is a part of is still to be expanded.
+         (maphash (lambda (operator macro)
+                    (unless (nth-value 1 (gethash operator operators))
+                      (setf (gethash operator operators) macro)))
+                  (look-operators earlier))
+         (setf *look* (make-look :expansions expansions :operators operators
+                                 :locals (findings-locals *findings*))))))))
+
+(defun assess-expanded (expansion locals)
+  "Look at EXPANSION, in which functions called LOCALS may be those of the text."
+  (setf (findings-current *findings*) expansion)
+  (catch 'assessed
+    (note-conses expansion)
+    (let ((scope (make-scope)))
+      (walk expansion
+            (with-functions scope (remove-if (lambda (name)
+                                               (multiple-value-bind (reason soft)
+                                                   (and (symbolp name) (danger name))
+                                                 (and reason (not soft))))
+                                             locals))))))
 
 (defun call-checking-form (what why assess)
   "Leave the operation when ASSESS, which looks at WHAT is about to be run, finds a hit. WHY says why

@@ -66,12 +66,17 @@
              (not (and (quoted-p (second class)) (protected-p (second (second class)))))
              (and class (not (protected-p class)))))))
 
+(defun extensible-p (symbol)
+  "Whether programs are meant to put methods for their own classes on SYMBOL, which is protected."
+  (or (eq (symbol-package symbol) (find-package "COMMON-LISP"))
+      (some (lambda (package) (exported-by-p symbol package))
+            '("SB-MOP" "SB-GRAY" "SB-SEQUENCE" "MOP" "CLOS" "GRAY" "SEQUENCE"))))
+
 (defun walk-method (name definition form scope)
   "Look at a method; on a function that is not the program's it has to be for a class that is."
   (multiple-value-bind (lambda-list body) (qualified-parts definition)
     (when (and (protected-p name)
-               (or (not (eq (symbol-package (if (consp name) (second name) name))
-                            (find-package "COMMON-LISP")))
+               (or (not (extensible-p (if (consp name) (second name) name)))
                    (notany #'own-class-p lambda-list)))
       (hit :redefines "changes for everybody what is not the program's" name form))
     (when (proper-list-p lambda-list)

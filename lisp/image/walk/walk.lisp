@@ -141,9 +141,12 @@
   (let ((inner (copy-scope scope)))
     (dolist (symbol symbols inner)
       (push (cons symbol nil) (scope-aliases inner))
+      (push (cons symbol nil) (scope-forms inner))
       (push (cons symbol :variable) (scope-symbol-macros inner)))))
 
 (defun with-functions (scope names)
+  (dolist (name names)
+    (pushnew name (findings-locals *findings*) :test #'equal))
   (let ((inner (copy-scope scope)))
     (setf (scope-functions inner) (append names (scope-functions scope))
           (scope-macros inner) (set-difference (scope-macros scope) names))
@@ -156,10 +159,21 @@
   (push kind (gethash name (findings-brought *findings*))))
 
 (defun hit-brought (what form)
-  ;; Nor can anybody tell what else it changes for the macros after it.
-  (setf *usable-p* nil)
   (hit :expander (format nil "has ~A, which runs before anybody can look at what it makes" what)
        nil form))
+
+(defun walk-brought (what form scope)
+  "Look at FORM, whose operator is WHAT, a macro of the text: what it makes is looked at when it is
+expanded. When nothing but expanding is asked for, that itself would run code of the text."
+  ;; Nobody can tell what else it changes for the macros after it.
+  (setf *usable-p* nil)
+  (when *expanding* (hit-brought what form))
+  (note-expanded-later (first form))
+  (walk-loosely (rest form) scope))
+
+(defun note-expanded-later (operator)
+  "Note that forms of OPERATOR can be expanded only by the call that runs the text."
+  (setf (gethash operator (findings-operators *findings*)) :later))
 
 (defun walk-compound (form scope)
   (let ((operator (first form)))
@@ -173,10 +187,11 @@
           ((member operator (scope-functions scope) :test #'equal)
            (walk-arguments nil (rest form) scope))
           ((member operator (scope-macros scope))
+           (note-expanded-later operator)
            (walk-loosely (rest form) scope))
           ((brought-p operator)
-           (hit-brought (format nil "the macro ~A of the same text" (symbol-text operator))
-                        form))
+           (walk-brought (format nil "the macro ~A of the same text" (symbol-text operator))
+                         form scope))
           ((gethash operator *walkers*)
            (funcall (gethash operator *walkers*) form scope))
           (t (setf (gethash operator (findings-operators *findings*)) (macro-function operator))
@@ -201,10 +216,11 @@
     (handler-case (if (and (consp form) (symbolp (first form)) (macro-function (first form)))
                       (values (expansion-result (expand-and-keep form)) t)
                       (macroexpand-1 form))
-      (serious-condition (condition)
-        (beyond-assessment (format nil "a macro in it failed: ~A"
-                                   (first-line (condition-message condition) 120))
-                           form :failed)))))
+      ;; Running the form tells what is wrong with it, if it still is then.
+      (serious-condition ()
+        (setf *usable-p* nil)
+        (when (consp form) (note-expanded-later (first form)))
+        (values form nil)))))
 
 (defun changes-names-p (operator)
   "Whether a form of OPERATOR can change what later text means to the reader."
@@ -241,6 +257,9 @@
     (hit :expander "gives that to a macro" (first form))
     t))
 
+(defvar *expanded* nil
+  "The macro whose expansion is being looked at.")
+
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
     (note-operator operator form scope)
@@ -253,7 +272,8 @@
           ((check-expander form))
           (t (multiple-value-bind (expansion expanded) (expand form)
                (if expanded
-                   (let ((*top-form* (if (eq form *top-form*) expansion *top-form*)))
+                   (let ((*top-form* (if (eq form *top-form*) expansion *top-form*))
+                         (*expanded* operator))
                      (walk expansion scope))
                    (walk-loosely (rest form) scope)))))))
 
@@ -264,7 +284,7 @@
          (check (gethash operator *call-checks*))
          (position (called-position operator)))
     (note-operator operator form scope)
-    (cond (check (funcall check form arguments))
+    (cond (check (let ((*scope* scope)) (funcall check form arguments)))
           ((danger operator) (hit :reaches (danger operator) operator))
           ((string= (symbol-name operator) "CALL-WITH-OUTPUT") (check-output form)))
     (if (and position (nthcdr position arguments))
@@ -319,7 +339,10 @@
         ((and (symbolp name) (danger name)) (hit :reaches (danger name) name))
         ((member name *careful-functions*) (hit-careful name))
         ((symbolp name) (note-operator name))
-        ((and (consp name) (eq (first name) 'setf) (symbolp (second name)))
+        ;; SBCL has functions called (CAS place), too.
+        ((and (consp name) (consp (rest name)) (null (cddr name)) (symbolp (second name))
+              (or (eq (first name) 'setf)
+                  (string= (string (first name)) "CAS")))
          (check-place (list (second name) nil) scope))
         ((and (consp name) (eq (first name) 'lambda)) (walk-lambda (rest name) scope))
         ((and (consp name) (symbolp (first name))
@@ -367,8 +390,16 @@
         (walk-declarations (rest form))
         (walk form scope))))
 
+(defun standard-declaration-p (specifier)
+  "Whether SPECIFIER is one that the implementation's own macros make, and not the text."
+  (and (not (from-text-p specifier))
+       *expanded*
+       (standard-macro-p *expanded*)))
+
 (defun walk-declarations (specifiers)
   "Look at what SPECIFIERS of a declaration are about, not at what they say of it."
   (dolist (specifier (and (proper-list-p specifiers) specifiers))
-    (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier)))
+    (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier))
+               ;; Common Lisp's own macros unlock what their local macros are called.
+               (not (standard-declaration-p specifier)))
       (hit :reaches (danger (first specifier)) (first specifier)))))
