@@ -138,6 +138,16 @@ Nor does what is looked at again in its turn."
                  (plist-get (agent-q-guard-test--assess
                              connection "(defun f () (uiop:run-program \"ls\"))")
                             :hits)))
+  ;; No reason hides behind many of another one.
+  (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\") (8 places)"
+                   "deletes or writes files: DELETE-FILE in (DELETE-FILE \"x\")")
+                 (plist-get (agent-q-guard-test--assess
+                             connection
+                             (concat "(list "
+                                     (mapconcat (lambda (it) (format "(uiop:run-program %S)" it))
+                                                '("a" "b" "c" "d" "e" "f" "g" "h") " ")
+                                     " (delete-file \"x\"))"))
+                            :hits)))
   (should (string-match-p "PRICE.*can't be undone\\|slots of the class SHOP:ITEM"
                           (car (plist-get
                                 (agent-q-guard-test--assess

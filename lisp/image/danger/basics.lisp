@@ -10,9 +10,6 @@
 (defparameter *depth-limit* 400
   "How deep code may be nested.")
 
-(defparameter *hit-limit* 6
-  "How many hits are told; one is enough to ask.")
-
 (defstruct (findings (:copier nil))
   ;; What would be dangerous, latest first: lists of kind, reason and text.
   (hits '())
@@ -41,6 +38,11 @@
   (operators (make-hash-table :test 'eq))
   ;; Strings that run code when they are read.
   (readings '())
+  ;; What reads from streams, and streams of strings that are not in the text.
+  (reads '())
+  (strings '())
+  ;; The conses that macros of the program's were seen to be given.
+  (offered (make-hash-table :test 'eq))
   ;; Whether it opens files to read them. Which of those are private Emacs knows.
   (opens nil)
   ;; Whether the forms that follow can mean something else once this one was run.

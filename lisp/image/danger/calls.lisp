@@ -177,11 +177,64 @@ whether all of its operators are in the text."
 (define-call-check (fmakunbound makunbound ensure-generic-function) (form arguments)
   (check-redefinition (first arguments) form))
 
-(defun check-output (form)
-  "Look at FORM, a call of UIOP's CALL-WITH-OUTPUT: given a pathname it writes to that file."
-  (let ((target (second form)))
-    (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
-      (hit :reaches "deletes or writes files" (first form)))))
+(defun check-output (form target)
+  "Look at TARGET in FORM, a call of a function that writes to a file when it is given a name."
+  (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
+    (hit :reaches "deletes or writes files" (first form))))
+
+(defun option-of (keyword arguments)
+  "What ARGUMENTS of a call have for KEYWORD, or NIL."
+  (second (member keyword (and (proper-list-p arguments) arguments))))
+
+(defun check-named-call (form)
+  "Look at FORM, a call of a function or macro of a library's, which is known by its name."
+  (let ((name (symbol-name (first form))))
+    (cond ((string= name "CALL-WITH-OUTPUT") (check-output form (second form)))
+          ((string= name "WRITE-CSV") (check-output form (option-of :stream (rest form))))
+          ((string= name "PRINT-BACKTRACE") (check-output form (option-of :output (rest form))))
+          ((and (string= name "MAKE-TIMER")
+                (not (member (option-of :thread (rest form)) '(nil t))))
+           (hit :reaches "stops or interrupts threads" (first form) form))
+          ((member name '("MACROEXPAND" "MACROEXPAND-1" "MACROEXPAND-ALL") :test #'string=)
+           (check-expanded (second form)))
+          ((and (symbol-package (first form))
+                (prefixed-p "ASDF" (package-name (symbol-package (first form)))))
+           (check-system form name)))))
+
+(defun check-expanded (code)
+  "Look at CODE, which a form expands, when it is in the text."
+  (let ((code (and (quoted-p code) (second code))))
+    (when (and (consp code) (symbolp (first code)) (macro-function (first code))
+               (proper-list-p code))
+      (check-expander code))))
+
+(defun known-system-p (designator)
+  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as can be told."
+  (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM"))
+        (name (if (quoted-p designator) (second designator) designator)))
+    (or (null registered)
+        (not (and name (or (stringp name) (keywordp name) (and (quoted-p designator) (symbolp name)))))
+        (guarded (lambda () (funcall registered (string-downcase name))) (constantly nil)))))
+
+(defun check-system (form name)
+  "Look at FORM, a call of ASDF's NAME, which loads the definition of a system that has none yet."
+  (let ((systems (cond ((member name '("FIND-SYSTEM" "SYSTEM-SOURCE-DIRECTORY" "SYSTEM-SOURCE-FILE"
+                                       "SYSTEM-RELATIVE-PATHNAME" "FIND-COMPONENT")
+                                :test #'string=)
+                        (list (second form)))
+                       ((string= name "DEFSYSTEM")
+                        (let ((systems (option-of :defsystem-depends-on (cddr form))))
+                          (and (proper-list-p systems) systems))))))
+    (unless (every #'known-system-p systems)
+      (hit :reaches "loads or compiles files" (first form) form))))
+
+(defun builds-list-p (form)
+  (and (consp form)
+       (or (quasiquote-p form) (member (first form) '(list list* cons append)))))
+
+(define-call-check (typep subtypep) (form arguments)
+  ;; A type that is put together may call what it names.
+  (when (some #'builds-list-p arguments) (note-caller form)))
 
 (define-call-check (proclaim) (form arguments)
   (scan-data arguments nil))

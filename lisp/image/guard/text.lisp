@@ -158,10 +158,11 @@ the text must meet what it would have met without us. The symbols, each with its
   (let ((makers (findings-makers *findings*))
         (callers (findings-callers *findings*))
         (soft (findings-soft *findings*)))
-    (when (and (findings-readings *findings*)
-               (intersection '(read read-preserving-whitespace read-delimited-list) makers))
+    (when (and (or (findings-readings *findings*) (findings-strings *findings*))
+               (findings-reads *findings*))
       (hit :reaches "reads text that may run code while it is read"
-           (first (findings-readings *findings*))))
+           (first (findings-readings *findings*))
+           (or (first (findings-strings *findings*)) (first (findings-reads *findings*)))))
     (when (and makers callers)
       (hit :reaches "makes names out of text and calls what they name" (first makers)
            (first callers)))
@@ -253,15 +254,16 @@ forms before it were run. It is a hit when it can be read then, and nobody could
     (funcall function)))
 
 (defun hit-texts (kinds)
+  "A text for each reason that there is a hit for: with the first one, and in how many places they are.
+None is left out, so that no reason hides behind others."
   (let ((hits (remove-duplicates
                (loop for (kind reason text) in (reverse (findings-hits *findings*))
                      when (or (null kinds) (member kind kinds))
-                       collect (format nil "~A~A" reason text))
-               :test #'string= :from-end t)))
-    (if (> (length hits) *hit-limit*)
-        (append (subseq hits 0 *hit-limit*)
-                (list (format nil "and ~D more" (- (length hits) *hit-limit*))))
-        hits)))
+                       collect (cons reason text))
+               :test #'equal :from-end t)))
+    (loop for (reason . text) in (remove-duplicates hits :key #'car :test #'string= :from-end t)
+          for places = (count reason hits :key #'car :test #'string=)
+          collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
 
 (define-operation "assess-form" (form package purpose mode again)
     "What evaluating the text FORM would do beyond the program, without doing any of it. With the

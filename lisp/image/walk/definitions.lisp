@@ -79,6 +79,8 @@
                (or (not (extensible-p (if (consp name) (second name) name)))
                    (notany #'own-class-p lambda-list)))
       (hit :redefines "changes for everybody what is not the program's" name form))
+    ;; What it gives is code that is compiled where nobody looks.
+    (when (eq name 'make-load-form) (note-caller form))
     (when (proper-list-p lambda-list)
       (dolist (parameter lambda-list)
         (when (and (consp parameter) (consp (second parameter))
@@ -115,6 +117,8 @@
   (loop for (option value) on (cddr form)
         when (and (eq option :operator) (symbolp value))
           do (walk-function-name value scope))
+  ;; What its body gives is code, which nobody looks at.
+  (when (and (cddr form) (listp (third form))) (note-caller form))
   (walk-loosely (remove-if #'symbolp (cddr form)) scope))
 
 ;;; Classes

@@ -6,7 +6,9 @@
 
 ;;; Special forms
 
-(define-walker (quote) (form scope) (scan-data (second form) nil))
+(define-walker (quote) (form scope)
+  (note-type-maker (second form))
+  (scan-data (second form) nil))
 (define-walker (function) (form scope) (walk-function-name (second form) scope))
 (define-walker (lambda) (form scope) (walk-lambda (rest form) scope))
 (define-walker (if progn unwind-protect catch throw multiple-value-prog1 locally) (form scope)
@@ -146,6 +148,9 @@
         ((member (first place) *code-places*) (check-code-place place))
         ((value-place-p (first place))
          (check-symbol-argument (second place)))
+        ((and (member (symbol-name (first place)) '("GETENV" "GETENVP" "POSIX-GETENV") :test #'string=)
+              (not (member (first place) (scope-functions scope))))
+         (hit :reaches "changes the environment of the programs that it runs" (first place)))
         ((brought-p (first place) :setf)
          (setf *usable-p* nil)
          (when *expanding*
@@ -236,6 +241,9 @@
     (walk-body (cddr form) (with-variables scope (list (first (second form)))))))
 
 (define-walker (trace untrace) (form scope)
+  (loop for (option value) on (rest form)
+        when (and (eq option :report) value (symbolp value))
+          do (mention value 'funcall))
   (walk-loosely (remove-if #'symbolp (rest form)) scope))
 
 (define-walker (in-package) (form scope)

@@ -19,8 +19,10 @@
     (mapcon . 0) (map . 1) (map-into . 1) (reduce . 0) (every . 0) (some . 0) (notany . 0)
     (notevery . 0) (sort . 1) (stable-sort . 1) (remove-if . 0) (remove-if-not . 0) (delete-if . 0)
     (delete-if-not . 0) (find-if . 0) (find-if-not . 0) (position-if . 0) (position-if-not . 0)
-    (count-if . 0) (count-if-not . 0) (member-if . 0) (assoc-if . 0) (rassoc-if . 0) (subst-if . 1)
-    (nsubst-if . 1) (substitute-if . 1) (maphash . 0) (merge . 3) (mapcon . 0)
+    (count-if . 0) (count-if-not . 0) (member-if . 0) (member-if-not . 0) (assoc-if . 0)
+    (assoc-if-not . 0) (rassoc-if . 0) (rassoc-if-not . 0) (subst-if . 1) (subst-if-not . 1)
+    (nsubst-if . 1) (nsubst-if-not . 1) (substitute-if . 1) (substitute-if-not . 1)
+    (nsubstitute-if . 1) (nsubstitute-if-not . 1) (maphash . 0) (merge . 3)
     (multiple-value-call . 0) (complement . 0))
   "Functions that call an argument, and which one.")
 
@@ -29,11 +31,21 @@
   "The same of functions that other packages have, by their names.")
 
 (defparameter *keyed-functions*
-  '(find member assoc rassoc position count remove delete adjoin union nunion intersection
-    nintersection set-difference nset-difference set-exclusive-or subsetp sort stable-sort merge reduce
-    remove-duplicates delete-duplicates search mismatch substitute nsubstitute subst nsubst sublis
-    tree-equal find-if find-if-not position-if count-if remove-if remove-if-not member-if assoc-if)
-  "Functions that call what they are given as :KEY or :TEST.")
+  '((1 remove-duplicates delete-duplicates)
+    (2 find member assoc rassoc position count remove delete adjoin pushnew union nunion intersection
+     nintersection set-difference nset-difference set-exclusive-or nset-exclusive-or subsetp sort
+     stable-sort reduce search mismatch sublis nsublis tree-equal find-if find-if-not position-if
+     position-if-not count-if count-if-not remove-if remove-if-not delete-if delete-if-not member-if
+     member-if-not assoc-if assoc-if-not rassoc-if rassoc-if-not)
+    (3 substitute nsubstitute subst nsubst subst-if subst-if-not nsubst-if nsubst-if-not substitute-if
+     substitute-if-not nsubstitute-if nsubstitute-if-not)
+    (4 merge))
+  "Functions that call what they are given as :KEY or :TEST, by how many arguments are before those.")
+
+(defun keywords-start (operator)
+  "How many arguments of OPERATOR are before its keywords, when it calls what it is given by those."
+  (loop for (count . operators) in *keyed-functions*
+        when (member operator operators) return count))
 
 (defparameter *careful-functions*
   '(open eval read-from-string set fmakunbound makunbound)
@@ -233,6 +245,7 @@ expanded. When nothing but expanding is asked for, that itself would run code of
 (defun note-operator (operator &optional form scope)
   "Note what OPERATOR does: in FORM, which is in SCOPE, or wherever it is passed to."
   (note-reader operator)
+  (note-reading operator form scope)
   (when (changes-names-p operator)
     (setf (findings-defers *findings*) t))
   (when (makes-symbols-p operator)
@@ -253,9 +266,55 @@ expanded. When nothing but expanding is asked for, that itself would run code of
   "Look at what FORM gives to its macro: one of the program's may evaluate that while it expands."
   (when (and (not (eq (symbol-package (first form)) (find-package "COMMON-LISP")))
              (from-text-p form)
-             (mentions-danger-p (rest form)))
+             (or (mentions-danger-p (rest form))
+                 (offers-harm-p form)))
     (hit :expander "gives that to a macro" (first form))
     t))
+
+;;; What a macro that evaluates what it is given would do
+
+(defun offers-harm-p (form)
+  "Whether FORM, of a macro of the program's, has in it what is a hit where it is evaluated; that is
+told too. All of it is looked at as if it were code, once."
+  (let ((before (findings-hits *findings*)) (makers '()) (callers '()))
+    (labels ((look (part)
+               (take-step)
+               (when (and (symbolp (first part)) (proper-list-p part))
+                 (look-at-call part)
+                 (when (makes-symbols-p (first part)) (push part makers))
+                 (when (calls-unknown-p part) (push part callers))))
+             (look-into (tree)
+               (loop while (and (consp tree) (not (gethash tree (findings-offered *findings*))))
+                     do (setf (gethash tree (findings-offered *findings*)) t)
+                        (when (consp (car tree))
+                          (unless (quoted-p (car tree)) (look (car tree)))
+                          (call-deeper (lambda () (look-into (car tree)))))
+                        (setf tree (cdr tree)))))
+      (look-into (rest form)))
+    (when (and makers callers)
+      (hit :reaches "makes names out of text and calls what they name" (first (first makers))
+           (first callers)))
+    (not (eq before (findings-hits *findings*)))))
+
+(defun calls-unknown-p (form)
+  "Whether FORM would call a function that the text doesn't name."
+  (let ((position (called-position (first form))))
+    (and position (nthcdr (1+ position) form)
+         (not (literal-function-p (nth (1+ position) form))))))
+
+(defun look-at-call (form)
+  "Look at FORM, which may be a call, when its operator can do harm by what it is given."
+  (let* ((operator (first form)) (position (called-position operator))
+         (called (and position (nth (1+ position) form))))
+    (cond ((and operator (danger operator) (fboundp operator))
+           (hit :reaches (danger operator) operator form))
+          ((member operator '(open eval read-from-string))
+           (let ((*scope* (make-scope)))
+             (funcall (gethash operator *call-checks*) form (rest form))))
+          ((and (eq operator 'with-open-file) (consp (second form)))
+           (check-open form (rest (second form))))
+          ((and (quoted-p called) (symbolp (second called)))
+           (mention (second called) 'funcall)))))
 
 (defvar *expanded* nil
   "The macro whose expansion is being looked at.")
@@ -264,8 +323,10 @@ expanded. When nothing but expanding is asked for, that itself would run code of
   (let* ((operator (first form)) (reason (danger operator)))
     (note-operator operator form scope)
     (check-atomic form scope)
+    (check-named-call form)
     (when (changes-names-p operator)
       (check-package (second form) form))
+    (setf scope (scope-for-reading operator scope))
     (cond (reason
            (hit :reaches reason operator)
            (walk-loosely (rest form) scope))
@@ -286,7 +347,7 @@ expanded. When nothing but expanding is asked for, that itself would run code of
     (note-operator operator form scope)
     (cond (check (let ((*scope* scope)) (funcall check form arguments)))
           ((danger operator) (hit :reaches (danger operator) operator))
-          ((string= (symbol-name operator) "CALL-WITH-OUTPUT") (check-output form)))
+          (t (check-named-call form)))
     (if (and position (nthcdr position arguments))
         (walk-calling form position scope)
         (walk-arguments operator arguments scope))))
@@ -298,11 +359,23 @@ expanded. When nothing but expanding is asked for, that itself would run code of
       (note-caller form)
       (check-alias function scope))
     (walk-argument 'funcall function scope)
-    (walk-arguments (cond ((and (consp function) (eq (first function) 'lambda)) nil)
+    (check-found-name function form scope)
+    (let ((operator (cond ((and (consp function) (eq (first function) 'lambda)) nil)
                           ((not (literal-function-p function)) :unknown)
-                          ((symbolp (second function)) (second function)))
-                    (append (subseq arguments 0 position) (nthcdr (1+ position) arguments))
-                    scope (first form))))
+                          ((symbolp (second function)) (second function))))
+          (rest (append (subseq arguments 0 position) (nthcdr (1+ position) arguments))))
+      (cond ((not (keywords-start operator))
+             (walk-arguments operator rest scope (first form) 1))
+            ((eq (first form) 'funcall) (walk-arguments operator rest scope))
+            (t ;; Lists of arguments may have keywords in them.
+             (when (member (first form) '(apply multiple-value-call)) (note-caller form))
+             (walk-arguments nil rest scope (first form) 1))))))
+
+(defun check-found-name (function form scope)
+  "Look at FUNCTION, which FORM calls, when it is a name that is found in the image."
+  (let ((found (or (and (symbolp function) (cdr (assoc function (scope-forms scope)))) function)))
+    (when (and (consp found) (symbolp (first found)) (gives-name-p (first found)))
+      (hit :reaches "calls what a name found in the image names" (first found) form))))
 
 (defun note-caller (form)
   (push form (findings-callers *findings*)))
@@ -313,18 +386,38 @@ expanded. When nothing but expanding is asked for, that itself would run code of
     (when (member alias *careful-functions*)
       (hit-careful alias))))
 
-(defun walk-arguments (operator arguments scope &optional (keyed operator))
-  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to."
-  (loop for previous = nil then argument
-        for argument in arguments
-        do (walk-argument (if (and (member previous '(:key :test :test-not))
-                                   (member keyed *keyed-functions*))
-                              'funcall
-                              operator)
-                          argument scope)))
+(defun walk-arguments (operator arguments scope &optional (keyed operator) (missing 0))
+  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to, and MISSING how
+many arguments of that are not here."
+  (let ((start (and (keywords-start keyed) (- (keywords-start keyed) missing)))
+        (unclear nil) (keyword nil))
+    (loop for argument in arguments
+          for place from 0
+          do (cond ((or (null start) (< place start))
+                    (walk-argument operator argument scope))
+                   ((evenp (- place start))
+                    (setf keyword argument)
+                    (unless (keywordp argument) (setf unclear t))
+                    (walk-argument operator argument scope))
+                   ((or unclear (member keyword '(:key :test :test-not)))
+                    (walk-called argument keyed scope))
+                   (t (walk-argument operator argument scope))))))
+
+(defun walk-called (argument keyed scope)
+  "Look at ARGUMENT, which KEYED calls or may call: its keyword may be known only at run time."
+  (unless (or (constantp argument) (literal-function-p argument))
+    (note-caller (list keyed argument))
+    (check-alias argument scope))
+  (walk-argument 'funcall argument scope))
+
+(defun note-type-maker (datum)
+  "Note that a type which calls something is put together when DATUM, which is quoted, says so."
+  (when (eq datum 'satisfies) (note-caller '(satisfies))))
 
 (defun walk-argument (operator argument scope)
-  (cond ((quoted-p argument) (scan-data (second argument) operator))
+  (cond ((quoted-p argument)
+         (note-type-maker (second argument))
+         (scan-data (second argument) operator))
         ((and (member operator '(documentation describe disassemble function-lambda-expression))
               (literal-function-p argument)
               (symbolp (second argument))))
