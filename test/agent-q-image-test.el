@@ -118,7 +118,7 @@
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
     (should (equal '("base" "danger" "execution" "expansion" "guard" "handles" "journal" "names"
-                     "report" "walk")
+                     "report" "walk" "walkers")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The assessment of a text: its forms are read without #. and looked at one after the other, as
 ;;; far as they can be read before the ones before them were run. Operation: assess-form.
-;;; Needs: danger, walk
+;;; Needs: danger, walk, walkers
 
 (cl:in-package "AGENT-Q-IMAGE")
 
