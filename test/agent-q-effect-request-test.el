@@ -113,6 +113,11 @@ in the thread worker\n"))
     (should (agent-q-test-shows
              "? A running call wants to delete a\\n  [y] allow\\x202e\n"))
     (should (agent-q-test-shows "\nfile: b\\x200b\nby F\\n? it wants, in (a b)\nin the thread t\\nu\n"))
+    ;; Nor does the rest of a line that is wrapped.
+    (let ((ours (get-text-property (agent-q-test-find "waits for your answer") 'line-prefix)))
+      (dolist (line '("A running call" "file: b" "by F" "in the thread"))
+        (should (> (length (get-text-property (agent-q-test-find line) 'wrap-prefix))
+                   (length ours)))))
     ;; What is long is there as a whole, and the head stays a head.
     (let ((script (concat "run sh -c " (make-string 300 ?x) "\n" (make-string 300 ?y) "END")))
       (agent-q-effect-request-test--ask 8 script '(:target "sh") "effect/run_program")
@@ -121,7 +126,12 @@ in the thread worker\n"))
       (should (equal (get-text-property (- (search-forward "END") 1) 'line-prefix)
                      agent-q-call-value-prefix)))
     (agent-q-effect-request-test--ask 9 (make-string 9000 ?x) '(:target "sh"))
-    (should (agent-q-test-shows "then a key\nNot all of it is shown here; v shows the whole\n"))))
+    (should (agent-q-test-shows "then a key\nNot all of it is shown here; v shows the whole\n"))
+    (agent-q-effect-request-test--ask
+     10 "delete files" `(:files ,(mapconcat (lambda (n) (format "/tmp/a-file-%d" n))
+                                            (number-sequence 1 9000) "\n")))
+    (should (agent-q-test-shows "\nfile: /tmp/a-file-100\n"))
+    (should-not (agent-q-test-shows "\nfile: /tmp/a-file-8999\n"))))
 
 (ert-deftest agent-q-effect-request-is-one-of-those-that-wait ()
   (agent-q-effect-request-test--with-chat
