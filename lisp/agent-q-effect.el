@@ -121,6 +121,9 @@
        (propertize (or (funcall said "allowed") "allowed") 'face 'agent-q-success))
       ((and (or 'denied 'cancelled) (guard (funcall said "stopped")))
        (propertize answered 'face 'agent-q-failure))
+      ;; An approval handler may have stopped it, or the user the whole turn.
+      ((and 'cancelled (guard (string-search "stopped" (or (agent-q-call-content call) ""))))
+       (propertize "stopped" 'face 'agent-q-failure))
       ('cancelled (propertize "withdrawn" 'face 'agent-q-dim))
       (state
        (propertize
