@@ -77,13 +77,16 @@
               (format "This rule would be added; %s again takes it:\n%s"
                       (if (equal scope "chat") "!" "P")
                       (agent-q-visible-line description most-positive-fixnum))
-              'face 'agent-q-attention 'line-prefix "    " 'wrap-prefix "    ")
+              'face 'agent-q-attention 'line-prefix "    "
+              'wrap-prefix agent-q-call-value-prefix)
              "\n"))
     (_ "")))
 
 (defun agent-q-approve--line (text)
-  "Return TEXT as a line of the block that asks."
-  (propertize text 'face 'agent-q-dim 'line-prefix "    "))
+  "Return TEXT as a line of the block that asks.
+Where it goes on is further right than where our own lines begin."
+  (propertize text 'face 'agent-q-dim 'line-prefix "    "
+              'wrap-prefix agent-q-call-value-prefix))
 
 (defconst agent-q-approve--most-reasons 30
   "How many reasons get a line of their own.")
@@ -167,7 +170,7 @@ BODY is what it shows of the arguments."
   (let ((body (agent-q-effect-body call)))
     (concat
      (propertize (concat "? " (agent-q-effect-head call))
-                 'face 'agent-q-attention 'wrap-prefix "    ")
+                 'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
      "\n" (propertize "waits for your answer: C-c C-a, then a key"
                       'face 'agent-q-attention 'line-prefix "    ")
      (agent-q-approve--notes call body) "\n"

@@ -370,7 +370,7 @@ If BRIEFLY is non-nil, only the head of a long text."
       (mapc #'agent-q-render-update-item (delq except waiting)))))
 
 (defun agent-q-call--draw-running (call)
-  "Draw the running calls anew if they may wait because of CALL."
+  "Draw anew what is running, in case CALL is why it waits."
   (when (agent-q-effect-p call)
     (mapc #'agent-q-render-update-item (agent-q-call-running))))
 

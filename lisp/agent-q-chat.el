@@ -83,7 +83,8 @@
 Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
 begins with a slash and the name of a tool calls this tool without a model.
 Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one waits
-for your answer, \\[agent-q-call-goto-waiting] goes there; y runs it, n denies it.
+for your answer, \\[agent-q-call-goto-waiting] goes there; y runs it, n denies it,
+SPC shows more of a long one.
 
 \\{agent-q-chat-mode-map}"
   (setq-local bidi-paragraph-direction 'left-to-right

@@ -71,29 +71,39 @@
                      (concat "in " (agent-q-visible-line (agent-q-call-on-one-line form)))
                    "")))))
 
+(defun agent-q-effect--unsaid (call)
+  "Return what the words of the effect CALL leave out, as lines, or nil."
+  (let ((words (agent-q-effect--whole-words call)))
+    (when-let ((left (seq-remove (lambda (object) (string-search (cdr object) words))
+                                 (agent-q-effect--objects call))))
+      (propertize
+       (agent-q-render-body
+        (mapconcat (pcase-lambda (`(,what . ,name))
+                     (format "%s: %s" what (agent-q-visible-line name most-positive-fixnum)))
+                   left "\n"))
+       'wrap-prefix agent-q-call-value-prefix))))
+
+(defun agent-q-effect--long-words (call)
+  "Return all words of the effect CALL if its head can't show them, or nil."
+  (let ((words (agent-q-effect--whole-words call)))
+    (and (> (length words) agent-q-visible-line-limit)
+         (concat (agent-q-effect--part "all of it:\n")
+                 (propertize (agent-q-render-body words #'agent-q-visible)
+                             'line-prefix agent-q-call-value-prefix
+                             'wrap-prefix agent-q-call-value-prefix)))))
+
 (defun agent-q-effect-body (call)
   "Return the part under the head of the request for the effect CALL."
-  (let* ((words (agent-q-effect--whole-words call))
-         (origin (agent-q-effect--origin call))
-         (thread (agent-q-effect--argument call 'thread))
-         (unsaid (seq-remove (lambda (object) (string-search (cdr object) words))
-                             (agent-q-effect--objects call))))
+  (let ((origin (agent-q-effect--origin call))
+        (thread (agent-q-effect--argument call 'thread)))
     (string-join
      (delq nil
-           `(,(and (> (length words) agent-q-visible-line-limit)
-                   (concat (agent-q-effect--part "all of it:\n")
-                           (propertize (agent-q-render-body words #'agent-q-visible)
-                                       'line-prefix agent-q-call-value-prefix
-                                       'wrap-prefix agent-q-call-value-prefix)))
-             ,@(mapcar (pcase-lambda (`(,what . ,name))
-                         (agent-q-effect--part
-                          (format "%s: %s" what
-                                  (agent-q-visible-line name most-positive-fixnum))))
-                       unsaid)
-             ,(and origin (agent-q-effect--part origin))
-             ,(and thread
-                   (agent-q-effect--part
-                    (concat "in the thread " (agent-q-visible-line thread))))))
+           (list (agent-q-effect--long-words call)
+                 (agent-q-effect--unsaid call)
+                 (and origin (agent-q-effect--part origin))
+                 (and thread
+                      (agent-q-effect--part
+                       (concat "in the thread " (agent-q-visible-line thread))))))
      "\n")))
 
 ;;;; In the log
@@ -111,6 +121,9 @@
        (propertize (or (funcall said "allowed") "allowed") 'face 'agent-q-success))
       ((and (or 'denied 'cancelled) (guard (funcall said "stopped")))
        (propertize answered 'face 'agent-q-failure))
+      ;; An approval handler may have stopped it, or the user the whole turn.
+      ((and 'cancelled (guard (string-search "stopped" (or (agent-q-call-content call) ""))))
+       (propertize "stopped" 'face 'agent-q-failure))
       ('cancelled (propertize "withdrawn" 'face 'agent-q-dim))
       (state
        (propertize

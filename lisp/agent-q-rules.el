@@ -125,10 +125,9 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 
 ;;;; Adding
 
-(defun agent-q-rules--read-tool (prompt)
-  "Read the name of a tool, or of an effect of code, with PROMPT."
-  (completing-read prompt (append (agent-q-list-registered-tools)
-                                  agent-q-registry-effects)))
+(defun agent-q-rules--read-tool (prompt &optional more)
+  "Read the name of a tool, or one of MORE, with PROMPT."
+  (completing-read prompt (append (agent-q-list-registered-tools) more)))
 
 (defun agent-q-rules--read-optional (prompt)
   "Read a text with PROMPT; return nil for none."
@@ -138,7 +137,9 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 (defun agent-q-rules--read ()
   "Ask for all parts of a rule and return it, a property list."
   (let* ((effect (completing-read "Effect: " '("allow" "ask" "deny") nil t))
-         (tool (agent-q-rules--read-tool "Tool (a name, or a glob such as *): "))
+         (tool (agent-q-rules--read-tool "Tool or effect (a name, or a glob such as *): "
+                                          ;; What code does once it runs.
+                                          agent-q-registry-effects))
          (scope (completing-read "Scope: " `(,@(and agent-q-rules--session '("chat"))
                                              ,@(and agent-q-rules--project '("project"))
                                              "always")

@@ -302,6 +302,26 @@ MORE are properties of the event."
         (agent-q-test-press "n")
         (should (equal answers '((7 "denied" nil))))))))
 
+(ert-deftest agent-q-approve-the-end-counts-after-the-head ()
+  (agent-q-test-with-chat
+    (let ((call (agent-q-approve-test--ask 7))
+          (head nil) (end t))
+      (cl-letf (((symbol-function 'agent-q-sight--window)
+                 (lambda (_call) (and head (selected-window))))
+                ((symbol-function 'agent-q-sight--end-visible-p) (lambda (_call) end))
+                ((symbol-function 'agent-q-sight--below) (lambda (&rest _) (and (not end) 9))))
+        ;; The chat follows, so that the end is there first.
+        (agent-q-sight--see call)
+        (should-not (agent-q-sight-armed-p call))
+        (setq head t end nil)
+        (agent-q-sight--see call)
+        (should (agent-q-sight-armed-p call))
+        (should-not (agent-q-sight-read-p call))
+        (should (agent-q-test-shows "9 more lines below"))
+        (setq head nil end t)
+        (agent-q-sight--see call)
+        (should (agent-q-sight-read-p call))))))
+
 (ert-deftest agent-q-approve-a-request-says-that-more-is-below ()
   (agent-q-test-with-chat
     (let ((call (agent-q-approve-test--ask 7)))
