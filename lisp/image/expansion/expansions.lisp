@@ -150,6 +150,17 @@ another one, or none, when nobody had to be asked about it."
        (not (macro-function (first place)))
        (not (fboundp (list 'setf (first place))))))
 
+(defun places-of (form)
+  "The arguments of FORM, of a macro in *SETTING-MACROS*, that may be places."
+  (if (member (first form) '(setf psetf))
+      (loop for place in (rest form) by #'cddr collect place)
+      (rest form)))
+
+(defun mentions-us-p (form)
+  (if (consp form)
+      (or (mentions-us-p (car form)) (mentions-us-p (cdr form)))
+      (and (symbolp form) form (eq (symbol-package form) (find-package "AGENT-Q-IMAGE")))))
+
 (defun unseen-p (form)
   "Whether the code that runs has FORM in it, nobody was asked about that, and what FORM has become
 now was not looked at: its macro is local to the text, is defined by it, or makes this of it today and
@@ -157,8 +168,10 @@ made something else before."
   (let ((operators (and *assessed* *look* (consp form) (symbolp (first form))
                         (look-operators *look*))))
     (and operators
+         ;; What is interpreted of our own half has such forms, too; a text that names any of it asks.
          (if (member (first form) *setting-macros*)
-             (some #'program-place-p (rest form))
+             (and (some #'program-place-p (places-of form))
+                  (not (mentions-us-p form)))
              (and (nth-value 1 (gethash (first form) operators))
                   (not (standard-macro-p (first form))))))))
 
