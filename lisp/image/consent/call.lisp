@@ -37,7 +37,9 @@
                 :connection (client-value *client* "*EMACS-CONNECTION*")
                 :thread (backend "CURRENT-THREAD")
                 :granted (copy-tree (getf options :granted))
-                :private (mapcar #'string-downcase (getf options :private))
+                :private (loop for part in (getf options :private)
+                               collect (coerce (string-downcase part)
+                                               '(simple-array character (*))))
                 :patience (or (getf options :patience) 600)
                 :lock (backend "MAKE-LOCK" :name "agent-q question")))
 

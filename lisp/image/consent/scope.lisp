@@ -83,6 +83,10 @@
   "Whether EFFECT belongs to building the systems NAMES."
   (cond ((equal (effect-kind effect) "foreign-code")
          (or (null (effect-files effect)) (library-of-system-p effect)))
+        ;; What is to be done when the process ends or is saved is a library's own affair.
+        ((equal (effect-kind effect) "take-over")
+         (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*")
+                 :test #'equal))
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
         ((all-within-p effect (cache-directory)))

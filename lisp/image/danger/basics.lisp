@@ -90,6 +90,7 @@ that is evaluated before can make another expansion of it.")
 
 (defun hit (kind reason &optional what (form (findings-current *findings*)))
   "Note that running FORM would do what REASON says, by WHAT, a symbol or another object."
+  (note-hit-effects kind reason what form)
   (pushnew (list kind reason
                  (format nil "~:[~*~;: ~A~]~:[~*~; in ~A~]"
                          what (if (symbolp what) (known-name what) (excerpt what))

@@ -34,26 +34,32 @@
 
 ;;; Definitions
 
-(defun own-name-p (name)
-  "Whether the symbol NAME belongs to the implementation, the client or us."
-  (let ((package (symbol-package name)))
-    (and package
-         (or (eq package (find-package "COMMON-LISP"))
-             (locked-package-p package)
-             (loop for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
-                     thereis (prefixed-p prefix (package-name package)))))))
+(defun own-package-p (package)
+  "Whether PACKAGE is the implementation's, the client's or ours."
+  (or (eq package (find-package "COMMON-LISP"))
+      (loop for prefix in '("SB-" "SWANK" "SLYNK" "AGENT-Q-IMAGE")
+              thereis (prefixed-p prefix (package-name package)))))
 
 (defun locked-package-p (package)
   (let ((locked (optional-function "SB-EXT" "PACKAGE-LOCKED-P")))
     (and locked (funcall locked package))))
 
+(defun foreign-name-p (name)
+  "Whether the definition of NAME, a symbol or (setf symbol), is not the program's to change. A library
+may lock its package, but not against its own files."
+  (let* ((symbol (cond ((symbolp name) name)
+                       ((and (consp name) (eq (first name) 'setf) (symbolp (second name)))
+                        (second name))))
+         (package (and symbol (symbol-package symbol))))
+    (and package
+         (or (and (own-package-p package)
+                  (or (fboundp name) (eq package (find-package "AGENT-Q-IMAGE"))))
+             (and (locked-package-p package) (not (eq package *package*)) (fboundp name))))))
+
 (defun effect-of-defining (arguments)
   "Giving another meaning to the function name that is the first of ARGUMENTS."
-  (let* ((name (first arguments))
-         (symbol (if (consp name) (second name) name)))
-    (when (and symbol (symbolp symbol) (own-name-p symbol)
-               (or (fboundp name)
-                   (eq (symbol-package symbol) (find-package "AGENT-Q-IMAGE"))))
+  (let ((name (first arguments)))
+    (when (foreign-name-p name)
       (make-effect :kind "redefine" :target (printed name :limit 200) :texts (list (printed name))
                    :words (format nil "redefine ~A, which is not the program's"
                                   (printed name :limit 200))))))

@@ -4,6 +4,14 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defmacro directly (package name &rest arguments)
+  "The value of a function of SBCL's own, which is looked up once: what opens a file comes by here."
+  `(funcall (load-time-value (or (optional-function ,package ,name) 'internal-error))
+            ,@arguments))
+
+(defun internal-error (&rest arguments)
+  (error "This implementation lacks a function for ~S." arguments))
+
 (defun unix-name (name &rest arguments)
   "What a function of SBCL's for the system's files says, or NIL."
   (ignore-errors (values (apply #'internal "SB-UNIX" name arguments))))
@@ -60,15 +68,24 @@
 
 (defun descriptor-name (descriptor)
   "The name of what DESCRIPTOR, a number of the system's, is open on, or NIL."
-  (let* ((name (unix-name "UNIX-READLINK" (descriptor-link descriptor)))
-         (gone (and name (search " (deleted)" name :from-end t))))
-    (and name
-         (plusp (length name))
-         (if (and gone (= gone (- (length name) 10)))
-             (subseq name 0 gone)
-             name))))
+  (let* ((name (ignore-errors
+                (values (directly "SB-UNIX" "UNIX-READLINK" (descriptor-link descriptor)))))
+         (length (length name))
+         (gone (- length 10)))
+    (cond ((zerop length) nil)
+          ((and (plusp gone)
+                (char= #\) (char name (1- length)))
+                (string= " (deleted)" name :start2 gone))
+           (subseq name 0 gone))
+          (t name))))
 
 (defun descriptor-link (descriptor)
   "Where Linux tells what DESCRIPTOR is open on."
-  (let ((*print-base* 10) (*print-radix* nil))
-    (concatenate 'string "/proc/self/fd/" (princ-to-string descriptor))))
+  (let ((table (load-time-value
+                (coerce (loop for number below 64
+                              collect (format nil "/proc/self/fd/~D" number))
+                        'simple-vector))))
+    (if (typep descriptor '(integer 0 63))
+        (svref table descriptor)
+        (let ((*print-base* 10) (*print-radix* nil))
+          (concatenate 'string "/proc/self/fd/" (princ-to-string descriptor))))))

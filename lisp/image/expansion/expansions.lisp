@@ -199,7 +199,7 @@ made something else before."
                                              (push condition warnings)
                                              (when (find-restart 'muffle-warning condition)
                                                (muffle-warning condition)))))
-                     (macroexpand-1 form)))))
+                     (call-harmlessly form (lambda () (macroexpand-1 form)))))))
     (make-expansion :form form :function function :result result
                     :warnings (reverse warnings) :output (get-output-stream-string output))))
 

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The assessment of a text: its forms are read without #. and looked at one after the other, as
 ;;; far as they can be read before the ones before them were run. Operation: assess-form.
-;;; Needs: danger, walk, walkers
+;;; Needs: danger, walk, walkers, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -247,7 +247,9 @@ forms before it were run. It is a hit when it can be read then, and nobody could
         (*danger-symbols* (make-hash-table :test 'eq))
         (*danger-packages* (make-hash-table :test 'eq))
         (*symbols-before* '())
+        (*hit-effects* (list '()))
         (*package* *package*))
+    (ensure-watch-for-assessment)
     (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
                  'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p)
     (enter-dangers)
@@ -293,6 +295,7 @@ same call was assessed before."
     (keep-look text package)
     (judge-combinations)
     (list :hits (hit-texts (and expanding '(:expander :unknown)))
+          :effects (reverse (first *hit-effects*))
           :notes (reverse (findings-notes *findings*))
           :opens (and (findings-opens *findings*) t)
           :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)

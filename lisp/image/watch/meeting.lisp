@@ -124,8 +124,8 @@ sense of fails by itself, before it does anything."
 (defun call-closing (watch hold function arguments)
   "Closing a stream of a file renames and deletes what opening it has made."
   (let* ((stream (first arguments))
-         (file (and (typep stream (find-symbol "FD-STREAM" "SB-SYS"))
-                    (internal "SB-IMPL" "FD-STREAM-FILE" stream))))
+         (file (and (directly "SB-SYS" "FD-STREAM-P" stream)
+                    (directly "SB-IMPL" "FD-STREAM-FILE" stream))))
     (if file
         (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
         (apply function arguments))))
@@ -208,7 +208,7 @@ the user under none."
   (let ((descriptor (if (integerp opened)
                         opened
                         (and (typep opened 'file-stream)
-                             (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" opened))))))
+                             (ignore-errors (directly "SB-SYS" "FD-STREAM-FD" opened))))))
     (and descriptor
          (or (descriptor-name descriptor)
              (and (streamp opened) (ignore-errors (native-name-of (truename opened))))))))
@@ -223,15 +223,24 @@ the user under none."
 
 (defun has-needle-p (name needles)
   "Whether one of NEEDLES, in lower case, is in NAME. A file without any is certainly not private."
-  (declare (type string name) (optimize speed))
   (let* ((end (length name)) (small (make-string end)))
-    (dotimes (index end)
-      (setf (schar small index) (char-downcase (char name index))))
+    (declare (type (simple-array character (*)) small) (type fixnum end))
+    (let ((name (coerce name '(simple-array character (*)))))
+      (declare (type (simple-array character (*)) name))
+      (dotimes (index end)
+        (setf (schar small index) (char-downcase (schar name index)))))
     (dolist (needle needles nil)
-      (declare (type string needle))
-      (let* ((size (length needle)) (first (and (plusp size) (char needle 0))))
-        (dotimes (start (- (1+ end) size))
-          (when (and (or (null first) (eq first (schar small start)))
-                     (loop for index of-type fixnum from 1 below size
-                           always (char= (char needle index) (schar small (+ start index)))))
-            (return-from has-needle-p t)))))))
+      (declare (type (simple-array character (*)) needle))
+      (when (needle-in-p needle small)
+        (return t)))))
+
+(defun needle-in-p (needle text)
+  (declare (type (simple-array character (*)) needle text) (optimize speed))
+  (let ((size (length needle)))
+    (or (zerop size)
+        (let ((first (schar needle 0)))
+          (loop for start of-type fixnum from 0 to (- (length text) size)
+                  thereis (and (char= first (schar text start))
+                               (loop for index of-type fixnum from 1 below size
+                                     always (char= (schar needle index)
+                                                   (schar text (+ start index))))))))))
