@@ -262,6 +262,14 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
     (funcall time)
     (should (< (funcall time :assessed settled) (* 4 (funcall time))))))
 
+(agent-q-test-image-on-each what-has-just-arrived-is-not-taken-for-the-text ()
+  "Modules that are still interpreted expand macros of their own while a text runs."
+  (agent-q-guard-test--prepare connection)
+  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+  (agent-q-guard-test--assess connection "(list (shop::tax 1))")
+  (should (equal '("(1/5)")
+                 (agent-q-test-image-values connection "(list (shop::tax 1))" :assessed 1))))
+
 ;;;; In two calls
 
 (defconst agent-q-guard-test--two-calls

@@ -146,6 +146,8 @@ another one, or none, when nobody had to be asked about it."
   "Whether the program says by a form, not a function, how PLACE is assigned to."
   (and (consp place) (symbolp (first place))
        (symbol-package (first place))
+       ;; What of us is interpreted still expands forms of its own on the way.
+       (not (eq (symbol-package (first place)) (find-package "AGENT-Q-IMAGE")))
        (not (standard-macro-p (first place)))
        (not (macro-function (first place)))
        (not (fboundp (list 'setf (first place))))))
