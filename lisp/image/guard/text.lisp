@@ -120,7 +120,7 @@ the text must meet what it would have met without us. The symbols, each with its
     (cond ((or (eq *expanding* :compiler) (not (macro-function (first form))))
            (when (and (compiler-macro-function (first form)) (eq *expanding* :compiler))
              (check-expander form)))
-          ((gethash (first form) *walkers*) (walk form (make-scope)))
+          ((walker (first form)) (walk form (make-scope)))
           (t (check-expander form)
              (when (eq *expanding* :full)
                (multiple-value-bind (expansion expanded) (expand form)
