@@ -262,6 +262,55 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
     (funcall time)
     (should (< (funcall time :assessed settled) (* 4 (funcall time))))))
 
+(agent-q-test-image-on-each looking-does-not-grow-with-the-image ()
+  "Fifty thousand more symbols in the current package make no difference to an assessment."
+  (agent-q-guard-test--prepare connection)
+  (let ((milliseconds
+         (lambda ()
+           (string-to-number
+            (agent-q-test-image-directly
+             connection
+             "(let ((agent-q-image::*client* (if (find-package :swank) :swank :slynk))
+                    (start (get-internal-real-time)))
+                (dotimes (i 100)
+                  (agent-q-image::perform
+                   \"assess-form\" '(:form \"(let ((never-read-of 1)) (1+ never-read-of))\")))
+                (floor (- (get-internal-real-time) start)
+                       (floor internal-time-units-per-second 1000)))")))))
+    (agent-q-guard-test--assess connection "(+ 1 2)")
+    (funcall milliseconds)
+    (let ((before (min (funcall milliseconds) (funcall milliseconds))))
+      (agent-q-test-image-directly
+       connection "(dotimes (i 50000) (intern (format nil \"AQ-ONE-OF-MANY-~D\" i) :cl-user))")
+      (should (< (min (funcall milliseconds) (funcall milliseconds))
+                 (+ 100 (* 2 before))))))
+  (agent-q-test-image-directly
+   connection "(do-symbols (name :cl-user)
+                 (when (search \"AQ-ONE-OF-MANY\" (symbol-name name)) (unintern name :cl-user)))"))
+
+(agent-q-test-image-on-each what-code-is-compared-with-can-not-be-changed ()
+  "There is no variable for the tables, and what is entered in the others later has no effect."
+  (agent-q-guard-test--prepare connection)
+  (agent-q-test-image-directly
+   connection
+   "(progn (do-symbols (name :agent-q-image)
+             (when (and (eq (symbol-package name) (find-package :agent-q-image))
+                        (search \"+\" (symbol-name name)))
+               (when (boundp name) (set name nil))
+               (fill (or (ignore-errors (copy-list (second (macroexpand-1 name)))) (list 1)) nil)))
+           (setf agent-q-image::*walkers* '() agent-q-image::*call-checks* '()))")
+  (dolist (form '("(uiop:run-program \"true\")" "(open \"x\" :direction :output)"
+                  "(with-open-file (s \"x\" :direction :output) s)" "(eval (list (print 'x)))"))
+    (should (agent-q-guard-test--hit-p connection form))))
+
+(agent-q-test-image-on-each what-has-just-arrived-is-not-taken-for-the-text ()
+  "Modules that are still interpreted expand macros of their own while a text runs."
+  (agent-q-guard-test--prepare connection)
+  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
+  (agent-q-guard-test--assess connection "(list (shop::tax 1))")
+  (should (equal '("(1/5)")
+                 (agent-q-test-image-values connection "(list (shop::tax 1))" :assessed 1))))
+
 ;;;; In two calls
 
 (defconst agent-q-guard-test--two-calls
@@ -344,9 +393,9 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
   "A package with imports of agent-q's or the client's is no place to look up names made of text."
   (agent-q-guard-test--prepare connection)
   (agent-q-test-image-directly
-   connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*DANGER-TABLE*\"))
+   connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*OPERATIONS*\"))
                       (defpackage :aq-lends-nothing (:use :cl)) nil)")
-  (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*DANGER-~a\" \"TABLE*\") :aq-borrows))) nil)"
+  (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*OPERA~a\" \"TIONS*\") :aq-borrows))) nil)"
                   "(do-symbols (symbol :aq-borrows) (when (boundp symbol) (print (symbol-value symbol))))"))
     (ert-info (form)
       (should (agent-q-guard-test--hit-p connection form))))

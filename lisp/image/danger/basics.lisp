@@ -4,10 +4,21 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *step-limit* 200000
+;;; Tables
+
+(defmacro define-table (name value documentation)
+  "Make NAME stand for VALUE, computed now, in our functions. Each has a copy of its own, and there is
+no variable by which the code that is assessed could change what it is compared with."
+  (declare (ignore documentation))
+  (let ((copy (intern (format nil "COPY-OF-~A" name) "AGENT-Q-IMAGE")))
+    `(progn
+       (defmacro ,copy () (list 'quote (copy-tree ',(eval value))))
+       (define-symbol-macro ,name (,copy)))))
+
+(define-table +step-limit+ 200000
   "How many forms and parts of data one assessment looks at.")
 
-(defparameter *depth-limit* 400
+(define-table +depth-limit+ 400
   "How deep code may be nested.")
 
 (defstruct (findings (:copier nil))
@@ -102,12 +113,12 @@ that is evaluated before can make another expansion of it.")
   (throw 'assessed nil))
 
 (defun take-step ()
-  (when (> (incf (findings-steps *findings*)) *step-limit*)
+  (when (> (incf (findings-steps *findings*)) +step-limit+)
     (beyond-assessment "it is too long, or its macros expand without end" nil)))
 
 (defun call-deeper (function)
   (let ((findings *findings*))
-    (when (> (findings-depth findings) *depth-limit*)
+    (when (> (findings-depth findings) +depth-limit+)
       (beyond-assessment "it is nested too deep" nil))
     (incf (findings-depth findings))
     (multiple-value-prog1 (funcall function)
@@ -123,23 +134,29 @@ that is evaluated before can make another expansion of it.")
 
 ;;; Walkers
 
-(defvar *walkers* (make-hash-table :test 'eq)
+(defvar *walkers* '()
   "From an operator to the function that looks at its forms. All other operators are expanded when
-they are macros, and functions otherwise.")
+they are macros, and functions otherwise. WALKER has a copy.")
 
-(defvar *call-checks* (make-hash-table :test 'eq)
-  "From a function's name to what looks at calls of it: harm depends on the arguments.")
+(defvar *call-checks* '()
+  "From a function's name to what looks at calls of it: harm depends on the arguments. CALL-CHECK has
+a copy.")
+
+(defun with-entries (operators function table)
+  "TABLE with FUNCTION for OPERATORS."
+  (append (mapcar (lambda (operator) (cons operator function)) operators)
+          (remove-if (lambda (entry) (member (car entry) operators)) table)))
 
 (defmacro define-walker (operators (form scope) &body body)
   "Look at the forms of OPERATORS, a list of symbols, with BODY."
   (let ((function (intern (format nil "WALK-FORM/~A" (first operators)) "AGENT-Q-IMAGE")))
     `(progn
        (defun ,function (,form ,scope) (declare (ignorable ,form ,scope)) ,@body)
-       (dolist (operator ',operators) (setf (gethash operator *walkers*) ',function)))))
+       (setf *walkers* (with-entries ',operators ',function *walkers*)))))
 
 (defmacro define-call-check (operators (form arguments) &body body)
   "Look at calls of the functions OPERATORS with BODY, before their arguments are looked at."
   (let ((function (intern (format nil "CHECK-CALL/~A" (first operators)) "AGENT-Q-IMAGE")))
     `(progn
        (defun ,function (,form ,arguments) (declare (ignorable ,form ,arguments)) ,@body)
-       (dolist (operator ',operators) (setf (gethash operator *call-checks*) ',function)))))
+       (setf *call-checks* (with-entries ',operators ',function *call-checks*)))))

@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *danger-table*
+(define-table +danger-table+
   '(("runs programs"
      (("SB-EXT" "EXT" "CCL" "SI" "UIOP" "ASDF" "EXTENSIONS")
       "RUN-PROGRAM" "RUN-SHELL-COMMAND" "LAUNCH-PROGRAM" "SYSTEM" "SHELL" "EXECV" "MAKE-PIPE-OUTPUT-STREAM"
@@ -115,14 +115,14 @@
   "For each reason: lists of packages (a star ends a prefix) and of names in them. :ALL stands for
 every symbol at home there but those that follow. A name with :SOFT is also an everyday word.")
 
-(defparameter *internal-packages*
+(define-table +internal-packages+
   (if (string= (lisp-implementation-type) "SBCL")
       '("SB-IMPL" "SB-INT" "SB-KERNEL" "SB-VM" "SB-C" "SB-SYS" "SB-DI" "SB-FASL" "SB-EVAL" "SB-ASSEM"
         "SB-FORMAT" "SB-BIGNUM" "SB-REGALLOC" "SB-LOOP" "SB-PCL" "SB-WALKER" "SB-THREAD")
       '("SYSTEM" "SYS" "SI" "COMPILER" "C"))
   "Packages of implementations that a program has no business in.")
 
-(defparameter *harmless-internals*
+(define-table +harmless-internals+
   '("DYNAMIC-USAGE" "FUNCTION-ARGLIST" "%FUN-LAMBDA-LIST" "%FUN-NAME" "CLASS-SLOTS" "QUASIQUOTE"
     "CLASSOID-NAME" "NAMED-LAMBDA" "SIMPLE-FUN-P" "FUNCALLABLE-INSTANCE-P" "MEMORY-USAGE"
     "INSTANCE-USAGE" "INSTANCE-SIZE" "WITH-FLOAT-TRAPS-MASKED" "WITH-PINNED-OBJECTS" "SINGLE-FLOAT-BITS"
@@ -153,7 +153,7 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
         (setf (gethash symbol *danger-symbols*) (cons reason soft))))))
 
 (defun enter-dangers ()
-  (loop for (reason . groups) in *danger-table*
+  (loop for (reason . groups) in +danger-table+
         do (loop for (patterns . names) in groups
                  do (dolist (package (remove-duplicates (mapcan #'packages-like patterns)))
                       (if (eq (first names) :all)
@@ -181,8 +181,8 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
   "Whether SYMBOL is of the implementation's own, and nothing that programs use."
   (let ((package (symbol-package symbol)))
     (and package
-         (member (package-name package) *internal-packages* :test #'string=)
-         (not (member (symbol-name symbol) *harmless-internals* :test #'string=))
+         (member (package-name package) +internal-packages+ :test #'string=)
+         (not (member (symbol-name symbol) +harmless-internals+ :test #'string=))
          (notany (lambda (name) (exported-by-p symbol name))
                  '("COMMON-LISP" "SB-EXT" "SB-MOP" "SB-GRAY" "SB-CLTL2" "SB-THREAD" "EXT" "MOP"
                    "CLOS")))))
@@ -202,5 +202,5 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
     (and package
          (or (eq package (find-package "COMMON-LISP"))
              (gethash package *danger-packages*)
-             (member (package-name package) *internal-packages* :test #'string=)
+             (member (package-name package) +internal-packages+ :test #'string=)
              (locked-p package)))))

@@ -25,7 +25,7 @@
             "RESTART-NAME")
           :test #'string=))
 
-(defparameter *makers-packages*
+(define-table +makers-packages+
   '(("FIND-SYMBOL" . 1) ("INTERN" . 1) ("FIND-SYMBOL*" . 1) ("INTERN*" . 1) ("ENSURE-SYMBOL" . 1)
     ("APROPOS-LIST" . 1) ("FORMAT-SYMBOL" . 0) ("DO-SYMBOLS" 1) ("DO-EXTERNAL-SYMBOLS" 1)
     ("WITH-PACKAGE-ITERATOR" 1) ("MAP-SYMBOLS" . 1))
@@ -35,7 +35,7 @@ list.")
 (defun package-argument (form)
   "The form of the package in which FORM, a call of a maker, finds its names; NIL for the current one,
 and :ANY when there is no telling."
-  (let ((place (cdr (assoc (symbol-name (first form)) *makers-packages* :test #'string=))))
+  (let ((place (cdr (assoc (symbol-name (first form)) +makers-packages+ :test #'string=))))
     (cond ((eq (first form) 'apropos-list) (or (third form) :any))
           ((integerp place) (nth place (rest form)))
           ((and place (consp (second form))) (nth (first place) (second form)))
@@ -70,7 +70,7 @@ and :ANY when there is no telling."
   "Whether PACKAGE is known, and every name found in it is the program's or harmless to look into."
   (flet ((closed-p (package)
            (or (gethash package *danger-packages*)
-               (member (package-name package) *internal-packages* :test #'string=))))
+               (member (package-name package) +internal-packages+ :test #'string=))))
     (or (eq package (find-package "COMMON-LISP"))
         (and package
              (not (closed-p package))
@@ -106,22 +106,22 @@ and :ANY when there is no telling."
 
 ;;; Reading and changing by name
 
-(defparameter *value-places*
+(define-table +value-places+
   '("SYMBOL-VALUE" "SYMBOL-PLIST" "SYMBOL-GLOBAL-VALUE" "SYMBOL-VALUE-IN-THREAD"
     "SYMBOL-VALUE-IN-PROCESS" "DEFAULT-VALUE" "DEFAULT-TOPLEVEL-VALUE")
   "Names of the places, Common Lisp's and implementations', that give a symbol another value.")
 
 (defun value-place-p (operator)
-  (and (member (symbol-name operator) *value-places* :test #'string=)
+  (and (member (symbol-name operator) +value-places+ :test #'string=)
        (protected-p operator)))
 
-(defparameter *lookups*
+(define-table +lookups+
   '((get . 0) (remprop . 0) (slot-value . 1) (slot-makunbound . 1) (find-class . 0)
     (make-instance . 0))
   "Functions that give what belongs to a symbol, and which argument that is. Value places do, too.")
 
 (defun lookup-position (operator)
-  (or (cdr (assoc operator *lookups*))
+  (or (cdr (assoc operator +lookups+))
       (and (symbol-package operator) (value-place-p operator) 0)))
 
 (defun check-lookup (form scope)

@@ -4,7 +4,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *file-readers*
+(define-table +file-readers+
   '("READ-FILE" "SAFE-READ-FILE" "WITH-INPUT-FILE" "WITH-INPUT-FROM-FILE" "CALL-WITH-INPUT-FILE"
     "SLURP" "FILE-STRING" "FROM-FILE" "FILE-CONTENTS" "MAP-FILE-LINES")
   "How the names of functions and macros begin that read a file, whatever library has them.")
@@ -13,12 +13,12 @@
   "Note that the text opens files when SYMBOL is an operator that does so to read them."
   (when (or (member symbol '(open with-open-file))
             (and (fboundp symbol)
-                 (some (lambda (name) (prefixed-p name (symbol-name symbol))) *file-readers*)))
+                 (some (lambda (name) (prefixed-p name (symbol-name symbol))) +file-readers+)))
     (setf (findings-opens *findings*) t)))
 
 ;;; Reading with the Lisp reader, which runs what #. stands before
 
-(defparameter *stream-readers*
+(define-table +stream-readers+
   '("READ" "READ-PRESERVING-WHITESPACE" "READ-DELIMITED-LIST" "SLURP-STREAM-FORM"
     "SLURP-STREAM-FORMS" "SLURP-INPUT-STREAM")
   "Functions of Common Lisp's and UIOP's that read forms from a stream.")
@@ -27,7 +27,7 @@
   "Note that OPERATOR, in FORM and SCOPE if it is called there, reads or makes a stream of a string.
 A file that is read is one of the user's; a string may have been put together just for this."
   (cond ((and form (scope-inert scope)))
-        ((and (member (symbol-name operator) *stream-readers* :test #'string=)
+        ((and (member (symbol-name operator) +stream-readers+ :test #'string=)
               (protected-or-uiop-p operator))
          (push (or form operator) (findings-reads *findings*)))
         ((member operator '(make-string-input-stream with-input-from-string))

@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The expansions of the program's macros that an assessment has made, for the call that runs the
 ;;; text: a macro that counts, registers or prints does so once, and what was assessed is what runs.
+;;; Needs: danger
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -23,14 +24,14 @@ of it before and that nothing has used yet.")
 
 ;;; Forms that were read twice
 
-(defparameter *comparison-limit* 20000
+(define-table +comparison-limit+ 20000
   "How many parts of two forms are compared.")
 
 (defun same-form-p (one other)
   "Whether ONE and OTHER are what reading a text twice gives."
   (let ((steps 0))
     (labels ((same-p (one other)
-               (when (> (incf steps) *comparison-limit*)
+               (when (> (incf steps) +comparison-limit+)
                  (return-from same-form-p nil))
                (cond ((eql one other) t)
                      ((consp one)
@@ -138,7 +139,7 @@ another one, or none, when nobody had to be asked about it."
                                made ~S ~:[a macro~;another macro~]. Send it in a call of its own."
                           (excerpt form) (first form) before)))))))
 
-(defparameter *setting-macros*
+(define-table +setting-macros+
   '(setf psetf push pushnew pop incf decf remf rotatef shiftf)
   "Macros that expand by what the program says of a place.")
 
@@ -146,6 +147,8 @@ another one, or none, when nobody had to be asked about it."
   "Whether the program says by a form, not a function, how PLACE is assigned to."
   (and (consp place) (symbolp (first place))
        (symbol-package (first place))
+       ;; What of us is interpreted still expands forms of its own on the way.
+       (not (eq (symbol-package (first place)) (find-package "AGENT-Q-IMAGE")))
        (not (standard-macro-p (first place)))
        (not (macro-function (first place)))
        (not (fboundp (list 'setf (first place))))))
@@ -169,7 +172,7 @@ made something else before."
                         (look-operators *look*))))
     (and operators
          ;; What is interpreted of our own half has such forms, too; a text that names any of it asks.
-         (if (member (first form) *setting-macros*)
+         (if (member (first form) +setting-macros+)
              (and (some #'program-place-p (places-of form))
                   (not (mentions-us-p form)))
              (and (nth-value 1 (gethash (first form) operators))
@@ -209,7 +212,7 @@ environment."
   (let ((package (symbol-package operator)))
     (and package
          (or (member (package-name package) '("COMMON-LISP" "EXT" "SYSTEM" "CLOS") :test #'string=)
-             (member (package-name package) *internal-packages* :test #'string=)
+             (member (package-name package) +internal-packages+ :test #'string=)
              (prefixed-p "SB-" (package-name package))))))
 
 (defun expand-and-keep (form)

@@ -5,7 +5,7 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *plain-functions*
+(define-table +plain-functions+
   '(+ - * / 1+ 1- = /= < > <= >= max min abs mod rem floor ceiling round truncate gcd lcm expt sqrt
     exp log sin cos tan signum isqrt ash logand logior logxor lognot evenp oddp zerop plusp minusp
     numberp integerp rationalp floatp realp complexp float rational numerator denominator
@@ -20,7 +20,7 @@
     lisp-implementation-type lisp-implementation-version machine-type software-type)
   "Functions that neither call what they are given nor change anything.")
 
-(defparameter *plain-operators* '(progn and or when unless if multiple-value-list prog1)
+(define-table +plain-operators+ '(progn and or when unless if multiple-value-list prog1)
   "Operators all of whose arguments are forms.")
 
 (defun plain-variable-p (symbol)
@@ -44,5 +44,5 @@
         ((member (first form) '(let let*))
          (and (listp (second form)) (every #'plain-binding-p (second form))
               (every #'plain-form-p (cddr form))))
-        ((or (member (first form) *plain-functions*) (member (first form) *plain-operators*))
+        ((or (member (first form) +plain-functions+) (member (first form) +plain-operators+))
          (every #'plain-form-p (rest form)))))

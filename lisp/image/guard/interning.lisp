@@ -24,30 +24,21 @@
   (let ((before (and symbol (symbol-package symbol)
                      (assoc (symbol-package symbol) *symbols-before*))))
     (when (and before
-               (not (gethash symbol (rest before)))
+               (gethash (symbol-name symbol) (rest before))
                (meaningless-p symbol)
                (not (locked-p (first before))))
       (unintern symbol (first before)))))
 
-(defun token-in-text-p (token text start)
-  "Whether TEXT has TOKEN as a word of its own from START on, in any case."
-  (flet ((end-p (index)
-           (or (not (< -1 index (length text)))
-               (find (char text index) "()'`,\";|#:@")
-               (member (char text index) *blanks*))))
-    (loop for found = (search token text :start2 start :test #'char-equal)
-          while found
-            thereis (and (end-p (1- found)) (end-p (+ found (length token))))
-          do (setf start (1+ found)))))
-
 (defun forget-unread (text start)
   "Forget the symbols of TEXT from START on that are in no form, because it can't be read there."
-  (loop for (package . symbols) in *symbols-before*
-        do (do-symbols (symbol package)
-             (when (and (eq (symbol-package symbol) package)
-                        (not (gethash symbol symbols))
-                        (token-in-text-p (symbol-name symbol) text start))
-               (forget-symbol symbol)))))
+  (let ((names (names-in (subseq text start))))
+    (loop for (package . missing) in *symbols-before*
+          do (when package
+               (dolist (name names)
+                 (when (gethash name missing)
+                   (multiple-value-bind (symbol status) (find-symbol name package)
+                     (when (and status (eq (symbol-package symbol) package))
+                       (forget-symbol symbol)))))))))
 
 (defun forget-symbols-of-text (text done)
   "Forget the symbols that reading TEXT made, but for those of its first DONE forms, which were run."
@@ -80,8 +71,7 @@ forget the symbols which the reading made."
                             (funcall function)))
                         (constantly nil)))))
       (there (lambda ()
-               (remember-symbols *package*)
-               (remember-prefixes text)))
+               (remember-symbols *package* text)))
       (let ((reply (funcall function)))
         (unless (eq (getf reply :outcome) :returned)
           (there (lambda ()

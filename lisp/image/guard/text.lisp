@@ -5,36 +5,9 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defvar *symbols-before* nil
-  "While an assessment runs: the packages it reads in, each with the symbols it had.")
-
-;;; Reading leaves nothing behind
-
-(defun remember-symbols (package)
-  (unless (or (assoc package *symbols-before*)
-              (eq package (find-package "KEYWORD")))
-    (let ((symbols (make-hash-table :test 'eq)))
-      (with-package-iterator (next package :internal :external)
-        (loop
-          (multiple-value-bind (more symbol) (next)
-            (unless more (return))
-            (setf (gethash symbol symbols) t))))
-      (push (cons package symbols) *symbols-before*))))
-
 (defun enter-package (package)
   (remember-symbols package)
   (setf *package* package))
-
-(defun remember-prefixes (text)
-  "Remember the packages that TEXT names before a double colon, where reading makes symbols."
-  (loop for end = (search "::" text) then (search "::" text :start2 (+ end 2))
-        while end
-        do (let* ((start (position-if (lambda (it) (find it "()'\",;`#|@ 
-	")) text
-                                      :end end :from-end t))
-                  (name (subseq text (if start (1+ start) 0) end))
-                  (package (and (plusp (length name)) (find-package-named name))))
-             (when package (remember-symbols package)))))
 
 (defun meaningless-p (symbol)
   (not (or (boundp symbol) (fboundp symbol) (symbol-plist symbol) (find-class symbol nil))))
@@ -49,7 +22,7 @@ the text must meet what it would have met without us. The symbols, each with its
          (let ((before (and atom (symbolp atom) (symbol-package atom)
                             (assoc (symbol-package atom) *symbols-before*))))
            (when (and before
-                      (not (gethash atom (cdr before)))
+                      (gethash (symbol-name atom) (cdr before))
                       (meaningless-p atom)
                       (not (locked-p (car before))))
              (push (cons atom (car before)) forgotten)
@@ -147,7 +120,7 @@ the text must meet what it would have met without us. The symbols, each with its
     (cond ((or (eq *expanding* :compiler) (not (macro-function (first form))))
            (when (and (compiler-macro-function (first form)) (eq *expanding* :compiler))
              (check-expander form)))
-          ((gethash (first form) *walkers*) (walk form (make-scope)))
+          ((walker (first form)) (walk form (make-scope)))
           (t (check-expander form)
              (when (eq *expanding* :full)
                (multiple-value-bind (expansion expanded) (expand form)
@@ -288,8 +261,7 @@ same call was assessed before."
 
 (defun assess-text (text package expanding)
   "What assessing TEXT, in PACKAGE as the caller named it, gives; EXPANDING when it is only expanded."
-  (remember-symbols *package*)
-  (remember-prefixes text)
+  (remember-symbols *package* text)
   (multiple-value-bind (assessed more settled) (multiple-value-prog1 (assess-forms text)
                                                  (forget-unread text 0))
     (keep-look text package)
@@ -315,8 +287,7 @@ same call was assessed before."
      (t (format nil "The ~D forms above it have run, and only then could this one be assessed."
                 (1- count))))
    (lambda ()
-     (remember-symbols *package*)
-     (remember-prefixes text)
+     (remember-symbols *package* text)
      (restore-symbols text start)
      (assess-forms (subseq text start (nth-value 1 (read-inert text start))) start))))
 

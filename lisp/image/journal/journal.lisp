@@ -81,8 +81,7 @@ has changed is left out: others did it.")
   "Note what the forms of TEXT may set, as far as they can be read. Whether all are plain ones."
   (let ((*findings* (make-findings)) (*symbols-before* '()) (*package* *package*) (start 0)
         (forms '()) (all-read nil))
-    (remember-symbols *package*)
-    (remember-prefixes text)
+    (remember-symbols *package* text)
     (catch 'assessed
       (loop for next = (skip-to-form text start)
             while next

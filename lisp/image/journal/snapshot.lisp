@@ -116,12 +116,22 @@ the package.")
         (when (eq (symbol-package symbol) package)
           (funcall function symbol))))))
 
+(defun nothing-known-p ()
+  "A function that tells at a glance of most symbols without a meaning that they have none. Most of the
+symbols in an image are such."
+  (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
+    (if info
+        (lambda (symbol)
+          (and (not (boundp symbol)) (null (funcall info symbol))))
+        (constantly nil))))
+
 (defun take-snapshot ()
   "From each watched symbol that means anything to its state."
-  (let ((table (make-hash-table :test 'eq)) (count 0))
+  (let ((table (make-hash-table :test 'eq)) (count 0) (nothing-known (nothing-known-p)))
     (labels ((take (symbol value)
                (incf count)
-               (let ((state (symbol-state symbol value)))
+               (let ((state (and (not (funcall nothing-known symbol))
+                                 (symbol-state symbol value))))
                  (when state (setf (gethash symbol table) state))))
              (take-function (symbol) (take symbol *unbound*))
              (take-all (symbol) (take symbol (variable-value symbol))))

@@ -4,13 +4,13 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(defparameter *looking-functions*
+(define-table +looking-functions+
   '(find-symbol intern find-package symbol-name symbol-value symbol-function fdefinition
     get getf gethash car cdr first second third fourth fifth caar cadr cdar cddr nth aref svref assoc
     concatenate string string-upcase string-downcase reverse subseq list cons)
   "Functions that only look at what they are given; INTERN is taken for FIND-SYMBOL.")
 
-(defparameter *known-length* 200
+(define-table +known-length+ 200
   "The longest string that is made to find out a name.")
 
 (defun known-value (form scope)
@@ -24,7 +24,7 @@
              (values nil nil)
              (values (symbol-value form) t)))
         ((atom form) (values form t))
-        ((and (member (first form) *looking-functions*) (proper-list-p form)
+        ((and (member (first form) +looking-functions+) (proper-list-p form)
               (not (member (first form) (scope-functions scope))))
          (known-result (first form) (rest form) scope))
         (t (values nil nil))))
@@ -35,7 +35,7 @@
       (multiple-value-bind (value known)
           (call-deeper (lambda () (known-value form scope)))
         (unless (and known
-                     (not (and (stringp value) (> (length value) *known-length*))))
+                     (not (and (stringp value) (> (length value) +known-length+))))
           (return-from known-result (values nil nil)))
         (push value arguments)))
     (handler-case (values (apply (if (eq operator 'intern) 'find-symbol operator)
@@ -57,9 +57,9 @@
   (when (or (and form (symbolp form)) (consp form))
     (multiple-value-bind (value known) (known-value form scope)
       (let ((symbol (and known (function-symbol value))))
-        (when (and symbol (danger symbol) (not (member operator *data-functions*)))
+        (when (and symbol (danger symbol) (not (member operator +data-functions+)))
           ;; What Common Lisp's own functions do with it shows where it is called or stored.
           (if (and operator (eq (symbol-package operator) (find-package "COMMON-LISP"))
-                   (not (assoc operator *function-callers*)))
+                   (not (assoc operator +function-callers+)))
               (push symbol (findings-soft *findings*))
               (mention symbol operator)))))))

@@ -7,55 +7,11 @@
 
 ;;; Names that are mentioned
 
-(defparameter *data-functions*
-  '(eq eql equal equalp = string= string-equal member assoc rassoc find position count remove delete
-    getf get gethash typep subtypep describe documentation fboundp boundp symbol-name symbol-package
-    string print prin1 princ write pprint apropos describe-object symbolp keywordp not null list-length
-    length disassemble special-operator-p macro-function constantp)
-  "Functions that only look at the symbols they are given.")
-
-(defparameter *function-callers*
-  '((funcall . 0) (apply . 0) (mapcar . 0) (mapc . 0) (mapcan . 0) (mapl . 0) (maplist . 0)
-    (mapcon . 0) (map . 1) (map-into . 1) (reduce . 0) (every . 0) (some . 0) (notany . 0)
-    (notevery . 0) (sort . 1) (stable-sort . 1) (remove-if . 0) (remove-if-not . 0) (delete-if . 0)
-    (delete-if-not . 0) (find-if . 0) (find-if-not . 0) (position-if . 0) (position-if-not . 0)
-    (count-if . 0) (count-if-not . 0) (member-if . 0) (member-if-not . 0) (assoc-if . 0)
-    (assoc-if-not . 0) (rassoc-if . 0) (rassoc-if-not . 0) (subst-if . 1) (subst-if-not . 1)
-    (nsubst-if . 1) (nsubst-if-not . 1) (substitute-if . 1) (substitute-if-not . 1)
-    (nsubstitute-if . 1) (nsubstitute-if-not . 1) (maphash . 0) (merge . 3)
-    (multiple-value-call . 0) (complement . 0))
-  "Functions that call an argument, and which one.")
-
-(defparameter *named-callers*
-  '(("MAKE-THREAD" . 0) ("PROCESS-RUN-FUNCTION" . 1) ("MAKE-TIMER" . 0) ("FINALIZE" . 1))
-  "The same of functions that other packages have, by their names.")
-
-(defparameter *keyed-functions*
-  '((1 remove-duplicates delete-duplicates)
-    (2 find member assoc rassoc position count remove delete adjoin pushnew union nunion intersection
-     nintersection set-difference nset-difference set-exclusive-or nset-exclusive-or subsetp sort
-     stable-sort reduce search mismatch sublis nsublis tree-equal find-if find-if-not position-if
-     position-if-not count-if count-if-not remove-if remove-if-not delete-if delete-if-not member-if
-     member-if-not assoc-if assoc-if-not rassoc-if rassoc-if-not)
-    (3 substitute nsubstitute subst nsubst subst-if subst-if-not nsubst-if nsubst-if-not substitute-if
-     substitute-if-not nsubstitute-if nsubstitute-if-not)
-    (4 merge))
-  "Functions that call what they are given as :KEY or :TEST, by how many arguments are before those.")
-
-(defun keywords-start (operator)
-  "How many arguments of OPERATOR are before its keywords, when it calls what it is given by those."
-  (loop for (count . operators) in *keyed-functions*
-        when (member operator operators) return count))
-
-(defparameter *careful-functions*
-  '(open eval read-from-string set fmakunbound makunbound)
-  "Functions whose harm depends on arguments that can't be seen when they are passed on.")
-
 (defun called-position (operator)
   "Which of its arguments OPERATOR calls, if it calls one."
-  (or (cdr (assoc operator *function-callers*))
+  (or (cdr (assoc operator +function-callers+))
       (and (symbol-package operator)
-           (cdr (assoc (symbol-name operator) *named-callers* :test #'string=)))))
+           (cdr (assoc (symbol-name operator) +named-callers+ :test #'string=)))))
 
 (defun hit-careful (symbol)
   (hit :reaches "passes on a function that runs code or opens files" symbol))
@@ -72,11 +28,11 @@
   "Look at SYMBOL as data given to OPERATOR, which calls it, is :UNKNOWN, or NIL without one."
   (take-step)
   (multiple-value-bind (reason soft) (danger symbol)
-    (let ((called (assoc operator *function-callers*)))
+    (let ((called (assoc operator +function-callers+)))
       (cond ((null reason)
              (when called
                (note-operator symbol)
-               (when (member symbol *careful-functions*)
+               (when (member symbol +careful-functions+)
                  (hit-careful symbol))))
             ((or called (not soft)) (hit :reaches reason symbol))
             ((not (eq operator :unknown)) (push symbol (findings-soft *findings*)))))))
@@ -105,7 +61,7 @@
 
 (defun scan-data (data operator)
   "Look at what DATA mentions. Code that is only built at run time shows itself here."
-  (unless (member operator *data-functions*)
+  (unless (member operator +data-functions+)
     (call-with-atoms (lambda (atom)
                        (cond ((null atom))
                              ((symbolp atom) (mention atom operator))
@@ -204,8 +160,8 @@ expanded. When nothing but expanding is asked for, that itself would run code of
           ((brought-p operator)
            (walk-brought (format nil "the macro ~A of the same text" (symbol-text operator))
                          form scope))
-          ((gethash operator *walkers*)
-           (funcall (gethash operator *walkers*) form scope))
+          ((walker operator)
+           (funcall (walker operator) form scope))
           (t (setf (gethash operator (findings-operators *findings*)) (macro-function operator))
              (cond ((macro-function operator) (walk-macro form scope))
                    ((special-operator-p operator) (walk-loosely (rest form) scope))
@@ -310,7 +266,7 @@ told too. All of it is looked at as if it were code, once."
            (hit :reaches (danger operator) operator form))
           ((member operator '(open eval read-from-string))
            (let ((*scope* (make-scope)))
-             (funcall (gethash operator *call-checks*) form (rest form))))
+             (funcall (call-check operator) form (rest form))))
           ((and (eq operator 'with-open-file) (consp (second form)))
            (check-open form (rest (second form))))
           ((and (quoted-p called) (symbolp (second called)))
@@ -342,7 +298,7 @@ told too. All of it is looked at as if it were code, once."
 
 (defun walk-call (form scope)
   (let* ((operator (first form)) (arguments (rest form))
-         (check (gethash operator *call-checks*))
+         (check (call-check operator))
          (position (called-position operator)))
     (note-operator operator form scope)
     (cond (check (let ((*scope* scope)) (funcall check form arguments)))
@@ -383,7 +339,7 @@ told too. All of it is looked at as if it were code, once."
 (defun check-alias (function scope)
   "Look at FUNCTION, a variable perhaps that a LET in SCOPE has bound to a name."
   (let ((alias (and (symbolp function) (cdr (assoc function (scope-aliases scope))))))
-    (when (member alias *careful-functions*)
+    (when (member alias +careful-functions+)
       (hit-careful alias))))
 
 (defun walk-arguments (operator arguments scope &optional (keyed operator) (missing 0))
@@ -430,7 +386,7 @@ many arguments of that are not here."
   "Look at #'NAME."
   (cond ((member name (scope-functions scope) :test #'equal))
         ((and (symbolp name) (danger name)) (hit :reaches (danger name) name))
-        ((member name *careful-functions*) (hit-careful name))
+        ((member name +careful-functions+) (hit-careful name))
         ((symbolp name) (note-operator name))
         ;; SBCL has functions called (CAS place), too.
         ((and (consp name) (consp (rest name)) (null (cddr name)) (symbolp (second name))

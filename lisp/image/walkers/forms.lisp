@@ -85,7 +85,7 @@
 
 ;;; Assigning
 
-(defparameter *hooks*
+(define-table +hooks+
   '(*macroexpand-hook* *debugger-hook* *readtable* *print-pprint-dispatch* *read-eval*)
   "Variables through which code of others runs, or text is read.")
 
@@ -102,7 +102,7 @@
 (defun check-assignment (symbol value)
   (check-binding symbol (if (eq symbol '*read-eval*) value t))
   (cond ((and (eq symbol '*read-eval*) (null value)))
-        ((member symbol *hooks*)
+        ((member symbol +hooks+)
          (hit :reaches "changes how text is read or code is run" symbol))
         ((eq symbol '*package*) (setf (findings-defers *findings*) t))))
 
@@ -115,12 +115,12 @@
                  (not (protected-p name)))
       (hit :reaches "replaces a definition behind its name" (first place) place))))
 
-(defparameter *code-places*
+(define-table +code-places+
   '(fdefinition symbol-function macro-function compiler-macro-function find-class
     logical-pathname-translations readtable-case)
   "Places through which definitions are replaced without a definition.")
 
-(defparameter *atomic-operators*
+(define-table +atomic-operators+
   '(("CAS" . 0) ("COMPARE-AND-SWAP" . 0) ("ATOMIC-UPDATE" . 0) ("ATOMIC-INCF" . 0)
     ("ATOMIC-DECF" . 0) ("ATOMIC-POP" . 0) ("ATOMIC-PUSH" . 1))
   "Names of implementations' macros that assign to a place, and which of their arguments it is.")
@@ -128,7 +128,7 @@
 (defun check-atomic (form scope)
   "Look at the place that FORM assigns to when it is one of the implementation's atomic operations."
   (let* ((operator (first form))
-         (position (cdr (assoc (symbol-name operator) *atomic-operators* :test #'string=))))
+         (position (cdr (assoc (symbol-name operator) +atomic-operators+ :test #'string=))))
     (when (and position (protected-p operator))
       (check-place (nth position (rest form)) scope))))
 
@@ -145,7 +145,7 @@
                         (check-place expansion scope)
                         (check-assignment place value)))))))
         ((not (and (consp place) (symbolp (first place)))))
-        ((member (first place) *code-places*) (check-code-place place))
+        ((member (first place) +code-places+) (check-code-place place))
         ((value-place-p (first place))
          (check-symbol-argument (second place)))
         ((and (member (symbol-name (first place)) '("GETENV" "GETENVP" "POSIX-GETENV") :test #'string=)
@@ -164,7 +164,7 @@
          (when (and (consp (second place)) (symbolp (second (second place))))
            (check-place (list (second (second place)) nil) scope)))
         ((and (macro-function (first place)) (not (member (first place) (scope-functions scope)))
-              (not (gethash (first place) *walkers*)))
+              (not (walker (first place))))
          (multiple-value-bind (expansion expanded) (expand place)
            (when expanded (check-place expansion scope))))))
 
@@ -180,7 +180,7 @@
 (defun walk-place (place scope)
   (when (consp place)
     (check-lookup place scope)
-    (if (or (gethash (first place) *walkers*) (not (macro-function (first place))))
+    (if (or (walker (first place)) (not (macro-function (first place))))
         (walk-arguments (first place) (rest place) scope)
         (walk place scope))))
 
