@@ -87,7 +87,7 @@ FUNCTION gets its value, or nil when there is none."
   (agent-q-image-query connection operation arguments
                        (lambda (reply &rest _)
                          (pcase reply
-                           (`(:outcome :returned :value ,value) (funcall function value))
+                           (`(:outcome :returned :value ,value . ,_) (funcall function value))
                            (_ (funcall function nil))))))
 
 (agent-q-operations-define "image-turn" (call)

@@ -186,35 +186,45 @@ Without NAME it is the only one; of none or several all are told."
                                     :limit limit :locals locals)
                               15))))
 
+(defun agent-q-debugger--read (watch)
+  "Return the property list that WATCH is the text of, nil for none."
+  (and watch (car (read-from-string watch))))
+
 (agent-q-operations-define "eval-in-frame"
-    (call (name debugger) form frame package assessed)
+    (call (name debugger) form frame package assessed watch)
   "Evaluate FORM, read in PACKAGE, in FRAME of the debugger NAME.
-ASSESSED is how many of its forms were assessed, nil when all were approved."
+ASSESSED is how many of its forms were assessed, nil when all were approved.
+WATCH says, printed, what the image asks about meanwhile."
   (agent-q-debugger--call call (agent-q-debugger--find call name)
                           "eval-in-frame"
                           (list :form form :frame frame :package package
-                                :assessed assessed)
+                                :assessed assessed
+                                :watch (agent-q-debugger--read watch))
                           agent-q-eval-timeout))
 
 (agent-q-operations-define "invoke-restart"
-    (call (name debugger) restart values package assessed)
+    (call (name debugger) restart values package assessed watch)
   "Leave the debugger NAME by RESTART with the values of the forms in VALUES.
-They are read in PACKAGE.  ASSESSED is as in eval-in-frame."
+They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
   (agent-q-debugger--leave call name "invoke-restart"
                            (list :restart restart :values values :package package
-                                 :assessed assessed)))
+                                 :assessed assessed
+                                 :watch (agent-q-debugger--read watch))))
 
-(agent-q-operations-define "restart-frame" (call (name debugger) frame)
-  "Leave the debugger NAME by calling FRAME again."
-  (agent-q-debugger--leave call name "restart-frame" (list :frame frame)))
+(agent-q-operations-define "restart-frame" (call (name debugger) frame watch)
+  "Leave the debugger NAME by calling FRAME again.
+WATCH is as in eval-in-frame."
+  (agent-q-debugger--leave call name "restart-frame"
+                           (list :frame frame :watch (agent-q-debugger--read watch))))
 
 (agent-q-operations-define "return-from-frame"
-    (call (name debugger) frame values package assessed)
+    (call (name debugger) frame values package assessed watch)
   "Leave the debugger NAME by FRAME, which returns what the forms in VALUES give.
-They are read in PACKAGE.  ASSESSED is as in eval-in-frame."
+They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
   (agent-q-debugger--leave call name "return-from-frame"
                            (list :frame frame :values values :package package
-                                 :assessed assessed)))
+                                 :assessed assessed
+                                 :watch (agent-q-debugger--read watch))))
 
 (defun agent-q-debugger--leave (call name operation arguments)
   "Leave the debugger NAME by OPERATION with ARGUMENTS.

@@ -31,6 +31,7 @@
 
 ;; Loaded for the first call that needs them.
 (autoload 'agent-q-image-call "agent-q-image")
+(autoload 'agent-q-image-effect-decided "agent-q-image-effect")
 (autoload 'agent-q-image-default-connection "agent-q-image")
 (autoload 'agent-q-operations-run "agent-q-operations")
 
@@ -211,6 +212,7 @@ That is for what depends on all of them."
                                        (plist-get event :servers)))
     (:batch-finished (agent-q-execute-finished event))
     (:explained (agent-q-rules-explained event))
+    (:effect-decided (agent-q-image-effect-decided event))
     (:tool-handler (agent-q-handlers-call event))
     (:host-cancelled
      (or (agent-q-handlers-cancel (plist-get event :request))

@@ -16,7 +16,7 @@
 (declare-function agent-q-events-attend "agent-q-events" (function))
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-events-running-p "agent-q-events" ())
-(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch))
+(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch private))
 (declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch why))
 (declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
                   (call decision payload))
@@ -88,12 +88,21 @@ before this returns."
      (lambda ()
        (let ((batch (agent-q-core-execute (vconcat (cl-remove-if-not #'vectorp prepared))
                                           (and agent-q-approval-handler t)
-                                          (and agent-q-tool-execution-hooks t))))
+                                          (and agent-q-tool-execution-hooks t)
+                                          (agent-q-execute--private-files))))
          (puthash batch
                   (lambda (results)
                     (funcall function (agent-q-execute--in-order prepared results)))
                   agent-q-execute--batches)
          batch)))))
+
+(defvar agent-q-private-files)
+
+(defun agent-q-execute--private-files ()
+  "Return the user's own globs of private files as a vector, or nil without any."
+  (let ((globs (and (default-boundp 'agent-q-private-files)
+                    (default-value 'agent-q-private-files))))
+    (and globs (vconcat globs))))
 
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)

@@ -85,8 +85,12 @@
                                       (:copier nil))
   "A call of TOOL's handler with ARGUMENTS, JSON text, for REQUEST of the core.
 CANCEL is a function to call when nobody waits for the value any more;
-TIMER ends the call when it takes too long."
-  request tool arguments cancel timer)
+TIMER ends the call when it takes too long.  WATCH says, printed, what an
+image asks about meanwhile, if the tool is one of an image's."
+  request tool arguments cancel timer watch)
+
+(defvar agent-q-handlers-watch nil
+  "While a handler runs, the core's request and its watch, a cons.")
 
 (defvar agent-q-handlers--calls (make-hash-table)
   "The calls that the core waits for, by request.")
@@ -97,7 +101,8 @@ TIMER ends the call when it takes too long."
          (tool (agent-q-registry-handler-tool (plist-get event :handler)))
          (call (agent-q-handlers--make-call
                 :request request :tool tool
-                :arguments (plist-get event :arguments))))
+                :arguments (plist-get event :arguments)
+                :watch (plist-get event :watch))))
     (puthash request call agent-q-handlers--calls)
     (when agent-q-handler-timeout
       (setf (agent-q-handlers--call-timer call)
@@ -157,7 +162,9 @@ However the handler ends, the call gets its result."
   "Apply the handler of CALL to its arguments, in the user's buffer."
   (let* ((tool (agent-q-handlers--call-tool call))
          (handler (agent-q-tool-handler tool))
-         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call))))
+         (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call)))
+         (agent-q-handlers-watch (cons (agent-q-handlers--call-request call)
+                                       (agent-q-handlers--call-watch call))))
     (with-current-buffer (or (agent-q--last-user-buffer) (current-buffer))
       (if (not (agent-q-tool-async tool))
           (agent-q-handlers--finish call (funcall handler arguments))

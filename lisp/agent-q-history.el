@@ -205,7 +205,7 @@ The image knows more of its frames than the client has shown."
      connection "last-notes" (list :limit limit :offset offset)
      (lambda (reply status &rest _)
        (pcase reply
-         (`(:outcome :returned :value ,value)
+         (`(:outcome :returned :value ,value . ,_)
           (agent-q-operations-answer
            call "done"
            (agent-q-operations-of-image

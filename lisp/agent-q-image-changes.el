@@ -100,7 +100,7 @@ FUNCTION gets its value, in this buffer."
        (when (buffer-live-p buffer)
          (with-current-buffer buffer
            (pcase reply
-             (`(:outcome :returned :value ,value) (funcall function value))
+             (`(:outcome :returned :value ,value . ,_) (funcall function value))
              (`(:outcome ,_ . ,more)
               (message "The image refused: %s" (plist-get more :message)))
              (_ (message "The image did not answer (%s)" status)))))))))

@@ -13,6 +13,7 @@
 
 (require 'agent-q)
 (require 'agent-q-image-connection)
+(require 'seq)
 
 (declare-function agent-q-core-quoting-objection "ext:agent-q-core"
                   (ground file elsewhere))
@@ -49,13 +50,29 @@ of it.  Where the image itself names a host, nothing is asked of that."
             ((equal host (file-remote-p (agent-q-image--ask connection :from-lisp "/")))
              file)))))
 
+(defconst agent-q-image-file--seconds 5
+  "For how long the project around a directory is taken to be the same.")
+
+(defvar agent-q-image-file--last nil
+  "What was said last of a project: a list (DIRECTORY ROOT PRIVATE TIME JSON).
+ROOT and PRIVATE are the options that it depends on.")
+
 (defun agent-q-image-file--ground ()
-  "Return as JSON what is said of the project that counts."
+  "Return as JSON what is said of the project that counts.
+To look for its root takes longer than most calls, and each reply asks."
   (require 'agent-q-project)
   (with-current-buffer (if (buffer-live-p agent-q-image-file-owner)
                            agent-q-image-file-owner
                          (current-buffer))
-    (agent-q-edit-json (agent-q-project-settings))))
+    (let ((key (list default-directory (default-value 'agent-q-project-root)
+                     (default-value 'agent-q-private-files))))
+      (unless (and (equal key (seq-take agent-q-image-file--last 3))
+                   (< 0 (- (float-time) (nth 3 agent-q-image-file--last))
+                      agent-q-image-file--seconds))
+        (setq agent-q-image-file--last
+              (append key (list (float-time)
+                                (agent-q-edit-json (agent-q-project-settings))))))
+      (nth 4 agent-q-image-file--last))))
 
 (defvar agent-q-image-file--known nil
   "A list of what `agent-q-image-file--ground' said, and of files and objections.

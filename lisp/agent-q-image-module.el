@@ -58,21 +58,31 @@ names of the modules to send before it, VERSION what an image knows it by."
 (defun agent-q-image--read-module (directory)
   "Return the module whose files are in DIRECTORY."
   (with-temp-buffer
-    (let ((coding-system-for-read 'utf-8-unix)
-          (name (file-name-nondirectory directory)))
+    ;; Decoding what is ASCII takes longer than reading it.
+    (set-buffer-multibyte nil)
+    (let ((name (file-name-nondirectory directory)))
       (dolist (file (agent-q-image--files directory))
         (goto-char (point-max))
-        (insert-file-contents file))
+        (insert-file-contents-literally file))
       (let ((needs (cl-loop for line in (agent-q-image--matches "^;;; Needs: \\(.+\\)$")
                             append (split-string line "[, ]+" t))))
         (goto-char (point-min))
         (flush-lines "^ *;")
+        ;; Each byte of it is read a few times on its way; in a string, only after a tilde.
+        (while (re-search-forward "^ +" nil t)
+          (replace-match ""))
         (agent-q-image--make-module
          :name name
-         :source (buffer-string)
+         :source (agent-q-image--decoded (buffer-string))
          :digest (buffer-hash)
          :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
          :needs (delete-dups (append (agent-q-image--needed-by-all name) needs)))))))
+
+(defun agent-q-image--decoded (bytes)
+  "Return the text that BYTES are; nearly always they are ASCII."
+  (if (string-match-p "[^[:ascii:]]" bytes)
+      (decode-coding-string bytes 'utf-8-unix)
+    bytes))
 
 (defun agent-q-image--needed-by-all (name)
   "Return the names of the modules that the module NAME needs as all do.
@@ -138,8 +148,8 @@ Implementations that compile through C need some of it.")
 
 (cl-defstruct (agent-q-image--shipping
                (:constructor agent-q-image--make-shipping) (:copier nil))
-  "A MODULE on its way to an image, and the functions that WAIT for it."
-  module connection waiting continuation timer)
+  "MODULES on their way to an image, and the functions WAITING for them."
+  modules connection waiting continuation timer)
 
 (defun agent-q-image--there (process module)
   "Return what is known of MODULE behind PROCESS."
@@ -148,18 +158,15 @@ Implementations that compile through C need some of it.")
 
 (defun agent-q-image--set-there (process module state)
   "Note that MODULE behind PROCESS is in STATE."
-  (let ((old (agent-q-image--there process module))
-        (modules (process-get process 'agent-q-image-modules)))
-    (when (and (agent-q-image--shipping-p old)
-               (timerp (agent-q-image--shipping-timer old)))
-      (cancel-timer (agent-q-image--shipping-timer old)))
+  (let ((modules (process-get process 'agent-q-image-modules)))
     (setf (alist-get (agent-q-image--module-name module) modules nil t #'equal) state)
     (process-put process 'agent-q-image-modules modules)))
 
 (defun agent-q-image--shippings (process)
-  "Return the modules that are on their way over PROCESS."
-  (cl-remove-if-not #'agent-q-image--shipping-p
-                    (mapcar #'cdr (process-get process 'agent-q-image-modules))))
+  "Return what is on its way over PROCESS, shippings."
+  (delete-dups
+   (cl-remove-if-not #'agent-q-image--shipping-p
+                     (mapcar #'cdr (process-get process 'agent-q-image-modules)))))
 
 (defun agent-q-image--forget (process)
   "Assume no longer that the image behind PROCESS has any module.
@@ -171,50 +178,83 @@ What is on its way already is left alone."
 (defun agent-q-image--abandon (process)
   "Forget all about the image behind PROCESS, which is closed.
 Nothing that waits for a module is called."
-  (dolist (shipping (agent-q-image--shippings process))
-    (agent-q-image--set-there process (agent-q-image--shipping-module shipping) nil))
+  (mapc #'agent-q-image--stop-waiting (agent-q-image--shippings process))
   (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules nil))
 
-(defmacro agent-q-image--collecting-later (&rest body)
-  "Evaluate BODY, a source of much garbage, before any is collected.
-To read modules makes some, and clients copy what they send a few times;
-this way it is collected while the image works."
-  (declare (indent 0) (debug t))
-  `(let ((gc-cons-threshold (max gc-cons-threshold 20000000)))
-     ,@body))
+(defun agent-q-image--stop-waiting (shipping)
+  "Let SHIPPING have no end in time any more."
+  (when (timerp (agent-q-image--shipping-timer shipping))
+    (cancel-timer (agent-q-image--shipping-timer shipping))))
+
+(defconst agent-q-image--garbage 20000000
+  "How many bytes of garbage may wait to be collected while modules are sent.")
+
+(defvar agent-q-image--threshold nil
+  "What `gc-cons-threshold' was before modules were sent; nil when none are.")
+
+(defun agent-q-image--collect-later ()
+  "Collect no garbage for a moment, unless there is very much.
+To read modules makes some, and clients copy what they send a few times.
+The first call waits for all of it, and each collection takes longer than
+the image does."
+  (when (and (null agent-q-image--threshold)
+             (< gc-cons-threshold agent-q-image--garbage))
+    (setq agent-q-image--threshold gc-cons-threshold
+          gc-cons-threshold agent-q-image--garbage)
+    (run-with-timer 0.3 nil #'agent-q-image--collect-again)))
+
+(defun agent-q-image--collect-again ()
+  "Collect garbage as before, unless somebody else has changed that meanwhile."
+  (when (eql gc-cons-threshold agent-q-image--garbage)
+    (setq gc-cons-threshold agent-q-image--threshold))
+  (setq agent-q-image--threshold nil))
 
 (defun agent-q-image--provide (connection operation receiver)
   "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.
 Its arguments are a status and a payload, nil when all is there."
   (condition-case err
-      (agent-q-image--collecting-later
+      (progn
+        (unless (agent-q-image--all-there-p connection operation)
+          (agent-q-image--collect-later))
         (agent-q-image--provide-all connection (agent-q-image--modules-for operation)
                                     receiver))
     (error (funcall receiver "signalled" (error-message-string err)))))
 
+(defun agent-q-image--all-there-p (connection operation)
+  "Whether the modules of OPERATION are read and behind CONNECTION."
+  (let ((modules (gethash operation agent-q-image--needed))
+        (process (agent-q-image-connection-process connection)))
+    (and modules
+         (cl-every (lambda (module) (eq t (agent-q-image--there process module)))
+                   modules))))
+
 (defun agent-q-image--provide-all (connection modules receiver)
   "Send over CONNECTION those of MODULES that are not there, then call RECEIVER."
   (let* ((process (agent-q-image-connection-process connection))
-         (module (cl-find-if-not (lambda (module)
-                                   (eq t (agent-q-image--there process module)))
-                                 modules))
+         (missing (cl-remove-if (lambda (module)
+                                  (eq t (agent-q-image--there process module)))
+                                modules))
          (next (lambda (status payload)
                  (if status
                      (funcall receiver status payload)
                    (agent-q-image--provide-all connection modules receiver))))
-         (state (and module (agent-q-image--there process module))))
-    (cond ((null module) (funcall receiver nil nil))
-          (state (push next (agent-q-image--shipping-waiting state)))
-          (t (agent-q-image--ship connection module next)))))
+         (shipping (cl-some (lambda (module) (agent-q-image--there process module))
+                            missing)))
+    (cond ((null missing) (funcall receiver nil nil))
+          ;; What is on its way for another call may be needed by the rest.
+          (shipping (push next (agent-q-image--shipping-waiting shipping)))
+          (t (agent-q-image--ship connection missing next)))))
 
-(defun agent-q-image--ship (connection module receiver)
-  "Send MODULE over CONNECTION, then call RECEIVER with a status and a payload."
+(defun agent-q-image--ship (connection modules receiver)
+  "Send MODULES over CONNECTION, then call RECEIVER with a status and a payload."
   (let ((shipping (agent-q-image--make-shipping
-                   :module module :connection connection :waiting (list receiver))))
-    (agent-q-image--set-there (agent-q-image-connection-process connection) module shipping)
+                   :modules modules :connection connection :waiting (list receiver))))
+    (dolist (module modules)
+      (agent-q-image--set-there (agent-q-image-connection-process connection)
+                                module shipping))
     (setf (agent-q-image--shipping-timer shipping)
-          (run-at-time agent-q-image--shipping-seconds nil
+          (run-at-time (* agent-q-image--shipping-seconds (length modules)) nil
                        #'agent-q-image--shipped shipping "unresponsive" ""))
     (condition-case err
         (agent-q-image--greet shipping)
@@ -239,15 +279,20 @@ It is asked once for all modules."
          (agent-q-image--ship-unless-there shipping versions))))))
 
 (defun agent-q-image--ship-unless-there (shipping versions)
-  "Send the module of SHIPPING, unless VERSIONS, what the image has, has the same."
-  (let ((module (agent-q-image--shipping-module shipping)))
-    (if (equal (cdr (assoc (agent-q-image--module-name module) versions))
-               (agent-q-image--module-version module))
+  "Send the modules of SHIPPING but those of VERSIONS, which the image has.
+They go in one message: each takes longer to come and go than to be read."
+  (let ((client (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
+        (lacking (cl-remove-if
+                  (lambda (module)
+                    (equal (cdr (assoc (agent-q-image--module-name module) versions))
+                           (agent-q-image--module-version module)))
+                  (agent-q-image--shipping-modules shipping))))
+    (if (null lacking)
         (agent-q-image--shipped shipping nil nil)
       (agent-q-image--ship-form
        shipping
-       (agent-q-image--shipping-form
-        module (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
+       `(cl:progn ,@(mapcar (lambda (module) (agent-q-image--shipping-form module client))
+                            lacking))
        (lambda (_) (agent-q-image--shipped shipping nil nil))))))
 
 (defun agent-q-image--ship-form (shipping form receiver)
@@ -262,9 +307,8 @@ It is asked once for all modules."
                (format "The image did not take agent-q's Common Lisp half: %s"
                        (car rest))))))))
     (setf (agent-q-image--shipping-continuation shipping) continuation)
-    (agent-q-image--collecting-later
-      (agent-q-image--ask (agent-q-image--shipping-connection shipping)
-                          :rex form t continuation))))
+    (agent-q-image--ask (agent-q-image--shipping-connection shipping)
+                        :rex form t continuation)))
 
 (defun agent-q-image--shipping-form (module client)
   "Return the form to make MODULE part of an image that CLIENT is connected to."
@@ -304,12 +348,16 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
 
 (defun agent-q-image--shipped (shipping status payload)
   "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."
-  (let ((process (agent-q-image-connection-process
-                  (agent-q-image--shipping-connection shipping)))
-        (module (agent-q-image--shipping-module shipping)))
-    ;; An answer can come after the time was up.
-    (when (eq shipping (agent-q-image--there process module))
-      (agent-q-image--set-there process module (null status))
+  (let* ((process (agent-q-image-connection-process
+                   (agent-q-image--shipping-connection shipping)))
+         ;; An answer can come after the time was up.
+         (modules (cl-remove-if-not
+                   (lambda (module) (eq shipping (agent-q-image--there process module)))
+                   (agent-q-image--shipping-modules shipping))))
+    (when modules
+      (agent-q-image--stop-waiting shipping)
+      (dolist (module modules)
+        (agent-q-image--set-there process module (null status)))
       (dolist (receiver (reverse (agent-q-image--shipping-waiting shipping)))
         (funcall receiver status payload)))))
 

@@ -27,12 +27,13 @@
   (ignore-errors (agent-q-image-reply-read text)))
 
 (defun agent-q-image-query (connection operation arguments function
-                                       &optional seconds thread)
+                                       &optional seconds thread asker)
   "Call OPERATION in the image behind CONNECTION with ARGUMENTS, a property list.
 FUNCTION gets three arguments: the reply of the Common Lisp half as Lisp
 data, nil when there is none, then the status and the payload, which are
 as for `agent-q-image-call'.  That call has SECONDS, 15 when nil,
-and runs in THREAD, when nil one of its own.  Return the request, for
+and runs in THREAD, when nil one of its own.  ASKER is the core's request
+that it is made for, if any.  Return the request, for
 `agent-q-image-cancel'."
   (let ((request (list 'agent-q-image-query (cl-incf agent-q-image-query--last))))
     (agent-q-image-call connection request operation (prin1-to-string arguments)
@@ -42,7 +43,7 @@ and runs in THREAD, when nil one of its own.  Return the request, for
                                    (and (equal status "done")
                                         (agent-q-image-query-read payload))
                                    status payload))
-                        nil thread)
+                        nil thread asker)
     request))
 
 (defun agent-q-image-query-threads (connection threads function)

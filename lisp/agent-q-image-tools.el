@@ -71,7 +71,7 @@ Answers can overtake each other, so there is one question at a time."
   "Take the list of tools that came over CONNECTION in REPLY, nil for none."
   (let ((process (agent-q-image-connection-process connection)))
     (pcase reply
-      ((and `(:outcome :returned :value ,value)
+      ((and `(:outcome :returned :value ,value . ,_)
             (guard (process-live-p process)))
        (agent-q-image-tools--take connection (plist-get value :tools)))
       ;; It is asked again when a chat next uses it.
@@ -208,20 +208,27 @@ It stays while the connection lives, whatever others come and go."
 (defun agent-q-image-tools--run (connection name arguments callback)
   "Call the tool NAME of the image behind CONNECTION with ARGUMENTS.
 CALLBACK gets the value.  The value here is a function that stops it."
-  (let ((request (agent-q-image-query
-                  connection "call-tool"
-                  (list :name name :arguments (agent-q-json-encode arguments))
-                  (lambda (reply status payload)
-                    (funcall callback (agent-q-image-tools--value reply status payload)))
-                  agent-q-eval-timeout)))
+  (pcase-let* ((`(,asker . ,watch) agent-q-handlers-watch)
+               (request (agent-q-image-query
+                         connection "call-tool"
+                         (list :name name :arguments (agent-q-json-encode arguments)
+                               :watch (and watch (car (read-from-string watch))))
+                         (lambda (reply status payload)
+                           (funcall callback
+                                    (agent-q-image-tools--value reply status payload)))
+                         agent-q-eval-timeout nil asker)))
     (lambda () (agent-q-image-cancel request))))
 
 (defun agent-q-image-tools--value (reply status payload)
   "Return the value in REPLY of a call that ended with STATUS and PAYLOAD."
   (pcase reply
-    (`(:outcome :returned :value ,value)
-     (let ((problem (plist-get value :problem)))
-       (cond (problem (agent-q-tool-failure problem))
+    (`(:outcome :returned :value ,value . ,more)
+     (let ((problem (plist-get value :problem))
+           (denials (plist-get more :denials)))
+       (cond ((and denials (null problem))
+              (concat (plist-get value :result)
+                      (agent-q-image-tools--denials denials)))
+             (problem (agent-q-tool-failure problem))
              ;; A function that only prints has said what it had to say.
              ((and (member (plist-get value :result) '("nil" "NIL"))
                    (not (string-blank-p (or (plist-get value :output) ""))))
@@ -236,6 +243,10 @@ CALLBACK gets the value.  The value here is a function that stops it."
                 (agent-q-image-tools--end status)
                 (let ((last (agent-q-image-tools--last payload)))
                   (if (string-blank-p last) "" (concat "\n" (string-trim last)))))))))
+
+(defun agent-q-image-tools--denials (denials)
+  "Return a line on DENIALS, the effects of a call that were not allowed."
+  (format "\n(Not allowed while it ran: %s.)" (string-join denials "; ")))
 
 (defun agent-q-image-tools--last (payload)
   "Return the last words in PAYLOAD, nil, a text, or a reply with what was printed."

@@ -14,6 +14,7 @@
 (require 'subr-x)
 (require 'agent-q-image-compiled)
 (require 'agent-q-image-connection)
+(require 'agent-q-image-effect)
 (require 'agent-q-image-end)
 (require 'agent-q-image-log)
 (require 'agent-q-image-module)
@@ -33,10 +34,12 @@ ID is its number in the image.  CONTINUATION is known to the client.
 STOPPING is nil, or the status with which a reply ends the call.
 THREAD is the client's for a thread of the image, t for a new one.
 OWNER is whom an error that is parked belongs to.  STARTED is when the
-image was asked."
+image was asked.  QUESTIONS are those of the image's watch that wait for an
+answer, LEFT the seconds that the call has when they are answered, and
+ASKER is the core's request that it is made for, unless REQUEST is."
   request connection operation arguments seconds callback started
   id continuation timer stopping (patience 3) condition again
-  (thread t) owner)
+  (thread t) owner questions left asker)
 
 (defvar agent-q-image--pending (make-hash-table :test #'equal)
   "The calls that have not ended, by request.")
@@ -66,7 +69,7 @@ is random.")
      (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
 
 (defun agent-q-image-call (connection request operation arguments seconds callback
-                                      &optional owner thread)
+                                      &optional owner thread asker)
   "Call OPERATION of the Common Lisp half behind CONNECTION.
 REQUEST is what `agent-q-image-cancel' knows the call by.  ARGUMENTS
 is a property list printed for `read'.  After SECONDS the call is
@@ -83,11 +86,13 @@ status and a payload:
 
 The call runs in THREAD, a number of the client's; without it in one
 of its own.  It is on behalf of OWNER, the buffer of a chat, to which
-errors that are parked and changes in the image belong."
+errors that are parked and changes in the image belong.  The watch of the
+image asks the core's request ASKER; without it REQUEST, if that is one."
   (let ((call (agent-q-image--make-call
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image--new-id) :owner owner :thread (or thread t))))
+               :id (agent-q-image--new-id) :owner owner :thread (or thread t)
+               :asker asker)))
     (cond
      ((gethash request agent-q-image--pending)
       (funcall callback "signalled" (format "Request %s runs already." request)))
@@ -427,6 +432,9 @@ The value is non-nil when the client should not see it."
              (agent-q-image-park ours event)
            (agent-q-image--swallow process thread condition ours))
          t)))
+    (`(:background-message ,(and message (pred agent-q-image-effect-p)))
+     (agent-q-image-effect process message)
+     t)
     (`(:background-message ,(pred (equal agent-q-image-tools-changed)))
      (when agent-q-image-tools-changed-function
        (funcall agent-q-image-tools-changed-function process))

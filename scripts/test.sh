@@ -167,34 +167,15 @@ quick_tests() {
   count "$1" "$2" "$3" 'cargo test'
 }
 
-terminal_test() {
-  if [ ! -f test/terminal/terminal-test.sh ]; then
-    count 0 1 0 'terminal test (missing)'
-  elif sh test/terminal/terminal-test.sh </dev/null; then
-    count 1 0 0 terminal
-  else
-    count 0 1 0 'terminal test'
-  fi
-  if sh test/terminal/review-test.sh </dev/null; then
-    count 1 0 0 review
-  else
-    count 0 1 0 'terminal test of a review'
-  fi
-  if sh test/terminal/answers-test.sh </dev/null; then
-    count 1 0 0 answers
-  else
-    count 0 1 0 'terminal test of answers'
-  fi
-  if sh test/terminal/request-test.sh </dev/null; then
-    count 1 0 0 request
-  else
-    count 0 1 0 'terminal test of a long request'
-  fi
-  if sh test/terminal/frames-test.sh </dev/null; then
-    count 1 0 0 frames
-  else
-    count 0 1 0 'terminal test of two frames'
-  fi
+# As a user, by keys, in a terminal.
+terminal_tests() {
+  for test in terminal review answers request effect frames; do
+    if sh "test/terminal/$test-test.sh" </dev/null; then
+      count 1 0 0 "$test"
+    else
+      count 0 1 0 "terminal test: $test"
+    fi
+  done
 }
 
 # What a first run leaves behind; what later ones add is the user's to keep or clean.
@@ -213,7 +194,7 @@ everything() {
   [ "${LINTED:-}" = 1 ] || lint
   cargo_tests
   ert_suites
-  terminal_test
+  terminal_tests
   room
 }
 

@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::protocol::{CallKey, Decider, Decision, Event, HostReply, HostRequest, SessionId};
+use crate::protocol::{
+    CallKey, Decider, Decision, Event, HostReply, HostRequest, RequestId, SessionId,
+};
 use crate::rules::Facts;
 use crate::runtime::held;
 use crate::tool::preview::Preview;
@@ -20,6 +22,25 @@ pub trait Host: Send + Sync {
 
     /// Asks Emacs to do something. Dropping the future takes the request back.
     fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply>;
+
+    /// The same for work in the Lisp image, whose watch may ask through QUESTIONS meanwhile.
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        drop(questions);
+        self.request(session, body)
+    }
+}
+
+/// What the watch of an image said while a request was under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    pub request: RequestId,
+    /// A property list as in replies of the image.
+    pub text: String,
 }
 
 /// The approval requests that wait for the user's answer.

@@ -7,6 +7,7 @@
 #[allow(unsafe_code)]
 pub mod bridge;
 pub mod diff;
+pub mod effect;
 pub mod engine;
 pub mod files;
 pub mod gram;
@@ -39,7 +40,7 @@ use tool::circumstances::Watcher;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 13;
+pub const CORE_INTERFACE: i64 = 14;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -160,8 +161,8 @@ fn close_session(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Answer the approval request of CALL with DECISION.
-/// DECISION is "approved", "denied" (PAYLOAD is the reason or nil) or "modified" (PAYLOAD is
-/// the new arguments, a JSON object). Signal `agent-q-error' when the call waits no more.
+/// DECISION is "approved", "denied" (PAYLOAD is the reason or nil), "modified" (PAYLOAD is
+/// the new arguments, a JSON object), or, about an effect, "stopped". Signal `agent-q-error' when the call waits no more.
 #[defun]
 fn decide(env: &Env, call: i64, decision: Text, payload: Option<Text>) -> Result<()> {
     let (engine, payload) = (&core(env)?.engine, payload.map(String::from));
@@ -177,6 +178,13 @@ fn decide_by_handler(env: &Env, call: i64, decision: Text, payload: Option<Text>
     engine
         .decide(CallKey(call as u64), &decision, payload, Decider::Handler)
         .or_else(|error| signal(env, error))
+}
+
+/// Pass on TEXT, what the image's watch says while REQUEST is under way; an `:effect-decided' event
+/// brings the answer. Return nil when nobody takes it.
+#[defun]
+fn effect(env: &Env, request: i64, text: Text) -> Result<bool> {
+    Ok(core(env)?.host.ask(RequestId(request as u64), text.into()))
 }
 
 /// Return the user's rules as JSON text, an object of rules, file and trouble.
@@ -320,13 +328,15 @@ fn set_levels(env: &Env, levels: Text) -> Result<()> {
 
 /// Run CALLS, a vector of vectors [ID NAME ARGUMENTS] with the arguments as JSON text, and return
 /// the number of the batch. A `:batch-finished' event brings the results. ASK is t when approval
-/// requests are answered, WATCH when the start and the end of each call are wanted, too.
+/// requests are answered, WATCH when the start and the end of each call are wanted, too. PRIVATE is
+/// a vector of globs of private files, or nil for the usual ones.
 #[defun]
 fn execute(
     env: &Env,
     calls: Vector<'_>,
     ask: Option<Value<'_>>,
     watch: Option<Value<'_>>,
+    private: Option<Vector<'_>>,
 ) -> Result<i64> {
     let approval = match ask {
         Some(_) => Approval::Ask,
@@ -337,7 +347,9 @@ fn execute(
         None => Watcher::Nobody,
     };
     let calls = bridge::wire::calls(calls)?;
-    Ok(core(env)?.engine.execute(calls, approval, watcher).0 as i64)
+    let private = private.map(bridge::wire::texts).transpose()?;
+    let engine = &core(env)?.engine;
+    Ok(engine.execute(calls, approval, watcher, private).0 as i64)
 }
 
 /// Cancel BATCH; its calls still get their results, which say WHY.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::effect::Answer;
 use crate::tool::fence::fence;
 use crate::tool::{HandlerId, SafetyLevel, Source};
 
@@ -107,6 +108,8 @@ pub enum Decision {
     Modified(Map<String, Value>),
     /// Do not run it. The reason, if any, is told to the model.
     Denied(Option<String>),
+    /// Do not let it happen, and end the call that asks; only effects are answered so.
+    Stopped,
     /// Do not run it: whoever was asked gave no answer, as the sentence says.
     Unanswered(String),
 }
@@ -310,6 +313,13 @@ pub enum Event {
         call: CallKey,
         outcome: &'static str,
     },
+    /// The question of this number, which the image asked while REQUEST was under way, is answered.
+    EffectDecided {
+        session: SessionId,
+        request: RequestId,
+        question: i64,
+        answer: Answer,
+    },
     /// A tool call runs now, with these validated arguments.
     CallStarted {
         session: SessionId,
@@ -403,6 +413,8 @@ pub enum HostRequest {
     Handler {
         handler: HandlerId,
         arguments: Value,
+        /// How the watch of an image is set whose tool it is, printed for Emacs's `read`.
+        watch: Option<String>,
     },
 }
 

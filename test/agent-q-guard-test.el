@@ -77,24 +77,39 @@ eval-form unless it is another."
   (or (plist-get value :more)
       (< (plist-get value :settled) (plist-get value :assessed))))
 
+(defun agent-q-guard-test--alarms (connection forms)
+  "Return those of FORMS that are asked about over CONNECTION, each with why.
+What is looked at again in its turn is run."
+  (let ((alarms nil))
+    (dolist (form forms alarms)
+      (let* ((value (agent-q-guard-test--assess connection form))
+             (why (or (plist-get value :hits)
+                      (and (agent-q-guard-test--steps-p value)
+                           (agent-q-guard-test--stopped connection form
+                                                        (plist-get value :settled))))))
+        (when why (push (cons form why) alarms))))))
+
 (agent-q-test-image-on-each everyday-forms-do-not-ask ()
   "Five hundred forms as people write them raise no alarm.
 Nor does what is looked at again in its turn."
   (agent-q-guard-test--prepare connection)
-  (let ((forms (agent-q-guard-test--forms "everyday.txt" connection))
-        (alarms nil)
-        (steps 0))
+  (let ((forms (agent-q-guard-test--forms "everyday.txt" connection)))
     (should (>= (length forms) 500))
-    (dolist (form forms)
-      (let* ((value (agent-q-guard-test--assess connection form))
-             (why (or (plist-get value :hits)
-                      (and (agent-q-guard-test--steps-p value)
-                           (setq steps (1+ steps))
-                           (agent-q-guard-test--stopped connection form
-                                                        (plist-get value :settled))))))
-        (when why (push (cons form why) alarms))))
-    (should-not alarms)
-    (should (>= steps 5))))
+    (should (>= (cl-count-if (lambda (form)
+                               (agent-q-guard-test--steps-p
+                                (agent-q-guard-test--assess connection form)))
+                             forms)
+                5))
+    (should-not (agent-q-guard-test--alarms connection forms))))
+
+(agent-q-test-image-on-each few-everyday-forms-ask ()
+  "Of five hundred forms that nobody wrote for the tables one in a hundred may ask."
+  (agent-q-guard-test--prepare connection)
+  (let* ((forms (agent-q-guard-test--forms "everyday-more.txt" connection))
+         (alarms (agent-q-guard-test--alarms connection forms)))
+    (should (>= (length forms) 500))
+    (ert-info ((format "%S" alarms))
+      (should (<= (* 100 (length alarms)) (length forms))))))
 
 (agent-q-test-image-on-each hostile-forms-are-hits-and-do-not-run ()
   "A hundred forms that reach out are all hits, and none is run."
@@ -122,6 +137,16 @@ Nor does what is looked at again in its turn."
   (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"ls\")")
                  (plist-get (agent-q-guard-test--assess
                              connection "(defun f () (uiop:run-program \"ls\"))")
+                            :hits)))
+  ;; No reason hides behind many of another one.
+  (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\") (8 places)"
+                   "deletes or writes files: DELETE-FILE in (DELETE-FILE \"x\")")
+                 (plist-get (agent-q-guard-test--assess
+                             connection
+                             (concat "(list "
+                                     (mapconcat (lambda (it) (format "(uiop:run-program %S)" it))
+                                                '("a" "b" "c" "d" "e" "f" "g" "h") " ")
+                                     " (delete-file \"x\"))"))
                             :hits)))
   (should (string-match-p "PRICE.*can't be undone\\|slots of the class SHOP:ITEM"
                           (car (plist-get
@@ -203,7 +228,19 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
   "What is evaluated part by part is looked at part by part; printers run between forms."
   (agent-q-guard-test--later connection "later-evaluated.txt" "eval-form"
                              (concat "\\`A part of form 1 was not run\\|was not expanded and run\\|"
+                                     agent-q-guard-test--expanded "\\|"
                                      agent-q-guard-test--after)))
+
+(defconst agent-q-guard-test--expanded
+  "\\`What .* expands to was not run, because it .*Only while it was expanded could"
+  "What is said of a form whose macro makes something that was not seen before.")
+
+(agent-q-test-image-on-each what-expands-to-harm-only-when-it-runs-is-seen ()
+  "What macros of the text, places and moody macros of the program make is looked at then."
+  (dolist (operation '("eval-form" "compile-form"))
+    (agent-q-guard-test--later connection "later-expanded.txt" operation
+                               (concat agent-q-guard-test--expanded "\\|"
+                                       agent-q-guard-test--after))))
 
 (agent-q-test-image-on-each what-was-assessed-of-a-text-that-is-lost ()
   "Forms that were assessed are looked at again when that is forgotten meanwhile."

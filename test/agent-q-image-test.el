@@ -117,8 +117,8 @@
                                 (list (error \"Early ~A\" x)))
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
-    (should (equal '("base" "danger" "execution" "expansion" "guard" "handles" "journal" "names"
-                     "report" "walk")
+    (should (equal '("base" "consent" "danger" "effects" "execution" "expansion" "guard" "handles"
+                     "journal" "names" "report" "walk" "walkers" "watch")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))

@@ -86,6 +86,18 @@ The value is a cons of the batch and the result, nil until it is there."
                    "eval_form" '(:form "(uiop:run-program \"true\")"))))
     (format "%s: %s" (if reason "asked" "not asked") content)))
 
+(defun agent-q-implementations-test--effect (connection)
+  "Call a function of the program over CONNECTION that deletes a file.
+The user denies that."
+  (agent-q-test-image-values
+   connection "(defun aq-hidden () (delete-file \"/nowhere/aq-hidden\"))")
+  (let* ((asked nil)
+         (agent-q-approval-handler (lambda (tool &rest _)
+                                     (push (agent-q-tool-name tool) asked)
+                                     '(:denied "not now")))
+         (content (agent-q-test-implementations-call "eval_form" '(:form "(aq-hidden)"))))
+    (format "%s: %s" (if (member "effect/delete_file" asked) "asked" "not asked") content)))
+
 (defun agent-q-implementations-test--own-tool (connection)
   "Have the program over CONNECTION define a tool, and call that."
   (agent-q-image-tools-ensure connection)
@@ -207,6 +219,9 @@ The value is a cons of the batch and the result, nil until it is there."
       ("calls side by side" agent-q-implementations-test--side-by-side "\\`=> :BESIDE\\'"
        ("\\`Stopped before" . "one after the other: there are no threads"))
       ("asking before a program is run" agent-q-implementations-test--asked "\\`asked: .*not now")
+      ("asking where a function deletes a file" agent-q-implementations-test--effect
+       "\\`asked: .*Not allowed: delete .*not now"
+       ("\\`not asked" . "code is looked at before it runs, and not while it does"))
       ("eval_in_package" ("eval_in_package" :form "(callee 1)" ,@look) "\\`=> (1 1)\\'")
       ("compile_form" ("compile_form" :form "(defun aq-outer (x) (list :outer (aq-inner (* 2 x))))")
        "\\`Compiled and loaded\\.\nThe compiler had nothing to say\\.\\'")

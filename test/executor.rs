@@ -3,6 +3,7 @@
 
 mod audit_test;
 mod executor_code_test;
+mod executor_effects_test;
 mod executor_rules_test;
 mod executor_test;
 mod fence_test;

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
-use crate::host::Host;
+use crate::host::{Asked, Host};
 use crate::protocol::{Event, HostError, HostReply, HostRequest, RequestId, SessionId};
 use crate::queue::EventQueue;
 use crate::runtime::held;
@@ -20,15 +20,32 @@ pub struct EmacsHost {
     waiting: Arc<Waiting>,
 }
 
-type Waiting = Mutex<HashMap<RequestId, oneshot::Sender<HostReply>>>;
+type Waiting = Mutex<HashMap<RequestId, Open>>;
+
+/// A request that waits.
+#[derive(Debug)]
+struct Open {
+    reply: oneshot::Sender<HostReply>,
+    /// Who answers what the image asks meanwhile.
+    questions: Option<mpsc::UnboundedSender<Asked>>,
+}
 
 impl EmacsHost {
     /// Hands Emacs's reply to whoever waits for it; late replies have no taker.
     pub fn resolve(&self, request: RequestId, reply: HostReply) {
-        if let Some(sender) = held(&self.waiting).remove(&request) {
+        if let Some(open) = held(&self.waiting).remove(&request) {
             // The waiter may be gone by now.
-            let _ = sender.send(reply);
+            let _ = open.reply.send(reply);
         }
+    }
+
+    /// Passes on what the image's watch says in TEXT while REQUEST is under way; false when nobody
+    /// takes it.
+    pub fn ask(&self, request: RequestId, text: String) -> bool {
+        let questions = held(&self.waiting)
+            .get(&request)
+            .and_then(|open| open.questions.clone());
+        questions.is_some_and(|questions| questions.send(Asked { request, text }).is_ok())
     }
 
     /// How many requests wait for Emacs.
@@ -48,9 +65,29 @@ impl Host for EmacsHost {
     }
 
     fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.open(session, body, None)
+    }
+
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        self.open(session, body, Some(questions))
+    }
+}
+
+impl EmacsHost {
+    fn open(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: Option<mpsc::UnboundedSender<Asked>>,
+    ) -> BoxFuture<'static, HostReply> {
         let request = RequestId::next();
-        let (sender, receiver) = oneshot::channel();
-        held(&self.waiting).insert(request, sender);
+        let (reply, receiver) = oneshot::channel();
+        held(&self.waiting).insert(request, Open { reply, questions });
         let ticket = Ticket {
             request,
             waiting: Arc::clone(&self.waiting),

@@ -134,6 +134,16 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         } => of("approval-settled", session)?
             .number("call", call.0)?
             .put("outcome", *outcome),
+        Event::EffectDecided {
+            session,
+            request,
+            question,
+            answer,
+        } => of("effect-decided", session)?
+            .number("request", request.0)?
+            .put("question", *question)?
+            .put("decision", answer.name())?
+            .put("reason", answer.reason().map(str::to_owned)),
         Event::CallStarted {
             session,
             call,
@@ -206,7 +216,12 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .number("request", request.0)?
                 .put("operation", *operation)?
                 .put("arguments", arguments.to_string()),
-            HostRequest::Handler { handler, arguments } => of("tool-handler", session)?
+            HostRequest::Handler {
+                handler,
+                arguments,
+                watch,
+            } => of("tool-handler", session)?
+                .put("watch", watch.clone())?
                 .number("request", request.0)?
                 .number("handler", handler.0)?
                 .put("arguments", arguments.to_string()),
@@ -306,6 +321,13 @@ pub fn calls(given: Vector<'_>) -> Result<Vec<ToolCall>> {
                 raw_arguments,
             })
         })
+        .collect()
+}
+
+/// The strings in GIVEN.
+pub fn texts(given: Vector<'_>) -> Result<Vec<String>> {
+    (0..given.len())
+        .map(|index| given.get::<Text>(index).map(String::from))
         .collect()
 }
 

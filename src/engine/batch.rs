@@ -15,6 +15,7 @@ use crate::rules::Place;
 use crate::runtime::held;
 use crate::session::settings::{Approval, Settings};
 use crate::tool::circumstances::{Circumstances, Watcher};
+use crate::workspace::Ground;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
@@ -27,8 +28,15 @@ pub(super) struct RunningBatch {
 }
 
 impl Engine {
-    /// Runs CALLS; a `BatchFinished` event brings the results.
-    pub fn execute(&self, calls: Vec<ToolCall>, approval: Approval, watcher: Watcher) -> BatchId {
+    /// Runs CALLS; a `BatchFinished` event brings the results. PRIVATE are the user's globs of private
+    /// files, if they have any of their own.
+    pub fn execute(
+        &self,
+        calls: Vec<ToolCall>,
+        approval: Approval,
+        watcher: Watcher,
+        private: Option<Vec<String>>,
+    ) -> BatchId {
         let batch = BatchId::next();
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
@@ -37,6 +45,10 @@ impl Engine {
             why_cancelled: running.why_cancelled,
             ..self.outside_chats(approval, running.cancel)
         };
+        circumstances.workspace.set_ground(&Ground {
+            root: None,
+            private,
+        });
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
         near::spawn(self.guarded(async move {

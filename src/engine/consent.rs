@@ -50,6 +50,7 @@ impl Engine {
         let decision = match decision {
             "approved" => Decision::Approved,
             "denied" => Decision::Denied(payload),
+            "stopped" => Decision::Stopped,
             "unanswered" => Decision::Unanswered(payload.unwrap_or_default()),
             "modified" => Decision::Modified(exact_object(payload.as_deref().unwrap_or_default())?),
             other => return Err(RequestError::Decision(other.to_owned())),

@@ -39,7 +39,7 @@ pub enum RequestError {
     NotWaiting,
     #[error("The arguments are not a JSON object: {0}")]
     Arguments(#[source] serde_json::Error),
-    #[error("{0} is no decision; it is approved, denied or modified.")]
+    #[error("{0} is no decision; it is approved, denied, modified or stopped.")]
     Decision(String),
     #[error(transparent)]
     Tool(#[from] InvalidTool),

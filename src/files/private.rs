@@ -183,6 +183,48 @@ impl PrivateFiles {
         })
     }
 
+    /// A list in which every file is private.
+    #[must_use]
+    pub fn everything() -> Self {
+        // One that can't be compiled would leave nothing private.
+        let all = GlobBuilder::new("*")
+            .build()
+            .and_then(|glob| GlobSetBuilder::new().add(glob).build());
+        Self {
+            names: all.unwrap_or_else(|_| GlobSet::empty()),
+            name_patterns: vec!["*".to_owned()],
+            last: GlobSet::empty(),
+            last_patterns: Vec::new(),
+            paths: GlobSet::empty(),
+            path_globs: Vec::new(),
+            path_patterns: Vec::new(),
+        }
+    }
+
+    /// Texts of which the name of a private file has at least one, in small letters, unless it has
+    /// letters beyond ASCII. Whoever can't match globs can tell most files by these.
+    #[must_use]
+    pub fn needles(&self) -> Vec<String> {
+        let mut needles: Vec<String> = [
+            &self.name_patterns,
+            &self.last_patterns,
+            &self.path_patterns,
+        ]
+        .into_iter()
+        .flatten()
+        .map(|pattern| needle(pattern))
+        .collect();
+        needles.sort_unstable();
+        needles.dedup();
+        // What has a shorter one in it says nothing more.
+        let all = needles.clone();
+        needles.retain(|it| {
+            !all.iter()
+                .any(|other| other != it && it.contains(other.as_str()))
+        });
+        needles
+    }
+
     /// The pattern that makes PATH, which is absolute, private.
     #[must_use]
     pub fn matching(&self, path: &Path) -> Option<&str> {
@@ -233,6 +275,35 @@ impl PrivateFiles {
         };
         matched(name).or_else(|| origins(name).iter().find_map(|it| matched(it)))
     }
+}
+
+/// A text that each path has which PATTERN matches; the rarest that is easily found.
+fn needle(pattern: &str) -> String {
+    let (mut runs, mut depth) = (vec![String::new()], 0_usize);
+    let mut characters = pattern.trim_start_matches("~/").chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '{' | '[' => {
+                depth += 1;
+                runs.push(String::new());
+            }
+            '}' | ']' => depth = depth.saturating_sub(1),
+            '*' | '?' | '/' => runs.push(String::new()),
+            '\\' => {
+                characters.next();
+                runs.push(String::new());
+            }
+            // What stands in brackets need not be there.
+            _ if depth > 0 => {}
+            _ => {
+                if let Some(run) = runs.last_mut() {
+                    run.extend(character.to_lowercase());
+                }
+            }
+        }
+    }
+    let rarity = |run: &String| (run.starts_with('.'), run.len());
+    runs.into_iter().max_by_key(rarity).unwrap_or_default()
 }
 
 /// What PATTERN says of a file's own name, if that is all that it is about.
@@ -292,6 +363,56 @@ fn glob(text: &str, pattern: &str) -> Result<globset::Glob, FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_private_file_has_a_needle_in_its_name() {
+        let home = Path::new("/home/me");
+        let usual = PrivateFiles::new(DEFAULT_PATTERNS, Some(home)).unwrap();
+        let needles = usual.needles();
+        assert!(
+            needles.len() < 60 && !needles.contains(&String::new()),
+            "{needles:?}"
+        );
+        for path in [
+            "/srv/.ENV",
+            "/srv/a/prod.env~",
+            "/srv/a/#.env#",
+            "/home/me/.aws/x",
+            "/home/me/.docker/config.json",
+            "/srv/a/.git/modules/b/config",
+            "/srv/a/.git/hooks/pre-commit",
+            "/srv/server.KEY.bak",
+            "/srv/id_rsa",
+            "/srv/_netrc",
+        ] {
+            assert!(usual.matching(Path::new(path)).is_some(), "{path}");
+            let small = path.to_lowercase();
+            assert!(
+                needles.iter().any(|it| small.contains(it.as_str())),
+                "{path}"
+            );
+        }
+        for path in [
+            "/srv/shop/src/main.lisp",
+            "/usr/share/common-lisp/source/x/config.lisp",
+        ] {
+            assert!(
+                !needles.iter().any(|it| path.contains(it.as_str())),
+                "{path}"
+            );
+        }
+        let everything = PrivateFiles::everything();
+        assert_eq!(everything.needles(), [""]);
+        assert!(everything.matching(Path::new("/srv/a")).is_some());
+        for (pattern, expected) in [
+            ("{a,b}.key", ".key"),
+            ("*", ""),
+            ("[ab]c/**", "c"),
+            ("~/.aws/**", ".aws"),
+        ] {
+            assert_eq!(needle(pattern), expected, "{pattern}");
+        }
+    }
 
     #[test]
     fn below_a_folder_the_shorter_list_says_the_same() {

@@ -23,7 +23,8 @@ pub struct MalformedReply {
 }
 
 impl MalformedReply {
-    fn new(problem: impl Into<String>) -> Self {
+    /// For what PROBLEM says.
+    pub fn new(problem: impl Into<String>) -> Self {
         Self {
             problem: problem.into(),
         }
@@ -80,6 +81,25 @@ pub fn with_name(content: String, text: &str) -> String {
         Some(name) => format!("{content}\n(In image {name}.)"),
         None => content,
     }
+}
+
+/// The effects that were not allowed to the code of the reply TEXT, in words, each once.
+#[must_use]
+pub fn denials(text: &str) -> Vec<String> {
+    // Nearly no reply has any, and all would be parsed once more.
+    if !text.contains(":denials (") {
+        return Vec::new();
+    }
+    let Ok(value) = parse(text) else {
+        return Vec::new();
+    };
+    let mut denials: Vec<String> = Vec::new();
+    for denial in Plist::new(&value).texts("denials") {
+        if !denials.iter().any(|it| it == denial) {
+            denials.push(denial.to_owned());
+        }
+    }
+    denials
 }
 
 fn image_name(text: &str) -> Option<String> {
@@ -151,7 +171,12 @@ fn restart(value: &Value) -> Option<(String, String)> {
     ))
 }
 
-fn parse(text: &str) -> Result<Value, MalformedReply> {
+/// The data that TEXT is, as the Common Lisp half writes it.
+///
+/// # Errors
+///
+/// When TEXT has any other syntax.
+pub fn parse(text: &str) -> Result<Value, MalformedReply> {
     check(text)?;
     let options = Options::new()
         .with_keyword_syntax(KeywordSyntax::ColonPrefix)

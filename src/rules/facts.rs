@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value};
 
 use super::{Call, Provenance, Rule, Scope};
+use crate::effect::{Kind, Question};
 use crate::files::path::PathPolicy;
 use crate::tool::work::Reached;
 use crate::tool::{Arguments, Assessment, Origin, Runner, SafetyLevel, Tool};
@@ -114,6 +115,24 @@ impl Facts {
         }
     }
 
+    /// The facts about QUESTION, an effect that is about to happen while a call of TOOL runs.
+    #[must_use]
+    pub fn of_effect(call: u64, tool: &Tool, question: &Question, place: &Place) -> Self {
+        Self {
+            call,
+            place: place.clone(),
+            tool: question.kind.tool(),
+            origin: tool.origin.clone(),
+            level: SafetyLevel::Dangerous,
+            paths: question.files.clone(),
+            package: None,
+            connection: place.connection.clone(),
+            provenance: place.provenance(),
+            arguments: question.arguments(),
+            yields: Provenance::Own,
+        }
+    }
+
     /// The call as rules take it.
     #[must_use]
     pub fn call(&self) -> Call<'_> {
@@ -175,6 +194,9 @@ impl Facts {
             _ => return None,
         };
         let mut call = self.call();
+        if Kind::of_tool(&self.tool).is_some() {
+            return Some(Rule::allowing_effect(&call, scope));
+        }
         // Of a tool that is not agent-q's own nobody knows what else it does with the file.
         if self.origin != Origin::BuiltIn {
             call.paths = &[];

@@ -5,6 +5,7 @@
 
 mod book;
 mod decide;
+mod effect;
 mod facts;
 mod matching;
 mod store;
@@ -19,6 +20,7 @@ pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use facts::{Facts, Place};
 pub use store::{Store, StoreError};
 
+use crate::effect::Kind;
 use crate::tool::SafetyLevel;
 
 /// What a rule says about the calls that it matches.
@@ -250,6 +252,9 @@ impl Rule {
     /// The rule as a sentence: exactly what it matches.
     #[must_use]
     pub fn describe(&self) -> String {
+        if let Some(kind) = Kind::of_tool(&self.tool) {
+            return self.describe_of_effects(kind);
+        }
         let mut text = format!("{} {}", self.effect.verb(), self.tool);
         if let Some(path) = &self.path {
             text.push_str(&format!(" on files matching {path}"));

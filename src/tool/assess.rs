@@ -14,6 +14,7 @@ use super::private_reads;
 use super::work;
 use super::work::{Reached, answered, silent};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
+use crate::effect::Granted;
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostError, HostReply, HostRequest, ImageRequest};
 use crate::session::settings::EvalPolicy;
@@ -49,6 +50,8 @@ pub(super) struct Verdict {
     /// How many forms run as they were assessed, where the image has to see to the rest while it
     /// runs them.
     settled: Option<i64>,
+    /// The effects that were found, which saying yes grants.
+    pub(super) effects: Granted,
     /// The code that the arguments only name, or why it can't be found.
     pub(super) unit: Option<Result<Unit, ToolFailure>>,
 }
@@ -60,6 +63,7 @@ impl Verdict {
             reached,
             notes: Vec::new(),
             settled: None,
+            effects: Granted::default(),
             unit: None,
         }
     }
@@ -251,6 +255,7 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
     }
     let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
     verdict.notes.extend(notes.iter().cloned());
+    verdict.effects.take(data);
     if steps {
         verdict.settled = Some(settled);
     }

@@ -177,6 +177,10 @@ impl Executor {
                     };
                     return Ok(());
                 }
+                Decision::Stopped => {
+                    call.consent = Consent::Denied;
+                    return Err(Ending::new(CallOutcome::Denied, denial(None)));
+                }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
                     let told = match answer.decider {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
-use super::work::{EMACS_DEADLINE, WorkContext, answered, image_answer, joined, within};
+use super::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
 use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
-use crate::protocol::{HostRequest, ImageRequest, SessionId};
+use crate::protocol::{HostRequest, ImageRequest};
 use crate::rules::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -24,7 +24,6 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<Content, ToolFailure> {
-        let session = circumstances.session;
         let text = match &call.tool.runner {
             Runner::Image(tool) => return self.run_in_image(tool, call, circumstances).await,
             Runner::Worker(work) => {
@@ -40,7 +39,7 @@ impl Executor {
             }
             Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
             Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, session).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
         };
         text.map(Content::from)
     }
@@ -63,14 +62,22 @@ impl Executor {
         call: &Call,
         circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let mut arguments = call.json_with_assessed();
+        let watch = Self::watch(call, circumstances);
+        if let (Some(watch), Some(object)) = (watch, arguments.as_object_mut()) {
+            let text = image::print_arguments(&watch.to_argument());
+            object.insert("watch".to_owned(), text.into());
+        }
         let body = HostRequest::Operation {
             operation: tool.operation,
-            arguments: call.json_with_assessed(),
+            arguments,
         };
         let deadline = EMACS_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline, reply).await?;
+        let text = self
+            .request_asking(call, circumstances, body, deadline)
+            .await?;
         let mut answer = (tool.render)(&call.arguments, text.clone());
+        tell_denials(&mut answer, |content| content, &text);
         name_image(&mut answer, |content| content, &text);
         answer
     }
@@ -79,14 +86,17 @@ impl Executor {
         &self,
         handler: HandlerId,
         call: &Call,
-        session: SessionId,
+        circumstances: &Circumstances,
     ) -> Result<String, ToolFailure> {
+        let watch = Self::watch(call, circumstances);
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
+            watch: watch.map(|it| image::print_arguments(&it.to_argument())),
         };
         // Emacs watches over it: how long it may take is an option there.
-        answered(self.host.request(session, body).await)
+        self.request_asking(call, circumstances, body, Duration::MAX)
+            .await
     }
 
     async fn run_in_image(
@@ -101,16 +111,22 @@ impl Executor {
             Some(unit) => (unit.operation, unit.arguments.clone()),
             None => (tool.operation, (tool.arguments)(&call.arguments)),
         };
+        let mut arguments = call.with_assessed(image::joined_lists(
+            arguments,
+            &call.verdict.reached.arguments,
+        ));
+        if let Some(watch) = Self::watch(call, circumstances) {
+            let watch = image::property_list([("watch", watch.to_argument())]);
+            arguments = image::joined_lists(arguments, &watch);
+        }
         let body = HostRequest::Image(ImageRequest {
             operation: operation.to_owned(),
-            arguments: image::print_arguments(&call.with_assessed(image::joined_lists(
-                arguments,
-                &call.verdict.reached.arguments,
-            ))),
+            arguments: image::print_arguments(&arguments),
             deadline,
         });
-        let reply = self.host.request(circumstances.session, body);
-        let text = within(deadline + IMAGE_GRACE, reply).await?;
+        let text = self
+            .request_asking(call, circumstances, body, deadline + IMAGE_GRACE)
+            .await?;
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
         let context = self.context(circumstances);
@@ -126,6 +142,7 @@ impl Executor {
             content.text.push('\n');
             content.text.push_str(&note);
         }
+        tell_denials(&mut content, |content| &mut content.text, &text);
         name_image(&mut content, |content| &mut content.text, &text);
         content
     }
@@ -152,6 +169,27 @@ async fn provenance_of(
             })
         })
         .await
+}
+
+/// Adds to an ANSWER which effects were not allowed, by the image's REPLY, unless it says so itself:
+/// the code may have handled the error, or made another one of it.
+fn tell_denials<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+    reply: &str,
+) {
+    let told = match answer {
+        Ok(content) => text(content),
+        Err(failure) => &mut failure.message,
+    };
+    let mut denials = image::denials(reply);
+    denials.retain(|denial| !told.contains(denial.as_str()));
+    if !denials.is_empty() {
+        told.push_str(&format!(
+            "\n(Not allowed while it ran: {}.)",
+            denials.join("; ")
+        ));
+    }
 }
 
 /// Puts the name of the image that sent REPLY, if the reply has it, at the end of an ANSWER.

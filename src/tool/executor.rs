@@ -237,7 +237,7 @@ impl Executor {
     }
 
     /// Tells Emacs of EVENT, if anybody there wants to know.
-    fn tell(&self, circumstances: &Circumstances, event: Event) {
+    pub(super) fn tell(&self, circumstances: &Circumstances, event: Event) {
         if circumstances.watcher.wants(&event) {
             self.host.emit(event);
         }

@@ -13,6 +13,7 @@ mod decide;
 mod default;
 pub mod definition;
 mod dispatch;
+mod effects;
 mod ending;
 pub mod exact;
 pub mod executor;

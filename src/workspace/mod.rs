@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::PathPolicy;
-use crate::files::private::DEFAULT_PATTERNS;
+use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::files::{FileError, Trouble};
 use crate::runtime::held;
 use journal::Journal;
@@ -101,6 +101,21 @@ impl Workspace {
             held.1 = Some(make_policy(&root, held.0.private.as_deref()));
         }
         held.1.clone()
+    }
+
+    /// The files that hold secrets; where the user's list can't be used, all do.
+    #[must_use]
+    pub fn private_files(&self) -> PrivateFiles {
+        let held = held(&self.ground);
+        if let Some(Ok(policy)) = &held.1 {
+            return policy.private_files().clone();
+        }
+        let home = std::env::home_dir();
+        match &held.0.private {
+            Some(patterns) => PrivateFiles::new(patterns, home.as_deref()),
+            None => PrivateFiles::new(DEFAULT_PATTERNS, home.as_deref()),
+        }
+        .unwrap_or_else(|_| PrivateFiles::everything())
     }
 
     /// Takes over GROUND where no root was known, for calls outside chats.

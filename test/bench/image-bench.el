@@ -130,6 +130,64 @@ Call ENDED with its reply."
                            (cons "wire" (lambda () (image-bench--bare wire)))
                            (cons "call" #'image-bench--three-ours))))
 
+(defconst image-bench--watch '(:watch (:granted nil :private (".ssh" ".pem" "id_rsa" ".env")
+                                       :patience 600))
+  "The argument by which what a call runs is watched.")
+
+(defun image-bench--watched ()
+  "Measure calls whose effects are asked about where they happen."
+  (image-bench--sample "watch.first" #'image-bench--three-watched)
+  (image-bench--in-turns image-bench--rounds
+                         (cons "watch.bare" #'image-bench--three)
+                         (cons "watch.call" #'image-bench--three-watched))
+  (image-bench--value
+   "(dotimes (i 65000) (setf (get (intern (format nil \"IMAGE-BENCH-~D\" i)) 'i) i))")
+  (image-bench--in-turns 100
+                         (cons "large.bare" #'image-bench--three)
+                         (cons "large.call" #'image-bench--three-watched))
+  (pcase-dolist (`(,name . ,body)
+                 '(("open" . "(close (open \"/etc/hostname\"))")
+                   ("check" . "(probe-file \"/etc/hostname\")")
+                   ("user" . "(funcall 'image-bench-work)")))
+    (image-bench--value "(defun image-bench-work () (loop for i below 1000 sum (length (list i))))")
+    (dotimes (_ 5)
+      (image-bench--loop (concat name ".plain") body nil)
+      (image-bench--loop (concat name ".watched") body image-bench--watch))))
+
+(defun image-bench--three-watched (&rest _)
+  "Have the image add through our layer, and watch it."
+  (image-bench--ours "eval-form" (append '(:form "(+ 1 2)") image-bench--watch)))
+
+(defun image-bench--value (form &optional more)
+  "Evaluate FORM in the image with MORE arguments; return its first value as text."
+  (let (value)
+    (image-bench--seconds
+     (lambda ()
+       (image-bench--ours "eval-form" (append (list :form form) more)
+                          (lambda (reply)
+                            (setq value (car (plist-get
+                                              (car (plist-get (plist-get (car (read-from-string reply))
+                                                                         :value)
+                                                              :forms))
+                                              :values)))
+                            (image-bench--end)))))
+    value))
+
+(defun image-bench--loop (name body watch)
+  "Measure one round of BODY, Lisp text, in the image, as a sample of NAME.
+WATCH is the argument by which it is watched, or nil."
+  (agent-q-bench-sample
+   (image-bench--name name)
+   (/ (string-to-number
+       (image-bench--value
+        (format "(funcall (compile nil '(lambda ()
+  (let ((start (get-internal-real-time)))
+    (dotimes (i 10000) %s)
+    (floor (* 1000000 (- (get-internal-real-time) start)) internal-time-units-per-second)))))"
+                body)
+        watch))
+      1e6 10000)))
+
 (defun image-bench--console (chat line)
   "Start the console LINE in CHAT."
   (setq agent-q-bench--ended #'image-bench--end)
@@ -193,6 +251,7 @@ Call ENDED with its reply."
   (image-bench--connect)
   (image-bench--shipping)
   (image-bench--trivial)
+  (image-bench--watched)
   (image-bench--side-by-side)
   (image-bench--cancel)
   (image-bench--pipeline)

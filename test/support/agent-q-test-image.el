@@ -205,7 +205,7 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
 (defun agent-q-test-image-value (connection operation &rest arguments)
   "Return the value of OPERATION called with ARGUMENTS over CONNECTION."
   (pcase (agent-q-test-image-call connection operation arguments)
-    (`("done" :outcome :returned :value ,value) value)
+    (`("done" :outcome :returned :value ,value . ,_) value)
     (other (ert-fail other))))
 
 (defun agent-q-test-image-reply (connection operation &rest arguments)

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use agent_q_core::host::Host;
-use agent_q_core::protocol::{Event, HostReply, HostRequest, SessionId};
+use agent_q_core::host::{Asked, Host};
+use agent_q_core::protocol::{Event, HostReply, HostRequest, RequestId, SessionId};
 use futures_util::future::BoxFuture;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// Keeps events in order, and hands out prepared replies to requests.
 #[derive(Default)]
@@ -15,7 +15,15 @@ pub struct RecordingHost {
     pub events: Mutex<Vec<Event>>,
     /// Replies for the requests to come; without one a request is never answered.
     pub replies: Mutex<VecDeque<HostReply>>,
+    /// The work in an image that goes on until [`RecordingHost::reply`], after the prepared replies.
+    running: Mutex<Option<Running>>,
+    pub requests: Mutex<Vec<HostRequest>>,
     changed: Notify,
+}
+
+struct Running {
+    questions: mpsc::UnboundedSender<Asked>,
+    reply: oneshot::Sender<HostReply>,
 }
 
 impl RecordingHost {
@@ -28,6 +36,28 @@ impl RecordingHost {
             }
             changed.await;
         }
+    }
+
+    /// Has the image that works say TEXT, once there is one.
+    pub async fn say(&self, text: &str) {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(running) = &*self.running.lock().unwrap() {
+                let asked = Asked {
+                    request: RequestId(1),
+                    text: text.to_owned(),
+                };
+                running.questions.send(asked).unwrap();
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the work of the image with REPLY.
+    pub fn reply(&self, reply: HostReply) {
+        let running = self.running.lock().unwrap().take().unwrap();
+        running.reply.send(reply).unwrap();
     }
 
     /// What WANTED makes of each event, in order.
@@ -47,11 +77,28 @@ impl Host for RecordingHost {
         self.changed.notify_waiters();
     }
 
-    fn request(&self, _: SessionId, _: HostRequest) -> BoxFuture<'static, HostReply> {
+    fn request(&self, _: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.requests.lock().unwrap().push(body);
         match self.replies.lock().unwrap().pop_front() {
             Some(reply) => Box::pin(async move { reply }),
             None => Box::pin(std::future::pending()),
         }
+    }
+
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        if !self.replies.lock().unwrap().is_empty() {
+            return self.request(session, body);
+        }
+        self.requests.lock().unwrap().push(body);
+        let (reply, receiver) = oneshot::channel();
+        *self.running.lock().unwrap() = Some(Running { questions, reply });
+        self.changed.notify_waiters();
+        Box::pin(async move { receiver.await.unwrap() })
     }
 }
 

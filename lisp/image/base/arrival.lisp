@@ -39,9 +39,16 @@
         (when (eq function (symbol-function name))
           (setf (symbol-function name) compiled)))))
 
+(defun compiled-apart-p (names)
+  "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."
+  (let ((apart (optional-function "AGENT-Q-IMAGE" "COMPILE-APART")))
+    (and apart
+         (some (lambda (name) (interpreted-p (symbol-function name))) names)
+         (funcall apart names))))
+
 (defun compile-now (&rest names)
   "Compile those of the functions NAMES that are not yet: what calls this is about to use them much."
-  (dolist (name names)
+  (dolist (name (if (compiled-apart-p names) '() names))
     (when (interpreted-p (symbol-function name))
       (handler-bind ((warning #'muffle-warning))
         (ignore-errors (compile-function name))))))

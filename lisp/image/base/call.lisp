@@ -86,20 +86,31 @@ that does not matter.")
                        (list :outcome :returned
                              :value (call-around operation function arguments))))))))))
 
-(defun perform-stoppable (id operation arguments)
+(defun perform-stoppable (id operation arguments &optional (around #'funcall))
   ;; *CALL* is bound inside the CATCH: who sees it bound can throw. That throws NIL. The reply is not
   ;; SETF from within: SBCL's interpreter, which runs this at first, loses what it sets a variable to
   ;; when an unbound variable was left on the way.
   (or (catch 'stopped
         (let ((*call* id))
-          (perform operation arguments)))
+          (funcall around (lambda () (perform operation arguments)))))
       (list :outcome :cancelled)))
 
+(defun perform-watched (id operation arguments)
+  "As PERFORM-STOPPABLE. What reaches outside of the program is asked about, where there are the means
+and Emacs wants it; the reply says what was denied."
+  (let* ((options (getf arguments :watch))
+         (ensure (and options (not (getf options :off))
+                      (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))))
+    (if (and ensure (funcall ensure))
+        (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id operation arguments
+                 (lambda (around) (perform-stoppable id operation arguments around)))
+        (perform-stoppable id operation arguments))))
+
 (defun perform-tidily (id operation arguments)
-  "As PERFORM-STOPPABLE. What reading code left behind is taken away when running it failed."
+  "As PERFORM-WATCHED. What reading code left behind is taken away when running it failed."
   (let ((tidy (optional-function "AGENT-Q-IMAGE" "CALL-TIDYING-SYMBOLS"))
         (form (getf arguments :form)))
-    (flet ((work () (perform-stoppable id operation arguments)))
+    (flet ((work () (perform-watched id operation arguments)))
       (if (and tidy form)
           (funcall tidy form (getf arguments :package) #'work)
           (work)))))

@@ -10,9 +10,6 @@
 (defparameter *depth-limit* 400
   "How deep code may be nested.")
 
-(defparameter *hit-limit* 6
-  "How many hits are told; one is enough to ask.")
-
 (defstruct (findings (:copier nil))
   ;; What would be dangerous, latest first: lists of kind, reason and text.
   (hits '())
@@ -20,6 +17,12 @@
   (depth 0)
   ;; By name: what the text itself defines that runs when code is compiled.
   (brought (make-hash-table :test 'equal))
+  ;; The names of the functions that the text has local definitions of.
+  (locals '())
+  ;; Variables whose value in the text was taken for the code that is evaluated, each with the form
+  ;; that evaluates it; and the variables that the text assigns to.
+  (trusted '())
+  (assigned '())
   ;; Symbols that mean harm as functions and may as well be data, told if something calls them.
   (soft '())
   ;; Operators that make symbols of strings, and calls of what is only known at run time.
@@ -35,6 +38,11 @@
   (operators (make-hash-table :test 'eq))
   ;; Strings that run code when they are read.
   (readings '())
+  ;; What reads from streams, and streams of strings that are not in the text.
+  (reads '())
+  (strings '())
+  ;; The conses that macros of the program's were seen to be given.
+  (offered (make-hash-table :test 'eq))
   ;; Whether it opens files to read them. Which of those are private Emacs knows.
   (opens nil)
   ;; Whether the forms that follow can mean something else once this one was run.
@@ -52,14 +60,22 @@
 (defvar *look* nil
   "While text is assessed or run: what is kept of its assessment.")
 
+(defvar *expanding* nil
+  "How the first form is expanded when nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
+
 (defvar *usable-p* nil
   "Whether what the assessment expands now it expands as the call will that runs the text: nothing
 that is evaluated before can make another expansion of it.")
 
 (defstruct (scope (:copier copy-scope))
-  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions, and
-  ;; variables with the symbols that they are bound to in the text.
-  (functions '()) (macros '()) (symbol-macros '()) (aliases '()))
+  ;; Local functions, local macros of macros' expansions, symbol macros with their expansions,
+  ;; variables with the symbols that they are bound to in the text, and with the forms.
+  (functions '()) (macros '()) (symbol-macros '()) (aliases '()) (forms '())
+  ;; Whether *READ-EVAL* is bound to NIL around.
+  (inert nil))
+
+(defvar *scope* (make-scope)
+  "The scope of the call that is being checked.")
 
 ;;; Hits
 
@@ -74,6 +90,7 @@ that is evaluated before can make another expansion of it.")
 
 (defun hit (kind reason &optional what (form (findings-current *findings*)))
   "Note that running FORM would do what REASON says, by WHAT, a symbol or another object."
+  (note-hit-effects kind reason what form)
   (pushnew (list kind reason
                  (format nil "~:[~*~;: ~A~]~:[~*~; in ~A~]"
                          what (if (symbolp what) (known-name what) (excerpt what))

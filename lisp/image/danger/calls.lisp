@@ -27,13 +27,88 @@
   (cond ((quoted-p code) (walk-code (second code)))
         ((atom code)
          (when (and (symbolp code) (not (constantp code)))
-           (hit-run-time form)))
+           (check-code-variable form code)))
         ((eq (first code) 'lambda))
-        ;; A backquote without a comma in it is a quote.
-        ((and (symbolp (first code)) (string= (symbol-name (first code)) "QUASIQUOTE")
-              (quoted-p (macroexpand-1 code)))
-         (walk-code (second (macroexpand-1 code))))
-        (t (hit-run-time form))))
+        (t (multiple-value-bind (template known) (code-template code)
+             (cond (known (note-caller form)
+                          (walk-code template))
+                   (t (hit-run-time form)))))))
+
+(defun check-code-variable (form variable)
+  "Look at VARIABLE, which the call FORM evaluates: it is code of the text where a LET says so."
+  (let ((code (cdr (assoc variable (scope-forms *scope*)))))
+    (cond ((or (null code) (assoc variable (scope-symbol-macros (make-scope)))) (hit-run-time form))
+          ((or (quoted-p code) (and (consp code) (not (eq (first code) 'lambda))
+                                    (nth-value 1 (code-template code))))
+           (push (cons variable form) (findings-trusted *findings*))
+           (check-code form code))
+          (t (hit-run-time form)))))
+
+;;; Code that is put together: its operators are in the text
+
+(defun hole () (make-symbol "HOLE"))
+
+(defun hole-p (object)
+  (and (symbolp object) (null (symbol-package object)) object (string= (symbol-name object) "HOLE")))
+
+(defun quasiquote-p (form)
+  (and (consp form) (symbolp (first form)) (string= (symbol-name (first form)) "QUASIQUOTE")))
+
+(defun code-template (form)
+  "The code that evaluating FORM makes, with holes in it for what is only known at run time, and
+whether all of its operators are in the text."
+  (let ((template (call-deeper (lambda () (template-of form)))))
+    (values template
+            (and (consp template) (not (holes-call-p template))))))
+
+(defun template-of (form)
+  (take-step)
+  (flet ((parts (forms) (mapcar (lambda (part) (call-deeper (lambda () (template-of part)))) forms)))
+    (cond ((quoted-p form) (second form))
+          ((or (keywordp form) (and (atom form) (not (symbolp form)))) form)
+          ((or (atom form) (not (proper-list-p form))) (if form (hole) nil))
+          ((quasiquote-p form) (quasi-template (second form)))
+          ((eq (first form) 'list) (parts (rest form)))
+          ((and (member (first form) '(list* cons)) (rest form))
+           (let ((parts (parts (rest form))))
+             (append (butlast parts) (spliced (first (last parts))))))
+          ((eq (first form) 'append) (mapcan (lambda (part) (copy-list (spliced part)))
+                                             (parts (rest form))))
+          (t (hole)))))
+
+(defun spliced (template)
+  (if (and (listp template) (proper-list-p template)) template (list (hole))))
+
+(defun quasi-template (tree)
+  "TREE, which a backquote left, with holes for what is behind commas."
+  (take-step)
+  (cond ((comma-content tree) (hole))
+        ((consp tree)
+         (cons (call-deeper (lambda () (quasi-template (car tree))))
+               (if (comma-content (cdr tree))
+                   (list (hole))
+                   (quasi-template (cdr tree)))))
+        (t tree)))
+
+(defun holes-call-p (template)
+  "Whether what is only known at run time may be an operator in TEMPLATE."
+  (and (consp template) (not (eq (first template) 'quote))
+       (or (hole-p (first template))
+           (loop for part in (if (and (member (first template) '(lambda flet labels let let*))
+                                      (consp (rest template)))
+                                 (append (binding-templates template) (cddr template))
+                                 (rest template))
+                   thereis (call-deeper (lambda () (holes-call-p part)))))))
+
+(defun binding-templates (template)
+  "The forms in the second part of TEMPLATE, which has variables or functions."
+  (case (first template)
+    (lambda '())
+    ((let let*) (loop for binding in (spliced (second template))
+                      when (and (consp binding) (consp (rest binding))) collect (second binding)))
+    (t (loop for definition in (spliced (second template))
+             when (and (consp definition) (consp (rest definition)))
+               append (spliced (cddr definition))))))
 
 (defun hit-run-time (form)
   (hit :reaches "evaluates code that is only made at run time" nil form)
@@ -65,8 +140,22 @@
 
 ;;; Reading
 
-(defun check-reading (form text)
-  (when (or (not (stringp text)) (search "#" text))
+(defun text-of-argument (argument form)
+  "The string that ARGUMENT of the call FORM is in the text, or NIL."
+  (let ((bound (and (symbolp argument) (cdr (assoc argument (scope-forms *scope*))))))
+    (cond ((stringp argument) argument)
+          ((stringp bound)
+           (push (cons argument form) (findings-trusted *findings*))
+           bound))))
+
+(defun check-reading (form argument)
+  "Look at FORM, which reads the string that ARGUMENT gives."
+  (let ((text (text-of-argument argument form)))
+    (when (or (null text) (search "#" text))
+      (hit-reading form))))
+
+(defun hit-reading (form)
+  (unless (scope-inert *scope*)
     (hit :reaches "reads text that may run code while it is read" nil form)))
 
 (define-call-check (read-from-string) (form arguments)
@@ -88,11 +177,64 @@
 (define-call-check (fmakunbound makunbound ensure-generic-function) (form arguments)
   (check-redefinition (first arguments) form))
 
-(defun check-output (form)
-  "Look at FORM, a call of UIOP's CALL-WITH-OUTPUT: given a pathname it writes to that file."
-  (let ((target (second form)))
-    (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
-      (hit :reaches "deletes or writes files" (first form)))))
+(defun check-output (form target)
+  "Look at TARGET in FORM, a call of a function that writes to a file when it is given a name."
+  (when (or (pathnamep target) (and (consp target) (not (quoted-p target))))
+    (hit :reaches "deletes or writes files" (first form))))
+
+(defun option-of (keyword arguments)
+  "What ARGUMENTS of a call have for KEYWORD, or NIL."
+  (second (member keyword (and (proper-list-p arguments) arguments))))
+
+(defun check-named-call (form)
+  "Look at FORM, a call of a function or macro of a library's, which is known by its name."
+  (let ((name (symbol-name (first form))))
+    (cond ((string= name "CALL-WITH-OUTPUT") (check-output form (second form)))
+          ((string= name "WRITE-CSV") (check-output form (option-of :stream (rest form))))
+          ((string= name "PRINT-BACKTRACE") (check-output form (option-of :output (rest form))))
+          ((and (string= name "MAKE-TIMER")
+                (not (member (option-of :thread (rest form)) '(nil t))))
+           (hit :reaches "stops or interrupts threads" (first form) form))
+          ((member name '("MACROEXPAND" "MACROEXPAND-1" "MACROEXPAND-ALL") :test #'string=)
+           (check-expanded (second form)))
+          ((and (symbol-package (first form))
+                (prefixed-p "ASDF" (package-name (symbol-package (first form)))))
+           (check-system form name)))))
+
+(defun check-expanded (code)
+  "Look at CODE, which a form expands, when it is in the text."
+  (let ((code (and (quoted-p code) (second code))))
+    (when (and (consp code) (symbolp (first code)) (macro-function (first code))
+               (proper-list-p code))
+      (check-expander code))))
+
+(defun known-system-p (designator)
+  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as can be told."
+  (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM"))
+        (name (if (quoted-p designator) (second designator) designator)))
+    (or (null registered)
+        (not (and name (or (stringp name) (keywordp name) (and (quoted-p designator) (symbolp name)))))
+        (guarded (lambda () (funcall registered (string-downcase name))) (constantly nil)))))
+
+(defun check-system (form name)
+  "Look at FORM, a call of ASDF's NAME, which loads the definition of a system that has none yet."
+  (let ((systems (cond ((member name '("FIND-SYSTEM" "SYSTEM-SOURCE-DIRECTORY" "SYSTEM-SOURCE-FILE"
+                                       "SYSTEM-RELATIVE-PATHNAME" "FIND-COMPONENT")
+                                :test #'string=)
+                        (list (second form)))
+                       ((string= name "DEFSYSTEM")
+                        (let ((systems (option-of :defsystem-depends-on (cddr form))))
+                          (and (proper-list-p systems) systems))))))
+    (unless (every #'known-system-p systems)
+      (hit :reaches "loads or compiles files" (first form) form))))
+
+(defun builds-list-p (form)
+  (and (consp form)
+       (or (quasiquote-p form) (member (first form) '(list list* cons append)))))
+
+(define-call-check (typep subtypep) (form arguments)
+  ;; A type that is put together may call what it names.
+  (when (some #'builds-list-p arguments) (note-caller form)))
 
 (define-call-check (proclaim) (form arguments)
   (scan-data arguments nil))

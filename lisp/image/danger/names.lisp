@@ -17,6 +17,14 @@
                      "SAFE-READ-FROM-STRING" "MAP-SYMBOLS")
                    :test #'string=))))
 
+(defun gives-name-p (operator)
+  "Whether OPERATOR gives the name of something in the image, as a symbol."
+  (member (symbol-name operator)
+          '("SLOT-DEFINITION-NAME" "GENERIC-FUNCTION-NAME" "CLASS-NAME" "%FUN-NAME"
+            "%SIMPLE-FUN-NAME" "FUNCTION-NAME" "COMPILED-FUNCTION-NAME" "METHOD-COMBINATION-NAME"
+            "RESTART-NAME")
+          :test #'string=))
+
 (defparameter *makers-packages*
   '(("FIND-SYMBOL" . 1) ("INTERN" . 1) ("FIND-SYMBOL*" . 1) ("INTERN*" . 1) ("ENSURE-SYMBOL" . 1)
     ("APROPOS-LIST" . 1) ("FORMAT-SYMBOL" . 0) ("DO-SYMBOLS" 1) ("DO-EXTERNAL-SYMBOLS" 1)
@@ -122,6 +130,9 @@ and :ANY when there is no telling."
          (argument (and position (nth position (rest form)))))
     (when (and argument (not (quoted-p argument)))
       (push form (findings-lookups *findings*))
+      (when (and (consp argument) (symbolp (first argument)) (gives-name-p (first argument))
+                 (value-place-p (first form)))
+        (hit :reaches "looks up what belongs to a name found in the image" (first argument) form))
       (multiple-value-bind (value known) (known-value argument scope)
         (multiple-value-bind (reason soft) (if (and known (symbolp value)) (danger value) nil)
           (when (and reason (not soft))

@@ -15,3 +15,42 @@
             (and (fboundp symbol)
                  (some (lambda (name) (prefixed-p name (symbol-name symbol))) *file-readers*)))
     (setf (findings-opens *findings*) t)))
+
+;;; Reading with the Lisp reader, which runs what #. stands before
+
+(defparameter *stream-readers*
+  '("READ" "READ-PRESERVING-WHITESPACE" "READ-DELIMITED-LIST" "SLURP-STREAM-FORM"
+    "SLURP-STREAM-FORMS" "SLURP-INPUT-STREAM")
+  "Functions of Common Lisp's and UIOP's that read forms from a stream.")
+
+(defun note-reading (operator form scope)
+  "Note that OPERATOR, in FORM and SCOPE if it is called there, reads or makes a stream of a string.
+A file that is read is one of the user's; a string may have been put together just for this."
+  (cond ((and form (scope-inert scope)))
+        ((and (member (symbol-name operator) *stream-readers* :test #'string=)
+              (protected-or-uiop-p operator))
+         (push (or form operator) (findings-reads *findings*)))
+        ((member operator '(make-string-input-stream with-input-from-string))
+         (let ((string (and form (if (eq operator 'with-input-from-string)
+                                     (and (consp (second form)) (second (second form)))
+                                     (second form)))))
+           (unless (and form (let ((*scope* scope)) (text-of-argument string form)))
+             (push (or form operator) (findings-strings *findings*)))))
+        ((and form (string= (symbol-name operator) "WITH-INPUT") (consp (second form))
+              (not (stringp (second (second form)))))
+         (push form (findings-strings *findings*)))))
+
+(defun protected-or-uiop-p (symbol)
+  (or (eq (symbol-package symbol) (find-package "COMMON-LISP"))
+      (exported-by-p symbol "UIOP")))
+
+(defun scope-for-reading (operator scope)
+  "SCOPE of the forms in a macro OPERATOR, which may bind *READ-EVAL*."
+  (let ((inert (cond ((eq operator 'with-standard-io-syntax) nil)
+                     ((string= (symbol-name operator) "WITH-SAFE-IO-SYNTAX") t)
+                     (t (scope-inert scope)))))
+    (if (eq inert (scope-inert scope))
+        scope
+        (let ((inner (copy-scope scope)))
+          (setf (scope-inert inner) inert)
+          inner))))

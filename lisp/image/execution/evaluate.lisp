@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Forms given as text, read one at a time and evaluated. Operation: eval-form.
-;;; Needs: journal, handles
+;;; Needs: journal, handles, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 

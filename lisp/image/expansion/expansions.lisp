@@ -130,12 +130,50 @@ another one, or none, when nobody had to be asked about it."
     (when operators
       (multiple-value-bind (before assessed) (gethash (first form) operators)
         (when (and assessed
+                   (not (eq before :later))
                    (not (eq expander before))
                    (eq expander (macro-function (first form))))
           (failed "NOT-RUN"
                   (format nil "~A was not expanded and run: what ran before it in the same form has ~
                                made ~S ~:[a macro~;another macro~]. Send it in a call of its own."
                           (excerpt form) (first form) before)))))))
+
+(defparameter *setting-macros*
+  '(setf psetf push pushnew pop incf decf remf rotatef shiftf)
+  "Macros that expand by what the program says of a place.")
+
+(defun program-place-p (place)
+  "Whether the program says by a form, not a function, how PLACE is assigned to."
+  (and (consp place) (symbolp (first place))
+       (symbol-package (first place))
+       (not (standard-macro-p (first place)))
+       (not (macro-function (first place)))
+       (not (fboundp (list 'setf (first place))))))
+
+(defun places-of (form)
+  "The arguments of FORM, of a macro in *SETTING-MACROS*, that may be places."
+  (if (member (first form) '(setf psetf))
+      (loop for place in (rest form) by #'cddr collect place)
+      (rest form)))
+
+(defun mentions-us-p (form)
+  (if (consp form)
+      (or (mentions-us-p (car form)) (mentions-us-p (cdr form)))
+      (and (symbolp form) form (eq (symbol-package form) (find-package "AGENT-Q-IMAGE")))))
+
+(defun unseen-p (form)
+  "Whether the code that runs has FORM in it, nobody was asked about that, and what FORM has become
+now was not looked at: its macro is local to the text, is defined by it, or makes this of it today and
+made something else before."
+  (let ((operators (and *assessed* *look* (consp form) (symbolp (first form))
+                        (look-operators *look*))))
+    (and operators
+         ;; What is interpreted of our own half has such forms, too; a text that names any of it asks.
+         (if (member (first form) *setting-macros*)
+             (and (some #'program-place-p (places-of form))
+                  (not (mentions-us-p form)))
+             (and (nth-value 1 (gethash (first form) operators))
+                  (not (standard-macro-p (first form))))))))
 
 (defun expand-as-assessed (expander form environment)
   ;; What is interpreted still has macros of its own to expand, which must not lead here again.
@@ -144,8 +182,12 @@ another one, or none, when nobody had to be asked about it."
                  (known-expansion expander form environment))))
     (if known
         (first known)
-        (let ((*known* nil))
-          (funcall *hook-outside* expander form environment)))))
+        (let ((expansion (let ((*known* nil))
+                           (funcall *hook-outside* expander form environment))))
+          (let ((*macroexpand-hook* 'funcall))
+            (when (unseen-p form)
+              (funcall (optional-function "AGENT-Q-IMAGE" "ASSESS-EXPANSION") form expansion)))
+          expansion))))
 
 ;;; Making one
 
@@ -157,7 +199,7 @@ another one, or none, when nobody had to be asked about it."
                                              (push condition warnings)
                                              (when (find-restart 'muffle-warning condition)
                                                (muffle-warning condition)))))
-                     (macroexpand-1 form)))))
+                     (call-harmlessly form (lambda () (macroexpand-1 form)))))))
     (make-expansion :form form :function function :result result
                     :warnings (reverse warnings) :output (get-output-stream-string output))))
 

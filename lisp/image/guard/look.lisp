@@ -12,8 +12,10 @@
   forgotten
   ;; In the order in which they were made.
   expansions
-  ;; From each operator of the forms to the macro function that it had.
-  operators)
+  ;; From each operator of the forms to the macro function that it had, :LATER when that was not known.
+  operators
+  ;; The names of the forms' local functions.
+  locals)
 
 (defvar *looks* '()
   "What was assessed and not run yet, latest first. Once anything runs it is of no use.")
@@ -47,7 +49,8 @@ there is none."
       (make-look :text (look-text old) :package (look-package old)
                  :forms (append (look-forms new) (look-forms old))
                  :forgotten (append (look-forgotten new) (look-forgotten old))
-                 :expansions (look-expansions new) :operators (look-operators new))
+                 :expansions (look-expansions new) :operators (look-operators new)
+                 :locals (union (look-locals new) (look-locals old) :test #'equal))
       new))
 
 (defun restore-symbols (text start)

@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The assessment of a text: its forms are read without #. and looked at one after the other, as
 ;;; far as they can be read before the ones before them were run. Operation: assess-form.
-;;; Needs: danger, walk
+;;; Needs: danger, walk, walkers, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -129,9 +129,6 @@ the text must meet what it would have met without us. The symbols, each with its
               (hit :reaches "uses what is internal to the implementation" atom nil)))))
    form))
 
-(defvar *expanding* nil
-  "How the first form is expanded when nothing is to be run: :ONCE, :FULL, :COMPILER or :ALL.")
-
 (defun assess-one (form)
   (setf (findings-depth *findings*) 0
         (findings-current *findings*) form)
@@ -161,15 +158,19 @@ the text must meet what it would have met without us. The symbols, each with its
   (let ((makers (findings-makers *findings*))
         (callers (findings-callers *findings*))
         (soft (findings-soft *findings*)))
-    (when (and (findings-readings *findings*)
-               (intersection '(read read-preserving-whitespace read-delimited-list) makers))
+    (when (and (or (findings-readings *findings*) (findings-strings *findings*))
+               (findings-reads *findings*))
       (hit :reaches "reads text that may run code while it is read"
-           (first (findings-readings *findings*))))
+           (first (findings-readings *findings*))
+           (or (first (findings-strings *findings*)) (first (findings-reads *findings*)))))
     (when (and makers callers)
       (hit :reaches "makes names out of text and calls what they name" (first makers)
            (first callers)))
     (when (and soft callers)
       (hit :reaches (danger (first soft)) (first soft) (first callers)))
+    (loop for (variable . form) in (findings-trusted *findings*)
+          do (when (member variable (findings-assigned *findings*))
+               (hit :reaches "evaluates or reads what is only made at run time" nil form)))
     (judge-lookups)))
 
 ;;; A text
@@ -189,7 +190,8 @@ the former are settled. The text begins at ORIGIN of all that is run."
              (values-list values)))
       (let ((forgotten (forget-new-symbols (mapcar #'second forms))))
         (setf *look* (make-look :forms forms :forgotten forgotten :expansions expansions
-                                :operators (findings-operators *findings*)))))))
+                                :operators (findings-operators *findings*)
+                                :locals (findings-locals *findings*)))))))
 
 (defun settles-p (form)
   "Whether what stands after FORM surely is read and expanded once FORM was run, and its values
@@ -245,22 +247,25 @@ forms before it were run. It is a hit when it can be read then, and nobody could
         (*danger-symbols* (make-hash-table :test 'eq))
         (*danger-packages* (make-hash-table :test 'eq))
         (*symbols-before* '())
+        (*hit-effects* (list '()))
         (*package* *package*))
+    (ensure-watch-for-assessment)
     (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
                  'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p)
     (enter-dangers)
     (funcall function)))
 
 (defun hit-texts (kinds)
+  "A text for each reason that there is a hit for: with the first one, and in how many places they are.
+None is left out, so that no reason hides behind others."
   (let ((hits (remove-duplicates
                (loop for (kind reason text) in (reverse (findings-hits *findings*))
                      when (or (null kinds) (member kind kinds))
-                       collect (format nil "~A~A" reason text))
-               :test #'string= :from-end t)))
-    (if (> (length hits) *hit-limit*)
-        (append (subseq hits 0 *hit-limit*)
-                (list (format nil "and ~D more" (- (length hits) *hit-limit*))))
-        hits)))
+                       collect (cons reason text))
+               :test #'equal :from-end t)))
+    (loop for (reason . text) in (remove-duplicates hits :key #'car :test #'string= :from-end t)
+          for places = (count reason hits :key #'car :test #'string=)
+          collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
 
 (define-operation "assess-form" (form package purpose mode again)
     "What evaluating the text FORM would do beyond the program, without doing any of it. With the
@@ -290,6 +295,7 @@ same call was assessed before."
     (keep-look text package)
     (judge-combinations)
     (list :hits (hit-texts (and expanding '(:expander :unknown)))
+          :effects (reverse (first *hit-effects*))
           :notes (reverse (findings-notes *findings*))
           :opens (and (findings-opens *findings*) t)
           :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)
@@ -322,7 +328,42 @@ same call was assessed before."
    (lambda ()
      (let ((expansions (call-keeping-expansions (lambda () (assess-one form)))))
        (setf *look* (make-look :expansions expansions
-                               :operators (findings-operators *findings*)))))))
+                               :operators (findings-operators *findings*)
+                               :locals (findings-locals *findings*)))))))
+
+;;; While a form is expanded
+
+(defun assess-expansion (form expansion)
+  "Leave the operation unless EXPANSION, which FORM has become in the call that runs it, can be run
+without asking anybody."
+  (let ((earlier *look*))
+    (call-checking-form
+     (format nil "What ~A expands to" (excerpt form))
+     "Only while it was expanded could that be assessed."
+     (lambda ()
+       (let ((expansions (call-keeping-expansions
+                          (lambda () (assess-expanded expansion (look-locals earlier)))))
+             (operators (findings-operators *findings*)))
+         ;; The rest of what FORM is a part of is still to be expanded.
+         (maphash (lambda (operator macro)
+                    (unless (nth-value 1 (gethash operator operators))
+                      (setf (gethash operator operators) macro)))
+                  (look-operators earlier))
+         (setf *look* (make-look :expansions expansions :operators operators
+                                 :locals (findings-locals *findings*))))))))
+
+(defun assess-expanded (expansion locals)
+  "Look at EXPANSION, in which functions called LOCALS may be those of the text."
+  (setf (findings-current *findings*) expansion)
+  (catch 'assessed
+    (note-conses expansion)
+    (let ((scope (make-scope)))
+      (walk expansion
+            (with-functions scope (remove-if (lambda (name)
+                                               (multiple-value-bind (reason soft)
+                                                   (and (symbolp name) (danger name))
+                                                 (and reason (not soft))))
+                                             locals))))))
 
 (defun call-checking-form (what why assess)
   "Leave the operation when ASSESS, which looks at WHAT is about to be run, finds a hit. WHY says why

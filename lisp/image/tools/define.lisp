@@ -1,6 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Tools that a running program offers to the agent. Also part of the system agent-q-image, so
-;;; defining one needs neither Emacs nor the rest of this package. Operations: list-tools, call-tool.
+;;; defining one needs neither Emacs nor the rest of this package. Operation: list-tools.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -131,11 +131,3 @@ went wrong. Conditions that it signals are caught and told."
     "The tools that the program offers. From now on this Emacs is told when they change."
   (listen-for-tools)
   (list :tools (mapcar #'tool-entry *tools*)))
-
-(define-operation "call-tool" (name arguments)
-    "Call the program's tool NAME with ARGUMENTS, JSON text."
-  (let ((tool (or (find-tool name) (missed "The program offers no tool ~A any more." name))))
-    (multiple-value-bind (result problem) (funcall (tool-handler tool) (parse-json arguments))
-      (list :result (result-text result)
-            :problem (and problem (result-text problem))
-            :output (captured-text)))))

@@ -19,8 +19,10 @@
     (mapcon . 0) (map . 1) (map-into . 1) (reduce . 0) (every . 0) (some . 0) (notany . 0)
     (notevery . 0) (sort . 1) (stable-sort . 1) (remove-if . 0) (remove-if-not . 0) (delete-if . 0)
     (delete-if-not . 0) (find-if . 0) (find-if-not . 0) (position-if . 0) (position-if-not . 0)
-    (count-if . 0) (count-if-not . 0) (member-if . 0) (assoc-if . 0) (rassoc-if . 0) (subst-if . 1)
-    (nsubst-if . 1) (substitute-if . 1) (maphash . 0) (merge . 3) (mapcon . 0)
+    (count-if . 0) (count-if-not . 0) (member-if . 0) (member-if-not . 0) (assoc-if . 0)
+    (assoc-if-not . 0) (rassoc-if . 0) (rassoc-if-not . 0) (subst-if . 1) (subst-if-not . 1)
+    (nsubst-if . 1) (nsubst-if-not . 1) (substitute-if . 1) (substitute-if-not . 1)
+    (nsubstitute-if . 1) (nsubstitute-if-not . 1) (maphash . 0) (merge . 3)
     (multiple-value-call . 0) (complement . 0))
   "Functions that call an argument, and which one.")
 
@@ -29,11 +31,21 @@
   "The same of functions that other packages have, by their names.")
 
 (defparameter *keyed-functions*
-  '(find member assoc rassoc position count remove delete adjoin union nunion intersection
-    nintersection set-difference nset-difference set-exclusive-or subsetp sort stable-sort merge reduce
-    remove-duplicates delete-duplicates search mismatch substitute nsubstitute subst nsubst sublis
-    tree-equal find-if find-if-not position-if count-if remove-if remove-if-not member-if assoc-if)
-  "Functions that call what they are given as :KEY or :TEST.")
+  '((1 remove-duplicates delete-duplicates)
+    (2 find member assoc rassoc position count remove delete adjoin pushnew union nunion intersection
+     nintersection set-difference nset-difference set-exclusive-or nset-exclusive-or subsetp sort
+     stable-sort reduce search mismatch sublis nsublis tree-equal find-if find-if-not position-if
+     position-if-not count-if count-if-not remove-if remove-if-not delete-if delete-if-not member-if
+     member-if-not assoc-if assoc-if-not rassoc-if rassoc-if-not)
+    (3 substitute nsubstitute subst nsubst subst-if subst-if-not nsubst-if nsubst-if-not substitute-if
+     substitute-if-not nsubstitute-if nsubstitute-if-not)
+    (4 merge))
+  "Functions that call what they are given as :KEY or :TEST, by how many arguments are before those.")
+
+(defun keywords-start (operator)
+  "How many arguments of OPERATOR are before its keywords, when it calls what it is given by those."
+  (loop for (count . operators) in *keyed-functions*
+        when (member operator operators) return count))
 
 (defparameter *careful-functions*
   '(open eval read-from-string set fmakunbound makunbound)
@@ -141,9 +153,12 @@
   (let ((inner (copy-scope scope)))
     (dolist (symbol symbols inner)
       (push (cons symbol nil) (scope-aliases inner))
+      (push (cons symbol nil) (scope-forms inner))
       (push (cons symbol :variable) (scope-symbol-macros inner)))))
 
 (defun with-functions (scope names)
+  (dolist (name names)
+    (pushnew name (findings-locals *findings*) :test #'equal))
   (let ((inner (copy-scope scope)))
     (setf (scope-functions inner) (append names (scope-functions scope))
           (scope-macros inner) (set-difference (scope-macros scope) names))
@@ -156,10 +171,21 @@
   (push kind (gethash name (findings-brought *findings*))))
 
 (defun hit-brought (what form)
-  ;; Nor can anybody tell what else it changes for the macros after it.
-  (setf *usable-p* nil)
   (hit :expander (format nil "has ~A, which runs before anybody can look at what it makes" what)
        nil form))
+
+(defun walk-brought (what form scope)
+  "Look at FORM, whose operator is WHAT, a macro of the text: what it makes is looked at when it is
+expanded. When nothing but expanding is asked for, that itself would run code of the text."
+  ;; Nobody can tell what else it changes for the macros after it.
+  (setf *usable-p* nil)
+  (when *expanding* (hit-brought what form))
+  (note-expanded-later (first form))
+  (walk-loosely (rest form) scope))
+
+(defun note-expanded-later (operator)
+  "Note that forms of OPERATOR can be expanded only by the call that runs the text."
+  (setf (gethash operator (findings-operators *findings*)) :later))
 
 (defun walk-compound (form scope)
   (let ((operator (first form)))
@@ -173,10 +199,11 @@
           ((member operator (scope-functions scope) :test #'equal)
            (walk-arguments nil (rest form) scope))
           ((member operator (scope-macros scope))
+           (note-expanded-later operator)
            (walk-loosely (rest form) scope))
           ((brought-p operator)
-           (hit-brought (format nil "the macro ~A of the same text" (symbol-text operator))
-                        form))
+           (walk-brought (format nil "the macro ~A of the same text" (symbol-text operator))
+                         form scope))
           ((gethash operator *walkers*)
            (funcall (gethash operator *walkers*) form scope))
           (t (setf (gethash operator (findings-operators *findings*)) (macro-function operator))
@@ -201,10 +228,11 @@
     (handler-case (if (and (consp form) (symbolp (first form)) (macro-function (first form)))
                       (values (expansion-result (expand-and-keep form)) t)
                       (macroexpand-1 form))
-      (serious-condition (condition)
-        (beyond-assessment (format nil "a macro in it failed: ~A"
-                                   (first-line (condition-message condition) 120))
-                           form :failed)))))
+      ;; Running the form tells what is wrong with it, if it still is then.
+      (serious-condition ()
+        (setf *usable-p* nil)
+        (when (consp form) (note-expanded-later (first form)))
+        (values form nil)))))
 
 (defun changes-names-p (operator)
   "Whether a form of OPERATOR can change what later text means to the reader."
@@ -217,6 +245,7 @@
 (defun note-operator (operator &optional form scope)
   "Note what OPERATOR does: in FORM, which is in SCOPE, or wherever it is passed to."
   (note-reader operator)
+  (note-reading operator form scope)
   (when (changes-names-p operator)
     (setf (findings-defers *findings*) t))
   (when (makes-symbols-p operator)
@@ -237,23 +266,75 @@
   "Look at what FORM gives to its macro: one of the program's may evaluate that while it expands."
   (when (and (not (eq (symbol-package (first form)) (find-package "COMMON-LISP")))
              (from-text-p form)
-             (mentions-danger-p (rest form)))
+             (or (mentions-danger-p (rest form))
+                 (offers-harm-p form)))
     (hit :expander "gives that to a macro" (first form))
     t))
+
+;;; What a macro that evaluates what it is given would do
+
+(defun offers-harm-p (form)
+  "Whether FORM, of a macro of the program's, has in it what is a hit where it is evaluated; that is
+told too. All of it is looked at as if it were code, once."
+  (let ((before (findings-hits *findings*)) (makers '()) (callers '()))
+    (labels ((look (part)
+               (take-step)
+               (when (and (symbolp (first part)) (proper-list-p part))
+                 (look-at-call part)
+                 (when (makes-symbols-p (first part)) (push part makers))
+                 (when (calls-unknown-p part) (push part callers))))
+             (look-into (tree)
+               (loop while (and (consp tree) (not (gethash tree (findings-offered *findings*))))
+                     do (setf (gethash tree (findings-offered *findings*)) t)
+                        (when (consp (car tree))
+                          (unless (quoted-p (car tree)) (look (car tree)))
+                          (call-deeper (lambda () (look-into (car tree)))))
+                        (setf tree (cdr tree)))))
+      (look-into (rest form)))
+    (when (and makers callers)
+      (hit :reaches "makes names out of text and calls what they name" (first (first makers))
+           (first callers)))
+    (not (eq before (findings-hits *findings*)))))
+
+(defun calls-unknown-p (form)
+  "Whether FORM would call a function that the text doesn't name."
+  (let ((position (called-position (first form))))
+    (and position (nthcdr (1+ position) form)
+         (not (literal-function-p (nth (1+ position) form))))))
+
+(defun look-at-call (form)
+  "Look at FORM, which may be a call, when its operator can do harm by what it is given."
+  (let* ((operator (first form)) (position (called-position operator))
+         (called (and position (nth (1+ position) form))))
+    (cond ((and operator (danger operator) (fboundp operator))
+           (hit :reaches (danger operator) operator form))
+          ((member operator '(open eval read-from-string))
+           (let ((*scope* (make-scope)))
+             (funcall (gethash operator *call-checks*) form (rest form))))
+          ((and (eq operator 'with-open-file) (consp (second form)))
+           (check-open form (rest (second form))))
+          ((and (quoted-p called) (symbolp (second called)))
+           (mention (second called) 'funcall)))))
+
+(defvar *expanded* nil
+  "The macro whose expansion is being looked at.")
 
 (defun walk-macro (form scope)
   (let* ((operator (first form)) (reason (danger operator)))
     (note-operator operator form scope)
     (check-atomic form scope)
+    (check-named-call form)
     (when (changes-names-p operator)
       (check-package (second form) form))
+    (setf scope (scope-for-reading operator scope))
     (cond (reason
            (hit :reaches reason operator)
            (walk-loosely (rest form) scope))
           ((check-expander form))
           (t (multiple-value-bind (expansion expanded) (expand form)
                (if expanded
-                   (let ((*top-form* (if (eq form *top-form*) expansion *top-form*)))
+                   (let ((*top-form* (if (eq form *top-form*) expansion *top-form*))
+                         (*expanded* operator))
                      (walk expansion scope))
                    (walk-loosely (rest form) scope)))))))
 
@@ -264,9 +345,9 @@
          (check (gethash operator *call-checks*))
          (position (called-position operator)))
     (note-operator operator form scope)
-    (cond (check (funcall check form arguments))
+    (cond (check (let ((*scope* scope)) (funcall check form arguments)))
           ((danger operator) (hit :reaches (danger operator) operator))
-          ((string= (symbol-name operator) "CALL-WITH-OUTPUT") (check-output form)))
+          (t (check-named-call form)))
     (if (and position (nthcdr position arguments))
         (walk-calling form position scope)
         (walk-arguments operator arguments scope))))
@@ -278,11 +359,23 @@
       (note-caller form)
       (check-alias function scope))
     (walk-argument 'funcall function scope)
-    (walk-arguments (cond ((and (consp function) (eq (first function) 'lambda)) nil)
+    (check-found-name function form scope)
+    (let ((operator (cond ((and (consp function) (eq (first function) 'lambda)) nil)
                           ((not (literal-function-p function)) :unknown)
-                          ((symbolp (second function)) (second function)))
-                    (append (subseq arguments 0 position) (nthcdr (1+ position) arguments))
-                    scope (first form))))
+                          ((symbolp (second function)) (second function))))
+          (rest (append (subseq arguments 0 position) (nthcdr (1+ position) arguments))))
+      (cond ((not (keywords-start operator))
+             (walk-arguments operator rest scope (first form) 1))
+            ((eq (first form) 'funcall) (walk-arguments operator rest scope))
+            (t ;; Lists of arguments may have keywords in them.
+             (when (member (first form) '(apply multiple-value-call)) (note-caller form))
+             (walk-arguments nil rest scope (first form) 1))))))
+
+(defun check-found-name (function form scope)
+  "Look at FUNCTION, which FORM calls, when it is a name that is found in the image."
+  (let ((found (or (and (symbolp function) (cdr (assoc function (scope-forms scope)))) function)))
+    (when (and (consp found) (symbolp (first found)) (gives-name-p (first found)))
+      (hit :reaches "calls what a name found in the image names" (first found) form))))
 
 (defun note-caller (form)
   (push form (findings-callers *findings*)))
@@ -293,18 +386,38 @@
     (when (member alias *careful-functions*)
       (hit-careful alias))))
 
-(defun walk-arguments (operator arguments scope &optional (keyed operator))
-  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to."
-  (loop for previous = nil then argument
-        for argument in arguments
-        do (walk-argument (if (and (member previous '(:key :test :test-not))
-                                   (member keyed *keyed-functions*))
-                              'funcall
-                              operator)
-                          argument scope)))
+(defun walk-arguments (operator arguments scope &optional (keyed operator) (missing 0))
+  "Look at ARGUMENTS of OPERATOR. KEYED is the function that their keywords belong to, and MISSING how
+many arguments of that are not here."
+  (let ((start (and (keywords-start keyed) (- (keywords-start keyed) missing)))
+        (unclear nil) (keyword nil))
+    (loop for argument in arguments
+          for place from 0
+          do (cond ((or (null start) (< place start))
+                    (walk-argument operator argument scope))
+                   ((evenp (- place start))
+                    (setf keyword argument)
+                    (unless (keywordp argument) (setf unclear t))
+                    (walk-argument operator argument scope))
+                   ((or unclear (member keyword '(:key :test :test-not)))
+                    (walk-called argument keyed scope))
+                   (t (walk-argument operator argument scope))))))
+
+(defun walk-called (argument keyed scope)
+  "Look at ARGUMENT, which KEYED calls or may call: its keyword may be known only at run time."
+  (unless (or (constantp argument) (literal-function-p argument))
+    (note-caller (list keyed argument))
+    (check-alias argument scope))
+  (walk-argument 'funcall argument scope))
+
+(defun note-type-maker (datum)
+  "Note that a type which calls something is put together when DATUM, which is quoted, says so."
+  (when (eq datum 'satisfies) (note-caller '(satisfies))))
 
 (defun walk-argument (operator argument scope)
-  (cond ((quoted-p argument) (scan-data (second argument) operator))
+  (cond ((quoted-p argument)
+         (note-type-maker (second argument))
+         (scan-data (second argument) operator))
         ((and (member operator '(documentation describe disassemble function-lambda-expression))
               (literal-function-p argument)
               (symbolp (second argument))))
@@ -319,7 +432,10 @@
         ((and (symbolp name) (danger name)) (hit :reaches (danger name) name))
         ((member name *careful-functions*) (hit-careful name))
         ((symbolp name) (note-operator name))
-        ((and (consp name) (eq (first name) 'setf) (symbolp (second name)))
+        ;; SBCL has functions called (CAS place), too.
+        ((and (consp name) (consp (rest name)) (null (cddr name)) (symbolp (second name))
+              (or (eq (first name) 'setf)
+                  (string= (string (first name)) "CAS")))
          (check-place (list (second name) nil) scope))
         ((and (consp name) (eq (first name) 'lambda)) (walk-lambda (rest name) scope))
         ((and (consp name) (symbolp (first name))
@@ -367,8 +483,16 @@
         (walk-declarations (rest form))
         (walk form scope))))
 
+(defun standard-declaration-p (specifier)
+  "Whether SPECIFIER is one that the implementation's own macros make, and not the text."
+  (and (not (from-text-p specifier))
+       *expanded*
+       (standard-macro-p *expanded*)))
+
 (defun walk-declarations (specifiers)
   "Look at what SPECIFIERS of a declaration are about, not at what they say of it."
   (dolist (specifier (and (proper-list-p specifiers) specifiers))
-    (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier)))
+    (when (and (consp specifier) (symbolp (first specifier)) (danger (first specifier))
+               ;; Common Lisp's own macros unlock what their local macros are called.
+               (not (standard-declaration-p specifier)))
       (hit :reaches (danger (first specifier)) (first specifier)))))

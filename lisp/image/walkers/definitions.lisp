@@ -1,6 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; How the assessment looks at definitions: whose name it is that they define, the code in them,
 ;;; and what they change for good.
+;;; Needs: walk
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -66,14 +67,21 @@
              (not (and (quoted-p (second class)) (protected-p (second (second class)))))
              (and class (not (protected-p class)))))))
 
+(defun extensible-p (symbol)
+  "Whether programs are meant to put methods for their own classes on SYMBOL, which is protected."
+  (or (eq (symbol-package symbol) (find-package "COMMON-LISP"))
+      (some (lambda (package) (exported-by-p symbol package))
+            '("SB-MOP" "SB-GRAY" "SB-SEQUENCE" "MOP" "CLOS" "GRAY" "SEQUENCE"))))
+
 (defun walk-method (name definition form scope)
   "Look at a method; on a function that is not the program's it has to be for a class that is."
   (multiple-value-bind (lambda-list body) (qualified-parts definition)
     (when (and (protected-p name)
-               (or (not (eq (symbol-package (if (consp name) (second name) name))
-                            (find-package "COMMON-LISP")))
+               (or (not (extensible-p (if (consp name) (second name) name)))
                    (notany #'own-class-p lambda-list)))
       (hit :redefines "changes for everybody what is not the program's" name form))
+    ;; What it gives is code that is compiled where nobody looks.
+    (when (eq name 'make-load-form) (note-caller form))
     (when (proper-list-p lambda-list)
       (dolist (parameter lambda-list)
         (when (and (consp parameter) (consp (second parameter))
@@ -110,6 +118,8 @@
   (loop for (option value) on (cddr form)
         when (and (eq option :operator) (symbolp value))
           do (walk-function-name value scope))
+  ;; What its body gives is code, which nobody looks at.
+  (when (and (cddr form) (listp (third form))) (note-caller form))
   (walk-loosely (remove-if #'symbolp (cddr form)) scope))
 
 ;;; Classes

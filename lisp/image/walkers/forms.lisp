@@ -6,7 +6,9 @@
 
 ;;; Special forms
 
-(define-walker (quote) (form scope) (scan-data (second form) nil))
+(define-walker (quote) (form scope)
+  (note-type-maker (second form))
+  (scan-data (second form) nil))
 (define-walker (function) (form scope) (walk-function-name (second form) scope))
 (define-walker (lambda) (form scope) (walk-lambda (rest form) scope))
 (define-walker (if progn unwind-protect catch throw multiple-value-prog1 locally) (form scope)
@@ -23,8 +25,6 @@
   (walk-all (remove-if #'atom (rest form)) scope))
 
 (define-walker (eval-when) (form scope)
-  (when (from-text-p form)
-    (hit-brought "an EVAL-WHEN" form))
   (walk-all (cddr form) scope))
 
 (define-walker (multiple-value-call) (form scope)
@@ -47,7 +47,11 @@
         (when (and (consp binding) (or (quoted-p (second binding))
                                        (stringp (second binding)) (keywordp (second binding))))
           (push (cons name (if (quoted-p (second binding)) (second (second binding)) (second binding)))
-                (scope-aliases inner)))))
+                (scope-aliases inner)))
+        (when (consp binding)
+          (push (cons name (second binding)) (scope-forms inner))
+          (when (eq name '*read-eval*)
+            (setf (scope-inert inner) (null (second binding)))))))
     (walk-body (cddr form) inner)))
 
 (define-walker (let) (form scope) (walk-bindings form scope nil))
@@ -61,13 +65,16 @@
     (walk-body (cddr form) inner)))
 
 (define-walker (macrolet) (form scope)
-  (if (from-text-p (second form))
-      (hit-brought "a MACROLET" form)
-      ;; A macro of the image made it; what the text gave to that macro is still looked at.
-      (let ((inner (copy-scope scope)))
-        (setf (scope-macros inner)
-              (append (mapcar #'first (second form)) (scope-macros scope)))
-        (walk-body (cddr form) inner))))
+  ;; When a macro of the image made it, what the text gave to that macro is still looked at.
+  (when (from-text-p (second form))
+    (when *expanding* (hit-brought "a MACROLET" form))
+    (setf *usable-p* nil)
+    (dolist (definition (second form))
+      (walk-lambda (rest definition) scope)))
+  (let ((inner (copy-scope scope)))
+    (setf (scope-macros inner)
+          (append (mapcar #'first (second form)) (scope-macros scope)))
+    (walk-body (cddr form) inner)))
 
 (define-walker (symbol-macrolet) (form scope)
   (let ((inner (copy-scope scope)))
@@ -99,6 +106,15 @@
          (hit :reaches "changes how text is read or code is run" symbol))
         ((eq symbol '*package*) (setf (findings-defers *findings*) t))))
 
+(defun check-code-place (place)
+  "Look at PLACE, through which a definition is replaced: the program's own may be, when it is named."
+  (let ((name (and (quoted-p (second place)) (second (second place)))))
+    (unless (and name
+                 (not (eq (first place) 'logical-pathname-translations))
+                 (symbolp (if (consp name) (second name) name))
+                 (not (protected-p name)))
+      (hit :reaches "replaces a definition behind its name" (first place) place))))
+
 (defparameter *code-places*
   '(fdefinition symbol-function macro-function compiler-macro-function find-class
     logical-pathname-translations readtable-case)
@@ -119,6 +135,7 @@
 (defun check-place (place scope &optional (value t))
   "Look at PLACE, which is about to be assigned to."
   (cond ((symbolp place)
+         (push place (findings-assigned *findings*))
          (let ((local (assoc place (scope-symbol-macros scope))))
            (cond ((and local (not (eq (cdr local) :variable)))
                   (check-place (cdr local) (without-symbol-macro scope place)))
@@ -128,14 +145,17 @@
                         (check-place expansion scope)
                         (check-assignment place value)))))))
         ((not (and (consp place) (symbolp (first place)))))
-        ((member (first place) *code-places*)
-         (hit :reaches "replaces a definition behind its name" (first place) place))
+        ((member (first place) *code-places*) (check-code-place place))
         ((value-place-p (first place))
          (check-symbol-argument (second place)))
+        ((and (member (symbol-name (first place)) '("GETENV" "GETENVP" "POSIX-GETENV") :test #'string=)
+              (not (member (first place) (scope-functions scope))))
+         (hit :reaches "changes the environment of the programs that it runs" (first place)))
         ((brought-p (first place) :setf)
-         (hit-brought (format nil "the place ~A of the same text"
-                              (symbol-text (first place)))
-                      place))
+         (setf *usable-p* nil)
+         (when *expanding*
+           (hit-brought (format nil "the place ~A of the same text" (symbol-text (first place)))
+                        place)))
         ((danger (first place)) (hit :reaches (danger (first place)) (first place)))
         ((eq (first place) 'the) (check-place (third place) scope))
         ((member (first place) '(values if progn)) (dolist (part (rest place))
@@ -221,6 +241,9 @@
     (walk-body (cddr form) (with-variables scope (list (first (second form)))))))
 
 (define-walker (trace untrace) (form scope)
+  (loop for (option value) on (rest form)
+        when (and (eq option :report) value (symbolp value))
+          do (mention value 'funcall))
   (walk-loosely (remove-if #'symbolp (rest form)) scope))
 
 (define-walker (in-package) (form scope)

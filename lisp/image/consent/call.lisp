@@ -1,0 +1,59 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The consent to effects: what a call reaches outside of the program is asked about where it
+;;; happens, while it happens, in the threads of that call and nowhere else. This file has a call's
+;;; side of it: what it was granted, who can be asked, what was denied, what it leaves running.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;; Vectors, so that a later version of this text can come while an earlier one is in use.
+(defstruct (consent (:type vector) (:copier nil))
+  id client connection thread
+  ;; Lists of a kind and perhaps the text that is all it covers; parts of names of private files;
+  ;; how many seconds a question waits.
+  granted private (patience 600)
+  ;; What the operation stands for by itself, of SCOPE-OF.
+  scope
+  ;; What to do instead of asking: NIL, :DENY, or :ENDED once the call is over.
+  mode
+  ;; Lists of one element: what was denied, latest first, and the threads that it made. Then the
+  ;; hooks with what they were before it.
+  (denials (list '())) (threads (list '())) (hooks '())
+  ;; From the name of each file that it may write to T.
+  (written (make-hash-table :test 'equal))
+  ;; Held while a question is open.
+  lock)
+
+(defun client-symbol-named (client name)
+  (let ((package (find-package (if (eq client :slynk) "SLYNK" "SWANK"))))
+    (and package (find-symbol name package))))
+
+(defun client-value (client name)
+  (let ((symbol (client-symbol-named client name)))
+    (and symbol (boundp symbol) (symbol-value symbol))))
+
+(defun new-consent (id options mode)
+  "What the call ID may do, by OPTIONS, those that Emacs gave it."
+  (make-consent :id id :client *client* :mode mode
+                :connection (client-value *client* "*EMACS-CONNECTION*")
+                :thread (backend "CURRENT-THREAD")
+                :granted (copy-tree (getf options :granted))
+                :private (loop for part in (getf options :private)
+                               collect (coerce (string-downcase part)
+                                               '(simple-array character (*))))
+                :patience (or (getf options :patience) 600)
+                :lock (backend "MAKE-LOCK" :name "agent-q question")))
+
+;;; What needs no question
+
+(defun granted-p (consent effect)
+  "Whether CONSENT was given for EFFECT beforehand, with the form or by the operation itself."
+  (or (loop for (kind text) in (consent-granted consent)
+              thereis (and (equal kind (effect-kind effect))
+                           (or (null text) (covers-p text effect))))
+      (in-scope-p (consent-scope consent) effect)))
+
+(defun covers-p (text effect)
+  "Whether TEXT, as a form has it, means what EFFECT is about."
+  (or (member text (effect-texts effect) :test #'equal)
+      (and (effect-files effect)
+           (member (ignore-errors (real-name text :link t)) (effect-files effect) :test #'equal))))

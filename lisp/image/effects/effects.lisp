@@ -1,0 +1,316 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What a call of one of the implementation's functions is about to do, in words: for each such
+;;; function one here takes its arguments and gives the effect, or NIL when it has none.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (effect (:type vector) (:copier nil))
+  kind words
+  ;; Names of files; what a rule compares else; and what the text of a consent may call it.
+  (files '()) target (texts '())
+  ;; What the condition of a denial has as its pathname.
+  pathname)
+
+(defun file-effect (kind words designator &key link more)
+  "An effect on the file DESIGNATOR, and on the one named MORE, put into WORDS, a control string."
+  (let ((name (real-name designator :link link)))
+    (make-effect :kind kind :words (format nil words name more)
+                 :files (if more (list name more) (list name)) :target name
+                 :texts (list name (printed designator :limit 1000 :writer #'princ))
+                 :pathname (ignore-errors (pathname designator)))))
+
+(defun native-effect (kind words name &key link more)
+  "The same of NAME, as the system's functions are given it."
+  (let ((real (real-native-name name :link link)))
+    (make-effect :kind kind :words (format nil words real more)
+                 :files (if more (list real more) (list real)) :target real
+                 :texts (list real name)
+                 :pathname (ignore-errors (native-pathname-of real)))))
+
+(defun native-pathname-of (name)
+  (internal "SB-EXT" "PARSE-NATIVE-NAMESTRING" name))
+
+;;; Files
+
+(defun effect-of-open (arguments)
+  (destructuring-bind (name &key (direction :input) (if-exists nil) (if-does-not-exist nil given)
+                       &allow-other-keys)
+      arguments
+    (cond ((member direction '(:output :io))
+           (file-effect "write-file" (if (eq if-exists :append) "append to ~A" "write ~A") name))
+          ((and given (eq if-does-not-exist :create))
+           (file-effect "write-file" "create ~A" name)))))
+
+(defun effect-of-delete-file (arguments)
+  (file-effect "delete-file" "delete ~A" (first arguments) :link t))
+
+(defun effect-of-delete-directory (arguments)
+  (destructuring-bind (name &key recursive) arguments
+    (file-effect "delete-file"
+                 (if recursive "delete the directory ~A and all that is in it"
+                     "delete the directory ~A")
+                 (directory-as-file name) :link t)))
+
+(defun directory-as-file (designator)
+  "The name of the directory DESIGNATOR without its last slash, where it can be had."
+  (let ((native (native-text designator)))
+    (or (and native (native-pathname-of (string-right-trim "/" native)))
+        designator)))
+
+(defun effect-of-rename-file (arguments)
+  (destructuring-bind (name new &rest rest) arguments
+    (declare (ignore rest))
+    (file-effect "rename-file" "rename ~A to ~A" name :link t
+                 :more (real-name (or (ignore-errors (merge-pathnames new name)) new) :link t))))
+
+(defun effect-of-load (arguments)
+  (let ((what (first arguments)))
+    (cond ((and (streamp what) (not (typep what 'file-stream)))
+           (make-effect :kind "load-file" :words "load code from a stream" :texts '()))
+          (t (file-effect "load-file" "load ~A" (loaded-name what))))))
+
+(defun loaded-name (designator)
+  "The name of the file that LOAD takes for DESIGNATOR, which may be without a type."
+  (or (and (not (streamp designator))
+           (ignore-errors
+            (let ((name (merge-pathnames designator)))
+              (and (null (pathname-type name))
+                   (null (probe-file name))
+                   (or (probe-file (make-pathname :type "fasl" :defaults name))
+                       (probe-file (make-pathname :type "lisp" :defaults name)))))))
+      designator))
+
+;;; Files by their native names
+
+(defmacro writing-flags ()
+  "Those bits of the system's flags that let a file be opened for more than reading."
+  (loop for name in '("O_WRONLY" "O_RDWR" "O_CREAT" "O_TRUNC")
+        for symbol = (and (find-package "SB-UNIX") (find-symbol name "SB-UNIX"))
+        for flags = (if (and symbol (boundp symbol)) (symbol-value symbol) 0)
+          then (logior flags (if (and symbol (boundp symbol)) (symbol-value symbol) 0))
+        finally (return flags)))
+
+(defun writing-flags-p (flags)
+  (and (integerp flags) (logtest flags (writing-flags))))
+
+(defun device-name-p (name)
+  (or (member name '("/dev/null" "/dev/tty" "/dev/ptmx" "/dev/zero" "/dev/random" "/dev/urandom")
+              :test #'equal)
+      (eql 0 (search "/dev/pt" name)) (eql 0 (search "/dev/tty" name))))
+
+(defun effect-of-unix-open (arguments)
+  (destructuring-bind (name flags &rest rest) arguments
+    (declare (ignore rest))
+    (when (and (writing-flags-p flags) (not (device-name-p name)))
+      (native-effect "write-file" "write ~A" (text-of-name name)))))
+
+(defun text-of-name (name)
+  "NAME, a string or a pathname."
+  (if (pathnamep name) (native-text name) (princ-to-string name)))
+
+(defun effect-of-unlink (arguments)
+  (native-effect "delete-file" "delete ~A" (text-of-name (first arguments)) :link t))
+
+(defun effect-of-rmdir (arguments)
+  (native-effect "delete-file" "delete the directory ~A" (text-of-name (first arguments)) :link t))
+
+(defun effect-of-unix-rename (arguments)
+  (native-effect "rename-file" "rename ~A to ~A" (text-of-name (first arguments)) :link t
+                 :more (real-native-name (text-of-name (second arguments)) :link t)))
+
+(defun effect-of-mkdir (arguments)
+  (native-effect "make-directory" "make the directory ~A"
+                 (string-right-trim "/" (text-of-name (first arguments))) :link t))
+
+(defun effect-of-change (arguments)
+  "Changing the mode, the owner or the dates of a file."
+  (let ((what (first arguments)))
+    (if (or (stringp what) (pathnamep what))
+        (native-effect "change-attributes" "change the attributes of ~A" (text-of-name what))
+        (native-effect "change-attributes" "change the attributes of ~A"
+                       (or (and (integerp what) (descriptor-name what)) (princ-to-string what))))))
+
+(defun effect-of-writing-name (arguments)
+  "Creating or cutting a file by its name or its descriptor."
+  (let ((what (first arguments)))
+    (native-effect "write-file" "write ~A"
+                   (if (or (stringp what) (pathnamep what))
+                       (text-of-name what)
+                       (or (and (integerp what) (descriptor-name what)) (princ-to-string what))))))
+
+(defun effect-of-linking (arguments)
+  (native-effect "write-file" "make the link ~A to ~A" (text-of-name (second arguments)) :link t
+                 :more (text-of-name (first arguments))))
+
+;;; Programs
+
+(defun plain-command-p (text)
+  "Whether a shell takes TEXT for one program and its arguments."
+  (notany (lambda (character) (find character "|&;<>()$`\\\"'*?[]#~={}!
+")) text))
+
+(defun first-word (text)
+  (let ((text (string-left-trim " " text)))
+    (subseq text 0 (position #\Space text))))
+
+(defun last-part (name)
+  (subseq name (1+ (or (position #\/ name :from-end t) -1))))
+
+(defun shell-command (program arguments)
+  "The text that PROGRAM, if it is a shell, is given to run."
+  (and (member (last-part program) '("sh" "bash" "dash" "zsh" "ksh" "ash" "csh" "fish")
+               :test #'string=)
+       (equal (first arguments) "-c")
+       (null (cddr arguments))
+       (second arguments)))
+
+(defun program-effect (program arguments)
+  (let* ((program (text-of-name program))
+         (arguments (mapcar #'princ-to-string arguments))
+         (command (shell-command program arguments))
+         (line (or command (format nil "~A~{ ~A~}" program arguments))))
+    (make-effect :kind "run-program" :words (format nil "run `~A`" (shortened line 2000))
+                 :target (if (and command (plain-command-p command))
+                             (last-part (first-word command))
+                             (last-part program))
+                 :texts (list line program (last-part program)))))
+
+(defun effect-of-command (arguments)
+  "Running a program as UIOP takes it: a text for the shell or a list."
+  (let ((command (first arguments)))
+    (if (consp command)
+        (program-effect (first command) (rest command))
+        (program-effect "/bin/sh" (list "-c" (princ-to-string command))))))
+
+(defun effect-of-run-program (arguments)
+  (program-effect (first arguments) (second arguments)))
+
+(defun effect-of-spawn (arguments)
+  (program-effect (first arguments) (rest (second arguments))))
+
+(defun effect-of-fork (arguments)
+  (declare (ignore arguments))
+  (make-effect :kind "run-program" :words "make a copy of this process" :target "fork"))
+
+(defun effect-of-process-kill (arguments)
+  (effect-of-kill (list (internal "SB-EXT" "PROCESS-PID" (first arguments)) (second arguments))))
+
+(defun effect-of-kill (arguments)
+  (make-effect :kind "stop-thread" :target (printed (first arguments) :limit 100)
+               :words (format nil "send the signal ~A to the process ~A"
+                              (printed (second arguments) :limit 20)
+                              (printed (first arguments) :limit 100))))
+
+;;; The network
+
+(defun address-text (address)
+  "ADDRESS of the network as people write it: numbers with dots, a name, with its port."
+  (let ((host (first address)) (port (second address)))
+    (format nil "~A~@[:~A~]"
+            (if (typep host '(and vector (not string)))
+                (format nil (if (= (length host) 4) "~{~D~^.~}" "~{~X~^:~}") (coerce host 'list))
+                (printed host :limit 200 :writer #'princ))
+            (and port (printed port :limit 20 :writer #'princ)))))
+
+(defun socket-effect (kind words arguments)
+  (let ((text (address-text (rest arguments))))
+    (make-effect :kind kind :words (format nil words text) :target text :texts (list text))))
+
+(defun effect-of-connect (arguments) (socket-effect "connect" "connect to ~A" arguments))
+(defun effect-of-bind (arguments) (socket-effect "listen" "take the address ~A" arguments))
+
+(defun effect-of-listen (arguments)
+  (let ((text (guarded (lambda ()
+                         (address-text (multiple-value-list
+                                        (internal "SB-BSD-SOCKETS" "SOCKET-NAME" (first arguments)))))
+                       (constantly "a socket"))))
+    (make-effect :kind "listen" :words (format nil "listen at ~A" text) :target text)))
+
+(defun effect-of-send (arguments)
+  (destructuring-bind (socket buffer length &key address &allow-other-keys) arguments
+    (declare (ignore socket buffer length))
+    (when address
+      (let ((text (address-text address)))
+        (make-effect :kind "connect" :words (format nil "send to ~A" text) :target text)))))
+
+;;; The process and its threads
+
+(defun effect-of-exit (arguments)
+  (declare (ignore arguments))
+  (make-effect :kind "exit-lisp" :words "end this Lisp"))
+
+(defun effect-of-save (arguments)
+  (file-effect "save-image" "end this Lisp and save it as ~A" (first arguments)))
+
+(defun thread-text (thread)
+  (printed (or (ignore-errors (internal "SB-THREAD" "THREAD-NAME" thread)) thread)
+           :limit 100 :writer #'princ))
+
+(defun effect-of-stopping (arguments)
+  (make-effect :kind "stop-thread" :target (thread-text (first arguments))
+               :words (format nil "end the thread ~A" (thread-text (first arguments)))))
+
+(defun effect-of-interrupting (arguments)
+  (make-effect :kind "stop-thread" :target (thread-text (first arguments))
+               :words (format nil "run code in the thread ~A" (thread-text (first arguments)))))
+
+(defun effect-of-schedule (arguments)
+  (let ((thread (internal "SB-IMPL" "%TIMER-THREAD" (first arguments))))
+    (unless (member thread (list nil t (backend "CURRENT-THREAD")))
+      (make-effect :kind "take-over" :target (thread-text thread)
+                   :words (format nil "have a timer run code in the thread ~A"
+                                  (thread-text thread))))))
+
+(defun effect-of-taking-over (what)
+  (make-effect :kind "take-over" :target what :words (format nil "change ~A" what)))
+
+(defun effect-of-signal (arguments)
+  (effect-of-taking-over (format nil "what the signal ~A does"
+                                 (printed (first arguments) :limit 20))))
+
+;;; Descriptors
+
+(defun effect-of-descriptor-stream (arguments)
+  "Making a stream that writes to a descriptor, which nobody knows where from it is."
+  (destructuring-bind (descriptor &key output delete-original &allow-other-keys) arguments
+    (when (or output delete-original)
+      (let ((name (or (descriptor-name descriptor) (format nil "the descriptor ~A" descriptor))))
+        (make-effect :kind "write-file" :target name :words (format nil "write ~A" name))))))
+
+(defun effect-of-descriptors (arguments)
+  (make-effect :kind "take-over" :target "descriptor"
+               :words (format nil "make the descriptor ~A what ~A is"
+                              (printed (second arguments) :limit 20)
+                              (printed (first arguments) :limit 20))))
+
+;;; The environment
+
+(defun secret-name-p (name)
+  "Whether a variable of the environment called NAME may hold a secret."
+  (and (stringp name)
+       (loop for part in '("KEY" "TOKEN" "SECRET" "PASSW" "CREDENTIAL" "AUTH" "COOKIE" "PRIVATE")
+               thereis (search part name :test #'char-equal))))
+
+(defun effect-of-getenv (arguments)
+  (let ((name (ignore-errors (string (first arguments)))))
+    (when (secret-name-p name)
+      (make-effect :kind "read-secret" :target name :texts (list name)
+                   :words (format nil "read the environment variable ~A" name)))))
+
+(defun effect-of-environ (arguments)
+  (declare (ignore arguments))
+  (make-effect :kind "read-secret" :words "read all of the environment" :target "*"))
+
+(defun effect-of-setenv (arguments)
+  (let ((name (first-line (printed (first arguments) :limit 200 :writer #'princ) 200)))
+    (make-effect :kind "set-environment" :target name :texts (list name)
+                 :words (format nil "set the environment variable ~A" name))))
+
+(defun effect-of-chdir (arguments)
+  (native-effect "set-environment" "make ~A the working directory of this process"
+                 (text-of-name (first arguments))))
+
+(defun effect-of-process (arguments)
+  (make-effect :kind "set-environment" :target "process"
+               :words (format nil "change what this process may do (~{~A~^ ~})"
+                              (loop for it in arguments collect (printed it :limit 40)))))

@@ -1,0 +1,117 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Which functions of SBCL's are watched. Below what programs call stand those that all of SBCL's
+;;; own code goes through, so that there is no way around; what was allowed above covers them.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (guard (:type vector) (:copier nil))
+  ;; The function's name, and the function that makes an effect of its arguments, or NIL for none.
+  name describes
+  ;; The class of what is low down: it needs no question where that class is covered already; and
+  ;; the classes that an effect which may happen covers while it does.
+  class covers
+  ;; How the function is called otherwise than with its arguments: a function of ours.
+  way
+  ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
+  ;; milliseconds to put a guard at a function of its own.
+  in-c)
+
+(defun guard-lists ()
+  "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
+  '(("COMMON-LISP"
+     ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
+     ("DELETE-FILE" effect-of-delete-file :covers (:delete))
+     ("RENAME-FILE" effect-of-rename-file :covers (:rename))
+     ("CLOSE" nil :way call-closing)
+     ("LOAD" effect-of-load :way call-loading-file)
+     ("FMAKUNBOUND" effect-of-defining)
+     ((:setf "FDEFINITION") effect-of-setting-definition)
+     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition))
+    ("SB-EXT"
+     ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
+     ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment))
+     ("PROCESS-KILL" effect-of-process-kill :covers (:kill))
+     ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
+     ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread))
+     ("UNLOCK-PACKAGE" effect-of-unlocking)
+     ("SCHEDULE-TIMER" effect-of-schedule :way call-scheduling)
+     ("FINALIZE" nil :way call-finalizing)
+     ("POSIX-GETENV" effect-of-getenv :class :environment)
+     ("POSIX-ENVIRON" effect-of-environ :class :environment))
+    ("UIOP" ("RUN-PROGRAM" effect-of-command :covers (:words :temporary))
+            ("LAUNCH-PROGRAM" effect-of-command :covers (:words :temporary)))
+    ("ASDF" ("OPERATE" effect-of-operate :covers (:build)))
+    ("SWANK/BACKEND" ("SEND" effect-of-message))
+    ("SWANK" ("WAIT-FOR-EVENT" nil :way call-awaiting) ("EVAL-FOR-EMACS" nil :way call-evaluating))
+    ("SLYNK-BACKEND" ("SEND" effect-of-message))
+    ("SLYNK" ("WAIT-FOR-EVENT" nil :way call-awaiting) ("EVAL-FOR-EMACS" nil :way call-evaluating))
+    ("SB-ALIEN"
+     ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign)))
+    ("SB-BSD-SOCKETS"
+     ("SOCKET-CONNECT" effect-of-connect :covers (:connect))
+     ("SOCKET-BIND" effect-of-bind :covers (:listen))
+     ("SOCKET-LISTEN" effect-of-listen :covers (:listen))
+     ("SOCKET-SEND" effect-of-send :covers (:connect))
+     ("SOCKET-MAKE-STREAM" nil :way call-making-stream))
+    ("SB-THREAD"
+     ("TERMINATE-THREAD" effect-of-stopping :class :thread :way call-stopping)
+     ("INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
+     ("START-THREAD" nil :way call-starting))
+    ("SB-UNIX"
+     ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-name)
+     ("UNIX-UNLINK" effect-of-unlink :class :delete :in-c t)
+     ("UNIX-RENAME" effect-of-unix-rename :class :rename :in-c t)
+     ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)
+     ("UNIX-RMDIR" effect-of-rmdir :class :rmdir)
+     ("UNIX-WRITE" effect-of-writing :class :written))
+    ("SB-IMPL"
+     ("SPAWN" effect-of-spawn :class :run)
+     ("OS-EXIT" effect-of-exit :class :exit)
+     ("%DEFUN" effect-of-defining)
+     ("CALL-HOOKS" nil :way call-hooked)
+     ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
+    ("SB-C" ("%DEFMACRO" effect-of-defining))
+    ("SB-INT"
+     ("ENCAPSULATE" effect-of-encapsulating)
+     ("UNENCAPSULATE" effect-of-unencapsulating))
+    ("SB-SYS"
+     ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)
+     ("FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" effect-of-linking-name :class :foreign)
+     ("ENABLE-INTERRUPT" effect-of-signal :class :signal))
+    ("SB-POSIX"
+     ("OPEN" effect-of-unix-open :class :write :way call-opening-name)
+     ("UNLINK" effect-of-unlink :class :delete) ("RMDIR" effect-of-rmdir :class :rmdir)
+     ("RENAME" effect-of-unix-rename :class :rename) ("MKDIR" effect-of-mkdir :class :mkdir)
+     ("CHMOD" effect-of-change :class :change) ("FCHMOD" effect-of-change :class :change) ("CHOWN" effect-of-change :class :change)
+     ("LCHOWN" effect-of-change :class :change) ("FCHOWN" effect-of-change :class :change) ("UTIME" effect-of-change :class :change)
+     ("UTIMES" effect-of-change :class :change)
+     ("CREAT" effect-of-writing-name :class :write) ("TRUNCATE" effect-of-writing-name :class :write)
+     ("FTRUNCATE" effect-of-writing-name :class :write) ("WRITE" effect-of-writing :class :written)
+     ("MKSTEMP" effect-of-writing-name :class :write) ("MKDTEMP" effect-of-mkdir :class :mkdir)
+     ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name :class :write)
+     ("DUP2" effect-of-descriptors)
+     ("LINK" effect-of-linking :class :link) ("SYMLINK" effect-of-linking :class :link)
+     ("FORK" effect-of-fork :class :run) ("POSIX-FORK" effect-of-fork :class :run)
+     ("KILL" effect-of-kill :class :kill) ("KILLPG" effect-of-kill :class :kill)
+     ("EXIT" effect-of-exit :class :exit)
+     ("SETENV" effect-of-setenv :class :process) ("PUTENV" effect-of-setenv :class :process) ("UNSETENV" effect-of-setenv :class :process)
+     ("GETENV" effect-of-getenv :class :environment)
+     ("CHDIR" effect-of-chdir :class :process) ("FCHDIR" effect-of-process) ("CHROOT" effect-of-process)
+     ("SETUID" effect-of-process) ("SETGID" effect-of-process) ("UMASK" effect-of-process)
+     ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
+
+(defun guarded-name (package-name name)
+  "The function's name that NAME stands for in the package, or NIL when there is none."
+  (let* ((package (find-package package-name))
+         (symbol (and package (find-symbol (if (consp name) (second name) name) package)))
+         (name (and symbol (if (consp name) (list 'setf symbol) symbol))))
+    (and name (fboundp name) (not (and (symbolp name) (macro-function name))) name)))
+
+(defun all-guards ()
+  "A guard for each of the functions that is there."
+  (loop for (package-name . entries) in (guard-lists)
+        nconc (loop for (name describes . slots) in entries
+                    for found = (guarded-name package-name name)
+                    when (and found (not (and (getf slots :in-c) (hookable-p))))
+                      collect (apply #'make-guard :name found :describes describes
+                                     (copy-tree slots)))))

@@ -1,0 +1,101 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; What the hits of an assessment are about, in the words of the watch: when the user says yes to
+;;; them, the call need not ask about the same again when it happens. What is not clear here is
+;;; asked about then.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defparameter *operator-effects*
+  '(("delete-file" "DELETE-FILE" "DELETE-FILE-IF-EXISTS" "DELETE-DIRECTORY" "DELETE-DIRECTORY-TREE"
+     "DELETE-EMPTY-DIRECTORY" "UNLINK" "RMDIR" "DELETE-DIR")
+    ("rename-file" "RENAME-FILE" "RENAME-FILE-OVERWRITING-TARGET" "RENAME")
+    ("make-directory" "ENSURE-DIRECTORIES-EXIST" "ENSURE-ALL-DIRECTORIES-EXIST" "MKDIR" "MAKE-DIR"
+     "CREATE-DIRECTORY")
+    ("write-file" "OPEN" "DRIBBLE" "COPY-FILE" "CONCATENATE-FILES" "WITH-OUTPUT-FILE"
+     "CALL-WITH-OUTPUT-FILE" "WRITE-STRING-INTO-FILE" "WRITE-BYTE-VECTOR-INTO-FILE"
+     "WITH-OUTPUT-TO-FILE" "COMPILE-FILE" "SYMLINK" "LINK" "TRUNCATE")
+    ("change-attributes" "CHMOD" "CHOWN" "UTIME" "UTIMES" "SET-FILE-MODE")
+    ("run-program" "RUN-PROGRAM" "LAUNCH-PROGRAM" "RUN-SHELL-COMMAND" "SYSTEM" "FORK")
+    ("load-file" "LOAD" "REQUIRE" "LOAD-SYSTEM" "LOAD-SYSTEMS" "LOAD-ASD" "OPERATE" "OOS" "MAKE"
+     "COMPILE-SYSTEM" "TEST-SYSTEM" "REQUIRE-SYSTEM" "QUICKLOAD")
+    ("exit-lisp" "EXIT" "QUIT" "DIE" "BYE")
+    ("save-image" "SAVE-LISP-AND-DIE" "DUMP-IMAGE")
+    ("stop-thread" "TERMINATE-THREAD" "DESTROY-THREAD" "INTERRUPT-THREAD" "ABORT-THREAD" "KILL"
+     "PROCESS-KILL")
+    ("set-environment" "SETENV" "UNSETENV" "PUTENV" "CHDIR" "WITH-CURRENT-DIRECTORY"))
+  "From a kind of effect to the names of the operators that have it, whatever library they are of.")
+
+(defparameter *reason-effects*
+  '(("runs programs" "run-program")
+    ("uses the network" "connect" "listen")
+    ("reaches into Emacs" "write-to-client")
+    ("changes agent-q's own half in the image" "redefine")
+    ("stops or interrupts threads" "stop-thread")
+    ("unlocks packages" "redefine")
+    ("redefines what is not the program's" "redefine")
+    ("calls foreign code" "foreign-code")
+    ("loads or compiles files" "load-file")
+    ("takes over the debugger or the evaluator" "take-over"))
+  "From a reason to the kinds of effects that it is about whatever the operator.")
+
+(defvar *hit-effects* (list '())
+  "While an assessment runs: a list of one element, what its hits are about.")
+
+(defun literal-argument (form)
+  "A list of what FORM, an argument, is when it says so itself; NIL otherwise."
+  (cond ((typep form '(or string pathname number character keyword null (eql t))) (list form))
+        ((quoted-p form) (list (second form)))
+        ((and (consp form) (eq (first form) 'list))
+         (let ((parts (mapcar #'literal-argument (rest form))))
+           (and (every #'identity parts) (list (mapcar #'first parts)))))))
+
+(defun literal-text (kind operator arguments)
+  "What a call of OPERATOR with ARGUMENTS, which are literal, is about."
+  (let ((first (first arguments)))
+    (cond ((and (equal kind "run-program") (consp first)) (format nil "~{~A~^ ~}" first))
+          ((and (equal kind "run-program") (string= operator "RUN-PROGRAM") (consp (second arguments)))
+           (format nil "~A~{ ~A~}" first (second arguments)))
+          ((stringp first) first)
+          ((pathnamep first) (namestring first))
+          ((and first (symbolp first)) (string-downcase (symbol-name first))))))
+
+(defun effect-text (kind form)
+  "The text that FORM, a hit's, says its effect is about; NIL when nobody knows before it runs."
+  (let ((arguments (and (proper-list-p form) (mapcar #'literal-argument (rest form)))))
+    (and arguments
+         (every #'identity arguments)
+         (symbolp (first form))
+         (literal-text kind (symbol-name (first form)) (mapcar #'first arguments)))))
+
+(defun kinds-of-hit (reason what)
+  (or (and what (symbolp what)
+           (loop for (kind . names) in *operator-effects*
+                 when (member (symbol-name what) names :test #'string=)
+                   return (list kind)))
+      (rest (assoc reason *reason-effects* :test #'string=))))
+
+(defun note-hit-effects (kind reason what form)
+  "Note what a hit, which has these arguments, is about."
+  (unless (eq kind :expander)
+    (dolist (effect (kinds-of-hit reason what))
+      (let ((text (and what (symbolp what) (consp form) (eq (first form) what)
+                       (effect-text effect form))))
+        (pushnew (if text (list effect text) (list effect)) (first *hit-effects*)
+                 :test #'equal)))))
+
+;;; Expanding where nothing is allowed
+
+(defun call-harmlessly (form function)
+  "Call FUNCTION, which expands FORM. What its macro tries meanwhile doesn't happen, and is a hit."
+  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
+    (if trying
+        (funcall trying function
+                 (lambda (words)
+                   (hit :expander (format nil "has a macro that tries to ~A while it is expanded"
+                                          words)
+                        (first form) form)))
+        (funcall function))))
+
+(defun ensure-watch-for-assessment ()
+  (let ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH")))
+    (when ensure (funcall ensure))))

@@ -1,0 +1,186 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Asking about an effect: the thread that is about to cause it waits, alive, until Emacs has an
+;;; answer, nobody is there to give one, or the call is stopped.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(define-condition effect-denied (error)
+  ((words :initarg :words :initform "an effect" :reader denied-words)
+   (reason :initarg :reason :initform nil :reader denied-reason))
+  (:report (lambda (condition stream)
+             (format stream "Not allowed: ~A.~@[ ~A~]"
+                     (denied-words condition) (denied-reason condition))))
+  (:documentation "What a program sees of an effect that the user has not allowed."))
+
+(define-condition file-effect-denied (effect-denied file-error) ()
+  (:documentation "The same of a file's, which programs expect to fail in ways of their own."))
+
+;;; The question
+
+(defstruct (question (:type vector) (:copier nil))
+  number id signal answer reason)
+
+(defun question-text (plist)
+  (reply-text-after "agent-q effect: " plist))
+
+(defun reply-text-after (prefix plist)
+  (concatenate '(simple-array character (*)) prefix (reply-text plist)))
+
+(defun program-frames-now ()
+  "Some frames of the program that runs in this thread, innermost first, as texts."
+  (let ((frames '()))
+    (loop for frame in (backend "COMPUTE-BACKTRACE" 0 200)
+          for text = (frame-text frame)
+          for operator = (and text (frame-operator text))
+          until (or (= (length frames) 10)
+                    (equal operator "(AGENT-Q-IMAGE::PERFORM"))
+          do (unless (or (null text) (internal-frame-p operator) (search "SB-THREAD::" text))
+               (push (list text operator) frames)))
+    (nreverse frames)))
+
+(defun shown-program-frames ()
+  (guarded (lambda ()
+             (let ((frames '()))
+               (backend "CALL-WITH-DEBUGGING-ENVIRONMENT"
+                        (lambda () (setf frames (program-frames-now))))
+               frames))
+           (constantly '())))
+
+(defun function-of-frames (frames)
+  "The innermost function of the program's in FRAMES, as one writes its name, or NIL."
+  (loop for (nil operator) in frames
+        for word = (find-if (lambda (word)
+                              (let ((package (word-package word)))
+                                (and package (program-package-p package)
+                                     (not (prefixed-p "UIOP" (package-name package)))
+                                     (not (prefixed-p "ASDF" (package-name package))))))
+                            (operator-words operator))
+        when word return word))
+
+(defun question-plist (watch consent effect number)
+  "What Emacs is told of EFFECT. Printing calls printers of the program's: they may do nothing."
+  (let ((quiet (copy-seq consent)))
+    (setf (consent-mode quiet) :deny)
+    (funcall (watch-call-in watch) (list quiet)
+             (lambda ()
+               (let ((frames (shown-program-frames)))
+                 (list :call (consent-id consent) :question number
+                       :effect (effect-kind effect) :words (effect-words effect)
+                       :files (effect-files effect) :target (effect-target effect)
+                       :function (function-of-frames frames)
+                       :form (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
+                                 (printed - :limit 1000))
+                       :frames (mapcar #'first frames)
+                       :thread (thread-text (backend "CURRENT-THREAD"))))))))
+
+(defun tell-emacs (watch consent plist)
+  "Send PLIST over the connection of CONSENT's call. No code of the program's runs meanwhile."
+  (let ((client (consent-client consent)) (text (question-text plist)))
+    (call-without-handlers
+     (lambda ()
+       (funcall (watch-call-in watch) nil
+                (lambda ()
+                  ;; A thread of the program's own has no counter of messages.
+                  (progv (list (client-symbol-named client "*EMACS-CONNECTION*")
+                               (client-symbol-named client "*SEND-COUNTER*"))
+                      (list (consent-connection consent) 0)
+                    (funcall (client-symbol-named client "SEND-TO-EMACS")
+                             (list :background-message text)))))))))
+
+(defun somebody-there-p (consent)
+  "Whether the connection of CONSENT's call is there, and can bring an answer meanwhile."
+  (let* ((client (consent-client consent))
+         (type (client-symbol-named client "MULTITHREADED-CONNECTION")))
+    (and (consent-connection consent)
+         (member (consent-connection consent) (client-value client "*CONNECTIONS*"))
+         (or (null type) (null (find-class type nil)) (typep (consent-connection consent) type)))))
+
+(defun wait-for-answer (consent question)
+  (let ((end (+ (get-internal-real-time)
+                (* (consent-patience consent) internal-time-units-per-second))))
+    (progv (list (find-symbol "*DEADLINE*" "SB-IMPL")) (list nil)
+      (loop until (or (internal "SB-THREAD" "WAIT-ON-SEMAPHORE" (question-signal question)
+                                :timeout 0.25)
+                      (question-answer question)
+                      (> (get-internal-real-time) end)
+                      (not (somebody-there-p consent)))))))
+
+(defun new-number ()
+  "A number that no code can guess, or it could answer for the user."
+  (random (expt 2 48) (make-random-state t)))
+
+(defun put-question (watch consent effect)
+  "Ask about EFFECT: \"allow\", \"deny\" or \"stop\", and the user's reason."
+  (let ((question (make-question :number (new-number) :id (consent-id consent)
+                                 :signal (internal "SB-THREAD" "MAKE-SEMAPHORE"))))
+    (unwind-protect
+         (let ((plist (question-plist watch consent effect (question-number question))))
+           (change-questions watch (lambda (questions) (cons question questions)))
+           (tell-emacs watch consent plist)
+           (wait-for-answer consent question))
+      (change-questions watch (lambda (questions) (remove question questions :test #'eq)))
+      (unless (question-answer question)
+        (ignore-errors
+         (tell-emacs watch consent (list :call (consent-id consent)
+                                         :question (question-number question) :withdrawn t)))))
+    (if (question-answer question)
+        (values (question-answer question) (question-reason question))
+        (values "deny" "Nobody has answered."))))
+
+(defun ask (watch consent effect)
+  "What is to become of EFFECT, as PUT-QUESTION; questions of a call wait for each other."
+  (let ((*client* (consent-client consent)) (lock (consent-lock consent)))
+    (cond ((or (consent-mode consent)
+               (not (somebody-there-p consent))
+               ;; An interrupt, in the middle of a question.
+               (eq (internal "SB-THREAD" "MUTEX-OWNER" lock) (backend "CURRENT-THREAD")))
+           (values "deny" nil))
+          (t (let ((answer (list "deny" nil)))
+               (backend "CALL-WITH-LOCK-HELD" lock
+                        (lambda ()
+                          (setf answer (multiple-value-list (put-question watch consent effect)))))
+               (values-list answer))))))
+
+(defun take-answer (watch id number decision reason)
+  "Give the question NUMBER of the call ID its answer. Code of a call can answer nothing."
+  (let ((question (find number (first (watch-questions watch)) :key #'question-number :test #'eql)))
+    (cond ((funcall (watch-state watch)) "not from here")
+          ((not (and question (eql id (question-id question))
+                     (member decision '("allow" "deny" "stop") :test #'equal)))
+           "not open")
+          (t (setf (question-reason question) reason
+                   (question-answer question) decision)
+             (internal "SB-THREAD" "SIGNAL-SEMAPHORE" (question-signal question))
+             "answered"))))
+
+;;; What comes of it
+
+(defun note-denial (consent effect)
+  (let ((*client* (consent-client consent)))
+    (call-with-lock (lambda () (push (effect-words effect) (first (consent-denials consent)))))))
+
+(defun stop-call (consent)
+  "Unwind this thread: the call, or a thread that it made."
+  (if (eq (backend "CURRENT-THREAD") (consent-thread consent))
+      (throw 'stopped nil)
+      (internal "SB-THREAD" "ABORT-THREAD")))
+
+(defun deny (effect reason)
+  (if (effect-files effect)
+      (error 'file-effect-denied :words (effect-words effect) :reason reason
+                                 :pathname (effect-pathname effect))
+      (error 'effect-denied :words (effect-words effect) :reason reason)))
+
+(defun settle-effect (watch consent effect)
+  "Ask about EFFECT. True when it may happen; NIL and the values to return in its place otherwise."
+  (loop
+    (multiple-value-bind (decision reason) (ask watch consent effect)
+      (when (equal decision "allow") (return t))
+      (note-denial consent effect)
+      (when (equal decision "stop") (stop-call consent))
+      (restart-case (deny effect reason)
+        (ask-again ()
+          :report "Ask the user again.")
+        (use-value (&rest values)
+          :report "Return values in the place of the effect."
+          (return (values nil values)))))))

@@ -1,0 +1,107 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The end of a call: whether its threads may live on, what it has hung on hooks, and whether all
+;;; guards still stand. And the end of it all, once no connection is left that had a call watched.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun settled-p (watch consent effect)
+  "Whether EFFECT, of a call that is over, may stay. Stopping the call is no more than a denial now."
+  (or (granted-p consent effect)
+      (equal "allow" (ask watch consent effect))
+      (progn (note-denial consent effect) nil)))
+
+;;; Hooks
+
+(defun hook-values ()
+  "The variables by which code is called later, each with its value."
+  (loop for (package . names)
+          in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
+                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*")
+               ("SB-DEBUG" "*DEBUG-PRINT-VARIABLE-ALIST*")
+               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*"))
+        nconc (loop for name in names
+                    for symbol = (find-symbol name package)
+                    when (and symbol (boundp symbol))
+                      collect (list symbol (symbol-value symbol)))))
+
+(defun settle-hooks (consent allowed)
+  "Put those hooks back that the call has changed, unless the function ALLOWED lets one be."
+  (loop for (symbol value) in (consent-hooks consent)
+        unless (eq value (symbol-value symbol))
+          do (unless (funcall allowed (effect-of-taking-over (symbol-text symbol)))
+               (setf (symbol-value symbol) value))))
+
+;;; Threads
+
+(defun living-threads (consent)
+  (flet ((alive-p (thread) (internal "SB-THREAD" "THREAD-ALIVE-P" thread)))
+    (let ((threads (first (consent-threads consent))))
+      ;; Most are about to end.
+      (loop repeat 20
+            while (some #'alive-p threads)
+            do (sleep 0.005))
+      (remove-if-not #'alive-p threads))))
+
+(defun effect-of-outliving (threads)
+  (let ((names (mapcar #'thread-text threads)))
+    (make-effect :kind "outlive" :target (first names)
+                 :words (format nil "leave ~:[~D threads~;~*a thread~] running: ~{~A~^, ~}"
+                                (null (rest threads)) (length threads)
+                                (subseq names 0 (min 10 (length names)))))))
+
+(defun settle-threads (consent allowed)
+  (let ((threads (living-threads consent)))
+    (when (and threads
+               (not (funcall allowed (effect-of-outliving threads))))
+      (dolist (thread threads)
+        (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread))))))
+
+;;; Guards
+
+(defun restore-guards (watch consent)
+  "Put back the guards that the call has taken away, and tell of that."
+  (dolist (guard (first (watch-guards watch)))
+    (let ((name (guard-name guard)))
+      (unless (or (internal "SB-INT" "ENCAPSULATED-P" name :agent-q-watch)
+                  (not (fboundp name)))
+        (put-guard watch guard)
+        (note-denial consent (make-effect :words (format nil "take agent-q's watch off ~A"
+                                                         (printed name))))))))
+
+(defun end-call (watch consent reply)
+  "What remains to be asked of the call of CONSENT, which had REPLY."
+  (restore-guards watch consent)
+  (let ((stopped (eq (getf reply :outcome) :cancelled)))
+    (flet ((allowed (effect) (and (not stopped) (settled-p watch consent effect))))
+      (unless (catch 'stopped
+                (let ((*call* (consent-id consent)))
+                  (settle-hooks consent #'allowed)
+                  (unless stopped (settle-threads consent #'allowed))
+                  t))
+        (setf stopped t)
+        (settle-hooks consent #'allowed)))))
+
+;;; Connections
+
+(defun note-connection (watch consent)
+  "Hear of it when the connection of CONSENT's call is closed."
+  (let ((hook (client-symbol-named (consent-client consent) "*CONNECTION-CLOSED-HOOK*")))
+    (when (consent-connection consent)
+      (pushnew (consent-connection consent) (first (watch-connections watch)) :test #'eq))
+    (when (and hook (boundp hook))
+      (pushnew 'forget-closed-connections (symbol-value hook)))))
+
+(defun forget-closed-connections (&rest ignored)
+  "Take the watch out when no connection is left that had calls under it."
+  (declare (ignore ignored))
+  (let ((leave (optional-function "AGENT-Q-IMAGE" "LEAVE-WATCH")))
+    (when leave (ignore-errors (funcall leave)))))
+
+(defun leave-watch-if-alone (watch)
+  "The same for WATCH, once no call is under it."
+  (let ((open (append (client-value :swank "*CONNECTIONS*") (client-value :slynk "*CONNECTIONS*"))))
+    (when (and (null (first (watch-consents watch)))
+               (first (watch-connections watch))
+               (null (intersection (first (watch-connections watch)) open :test #'eq)))
+      (setf (first (watch-connections watch)) '())
+      (remove-watch watch))))

@@ -1,0 +1,246 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Where a thread of a call comes to a function that is watched. What is in force there is a list of
+;;; the consent and of the classes of low functions that an effect covers which may happen just now.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun meet (watch guard hold function arguments)
+  "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
+  (if (covered-class-p guard hold arguments)
+      (go-on watch guard hold nil function arguments)
+      (let ((effect (effect-at guard arguments)))
+        (if (or (null effect)
+                (covered-p effect hold)
+                (and (eq (guard-class guard) :written) (written-p (first hold) effect))
+                (granted-p (first hold) effect))
+            (go-on watch guard hold effect function arguments)
+            (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
+              (if allowed
+                  (go-on watch guard hold effect function arguments)
+                  (values-list values)))))))
+
+;;; What is covered is a class of low functions; one for files whose names begin in a certain way; or
+;;; the words of the effect that was allowed. Code of the program's may run meanwhile, as a handler.
+
+(defun covered-class-p (guard hold arguments)
+  (let ((class (guard-class guard)))
+    (and class
+         (loop for covered in (rest hold)
+                 thereis (if (consp covered)
+                             (and (eq class (first covered))
+                                  (begins-with-p (rest covered) (first arguments)))
+                             (eq class covered))))))
+
+(defun begins-with-p (name given)
+  "Whether GIVEN, the native name of a file or its pathname, is NAME or begins so."
+  (flet ((begins (text) (and text (>= (length text) (length name))
+                             (string= name text :end2 (length name)))))
+    (let ((given (text-of-name given)))
+      (or (begins given)
+          (begins (real-native-name given))
+          (begins (real-native-name given :link t))))))
+
+(defun covered-p (effect hold)
+  (loop for covered in (rest hold)
+          thereis (cond ((stringp covered) (equal covered (effect-words effect)))
+                        ((eq covered :temporary) (temporary-file-effect-p effect))
+                        ((and (consp covered) (eq (first covered) :build))
+                         (in-scope-p (list :build (rest covered)) effect)))))
+
+(defun temporary-file-effect-p (effect)
+  "Whether EFFECT is about a file such as UIOP makes for a while."
+  (let ((start (native-text (or (ignore-errors
+                                 (internal "UIOP" "TEMPORARY-DIRECTORY"))
+                                "/tmp/"))))
+    (and (effect-files effect)
+         (loop for name in (effect-files effect)
+               always (or (prefixed-p (format nil "~Atmp" start) name)
+                          (prefixed-p (format nil "~Atmp" (format nil "~A/" (followed start)))
+                                      name))))))
+
+(defun covers-of (guard effect)
+  "What EFFECT, which may happen, covers while it does."
+  (and effect
+       (loop for class in (if (guard-class guard)
+                              (cons (guard-class guard) (guard-covers guard))
+                              (guard-covers guard))
+             collect (cond ((eq class :words) (effect-words effect))
+                           ((eq class :build) (cons :build (effect-target effect)))
+                           ((and (effect-files effect)
+                                 (member class '(:write :delete :rename :rmdir)))
+                            (cons class (first (effect-files effect))))
+                           (t class)))))
+
+(defun effect-at (guard arguments)
+  "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that nobody can make
+sense of fails by itself, before it does anything."
+  (and (guard-describes guard)
+       (handler-case (funcall (guard-describes guard) arguments)
+         (effect-denied (condition) (error condition))
+         (error () (make-effect :kind "foreign-code" :target (printed (guard-name guard))
+                                :words (format nil "call ~A with ~A" (printed (guard-name guard))
+                                               (printed arguments :limit 300)))))))
+
+(defun go-on (watch guard hold effect function arguments)
+  "Call FUNCTION with ARGUMENTS in the way of GUARD, with what EFFECT covers, if there is one."
+  (when (and effect (equal (effect-kind effect) "write-file"))
+    (note-written (first hold) effect))
+  (let* ((covers (covers-of guard effect))
+         (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
+    (flet ((work ()
+             (if (guard-way guard)
+                 (funcall (guard-way guard) watch hold function arguments)
+                 (apply function arguments))))
+      (if covers
+          (funcall (watch-call-in watch) hold #'work)
+          (work)))))
+
+(defun note-written (consent effect)
+  "Note that the call may write the files of EFFECT from now on."
+  (dolist (name (effect-files effect))
+    (setf (gethash name (consent-written consent)) t)))
+
+(defun written-p (consent effect)
+  (and (effect-files effect)
+       (gethash (first (effect-files effect)) (consent-written consent))))
+
+;;; Ways
+
+(defun call-covering (watch hold classes function arguments)
+  (funcall (watch-call-in watch) (cons (first hold) (append classes (rest hold)))
+           (lambda () (apply function arguments))))
+
+(defun call-opening (watch hold function arguments)
+  (let ((stream (call-covering watch hold '(:descriptor :reading) function arguments)))
+    (check-private watch (first hold) stream)))
+
+(defun call-opening-name (watch hold function arguments)
+  (let ((opened (multiple-value-list (apply function arguments))))
+    (unless (or (member :reading (rest hold) :test #'eq)
+                (not (integerp (first opened))))
+      (check-private watch (first hold) (first opened)))
+    (values-list opened)))
+
+(defun call-closing (watch hold function arguments)
+  "Closing a stream of a file renames and deletes what opening it has made."
+  (let* ((stream (first arguments))
+         (file (and (directly "SB-SYS" "FD-STREAM-P" stream)
+                    (directly "SB-IMPL" "FD-STREAM-FILE" stream))))
+    (if file
+        (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
+        (apply function arguments))))
+
+(defun call-loading-file (watch hold function arguments)
+  (declare (ignore hold))
+  (multiple-value-prog1 (apply function arguments)
+    ;; It may have brought what is to be watched.
+    (add-guards watch)))
+
+(defun call-making-stream (watch hold function arguments)
+  (call-covering watch hold '(:descriptor) function arguments))
+
+(defun call-stopping (watch hold function arguments)
+  (declare (ignore watch hold))
+  (apply function arguments))
+
+(defun call-interrupting (watch hold function arguments)
+  (destructuring-bind (thread interruption) arguments
+    (funcall function thread (funcall (watch-inheriting watch) (list (first hold)) interruption))))
+
+(defun call-starting (watch hold function arguments)
+  (destructuring-bind (thread work . more) arguments
+    (cond ((eq work (optional-function "SB-IMPL" "FINALIZER-THREAD-LOOP"))
+           ;; The implementation's own, for whatever is finalized.
+           (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
+          (t (note-thread (first hold) thread)
+             (apply function thread (funcall (watch-inheriting watch) (list (first hold)) work)
+                    more)))))
+
+(defun note-thread (consent thread)
+  (unless (internal "SB-THREAD" "THREAD-EPHEMERAL-P" thread)
+    (let ((*client* (consent-client consent)))
+      (call-with-lock (lambda () (push thread (first (consent-threads consent))))))))
+
+(defun call-finalizing (watch hold function arguments)
+  (destructuring-bind (object work . more) arguments
+    (apply function object (funcall (watch-inheriting watch) (list (first hold)) work) more)))
+
+(defun call-scheduling (watch hold function arguments)
+  (let ((timer (first arguments)))
+    (setf (slot-value timer 'function)
+          (funcall (watch-inheriting watch) (list (first hold)) (slot-value timer 'function)))
+    (apply function arguments)))
+
+(defun call-hooked (watch hold function arguments)
+  "Call hooks: those that a call has changed run under its consent, in whatever thread, and those of
+the user under none."
+  (let* ((hooks (second arguments))
+         (consent (and hooks (find-if-not (lambda (consent)
+                                            (find hooks (consent-hooks consent)
+                                                  :key #'second :test #'eq))
+                                          (first (watch-consents watch))))))
+    (declare (ignorable hold))
+    (funcall (watch-call-in watch) (and consent (list consent))
+             (lambda () (apply function arguments)))))
+
+;;; Reading
+
+(defun check-private (watch consent opened)
+  "Ask when OPENED, a stream or a descriptor, reads a file that may be private. Returns it."
+  (let ((name (and (consent-private consent) (opened-name opened))))
+    (when (and name (has-needle-p name (consent-private consent)))
+      (let ((effect (make-effect :kind "read-private" :words (format nil "read ~A" name)
+                                 :files (list name) :target name :texts (list name)
+                                 :pathname (ignore-errors (native-pathname-of name))))
+            (end (list nil)))
+        (unless (granted-p consent effect)
+          (unwind-protect
+               (multiple-value-bind (allowed values) (settle-effect watch consent effect)
+                 (setf (first end) t)
+                 (unless allowed
+                   (close-opened opened)
+                   (return-from check-private (first values))))
+            (unless (first end) (close-opened opened))))))
+    opened))
+
+(defun opened-name (opened)
+  "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL for no file."
+  (let ((descriptor (if (integerp opened)
+                        opened
+                        (and (typep opened 'file-stream)
+                             (ignore-errors (directly "SB-SYS" "FD-STREAM-FD" opened))))))
+    (and descriptor
+         (or (descriptor-name descriptor)
+             (and (streamp opened) (ignore-errors (native-name-of (truename opened))))))))
+
+(defun native-name-of (pathname)
+  (internal "SB-EXT" "NATIVE-NAMESTRING" pathname))
+
+(defun close-opened (opened)
+  (if (integerp opened)
+      (internal "SB-UNIX" "UNIX-CLOSE" opened)
+      (close opened :abort t)))
+
+(defun has-needle-p (name needles)
+  "Whether one of NEEDLES, in lower case, is in NAME. A file without any is certainly not private."
+  (let* ((end (length name)) (small (make-string end)))
+    (declare (type (simple-array character (*)) small) (type fixnum end))
+    (let ((name (coerce name '(simple-array character (*)))))
+      (declare (type (simple-array character (*)) name))
+      (dotimes (index end)
+        (setf (schar small index) (char-downcase (schar name index)))))
+    (dolist (needle needles nil)
+      (declare (type (simple-array character (*)) needle))
+      (when (needle-in-p needle small)
+        (return t)))))
+
+(defun needle-in-p (needle text)
+  (declare (type (simple-array character (*)) needle text) (optimize speed))
+  (let ((size (length needle)))
+    (or (zerop size)
+        (let ((first (schar needle 0)))
+          (loop for start of-type fixnum from 0 to (- (length text) size)
+                  thereis (and (char= first (schar text start))
+                               (loop for index of-type fixnum from 1 below size
+                                     always (char= (schar needle index)
+                                                   (schar text (+ start index))))))))))

@@ -1,0 +1,193 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The watch itself: what of it is compiled at once, as all threads of the image come through it,
+;;; and how it is put in and taken out. Operation: watch-remove.
+;;; Needs: effects, consent
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defstruct (watch (:type vector) (:copier nil))
+  ;; Functions that no name leads to: what is in force in this thread; to call one with something in
+  ;; force; to make what stands around a guarded function; to make one that takes along to another
+  ;; thread what is in force; to make what says whether a C function may be called.
+  state call-in surrounding inheriting permitting
+  ;; Lists of one element, which is changed under the lock: guards, consents in use, open questions,
+  ;; C functions with their hooks, the user's forms that are about to be evaluated, and connections.
+  (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
+  (forms (list '())) (connections (list '()))
+  version)
+
+(defvar *watch-version* nil
+  "What the text of this module is told by from an earlier one that an image may have.")
+
+(setf *watch-version* (list :watch))
+
+(defun new-watch (version)
+  "A watch, of which only safe functions are to be had by name: what is in force is the value of a
+symbol that code can't come by."
+  (let* ((state (make-symbol "STATE")) (watch (make-watch :version version)))
+    (proclaim (list 'special state))
+    (setf (symbol-value state) nil)
+    (labels ((call-in (value function)
+               (progv (list state) (list value) (funcall function)))
+             (surrounding (guard)
+               (lambda (function &rest arguments)
+                 (declare (dynamic-extent arguments))
+                 (let ((hold (symbol-value state)))
+                   (if hold
+                       (meet watch guard hold function (copy-list arguments))
+                       (apply function arguments)))))
+             (inheriting (hold function)
+               (lambda (&rest arguments)
+                 (block nil
+                   ;; A thread that nobody handles a denial in ends; the image may have no debugger.
+                   (handler-bind ((effect-denied (lambda (condition)
+                                                   (declare (ignore condition))
+                                                   (return nil))))
+                     (progv (list state) (list hold) (apply function arguments)))))))
+      (setf (watch-state watch) (lambda () (symbol-value state))
+            (watch-permitting watch)
+            (lambda (guard kinds)
+              (lambda (&rest words)
+                (declare (dynamic-extent words))
+                (let ((hold (symbol-value state)))
+                  (or (null hold)
+                      (foreign-may-p watch guard hold kinds (copy-list words))))))
+            (watch-call-in watch) #'call-in
+            (watch-surrounding watch) #'surrounding
+            (watch-inheriting watch) #'inheriting)
+      (values watch
+              (list 'call-watched (lambda (id operation arguments work)
+                                    (call-under watch id operation arguments work))
+                    'call-trying (lambda (work note) (call-denying watch work note))
+                    'compile-apart (lambda (names) (call-apart watch names))
+                    'answer (lambda (id number decision &optional reason)
+                              (take-answer watch id number decision reason))
+                    'unwatch (lambda () (remove-watch watch))
+                    'leave-watch (lambda () (leave-watch-if-alone watch))
+                    'current-watch-p (lambda () (and (eq (watch-version watch) *watch-version*)
+                                                     (first (watch-guards watch))
+                                                     t))
+                    'idle-watch-p (lambda () (null (first (watch-consents watch)))))))))
+
+(defun change-questions (watch change)
+  (call-with-lock (lambda ()
+                    (setf (first (watch-questions watch))
+                          (funcall change (first (watch-questions watch)))))))
+
+;;; In and out
+
+(defun watchable-p ()
+  (and (implementation-p "SBCL")
+       (optional-function "SB-INT" "ENCAPSULATE")
+       (member :sb-thread *features*)
+       t))
+
+(defun put-guard (watch guard)
+  (let ((name (guard-name guard)))
+    ;; What is inline is called without its definition; code that is compiled from now on is not.
+    (when (eq (internal "SB-INT" "INFO" :function :inlinep name) 'inline)
+      (proclaim (list 'notinline name)))
+    (internal "SB-INT" "UNENCAPSULATE" name :agent-q-watch)
+    (internal "SB-INT" "ENCAPSULATE" name :agent-q-watch (funcall (watch-surrounding watch) guard))))
+
+(defun add-guards (watch)
+  "Put guards at the functions that have none, be it that they were not there before."
+  (flet ((add ()
+           (dolist (guard (all-guards))
+             (unless (find (guard-name guard) (first (watch-guards watch))
+                           :key #'guard-name :test #'equal)
+               (put-guard watch guard)
+               (push guard (first (watch-guards watch)))))
+           (add-foreign-hooks watch)))
+    (funcall (watch-call-in watch) nil (lambda () (call-with-lock #'add)))))
+
+(defun install-watch ()
+  "Put the watch in, unless it is there."
+  (compile-now 'new-watch)
+  (multiple-value-bind (watch entries) (new-watch *watch-version*)
+    (add-guards watch)
+    (loop for (name function) on entries by #'cddr
+          do (setf (fdefinition name) function))))
+
+(defun ensure-watch ()
+  "Whether there is a watch; it is put in when it isn't, and an earlier text's makes room for it once
+no call is under it."
+  (flet ((says-p (name)
+           (let ((function (optional-function "AGENT-Q-IMAGE" name)))
+             (and function (funcall function)))))
+    (when (watchable-p)
+      (unless (or (says-p "CURRENT-WATCH-P")
+                  (and (optional-function "AGENT-Q-IMAGE" "IDLE-WATCH-P")
+                       (not (says-p "IDLE-WATCH-P"))))
+        (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
+          (when remove (funcall remove)))
+        (install-watch))
+      t)))
+
+(defun remove-watch (watch)
+  "Leave the functions as they were. Code of a call can't have that."
+  (unless (funcall (watch-state watch))
+    (dolist (guard (shiftf (first (watch-guards watch)) '()))
+      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch))
+    (remove-foreign-hooks watch)
+    t))
+
+(define-operation "watch-remove" ()
+    "Take the watch out, as when nobody of agent-q's is here any more."
+  (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
+    (list :removed (and remove (funcall remove) t))))
+
+;;; Under it
+
+(defun call-under (watch id operation arguments work)
+  "Call WORK, a function that is given what is to be called with the watch in force, for the call ID
+of OPERATION with ARGUMENTS; its reply, with what was denied. Code of a call can have no other
+consent than it has."
+  (if (funcall (watch-state watch))
+      (funcall work #'funcall)
+      (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
+        (setf (consent-scope consent) (scope-of operation arguments))
+        (setf (consent-hooks consent) (hook-values))
+        (note-connection watch consent)
+        (change-consents watch (lambda (consents) (cons consent consents)))
+        (unwind-protect
+             (progn
+               (setf (first reply)
+                     (funcall work (lambda (function)
+                                     (funcall (watch-call-in watch) (list consent) function))))
+               (end-call watch consent (first reply)))
+          (setf (consent-mode consent) :ended)
+          (change-consents watch (lambda (consents) (remove consent consents :test #'eq)))
+          (leave-watch-if-alone watch))
+        (append (first reply)
+                (let ((denials (reverse (first (consent-denials consent)))))
+                  (and denials (list :denials denials)))))))
+
+(defun change-consents (watch change)
+  (call-with-lock (lambda ()
+                    (setf (first (watch-consents watch))
+                          (funcall change (first (watch-consents watch)))))))
+
+(defun call-denying (watch work note)
+  "The values of WORK, called where nothing is allowed, and nobody asked. NOTE is called with what it
+has tried, however it ends."
+  (let ((consent (new-consent nil '() :deny)))
+    (unwind-protect (funcall (watch-call-in watch) (list consent) work)
+      (mapc note (reverse (first (consent-denials consent)))))))
+
+(defun call-apart (watch names)
+  "Compile the functions NAMES of ours in a thread where nothing of a program is around it, when the
+watch is in force in this one; whether it is."
+  (when (funcall (watch-state watch))
+    (let ((client *client*)
+          (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq)))
+      (funcall (watch-call-in watch) nil
+               (lambda ()
+                 (internal "SB-THREAD" "JOIN-THREAD"
+                           (internal "SB-THREAD" "MAKE-THREAD"
+                                     (lambda ()
+                                       (let ((*client* client))
+                                         (apply #'compile-now names)))
+                                     :name "agent-q compiles itself")
+                           :default nil))))
+    t))

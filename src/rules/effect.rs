@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Rules about effects, which rules know as they know tools: `effect/delete_file` with the function
+//! of the program that is at it. What a prompt offers about one, and how that reads.
+
+use globset::escape;
+
+use super::{ArgumentPattern, Call, Effect, Floor, Pattern, Rule, Scope};
+use crate::effect::Kind;
+
+/// The argument with the function of the program that is at it.
+const FUNCTION: &str = "function";
+
+/// The argument with what it is done to, where that is no file.
+const TARGET: &str = "target";
+
+impl Rule {
+    /// The narrowest rule that lets the effect CALL happen again: to the files in its folder by the
+    /// same function, to the same file by any code where none is known, or to the same target.
+    pub(super) fn allowing_effect(call: &Call<'_>, scope: Scope) -> Self {
+        let mut rule = Self::new(Effect::Allow, call.tool, scope);
+        rule.dangerous = Floor::Waived;
+        let text = |name: &str| call.arguments.get(name).and_then(|it| it.as_str());
+        let function = text(FUNCTION);
+        for (name, value) in [(FUNCTION, function), (TARGET, text(TARGET))] {
+            if let Some(value) = value {
+                rule.arguments.push(ArgumentPattern {
+                    name: name.to_owned(),
+                    pattern: Pattern::Equals(value.to_owned()),
+                });
+            }
+        }
+        rule.path = call.paths.first().map(|path| {
+            match (function, path.parent()) {
+                // All that is in the root is no folder of the program's.
+                (Some(_), Some(folder)) if folder.parent().is_some() => {
+                    format!("{}/**", escape(&folder.to_string_lossy()))
+                }
+                _ => escape(&path.to_string_lossy()),
+            }
+        });
+        rule.connection = call.connection.map(escape);
+        rule
+    }
+
+    /// A rule about effects of KIND as a sentence.
+    pub(super) fn describe_of_effects(&self, kind: Kind) -> String {
+        let argument = |name: &str| {
+            let mut arguments = self.arguments.iter();
+            let found = arguments.find(|it| it.name == name)?;
+            Some(match &found.pattern {
+                Pattern::Equals(value) => value.clone(),
+                Pattern::Matches(regex) => format!("what matches /{regex}/"),
+            })
+        };
+        let who = argument(FUNCTION).unwrap_or_else(|| "any code".to_owned());
+        let mut text = match self.effect {
+            Effect::Allow => format!("{who} may {}", kind.deed()),
+            Effect::Ask => format!("Ask before {who} may {}", kind.deed()),
+            Effect::Deny => format!("{who} may not {}", kind.deed()),
+        };
+        if let Some(target) = argument(TARGET) {
+            text.push_str(&format!(" {target}"));
+        }
+        if let Some(path) = &self.path {
+            text.push_str(&match path.strip_suffix("/**") {
+                Some(folder) => format!(" under {folder}/"),
+                None => format!(" matching {path}"),
+            });
+        }
+        for other in &self.arguments {
+            if ![FUNCTION, TARGET].contains(&other.name.as_str()) {
+                text.push_str(&match &other.pattern {
+                    Pattern::Equals(value) => format!(", {} = {value:?}", other.name),
+                    Pattern::Matches(regex) => format!(", {} matching /{regex}/", other.name),
+                });
+            }
+        }
+        if let Some(connection) = &self.connection {
+            text.push_str(&format!(", on connection {connection}"));
+        }
+        format!("{text}, {}.", self.scope.phrase())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::Provenance;
+    use crate::tool::SafetyLevel;
+
+    fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
+        let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        let call = Call {
+            call: 1,
+            turn: 1,
+            chat: 1,
+            tool,
+            level: SafetyLevel::Dangerous,
+            arguments: &arguments,
+            paths: &paths,
+            package: None,
+            connection: None,
+            project: None,
+            provenance: Provenance::Own,
+        };
+        let rule = Rule::allowing_effect(&call, Scope::Chat(1));
+        let words = rule.describe();
+        (rule, words)
+    }
+
+    #[test]
+    fn what_is_offered_is_narrow_and_says_so() {
+        for (tool, arguments, files, words) in [
+            (
+                "effect/delete_file",
+                json!({"function": "SHOP::CLEANUP", "form": "(shop::cleanup)"}),
+                &["/tmp/shop/a.txt"][..],
+                "SHOP::CLEANUP may delete files under /tmp/shop/, for this chat.",
+            ),
+            (
+                "effect/delete_file",
+                json!({"form": "(mapc 'delete-file x)"}),
+                &["/tmp/shop/a.txt"],
+                "any code may delete files matching /tmp/shop/a.txt, for this chat.",
+            ),
+            (
+                "effect/write_file",
+                json!({"function": "SHOP::SAVE"}),
+                &["/a.txt"],
+                "SHOP::SAVE may write files matching /a.txt, for this chat.",
+            ),
+            (
+                "effect/connect",
+                json!({"function": "SHOP::FETCH", "target": "127.0.0.1:80"}),
+                &[],
+                "SHOP::FETCH may connect to 127.0.0.1:80, for this chat.",
+            ),
+        ] {
+            let (rule, said) = offered(tool, arguments, files);
+            assert_eq!(said, words);
+            assert!(rule.waives_floor() && rule.check().is_ok(), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_can_be_told_by_nothing_is_no_rule() {
+        let (rule, _) = offered("effect/exit_lisp", json!({"form": "(quit)"}), &[]);
+        assert!(rule.check().is_err());
+    }
+}

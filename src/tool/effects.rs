@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Questions of the image's watch while a call runs: the user's rules answer them, or the user does.
+//! The time that they wait does not count as the call's. Part of the pipeline in `executor`.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::circumstances::Circumstances;
+use super::executor::{Call, Executor};
+use super::work::{answered, silent};
+use super::{Origin, SafetyLevel, ToolFailure};
+use crate::effect::{Answer, Granted, Kind, Message, Question, Watch, parse_message};
+use crate::host::Asked;
+use crate::protocol::{
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, State,
+};
+use crate::rules::{Explanation, Facts, Outcome};
+use crate::session::settings::{Approval, EvalPolicy};
+use crate::store::audit::{Record, Step};
+
+/// What the code that met a denial is told where nobody can be asked.
+const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";
+
+/// What it is told where the user said no.
+const DENIED: &str = "The user denied it";
+
+/// An effect's question on its way to an answer, with what is told of it.
+struct Asking<'a> {
+    executor: &'a Executor,
+    circumstances: &'a Circumstances,
+    question: Question,
+    key: CallKey,
+    facts: Facts,
+    since: Instant,
+    shown: bool,
+}
+
+/// Who answered, and what.
+struct Settled {
+    answer: Answer,
+    consent: Consent,
+    decider: Decider,
+}
+
+impl Executor {
+    /// How the watch in the image is set for CALL, which runs code there; nothing for other calls.
+    pub(super) fn watch(call: &Call, circumstances: &Circumstances) -> Option<Watch> {
+        let of_image = matches!(call.tool.origin, Origin::Image(_));
+        if call.tool.code.is_none() && !of_image {
+            return None;
+        }
+        if circumstances.eval_policy == EvalPolicy::NeverAsk {
+            return Some(Watch::Off);
+        }
+        let granted = match call.consent {
+            Consent::Approved | Consent::Modified | Consent::ByRule => call.verdict.effects.clone(),
+            Consent::NotNeeded
+            | Consent::Unfit
+            | Consent::Denied
+            | Consent::Unavailable
+            | Consent::Unanswered => Granted::default(),
+        };
+        Some(Watch::On {
+            granted,
+            needles: circumstances.workspace.private_files().needles(),
+        })
+    }
+
+    /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
+    /// answered, and does not count.
+    pub(super) async fn request_asking(
+        &self,
+        call: &Call,
+        circumstances: &Circumstances,
+        body: HostRequest,
+        deadline: Duration,
+    ) -> Result<String, ToolFailure> {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let mut reply = pin!(
+            self.host
+                .request_asking(circumstances.session, body, sender)
+        );
+        let mut open = FuturesUnordered::new();
+        let mut withdrawals: Vec<(i64, CancellationToken)> = Vec::new();
+        let mut left = deadline;
+        loop {
+            let started = Instant::now();
+            tokio::select! {
+                biased;
+                reply = &mut reply => return answered(reply),
+                Some(asked) = messages.recv() => match parse_message(&asked.text) {
+                    Ok(Message::Asked(question)) => {
+                        let withdrawn = CancellationToken::new();
+                        withdrawals.push((question.number, withdrawn.clone()));
+                        open.push(self.settle_effect(call, circumstances, question, asked, withdrawn));
+                    }
+                    Ok(Message::Withdrawn(number)) => {
+                        withdrawals
+                            .iter()
+                            .filter(|(it, _)| *it == number)
+                            .for_each(|(_, token)| token.cancel());
+                    }
+                    Err(error) => tracing::warn!(%error, "a question of the image's watch"),
+                },
+                Some(()) = open.next(), if !open.is_empty() => {}
+                () = tokio::time::sleep(left), if open.is_empty() => {
+                    return Err(silent(deadline));
+                }
+            }
+            if open.is_empty() {
+                left = left.saturating_sub(started.elapsed());
+            }
+        }
+    }
+
+    /// Sees to it that QUESTION, which came as ASKED while CALL ran, gets its answer, unless it is
+    /// WITHDRAWN.
+    async fn settle_effect(
+        &self,
+        call: &Call,
+        circumstances: &Circumstances,
+        question: Question,
+        asked: Asked,
+        withdrawn: CancellationToken,
+    ) {
+        let number = question.number;
+        let settled = match is_harmless(&question, circumstances) {
+            true => Some(Answer::Allow),
+            false => {
+                let asking = Asking::new(self, call, circumstances, question);
+                tokio::select! {
+                    () = withdrawn.cancelled() => None,
+                    answer = asking.settle() => Some(answer),
+                }
+            }
+        };
+        if let Some(answer) = settled {
+            self.host.emit(Event::EffectDecided {
+                session: circumstances.session,
+                request: asked.request,
+                question: number,
+                answer,
+            });
+        }
+    }
+}
+
+/// Whether QUESTION is about reading files none of which is private.
+fn is_harmless(question: &Question, circumstances: &Circumstances) -> bool {
+    question.kind == Kind::ReadPrivate && !question.files.is_empty() && {
+        let private = circumstances.workspace.private_files();
+        let mut files = question.files.iter();
+        files.all(|file| private.matching(file).is_none())
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn new(
+        executor: &'a Executor,
+        call: &Call,
+        circumstances: &'a Circumstances,
+        question: Question,
+    ) -> Self {
+        let key = CallKey::next();
+        Self {
+            facts: Facts::of_effect(key.0, &call.tool, &question, &circumstances.place),
+            executor,
+            circumstances,
+            question,
+            key,
+            since: Instant::now(),
+            shown: false,
+        }
+    }
+
+    /// The answer, written down and told.
+    async fn settle(mut self) -> Answer {
+        let explanation = self.executor.explain(&self.facts);
+        let mut settled = match explanation.outcome {
+            Outcome::Run => by_rule(Answer::Allow, &explanation),
+            Outcome::Deny => by_rule(Answer::Deny(Some(explanation.reason.clone())), &explanation),
+            Outcome::Ask if self.circumstances.approval == Approval::None => Settled {
+                answer: Answer::Deny(Some(NOBODY.to_owned())),
+                consent: Consent::Unavailable,
+                decider: Decider::Nobody,
+            },
+            Outcome::Ask => self.ask(&explanation).await,
+        };
+        if let Err(failure) = self.write_down(&settled).await {
+            settled.answer = Answer::Deny(Some(failure));
+        }
+        self.tell_end(&settled);
+        settled.answer
+    }
+
+    /// Asks whoever answers requests here.
+    async fn ask(&mut self, explanation: &Explanation) -> Settled {
+        let (executor, session) = (self.executor, self.circumstances.session);
+        let tool = self.question.kind.tool();
+        let arguments = serde_json::Value::Object(self.question.arguments());
+        let answer = executor.approvals.open(self.key, self.facts.clone(), None);
+        executor.tell(
+            self.circumstances,
+            Event::CallProposed {
+                session,
+                call: self.key,
+                tool: tool.clone(),
+                arguments: arguments.to_string(),
+            },
+        );
+        self.shown = true;
+        executor.host.emit(Event::ApprovalRequested {
+            session,
+            call: self.key,
+            tool,
+            handler: None,
+            level: SafetyLevel::Dangerous,
+            reason: reason(&self.question, explanation),
+            arguments,
+        });
+        self.tell_state(State::Approving);
+        let answer = tokio::select! {
+            () = self.circumstances.cancel.cancelled() => None,
+            answer = answer => Some(answer.unwrap_or_default()),
+        };
+        self.tell_state(State::Running);
+        let Some(answer) = answer else {
+            return Settled {
+                answer: Answer::Stop,
+                consent: Consent::Unanswered,
+                decider: Decider::Nobody,
+            };
+        };
+        let decider = answer.decider;
+        let (answer, consent) = match answer.decision {
+            Decision::Approved => match decider {
+                Decider::Rule(_) => (Answer::Allow, Consent::ByRule),
+                _ => (Answer::Allow, Consent::Approved),
+            },
+            Decision::Denied(reason) => (Answer::Deny(Some(denied(reason))), Consent::Denied),
+            Decision::Stopped => (Answer::Stop, Consent::Denied),
+            Decision::Unanswered(problem) => (Answer::Deny(Some(problem)), Consent::Unanswered),
+            Decision::Modified(_) => (
+                Answer::Deny(Some(
+                    "It was answered with other arguments, which an effect has not.".to_owned(),
+                )),
+                Consent::Unfit,
+            ),
+        };
+        Settled {
+            answer,
+            consent,
+            decider,
+        }
+    }
+
+    fn tell_state(&self, state: State) {
+        let session = self.circumstances.session;
+        self.executor
+            .tell(self.circumstances, Event::State { session, state });
+    }
+
+    /// Writes to the audit log what becomes of the effect; on failure, why it may not happen.
+    async fn write_down(&self, settled: &Settled) -> Result<(), String> {
+        let step = match settled.answer {
+            Answer::Allow => Step::Started,
+            Answer::Deny(_) | Answer::Stop => Step::Finished {
+                outcome: CallOutcome::Denied,
+                elapsed: self.since.elapsed(),
+            },
+        };
+        let record = Record {
+            session: self.circumstances.session,
+            tool: &self.question.kind.tool(),
+            level: SafetyLevel::Dangerous,
+            arguments: &serde_json::Value::Object(self.question.arguments()),
+            consent: settled.consent,
+            decided_by: settled.decider,
+            step,
+        };
+        let written = self.executor.audit.append(&record).await;
+        written.map_err(|failure| failure.to_string())
+    }
+
+    /// Ends what the chat shows of the question.
+    fn tell_end(&mut self, settled: &Settled) {
+        let (outcome, content) = match &settled.answer {
+            Answer::Allow => (CallOutcome::Succeeded, "allowed".to_owned()),
+            Answer::Deny(None) => (CallOutcome::Denied, "denied".to_owned()),
+            Answer::Deny(Some(reason)) => {
+                let said = reason.strip_prefix(DENIED).unwrap_or(reason);
+                let said = said.trim_start_matches([':', '.', ' ']);
+                (CallOutcome::Denied, said.to_owned())
+            }
+            Answer::Stop => (CallOutcome::Cancelled, "the call was stopped".to_owned()),
+        };
+        self.end(outcome, content, settled.consent);
+    }
+
+    fn end(&mut self, outcome: CallOutcome, content: String, consent: Consent) {
+        if !std::mem::take(&mut self.shown) {
+            return;
+        }
+        let session = self.circumstances.session;
+        let result = CallResult {
+            id: String::new(),
+            outcome,
+            content,
+            source: None,
+            remark: None,
+            elapsed: self.since.elapsed(),
+            level: Some(SafetyLevel::Dangerous),
+            consent,
+        };
+        self.executor.tell(
+            self.circumstances,
+            Event::CallFinished {
+                session,
+                call: self.key,
+                result,
+            },
+        );
+    }
+}
+
+impl Drop for Asking<'_> {
+    /// A question that is withdrawn, or whose call is over, is no longer anybody's.
+    fn drop(&mut self) {
+        self.executor.approvals.close(self.key);
+        self.end(
+            CallOutcome::Cancelled,
+            "the question was withdrawn".to_owned(),
+            Consent::Unanswered,
+        );
+    }
+}
+
+/// What the code is told of the user's no for REASON.
+fn denied(reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.trim().is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => format!("{DENIED}."),
+    }
+}
+
+fn by_rule(answer: Answer, explanation: &Explanation) -> Settled {
+    let consent = match answer {
+        Answer::Allow => Consent::ByRule,
+        Answer::Deny(_) | Answer::Stop => Consent::Denied,
+    };
+    Settled {
+        answer,
+        consent,
+        decider: Decider::Rule(explanation.rule.unwrap_or_default()),
+    }
+}
+
+/// What is about to happen, and what the rules add to that.
+fn reason(question: &Question, explanation: &Explanation) -> String {
+    match explanation.rule {
+        Some(_) => format!("{}; {}", question.words, explanation.reason),
+        None => question.words.clone(),
+    }
+}

@@ -1,0 +1,62 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Has the agent call a function of the program that deletes files, in a real image: it waits there, is
+# denied, allowed, and allowed by a rule, each by keys.
+
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+name=effect
+. test/terminal/support.sh
+
+mkdir "$scratch/home" "$scratch/no-sly" "$scratch/shop"
+for file in one two three; do echo x > "$scratch/shop/$file.txt"; done
+sed "s|FOLDER|$scratch/shop|" test/terminal/effect-script.json > "$scratch/script.json"
+start_server "$scratch/script.json"
+cat > "$scratch/settings.el" <<LISP
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log")
+LISP
+terminal new-session -d -x 100 -y 40 \
+  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
+    '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try" ||
+  fail 'tmux did not start'
+
+# Presses KEY on the request until what it shows has gone, as no key counts before that could be read.
+answer() { # KEY PATTERN
+  tries=0
+  while shows "$2"; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 60 ] || fail "$1 did not answer"
+    press C-c C-a
+    sleep 0.6
+    type_text "$1"
+    sleep 0.4
+  done
+}
+
+await 'scripted (scripted).*sbcl.*Ready' 'the chat is open'
+type_text 'Clean up.'
+press Enter
+await 'compile_form waits for your answer' 'the definition asks'
+answer y 'compile_form waits for your answer'
+
+await 'A running call wants to delete .*one.txt' 'the function waits where it deletes'
+[ -e "$scratch/shop/one.txt" ] || fail 'it was deleted already'
+shows 'by SHOP-CLEANUP' || fail 'the function is not named'
+answer n 'A running call wants to delete .*one.txt'
+await 'delete .*one.txt  denied' 'it is denied'
+
+await 'A running call wants to delete .*two.txt' 'the next one waits'
+[ -e "$scratch/shop/one.txt" ] || fail 'what was denied was done'
+press C-c C-a
+patiently 'the rule is not shown' sh -c "tmux -u -S '$scratch/tmux' send-keys -t 0 C-c C-a; sleep 0.6; \
+  tmux -u -S '$scratch/tmux' send-keys -t 0 -l '!'; sleep 0.4; \
+  tmux -u -S '$scratch/tmux' capture-pane -p -t 0 | grep -q 'SHOP-CLEANUP may delete files under'"
+answer '!' 'A running call wants to delete .*two.txt'
+
+# The rule answers the third.
+await 'All done' 'the turn ends'
+[ ! -e "$scratch/shop/two.txt" ] || fail 'what was allowed was not done'
+[ ! -e "$scratch/shop/three.txt" ] || fail 'the rule did not answer'
+grep -q 'The user denied it' "$scratch/requests" || fail 'the model was not told of the denial'
+echo 'effect: a function that deletes waits for the user, and for a rule'
