@@ -25,7 +25,8 @@
   "Return the argument NAME, a symbol, of CALL as a text, or nil."
   (let ((value (cdr (assq name (agent-q-call-parsed-arguments call)))))
     (and (stringp value)
-         (not (string-empty-p value))
+         ;; The image may write down that it knows none.
+         (not (member value '("" "NIL" "nil")))
          value)))
 
 (defun agent-q-effect--objects (call)
@@ -92,10 +93,19 @@
                              'line-prefix agent-q-call-value-prefix
                              'wrap-prefix agent-q-call-value-prefix)))))
 
+(defconst agent-q-effect--usual-threads '("worker" "slynk-worker")
+  "What the threads are called in which clients have code run.")
+
+(defun agent-q-effect--thread (call)
+  "Return the thread of the effect CALL if it is none of the usual, or nil."
+  (let ((thread (agent-q-effect--argument call 'thread)))
+    (and (not (member thread agent-q-effect--usual-threads))
+         thread)))
+
 (defun agent-q-effect-body (call)
   "Return the part under the head of the request for the effect CALL."
   (let ((origin (agent-q-effect--origin call))
-        (thread (agent-q-effect--argument call 'thread)))
+        (thread (agent-q-effect--thread call)))
     (string-join
      (delq nil
            (list (agent-q-effect--long-words call)
@@ -129,7 +139,7 @@
        (propertize
         (let ((trouble (agent-q-call-trouble call))
               (label (if (eq state 'denied) "denied" "failed")))
-          (cond (trouble (concat label ": " trouble))
+          (cond ((and trouble (not (equal trouble label))) (concat label ": " trouble))
                 ((funcall said label))
                 (t label)))
         'face 'agent-q-failure)))))

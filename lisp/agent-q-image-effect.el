@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'cl-lib)
+(require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-reply)
 (require 'agent-q-log)
@@ -20,15 +21,6 @@
 (declare-function agent-q-image--cancel-timer "agent-q-image" (call))
 (declare-function agent-q-image--deadline "agent-q-image" (call))
 (declare-function agent-q-image--start-timer "agent-q-image" (call seconds function))
-(declare-function agent-q-image--call-asker "agent-q-image" (call) t)
-(declare-function agent-q-image--call-connection "agent-q-image" (call) t)
-(declare-function agent-q-image--call-id "agent-q-image" (call) t)
-(declare-function agent-q-image--call-left "agent-q-image" (call) t)
-(declare-function agent-q-image--call-questions "agent-q-image" (call) t)
-(declare-function agent-q-image--call-request "agent-q-image" (call) t)
-(declare-function agent-q-image--call-stopping "agent-q-image" (call) t)
-(declare-function agent-q-image--call-timer "agent-q-image" (call) t)
-(defvar agent-q-image--pending)
 
 (defconst agent-q-image-effect--mark "agent-q effect: "
   "What the messages of a watch begin with.")
@@ -90,7 +82,7 @@
                                   #'agent-q-image--deadline))))
 
 (defun agent-q-image-effect-decided (event)
-  "Tell the image what EVENT of the core says of its question."
+  "Tell the image the answer to its question, as EVENT of the core has it."
   (let* ((request (plist-get event :request))
          (question (plist-get event :question))
          (call (cl-find-if

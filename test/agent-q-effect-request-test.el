@@ -88,16 +88,18 @@ by SHOP::CLEANUP, in (shop::cleanup)\n"))
     ;; The form itself is at it, in a thread of its own, and links were followed.
     (agent-q-effect-request-test--ask
      7 "rename a.txt" '(:files "/tmp/x/a.txt\n/tmp/x/b.txt" :form "(rename-file\n  a b)"
-                        :thread "worker"))
+                        :thread "reaper"))
     (should (agent-q-test-shows
              "then a key
 file: /tmp/x/a.txt
 file: /tmp/x/b.txt
 in (rename-file a b)
-in the thread worker\n"))
-    (agent-q-effect-request-test--ask 8 "connect to a server" '(:target "127.0.0.1:9")
+in the thread reaper\n"))
+    ;; The threads in which clients have code run are nothing to tell of.
+    (agent-q-effect-request-test--ask 8 "connect to a server"
+                                      '(:target "127.0.0.1:9" :form "NIL" :thread "worker")
                                       "effect/connect")
-    (should (agent-q-test-shows "then a key\ntarget: 127.0.0.1:9\n"))
+    (should (agent-q-test-shows "then a key\ntarget: 127.0.0.1:9\n [y]"))
     ;; Whatever is missing, it can be asked.
     (agent-q-effect-request-test--ask 9 "" '(:target "touch") "effect/run_program")
     (should (agent-q-test-shows "? A running call wants to run program touch\n"))
@@ -198,6 +200,7 @@ in the thread worker\n"))
     (cl-loop for (key outcome content line)
              in '(("y" :succeeded nil "delete /tmp/x/a.txt  allowed")
                   ("n" :denied nil "delete /tmp/x/a.txt  denied")
+                  ("n" :denied "denied" "delete /tmp/x/a.txt  denied")
                   ("n" :denied "User denied tool execution: not now"
                    "delete /tmp/x/a.txt  denied: not now")
                   ("s" :cancelled nil "delete /tmp/x/a.txt  stopped")
