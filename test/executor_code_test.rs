@@ -254,3 +254,34 @@ async fn code_that_opens_a_private_file_asks() {
         assert_eq!(results[0].level, Some(level), "{form} {found}");
     }
 }
+
+#[tokio::test]
+async fn what_looks_different_each_time_is_not_asked_about_for_ever() {
+    let replies = (0..8)
+        .map(|n| looked_at(&format!("\"runs programs: {n}\"")))
+        .collect();
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let calls = [eval("(x)")];
+    let run = bench.run(&calls);
+    let answers = async {
+        loop {
+            bench.asked().await;
+            let waiting = bench.executor.approvals.waiting();
+            for (key, _) in waiting {
+                bench.executor.approvals.answer(key, Decision::Approved);
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let results = tokio::select! {
+        results = run => results,
+        () = answers => unreachable!(),
+    };
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+    assert!(
+        results[0].content.contains("found something else"),
+        "{}",
+        results[0].content
+    );
+    assert_eq!(bench.executor.approvals.count(), 0);
+}

@@ -22,6 +22,13 @@ use crate::session::settings::Approval;
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";
 
+/// How often the user is asked about one call, when each look at it finds something else.
+const MOST_QUESTIONS: usize = 5;
+
+/// What the model reads when there was no end to that.
+const UNSTEADY: &str =
+    "Each look at this call found something else than the one before, so it was not run.";
+
 /// Whether a call may run now, or was asked about anew.
 #[derive(PartialEq, Eq)]
 enum Standing {
@@ -121,12 +128,16 @@ impl Executor {
         call: &mut Call,
         circumstances: &Circumstances,
     ) -> Result<(), Ending> {
-        loop {
+        for _ in 0..MOST_QUESTIONS {
             self.await_consent(call, circumstances).await?;
             if self.look_again(call, circumstances).await? == Standing::Holds {
                 return self.still_allowed(call, circumstances);
             }
         }
+        self.approvals.close(call.key);
+        call.consent = Consent::Unanswered;
+        call.decider = Decider::Nobody;
+        Err(Ending::new(CallOutcome::Denied, UNSTEADY))
     }
 
     /// A rule that denies may have come while the call waited.
