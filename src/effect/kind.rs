@@ -77,6 +77,12 @@ impl Kind {
             .unwrap_or(&KINDS[0])
     }
 
+    /// What the image calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.entry().1
+    }
+
     /// The kind that the image calls NAME.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -95,7 +101,7 @@ impl Kind {
     /// What rules, the audit log and approval handlers know it by.
     #[must_use]
     pub fn tool(self) -> String {
-        format!("{PREFIX}{}", self.entry().1.replace('-', "_"))
+        format!("{PREFIX}{}", self.name().replace('-', "_"))
     }
 
     /// What somebody may do who may cause it: "delete files".

@@ -48,6 +48,12 @@ impl Answer {
 pub struct Granted(Vec<Value>);
 
 impl Granted {
+    /// Adds effects of KIND on what the code literally calls TEXT.
+    pub fn add(&mut self, kind: Kind, text: &str) {
+        let entry = [Value::string(kind.name()), Value::string(text)];
+        self.0.push(Value::list(entry));
+    }
+
     /// Adds those that the reply DATA of an assessment has.
     pub fn take(&mut self, data: Plist<'_>) {
         self.0.extend(data.list("effects").cloned());

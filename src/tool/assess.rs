@@ -14,7 +14,7 @@ use super::private_reads;
 use super::work;
 use super::work::{Reached, answered, silent};
 use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
-use crate::effect::Granted;
+use crate::effect::{Granted, Kind};
 use crate::image::{self, Plist, Reply, property_list};
 use crate::protocol::{Consent, HostError, HostReply, HostRequest, ImageRequest};
 use crate::session::settings::EvalPolicy;
@@ -144,9 +144,12 @@ impl Executor {
             verdict = judged(verdict, treatment, &reply);
             if runs
                 && let Some(directory) = opening(&reply)
-                && let Some(concern) = private_reads::concern(&text, directory, &context).await
+                && let Some(named) = private_reads::named(&text, directory, &context).await
             {
-                verdict = verdict.dangerous(&concern);
+                verdict = verdict.dangerous(&named.concern);
+                if let Some(literal) = &named.literal {
+                    verdict.effects.add(Kind::ReadPrivate, literal);
+                }
             }
         }
         Ok(verdict)

@@ -7,13 +7,21 @@ use std::path::Path;
 use super::work::WorkContext;
 use crate::files::path::{PathPolicy, Verdict};
 
-/// Why the user has to be asked about the Lisp TEXT, which opens files: the first of its strings that
-/// names a private one. DIRECTORY is where the image looks for files.
-pub(super) async fn concern(
+/// A private file that code names.
+pub(super) struct Named {
+    /// As it stands in the code; none where that could not be found out.
+    pub(super) literal: Option<String>,
+    /// Why the user has to be asked about it.
+    pub(super) concern: String,
+}
+
+/// The first of the strings in the Lisp TEXT, which opens files, that names a private one. DIRECTORY is
+/// where the image looks for files.
+pub(super) async fn named(
     text: &str,
     directory: Option<&str>,
     context: &WorkContext,
-) -> Option<String> {
+) -> Option<Named> {
     let literals = strings(text);
     if literals.is_empty() {
         return None;
@@ -34,13 +42,21 @@ pub(super) async fn concern(
             };
             Ok(literals.into_iter().find_map(|literal| {
                 let pattern = private(&literal, directory.as_deref(), policy)?;
-                Some(format!(
-                    "opens files and names '{literal}', which may hold secrets (private files: {pattern})"
-                ))
+                Some(Named {
+                    concern: format!(
+                        "opens files and names '{literal}', which may hold secrets (private files: {pattern})"
+                    ),
+                    literal: Some(literal),
+                })
             }))
         })
         .await;
-    judged.unwrap_or_else(|failure| Some(format!("could not be assessed: {failure}")))
+    judged.unwrap_or_else(|failure| {
+        Some(Named {
+            literal: None,
+            concern: format!("could not be assessed: {failure}"),
+        })
+    })
 }
 
 /// The pattern of private files that LITERAL matches, as a path from the project or from DIRECTORY.
