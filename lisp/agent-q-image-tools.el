@@ -14,6 +14,8 @@
 (require 'agent-q-registry)
 (require 'agent-q-visible)
 
+(defvar agent-q-handlers-watch)
+
 (defconst agent-q-image-tools-most 100
   "How many tools of an image are used.
 Each costs tokens in every request; providers take no more than 128.")

@@ -208,6 +208,9 @@ This is `agent-q-rules-ask' for programs; SESSION is as there."
   (interactive
    (list (agent-q-rules--read-tool "Tool: ")
          (read-string "Arguments (JSON): " "{}")))
+  (when (agent-q-registry-effect-p tool)
+    (user-error "%s is no tool but what code does; the rules decide about it when it happens"
+                tool))
   (agent-q-rules-ask tool arguments agent-q-rules--session
                      (lambda (it) (message "%s" (agent-q-rules--told it)))))
 
