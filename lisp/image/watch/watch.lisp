@@ -33,7 +33,7 @@ symbol that code can't come by."
                (lambda (function &rest arguments)
                  (declare (dynamic-extent arguments))
                  (let ((hold (symbol-value state)))
-                   (if hold
+                   (if (or hold (guard-always guard))
                        (meet watch guard hold function (copy-list arguments))
                        (apply function arguments)))))
              (inheriting (hold function)
