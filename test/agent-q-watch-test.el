@@ -337,6 +337,46 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
       (should (equal "1" (funcall guards)))
       (agent-q-test-image-value connection "watch-remove"))))
 
+(agent-q-test-image-on-each watch-lets-the-user-debug ()
+  "In the debugger of a watched call the user's forms are the user's; the agent's are asked about."
+  (agent-q-watch-test--with connection "deny"
+    (let ((victim (agent-q-watch-test--filled connection "VICTIM"))
+          (ends nil) (user nil))
+      (write-region "1" nil victim nil 'silent)
+      (agent-q-image-call connection (gensym) "eval-form"
+                          (prin1-to-string
+                           (list :form (format "(progn (ignore-errors (delete-file %S)) (cerror \"Go\" \"x\") (ignore-errors (delete-file %S)))"
+                                               victim victim)
+                                 :on-error "park" :watch '(:patience 30)))
+                          30 (lambda (status payload) (push (cons status payload) ends)))
+      (should (agent-q-test-image-await (lambda () ends) 20))
+      (should (string-match-p ":denials (\"delete" (cdar ends)))
+      (let* ((parked (car (agent-q-image-park-list)))
+             (thread (agent-q-image-parked-thread parked)))
+        (agent-q-image--ask connection :rex
+                            `(cl:if (cl:delete-file ,victim) "gone" "there")
+                            thread (lambda (result) (setq user result)))
+        (should (agent-q-test-image-await (lambda () user) 10))
+        (should (equal '(:ok "gone") user))
+        (should (= 1 (length (agent-q-watch-test--words))))
+        (write-region "1" nil victim nil 'silent)
+        (setq ends nil)
+        (agent-q-image-call connection (gensym) "eval-in-frame"
+                            (prin1-to-string
+                             (list :form (format "(ignore-errors (delete-file %S))" victim)
+                                   :watch '(:patience 30)))
+                            30 (lambda (status payload) (push (cons status payload) ends))
+                            nil thread)
+        (should (agent-q-test-image-await (lambda () ends) 20))
+        (should (string-match-p ":denials (\"delete" (cdar ends)))
+        (setq ends nil)
+        (agent-q-image-resume parked (gensym) "invoke-restart" '(:restart "continue" :watch (:patience 30))
+                              30 (lambda (status payload) (push (cons status payload) ends)))
+        (should (agent-q-test-image-await (lambda () ends) 20))
+        (should (string-match-p ":denials (\"delete.*\" \"delete" (cdar ends)))
+        (should (= 3 (length (agent-q-watch-test--words))))
+        (should (file-exists-p victim))))))
+
 (agent-q-test-image-on-each watch-expands-without-effect ()
   "A macro that reaches out while it is looked at is a hit, and does no harm."
   (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
