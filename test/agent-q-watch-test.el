@@ -155,5 +155,311 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
         (should (plist-get (car agent-q-watch-test--questions) :withdrawn))
         (should (file-exists-p file))))))
 
+;;;; Everything that reaches outside
+
+(defconst agent-q-watch-test--preparation "
+(require :sb-posix) (require :sb-bsd-sockets) (require :asdf)
+(defun aq-compiled-unlink (x)
+  (sb-alien:alien-funcall (sb-alien:extern-alien \"unlink\" (function sb-alien:int sb-alien:c-string)) x))
+(defun aq-compiled-delete (x) (delete-file x))
+(defun aq-compiled-posix (x) (sb-posix:unlink x))
+(defvar aq-open-stream (open \"DIR/open\" :direction :output :if-exists :supersede))
+(with-open-file (stream \"DIR/.env\" :direction :output :if-exists :supersede) (print 1 stream))
+(ignore-errors (sb-posix:symlink \"DIR/.env\" \"DIR/link-to-env\"))
+(sb-posix:setenv \"AQ_API_KEY\" \"k\" 1)
+(defvar *aq-user* (sb-thread:make-thread (lambda () (loop (sleep 0.1))) :name \"aq user\"))"
+  "What the forms in the fixture reaching.txt need.")
+
+(defconst agent-q-watch-test--untouched "
+(list (probe-file \"DIR/harm\") (not (probe-file \"DIR/victim\")) (sb-posix:getenv \"AQ_REACHING\")
+      (not (sb-thread:thread-alive-p *aq-user*)) sb-ext:*exit-hooks* sb-ext:*after-gc-hooks*
+      (plusp (with-open-file (stream \"DIR/open\") (file-length stream)))
+      (/= #o600 (logand #o777 (sb-posix:stat-mode (sb-posix:stat \"DIR/victim\"))))
+      (< (file-write-date \"DIR/victim\") (- (get-universal-time) 1000))
+      (zerop (with-open-file (stream \"DIR/victim\") (file-length stream)))
+      (not (equal (sb-posix:getcwd) aq-directory)))"
+  "A form whose value is a list of NILs as long as no harm was done.")
+
+(defun agent-q-watch-test--filled (connection text)
+  "Return TEXT of a fixture for the image behind CONNECTION."
+  (let ((case-fold-search nil)
+        (directory (file-name-as-directory (file-truename agent-q-test-directory))))
+    (thread-last text
+      (string-replace "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
+                                   ":slynk"
+                                 ":swank"))
+      (string-replace "VICTIM" (concat directory "victim"))
+      (string-replace "HARM" (concat directory "harm"))
+      (string-replace "DIR/" directory))))
+
+(defun agent-q-watch-test--directly (connection text)
+  "Return the printed value of TEXT, evaluated by the user behind CONNECTION."
+  (agent-q-test-image-directly
+   connection (format "(progn %s)" (agent-q-watch-test--filled connection text))))
+
+(agent-q-test-image-on-each watch-sees-all-that-reaches-outside ()
+  "Ninety ways to reach outside are all asked about, and none does harm when denied."
+  (agent-q-watch-test--directly connection agent-q-watch-test--preparation)
+  (agent-q-watch-test--directly connection "(defvar aq-directory (sb-posix:getcwd))")
+  (agent-q-watch-test--with connection "deny"
+    (let ((unseen nil) (harm nil)
+          (lines (with-temp-buffer
+                   (insert-file-contents
+                    (expand-file-name "test/fixtures/watch/reaching.txt" agent-q-test-root))
+                   (split-string (buffer-string) "\n" t))))
+      (should (>= (length lines) 90))
+      (dolist (line lines)
+        (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
+        (set-file-modes (agent-q-watch-test--filled connection "VICTIM") #o600)
+        (let ((reply (agent-q-watch-test--eval
+                      connection (agent-q-watch-test--filled connection line))))
+          (unless (plist-get reply :denials)
+            (push (list line reply) unseen))
+          (unless (string-match-p "\\`([NIL ]*)\\'"
+                                  (agent-q-watch-test--directly
+                                   connection agent-q-watch-test--untouched))
+            (push line harm))))
+      (should-not unseen)
+      (should-not harm))))
+
+;;;; Torture
+
+(agent-q-test-image-on-each watch-denials-leave-nothing-behind ()
+  "Wherever a denial comes, locks are free and streams closed afterwards."
+  (agent-q-watch-test--directly connection "(defvar *aq-lock* (sb-thread:make-mutex :name \"aq\"))
+    (defun aq-deep (n) (if (zerop n) (delete-file \"VICTIM\") (1+ (aq-deep (1- n)))))")
+  (agent-q-watch-test--with connection "deny"
+    (dolist (form '("(sb-thread:with-mutex (*aq-lock*) (delete-file \"VICTIM\"))"
+                    "(with-open-file (s \"/dev/null\") (delete-file \"VICTIM\"))"
+                    "(unwind-protect (delete-file \"VICTIM\") (delete-file \"VICTIM\"))"
+                    "(aq-deep 500)"
+                    "(sb-sys:without-interrupts (ignore-errors (delete-file \"VICTIM\")))"
+                    "(handler-bind ((error (lambda (c) (declare (ignore c)) (delete-file \"VICTIM\")))) (car 1))"
+                    "(let ((n 0)) (handler-bind ((error (lambda (c) (when (< (incf n) 4) (invoke-restart (find-restart 'agent-q-image::ask-again c)))))) (delete-file \"VICTIM\")))"))
+      (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
+      (should (plist-get (agent-q-watch-test--eval
+                          connection (agent-q-watch-test--filled connection form))
+                         :denials))
+      (should (file-exists-p (agent-q-watch-test--filled connection "VICTIM")))
+      (should (equal "NIL" (agent-q-watch-test--directly
+                            connection "(sb-thread:mutex-owner *aq-lock*)"))))
+    (should (equal '("3") (agent-q-watch-test--values
+                           (agent-q-watch-test--eval connection "(+ 1 2)"))))))
+
+(agent-q-test-image-on-each watch-asks-one-question-at-a-time ()
+  "Fifty threads of a call ask one after the other, and all are answered."
+  (agent-q-watch-test--with connection "deny"
+    (let ((reply (agent-q-watch-test--eval
+                  connection
+                  (agent-q-watch-test--filled
+                   connection
+                   "(let ((threads (loop for i below 50 collect
+                                     (sb-thread:make-thread
+                                      (lambda (i) (ignore-errors (delete-file (format nil \"VICTIM~D\" i))))
+                                      :arguments (list i)))))
+                      (length (mapcar (lambda (it) (sb-thread:join-thread it :default nil)) threads)))"))))
+      (should (equal '("50") (agent-q-watch-test--values reply)))
+      (should (= 50 (length (plist-get reply :denials))))
+      (should (= 50 (length (agent-q-watch-test--words)))))))
+
+(agent-q-test-image-on-each watch-lets-a-call-be-stopped-while-it-asks ()
+  "A call that waits for an answer can be cancelled, and its question is taken back."
+  (agent-q-watch-test--with connection nil
+    (let ((ends nil) (request (gensym)))
+      (agent-q-image-call connection request "eval-form"
+                          (prin1-to-string (list :form "(delete-file \"/nowhere/x\")"
+                                                 :watch '(:patience 60)))
+                          30 (lambda (status payload) (push (cons status payload) ends)))
+      (should (agent-q-test-image-await (lambda () agent-q-watch-test--questions) 10))
+      (agent-q-image-cancel request)
+      (should (agent-q-test-image-await (lambda () ends) 5))
+      (should (string-prefix-p "(:outcome :cancelled" (cdar ends)))
+      (should (agent-q-test-image-await
+               (lambda () (plist-get (car agent-q-watch-test--questions) :withdrawn)) 5)))))
+
+(agent-q-test-image-on-each watch-asks-once-about-threads-that-live-on ()
+  "Threads that a call leaves are ended unless the user lets them be."
+  (let ((form "(progn (sb-thread:make-thread (lambda () (sleep 30)) :name \"aq lives on\") 1)")
+        (count "(count \"aq lives on\" (sb-thread:list-all-threads) :key #'sb-thread:thread-name :test #'equal)"))
+    (agent-q-watch-test--with connection "deny"
+      (agent-q-watch-test--eval connection form)
+      (should (equal '("leave a thread running: aq lives on") (agent-q-watch-test--words)))
+      (should (agent-q-test-image-await
+               (lambda () (equal "0" (agent-q-watch-test--directly connection count))) 5)))
+    (agent-q-watch-test--with connection "allow"
+      (should-not (plist-get (agent-q-watch-test--eval connection form) :denials))
+      (should (equal "1" (agent-q-watch-test--directly connection count)))
+      (agent-q-watch-test--directly
+       connection "(mapc #'sb-thread:terminate-thread
+                         (remove \"aq lives on\" (sb-thread:list-all-threads)
+                                 :key #'sb-thread:thread-name :test-not #'equal))"))))
+
+;;;; Beside the call
+
+(agent-q-test-image-on-each watch-goes-along-with-trace ()
+  "The user traces a watched function before, during and after the watch."
+  (let ((traced (lambda ()
+                  (agent-q-watch-test--directly
+                   connection "(let ((text (make-string-output-stream)))
+                                 (let ((*trace-output* text)) (probe-file \"/\") (close (open \"/dev/null\")))
+                                 (and (search \"OPEN\" (get-output-stream-string text)) :traced))"))))
+    (agent-q-watch-test--with connection "deny"
+      (agent-q-watch-test--directly connection "(trace open)")
+      (agent-q-watch-test--eval connection "(+ 1 2)")
+      (should (equal ":TRACED" (funcall traced)))
+      (should (equal "(OPEN)" (agent-q-watch-test--directly connection "(trace)")))
+      (agent-q-watch-test--directly connection "(untrace)")
+      (should (equal "NIL" (funcall traced)))
+      (agent-q-watch-test--eval connection "(ignore-errors (delete-file \"/nowhere/x\"))")
+      (should (= 1 (length (agent-q-watch-test--words)))))))
+
+(agent-q-test-image-on-each watch-is-put-in-once-and-taken-out ()
+  "New text of ours doesn't put guards upon guards, and they can be removed."
+  (let ((guards (lambda ()
+                  (agent-q-watch-test--directly
+                   connection "(let ((count 0))
+                                 (loop for f = (sb-int:encapsulated-p 'delete-file :agent-q-watch)
+                                       while f
+                                       do (incf count) (sb-int:unencapsulate 'delete-file :agent-q-watch))
+                                 count)"))))
+    (agent-q-watch-test--with connection "deny"
+      (agent-q-test-image-value connection "watch-remove")
+      (should (equal "0" (funcall guards)))
+      (agent-q-test-image-value connection "describe-symbol" :symbol "car")
+      (should (equal "0" (funcall guards)))
+      (agent-q-watch-test--eval connection "(+ 1 2)")
+      (agent-q-watch-test--directly connection "(delete-package :agent-q-image)")
+      (agent-q-watch-test--eval connection "(+ 1 2)")
+      (should (equal "1" (funcall guards)))
+      ;; That a guard was taken away is told, and it is there again.
+      (should (equal '("take agent-q's watch off DELETE-FILE")
+                     (plist-get (agent-q-watch-test--eval connection "(+ 1 2)") :denials)))
+      (should (equal "1" (funcall guards)))
+      (agent-q-test-image-value connection "watch-remove"))))
+
+(agent-q-test-image-on-each watch-lets-the-user-debug ()
+  "In the debugger of a watched call the user's forms are the user's; the agent's are asked about."
+  (agent-q-watch-test--with connection "deny"
+    (let ((victim (agent-q-watch-test--filled connection "VICTIM"))
+          (ends nil) (user nil))
+      (write-region "1" nil victim nil 'silent)
+      (agent-q-image-call connection (gensym) "eval-form"
+                          (prin1-to-string
+                           (list :form (format "(progn (ignore-errors (delete-file %S)) (cerror \"Go\" \"x\") (ignore-errors (delete-file %S)))"
+                                               victim victim)
+                                 :on-error "park" :watch '(:patience 30)))
+                          30 (lambda (status payload) (push (cons status payload) ends)))
+      (should (agent-q-test-image-await (lambda () ends) 20))
+      (should (string-match-p ":denials (\"delete" (cdar ends)))
+      (let* ((parked (car (agent-q-image-park-list)))
+             (thread (agent-q-image-parked-thread parked)))
+        (agent-q-image--ask connection :rex
+                            `(cl:if (cl:delete-file ,victim) "gone" "there")
+                            thread (lambda (result) (setq user result)))
+        (should (agent-q-test-image-await (lambda () user) 10))
+        (should (equal '(:ok "gone") user))
+        (should (= 1 (length (agent-q-watch-test--words))))
+        (write-region "1" nil victim nil 'silent)
+        (setq ends nil)
+        (agent-q-image-call connection (gensym) "eval-in-frame"
+                            (prin1-to-string
+                             (list :form (format "(ignore-errors (delete-file %S))" victim)
+                                   :watch '(:patience 30)))
+                            30 (lambda (status payload) (push (cons status payload) ends))
+                            nil thread)
+        (should (agent-q-test-image-await (lambda () ends) 20))
+        (should (string-match-p ":denials (\"delete" (cdar ends)))
+        (setq ends nil)
+        (agent-q-image-resume parked (gensym) "invoke-restart" '(:restart "continue" :watch (:patience 30))
+                              30 (lambda (status payload) (push (cons status payload) ends)))
+        (should (agent-q-test-image-await (lambda () ends) 20))
+        (should (string-match-p ":denials (\"delete.*\" \"delete" (cdar ends)))
+        (should (= 3 (length (agent-q-watch-test--words))))
+        (should (file-exists-p victim))))))
+
+(agent-q-test-image-on-each watch-expands-without-effect ()
+  "A macro that reaches out while it is looked at is a hit, and does no harm."
+  (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
+  (agent-q-watch-test--directly
+   connection "(defmacro aq-harmful () (ignore-errors (delete-file \"VICTIM\")) 1)")
+  (agent-q-watch-test--with connection "allow"
+    (let ((value (agent-q-test-image-value connection "assess-form" :form "(aq-harmful)")))
+      (should (string-match-p "tries to delete .*victim while it is expanded"
+                              (car (plist-get value :hits))))
+      (should-not agent-q-watch-test--questions)
+      (should (file-exists-p (agent-q-watch-test--filled connection "VICTIM"))))
+    (should (equal '(("delete-file" "/tmp/a") ("run-program" "ls -l"))
+                   (plist-get (agent-q-test-image-value
+                               connection "assess-form"
+                               :form "(delete-file \"/tmp/a\") (uiop:run-program \"ls -l\")")
+                              :effects)))))
+
+(agent-q-test-image-on-each watch-lets-builds-be ()
+  "Building a system asks nothing, but for what its code does elsewhere."
+  (agent-q-watch-test--directly connection "(require :asdf)")
+  (let* ((directory (expand-file-name "aq-built/" agent-q-test-directory))
+         (file (expand-file-name "aq-built.asd" directory))
+         (systems (list :systems (list (list :name "aq-built" :file file)))))
+    (make-directory directory t)
+    (write-region "(defsystem \"aq-built\" :components ((:file \"one\")))" nil file nil 'silent)
+    (write-region (agent-q-watch-test--filled
+                   connection "(defun aq-built () 1)
+                               (eval-when (:compile-toplevel)
+                                 (ignore-errors (close (open \"HARM\" :direction :output))))")
+                  nil (expand-file-name "one.lisp" directory) nil 'silent)
+    (agent-q-watch-test--with connection "deny"
+      (let ((reply (apply #'agent-q-test-image-reply connection "load-system"
+                          :system "aq-built" :file file :watch '(:patience 30) systems)))
+        (should (eq :returned (plist-get reply :outcome)))
+        (should (equal (list (concat "write " (agent-q-watch-test--filled connection "HARM")))
+                       (plist-get reply :denials)))
+        (should (= 1 (length (agent-q-watch-test--words)))))
+      (let ((reply (agent-q-test-image-reply connection "compile-form" :watch '(:patience 30)
+                                             :form "(defun aq-compiled (x) (list x))")))
+        (should (eq :returned (plist-get reply :outcome)))
+        (should-not (plist-get reply :denials)))
+      (let ((reply (agent-q-test-image-reply connection "compile-file" :watch '(:patience 30)
+                                             :file (expand-file-name "one.lisp" directory))))
+        (should (= 1 (length (plist-get reply :denials))))))))
+
+(agent-q-test-image-on-each watch-ends-with-its-client ()
+  "When Emacs goes while a question is open, the Lisp goes on without a watch."
+  ;; SLY's own reply to a closed connection ends the Lisp, whatever the call was.
+  (when (eq 'sly (agent-q-image-connection-client connection))
+    (ert-skip "SLY ends the Lisp itself"))
+  (let* ((client (agent-q-image-connection-client connection))
+         (other (agent-q-test-image-another client))
+         (done (expand-file-name "done" agent-q-test-directory)))
+    (unwind-protect
+        (agent-q-watch-test--with other nil
+          (agent-q-watch-test--eval other "(+ 1 2)")
+          (agent-q-test-image-directly
+           other (format "(defvar *aq-checks*
+                            (sb-thread:make-thread
+                             (lambda ()
+                               (sleep 6)
+                               (with-open-file (s %S :direction :output :if-exists :supersede)
+                                 (prin1 (list (sb-int:encapsulated-p 'delete-file :agent-q-watch)
+                                              (sb-thread:mutex-owner agent-q-image::*lock*)
+                                              agent-q-image::*running*)
+                                        s)))))"
+                         done))
+          (agent-q-image-call other (gensym) "eval-form"
+                              (prin1-to-string (list :form "(ignore-errors (delete-file \"/nowhere/x\"))"
+                                                     :watch '(:patience 60)))
+                              30 #'ignore)
+          (should (agent-q-test-image-await (lambda () agent-q-watch-test--questions) 10))
+          (let ((inferior (agent-q-test-image-process other)))
+            (delete-process (agent-q-image-connection-process other))
+            (should (agent-q-test-image-await (lambda () (file-exists-p done)) 20))
+            (should (agent-q-test-image-await
+                     (lambda ()
+                       (equal "(NIL NIL NIL)"
+                              (with-temp-buffer (insert-file-contents done) (buffer-string))))
+                     5))
+            (signal-process inferior 'SIGKILL)))
+      (ignore-errors (delete-file done))
+      (agent-q-test-image-kill other))))
+
 (provide 'agent-q-watch-test)
 ;;; agent-q-watch-test.el ends here

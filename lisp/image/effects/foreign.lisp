@@ -40,46 +40,35 @@
   (make-effect :kind "listen" :words "take an address" :target "address"))
 
 (defun foreign-hook-maker ()
-  "A function that makes what C calls, of one that says whether it may and of the address of the real
-function. Its text has symbols that other implementations can't read."
+  "A function that makes what C calls, and gives its address, of a function that says whether it may
+be called and of the address of the real one. Its text has symbols that others can't read."
   (compile nil (let ((*package* (find-package "COMMON-LISP-USER")))
                  (read-from-string
                   "(lambda (may-p address errno)
                      (declare (function may-p) (sb-ext:muffle-conditions sb-ext:compiler-note))
                      (let ((sap (sb-sys:int-sap address)))
-                       (lambda (a b c d e f)
-                         (cond ((funcall may-p a b c d e f)
-                                (sb-alien:alien-funcall
-                                 (sb-alien:sap-alien
-                                  sap (function sb-alien:long
-                                       sb-alien:unsigned-long sb-alien:unsigned-long
-                                       sb-alien:unsigned-long sb-alien:unsigned-long
-                                       sb-alien:unsigned-long sb-alien:unsigned-long))
-                                 a b c d e f))
-                               (t (setf (sb-sys:signed-sap-ref-32
-                                         (sb-alien:alien-funcall
-                                          (sb-alien:sap-alien
-                                           (sb-sys:int-sap errno)
-                                           (function sb-sys:system-area-pointer)))
-                                         0)
-                                        1)
-                                  -1)))))"))))
-
-(defun foreign-callback (function)
-  "The address at which C can call FUNCTION."
-  ;; Interpreted it takes a tenth of the time: only what is the same for all is compiled, once.
-  (progv (list (find-symbol "*EVALUATOR-MODE*" "SB-EXT")) '(:interpret)
-    (let ((*package* (find-package "COMMON-LISP-USER")))
-      (internal "SB-SYS" "SAP-INT"
-                (internal "SB-ALIEN" "ALIEN-SAP"
-                          (eval (subst function :function
-                                       (read-from-string
-                                        "(sb-alien::alien-callback
-                                          (function sb-alien:long
-                                           sb-alien:unsigned-long sb-alien:unsigned-long
-                                           sb-alien:unsigned-long sb-alien:unsigned-long
-                                           sb-alien:unsigned-long sb-alien:unsigned-long)
-                                          :function)"))))))))
+                       (sb-sys:sap-int
+                        (sb-alien:alien-sap
+                         (sb-alien::alien-lambda sb-alien:long
+                             ((a sb-alien:unsigned-long) (b sb-alien:unsigned-long)
+                              (c sb-alien:unsigned-long) (d sb-alien:unsigned-long)
+                              (e sb-alien:unsigned-long) (f sb-alien:unsigned-long))
+                           (cond ((funcall may-p a b c d e f)
+                                  (sb-alien:alien-funcall
+                                   (sb-alien:sap-alien
+                                    sap (function sb-alien:long
+                                         sb-alien:unsigned-long sb-alien:unsigned-long
+                                         sb-alien:unsigned-long sb-alien:unsigned-long
+                                         sb-alien:unsigned-long sb-alien:unsigned-long))
+                                   a b c d e f))
+                                 (t (setf (sb-sys:signed-sap-ref-32
+                                           (sb-alien:alien-funcall
+                                            (sb-alien:sap-alien
+                                             (sb-sys:int-sap errno)
+                                             (function sb-sys:system-area-pointer)))
+                                           0)
+                                          1)
+                                    -1)))))))"))))
 
 (defun foreign-entry (name)
   "The place, an address, where the table has what to call for the C function NAME; NIL when no code
@@ -101,7 +90,7 @@ has it yet."
   (and (member :x86-64 *features*)
        (optional-function "SB-VM" "ALIEN-LINKAGE-TABLE-ENTRY-ADDRESS")
        (optional-function "SB-IMPL" "ENSURE-ALIEN-LINKAGE-INDEX")
-       (macro-function (or (find-symbol "ALIEN-CALLBACK" "SB-ALIEN") 'list))
+       (macro-function (or (find-symbol "ALIEN-LAMBDA" "SB-ALIEN") 'list))
        t))
 
 (defun add-foreign-hooks (watch)
@@ -117,8 +106,8 @@ has it yet."
                         (guard (make-guard :name name :describes describes :class class))
                         (hook (funcall maker (funcall (watch-permitting watch) guard kinds)
                                        old errno)))
-                   (push (list entry old hook) (first (watch-foreign watch)))
-                   (set-memory-word entry (foreign-callback hook)))))))
+                   (push (list entry old) (first (watch-foreign watch)))
+                   (set-memory-word entry hook))))))
 
 (defun remove-foreign-hooks (watch)
   (loop for (entry old) in (shiftf (first (watch-foreign watch)) '())

@@ -14,7 +14,9 @@
   way
   ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
   ;; milliseconds to put a guard at a function of its own.
-  in-c)
+  in-c
+  ;; Whether it stands in all threads.
+  always)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."
@@ -68,7 +70,7 @@
      ("SPAWN" effect-of-spawn :class :run)
      ("OS-EXIT" effect-of-exit :class :exit)
      ("%DEFUN" effect-of-defining)
-     ("CALL-HOOKS" nil :way call-hooked)
+     ("CALL-HOOKS" nil :way call-hooked :always t)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
     ("SB-C" ("%DEFMACRO" effect-of-defining))
     ("SB-INT"

@@ -78,7 +78,14 @@
   ;; Here the restarts of the client are a way out, too.
   (let ((report (let ((*outer-restarts* '())) (condition-report condition))))
     (append report
-            (list :debugger name :output (captured-text) :value (funcall *progress*)))))
+            (list :debugger name :output (captured-text) :value (funcall *progress*))
+            (denials-so-far))))
+
+(defun denials-so-far ()
+  "What was denied to the running call, for its reply."
+  (let* ((denials (optional-function "AGENT-Q-IMAGE" "DENIALS-OF"))
+         (denied (and denials (funcall denials *call*))))
+    (and denied (list :denials denied))))
 
 (defun park (condition name)
   "Wait in the client's debugger until somebody invokes a restart. Returns only without a debugger."

@@ -179,8 +179,8 @@ the user under none."
                                             (find hooks (consent-hooks consent)
                                                   :key #'second :test #'eq))
                                           (first (watch-consents watch))))))
-    (declare (ignorable hold))
-    (funcall (watch-call-in watch) (and consent (list consent))
+    (funcall (watch-call-in watch)
+             (and consent (if (eq consent (first hold)) hold (list consent)))
              (lambda () (apply function arguments)))))
 
 ;;; Reading

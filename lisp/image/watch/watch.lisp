@@ -33,7 +33,7 @@ symbol that code can't come by."
                (lambda (function &rest arguments)
                  (declare (dynamic-extent arguments))
                  (let ((hold (symbol-value state)))
-                   (if hold
+                   (if (or hold (guard-always guard))
                        (meet watch guard hold function (copy-list arguments))
                        (apply function arguments)))))
              (inheriting (hold function)
@@ -62,6 +62,7 @@ symbol that code can't come by."
                     'compile-apart (lambda (names) (call-apart watch names))
                     'answer (lambda (id number decision &optional reason)
                               (take-answer watch id number decision reason))
+                    'denials-of (lambda (id) (denials-of-call watch id))
                     'unwatch (lambda () (remove-watch watch))
                     'leave-watch (lambda () (leave-watch-if-alone watch))
                     'current-watch-p (lambda () (and (eq (watch-version watch) *watch-version*)
@@ -162,6 +163,10 @@ consent than it has."
         (append (first reply)
                 (let ((denials (reverse (first (consent-denials consent)))))
                   (and denials (list :denials denials)))))))
+
+(defun denials-of-call (watch id)
+  (let ((consent (find id (first (watch-consents watch)) :key #'consent-id :test #'eql)))
+    (and consent (reverse (first (consent-denials consent))))))
 
 (defun change-consents (watch change)
   (call-with-lock (lambda ()
