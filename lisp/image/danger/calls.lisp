@@ -132,7 +132,8 @@ whether all of its operators are in the text."
       (if (quoted-p (first arguments))
           (walk-arguments 'funcall (list (first arguments)) (make-scope))
           (note-caller form))
-      (when (and (quoted-p (first arguments)) (consp (second (first arguments))))
+      (when (or (builds-list-p (first arguments))
+                (and (quoted-p (first arguments)) (consp (second (first arguments)))))
         (check-code form (first arguments))))))
 
 (define-call-check (symbol-function fdefinition) (form arguments)
