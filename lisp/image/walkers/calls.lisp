@@ -253,7 +253,7 @@ whether all of its operators are in the text."
     (when (and (typep package '(and (or symbol string) (not null)))
                (find-package package)
                (or (locked-p (find-package package))
-                   (gethash (find-package package) *danger-packages*)))
+                   (package-danger (find-package package))))
       (hit :redefines "changes a package that is not the program's" nil form))))
 
 (define-call-check (import shadowing-import shadow use-package unuse-package export unexport)
