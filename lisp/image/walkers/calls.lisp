@@ -29,10 +29,27 @@
          (when (and (symbolp code) (not (constantp code)))
            (check-code-variable form code)))
         ((eq (first code) 'lambda))
+        ((literal-text-p code) (walk-text (second code) form))
         (t (multiple-value-bind (template known) (code-template code)
              (cond (known (note-caller form)
                           (walk-code template))
                    (t (hit-run-time form)))))))
+
+(defun literal-text-p (code)
+  "Whether CODE reads a string of the text's, in the current package, and nothing runs then."
+  (and (not (findings-leaves *findings*))
+       (not (findings-defers *findings*))
+       (eq (first code) 'read-from-string) (stringp (second code)) (null (cddr code))
+       (not (find #\# (second code)))))
+
+(defun walk-text (string form)
+  "Look at the code that STRING is, which the call FORM evaluates."
+  (multiple-value-bind (code end problem) (read-inert string 0)
+    (declare (ignore end))
+    (cond (problem (hit-run-time form))
+          (t (note-conses code)
+             (scan-text code)
+             (walk-code code)))))
 
 (defun check-code-variable (form variable)
   "Look at VARIABLE, which the call FORM evaluates: it is code of the text where a LET says so."
