@@ -195,7 +195,11 @@ Return those that did harm, each with what."
               (agent-q-test-image-kill connection)
               (setq connection (agent-q-effects-test--connect client)))
             (agent-q-effects-test--prepare-files case (cl-incf number))
-            (let ((what (agent-q-effects-test--try case client connection port)))
+            (let ((what (condition-case problem
+                            (agent-q-effects-test--try case client connection port)
+                          ;; Replies that were tampered with are harm, too.
+                          (error (agent-q-test-image-kill connection)
+                                 (format "%S" problem)))))
               (when what (push (cons case what) harm))))
           ;; Threads, timers and finalizers take their time.
           (when (agent-q-image-live-p connection)

@@ -133,7 +133,8 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
   "Names in such packages that only look.")
 
 (defvar *danger-symbols* nil
-  "While an assessment runs: from a symbol to its reason and whether it is an everyday word.")
+  "While an assessment runs: from a symbol to its reason and whether it is an everyday word; :LATER
+until it is first asked for.")
 
 (defvar *danger-packages* nil
   "While an assessment runs: from a package to its reason and the names that are harmless in it.")
@@ -160,13 +161,25 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
                           (setf (gethash package *danger-packages*) (cons reason (rest names)))
                           (dolist (name names) (enter-danger package name reason)))))))
 
+(defun danger-symbols ()
+  (when (eq *danger-symbols* :later)
+    (setf *danger-symbols* (make-hash-table :test 'eq)
+          *danger-packages* (make-hash-table :test 'eq))
+    (enter-dangers))
+  *danger-symbols*)
+
+(defun package-danger (package)
+  "The reason why PACKAGE is dangerous and the names that are harmless in it, or NIL."
+  (danger-symbols)
+  (values (gethash package *danger-packages*)))
+
 (defun danger (symbol)
   "The reason why SYMBOL is dangerous, if it is, and whether it is an everyday word too."
-  (let ((entry (gethash symbol *danger-symbols*)))
+  (let ((entry (gethash symbol (danger-symbols))))
     (if entry
         (values (car entry) (cdr entry))
         (let ((entry (and (symbol-package symbol)
-                          (gethash (symbol-package symbol) *danger-packages*))))
+                          (package-danger (symbol-package symbol)))))
           (if (and entry (not (member (symbol-name symbol) (rest entry) :test #'string=)))
               (values (first entry) nil)
               nil)))))
@@ -201,6 +214,6 @@ every symbol at home there but those that follow. A name with :SOFT is also an e
          (package (and symbol (symbolp symbol) (symbol-package symbol))))
     (and package
          (or (eq package (find-package "COMMON-LISP"))
-             (gethash package *danger-packages*)
+             (package-danger package)
              (member (package-name package) +internal-packages+ :test #'string=)
              (locked-p package)))))

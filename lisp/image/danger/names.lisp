@@ -69,7 +69,7 @@ and :ANY when there is no telling."
 (defun open-package-p (package)
   "Whether PACKAGE is known, and every name found in it is the program's or harmless to look into."
   (flet ((closed-p (package)
-           (or (gethash package *danger-packages*)
+           (or (package-danger package)
                (member (package-name package) +internal-packages+ :test #'string=))))
     (or (eq package (find-package "COMMON-LISP"))
         (and package
@@ -77,8 +77,8 @@ and :ANY when there is no telling."
              (notany #'closed-p (package-use-list package))
              (loop for symbol being the present-symbols of package
                    for home = (symbol-package symbol)
-                   never (and home (not (eq home package)) (gethash home *danger-packages*)))
-             (loop for symbol being the hash-keys of *danger-symbols*
+                   never (and home (not (eq home package)) (package-danger home)))
+             (loop for symbol being the hash-keys of (danger-symbols)
                    never (and (boundp symbol)
                               (not (eq (symbol-package symbol) (find-package "COMMON-LISP")))
                               (eq symbol (find-symbol (symbol-name symbol) package))))))))

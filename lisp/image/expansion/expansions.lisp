@@ -268,3 +268,8 @@ environment."
           (*sequence* (and top (sequential-p form) (rest form))))
       (funcall function))
     (when in-sequence (note-evaluated form))))
+
+(define-table +used-while-expanding+
+  '(expand-as-assessed check-operator known-expansion take-known same-form-p share-places unseen-p
+    program-place-p standard-macro-p)
+  "Functions of ours that expand macros of their own unless they are compiled.")

@@ -31,11 +31,11 @@ had no symbol there. The names themselves are with NIL for a package.")
              (setf start (and end (1+ end))))))
 
 (defun add-barred-names (text table)
-  (loop for start = (position #\| text) then end
-        while start
-        for end = (position #\| text :start (1+ start))
-        while end
-        do (setf (gethash (subseq text (1+ start) end) table) t)))
+  (let ((start (position #\| text)))
+    (loop while start
+          do (let ((end (position #\| text :start (1+ start))))
+               (when end (setf (gethash (subseq text (1+ start) end) table) t))
+               (setf start end)))))
 
 (defun names-in (text)
   "The names that symbols in TEXT may have; one that is written otherwise is not found."

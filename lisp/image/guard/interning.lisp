@@ -19,6 +19,15 @@
                         (push (rest part) open)
                         (push (first part) open)))))))
 
+(defun nothing-known-p ()
+  "A function that tells at a glance of most symbols without a meaning that they have none. Most of the
+symbols in an image are such."
+  (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
+    (if info
+        (lambda (symbol)
+          (and (not (boundp symbol)) (null (funcall info symbol))))
+        (constantly nil))))
+
 (defun forget-symbol (symbol)
   "Take SYMBOL out of its package if reading made it in one that was remembered, and it means nothing."
   (let ((before (and symbol (symbol-package symbol)

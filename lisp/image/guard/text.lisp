@@ -102,16 +102,30 @@ the text must meet what it would have met without us. The symbols, each with its
               (hit :reaches "uses what is internal to the implementation" atom nil)))))
    form))
 
+(defun trivial-p (form)
+  "Whether FORM is of Common Lisp's harmless operators and literals only, which need no look."
+  (and (plain-form-p form)
+       (loop for tree = form then (cdr tree)
+             while (consp tree)
+             always (if (consp (car tree))
+                        (trivial-p (car tree))
+                        (or (not (symbolp (car tree)))
+                            (null (car tree))
+                            (keywordp (car tree))
+                            (member (car tree) +plain-functions+))))
+       (or (consp form) (not (symbolp form)))))
+
 (defun assess-one (form)
   (setf (findings-depth *findings*) 0
         (findings-current *findings*) form)
   (catch 'assessed
     (note-conses form)
     (scan-text form)
-    (if (member *expanding* '(:once :full :compiler))
-        (expand-outermost form)
-        (let ((*top-form* form))
-          (walk form (make-scope))))
+    (cond ((member *expanding* '(:once :full :compiler))
+           (expand-outermost form))
+          ((not (trivial-p form))
+           (let ((*top-form* form))
+             (walk form (make-scope)))))
     (note-evaluated form)))
 
 (defun expand-outermost (form)
@@ -217,15 +231,14 @@ forms before it were run. It is a hit when it can be read then, and nobody could
 
 (defun call-with-assessment (function)
   (let ((*findings* (make-findings))
-        (*danger-symbols* (make-hash-table :test 'eq))
-        (*danger-packages* (make-hash-table :test 'eq))
+        (*danger-symbols* :later)
+        (*danger-packages* nil)
         (*symbols-before* '())
         (*hit-effects* (list '()))
         (*package* *package*))
     (ensure-watch-for-assessment)
     (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
                  'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p)
-    (enter-dangers)
     (funcall function)))
 
 (defun hit-texts (kinds)

@@ -109,9 +109,8 @@ has changed is left out: others did it.")
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."
-  (compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p
-               'expand-as-assessed 'check-operator 'known-expansion 'take-known 'same-form-p 'share-places
-               'unseen-p 'program-place-p 'standard-macro-p)
+  (apply #'compile-now 'note-and-expand 'note-setting 'note-variable 'watched-symbol-p
+         +used-while-expanding+)
   (let ((hook #'note-and-expand))
     ;; SBCL takes compiled functions only; and an evaluation in a frame has the hook already.
     (if (or (interpreted-p hook) (eq hook *macroexpand-hook*))

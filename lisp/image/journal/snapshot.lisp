@@ -116,15 +116,6 @@ the package.")
         (when (eq (symbol-package symbol) package)
           (funcall function symbol))))))
 
-(defun nothing-known-p ()
-  "A function that tells at a glance of most symbols without a meaning that they have none. Most of the
-symbols in an image are such."
-  (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
-    (if info
-        (lambda (symbol)
-          (and (not (boundp symbol)) (null (funcall info symbol))))
-        (constantly nil))))
-
 (defun take-snapshot ()
   "From each watched symbol that means anything to its state."
   (let ((table (make-hash-table :test 'eq)) (count 0) (nothing-known (nothing-known-p)))

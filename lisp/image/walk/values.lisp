@@ -57,6 +57,12 @@
   (when (or (and form (symbolp form)) (consp form))
     (multiple-value-bind (value known) (known-value form scope)
       (let ((symbol (and known (function-symbol value))))
+        (when (and symbol (consp form) (makes-symbols-p (first form)) operator
+                   (or (member symbol +careful-functions+)
+                       (nth-value 1 (danger symbol)))
+                   (not (eq (symbol-package operator) (find-package "COMMON-LISP"))))
+          ;; Whoever looks a name up has no everyday word in mind.
+          (hit :reaches "passes on a function that runs code or opens files" symbol))
         (when (and symbol (danger symbol) (not (member operator +data-functions+)))
           ;; What Common Lisp's own functions do with it shows where it is called or stored.
           (if (and operator (eq (symbol-package operator) (find-package "COMMON-LISP"))

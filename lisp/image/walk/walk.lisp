@@ -308,8 +308,24 @@ told too. All of it is looked at as if it were code, once."
         (walk-calling form position scope)
         (walk-arguments operator arguments scope))))
 
+(defun calls-of-data (form)
+  "The calls that FORM, a call of MAPCAR or MAPC, makes when all that is so in the text: of EVAL, whose
+arguments are known, or of READ-FROM-STRING."
+  (destructuring-bind (operator &optional function data &rest more) form
+    (and (member operator '(mapcar mapc)) (null more)
+         (literal-function-p function) (member (second function) '(eval read-from-string))
+         (quoted-p data) (proper-list-p (second data))
+         (mapcar (lambda (it) (list (second function) (if (stringp it) it (list 'quote it))))
+                 (second data)))))
+
 (defun walk-calling (form position scope)
   "Look at FORM, which calls its argument at POSITION with what others give."
+  (let ((calls (calls-of-data form)))
+    (if calls
+        (walk-all calls scope)
+        (walk-unknown-calls form position scope))))
+
+(defun walk-unknown-calls (form position scope)
   (let* ((arguments (rest form)) (function (nth position arguments)))
     (unless (literal-function-p function)
       (note-caller form)

@@ -29,10 +29,27 @@
          (when (and (symbolp code) (not (constantp code)))
            (check-code-variable form code)))
         ((eq (first code) 'lambda))
+        ((literal-text-p code) (walk-text (second code) form))
         (t (multiple-value-bind (template known) (code-template code)
              (cond (known (note-caller form)
                           (walk-code template))
                    (t (hit-run-time form)))))))
+
+(defun literal-text-p (code)
+  "Whether CODE reads a string of the text's, in the current package, and nothing runs then."
+  (and (not (findings-leaves *findings*))
+       (not (findings-defers *findings*))
+       (eq (first code) 'read-from-string) (stringp (second code)) (null (cddr code))
+       (not (find #\# (second code)))))
+
+(defun walk-text (string form)
+  "Look at the code that STRING is, which the call FORM evaluates."
+  (multiple-value-bind (code end problem) (read-inert string 0)
+    (declare (ignore end))
+    (cond (problem (hit-run-time form))
+          (t (note-conses code)
+             (scan-text code)
+             (walk-code code)))))
 
 (defun check-code-variable (form variable)
   "Look at VARIABLE, which the call FORM evaluates: it is code of the text where a LET says so."
@@ -132,7 +149,8 @@ whether all of its operators are in the text."
       (if (quoted-p (first arguments))
           (walk-arguments 'funcall (list (first arguments)) (make-scope))
           (note-caller form))
-      (when (and (quoted-p (first arguments)) (consp (second (first arguments))))
+      (when (or (builds-list-p (first arguments))
+                (and (quoted-p (first arguments)) (consp (second (first arguments)))))
         (check-code form (first arguments))))))
 
 (define-call-check (symbol-function fdefinition) (form arguments)
@@ -252,7 +270,7 @@ whether all of its operators are in the text."
     (when (and (typep package '(and (or symbol string) (not null)))
                (find-package package)
                (or (locked-p (find-package package))
-                   (gethash (find-package package) *danger-packages*)))
+                   (package-danger (find-package package))))
       (hit :redefines "changes a package that is not the program's" nil form))))
 
 (define-call-check (import shadowing-import shadow use-package unuse-package export unexport)
