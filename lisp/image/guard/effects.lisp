@@ -50,9 +50,11 @@
            (and (every #'identity parts) (list (mapcar #'first parts)))))))
 
 (defun literal-text (kind operator arguments)
-  "What a call of OPERATOR with ARGUMENTS, which are literal, is about."
+  "What a call of OPERATOR with ARGUMENTS, which are literal, is about; NIL when that makes no
+difference, as at the end of the Lisp."
   (let ((first (first arguments)))
-    (cond ((and (equal kind "run-program") (consp first)) (format nil "~{~A~^ ~}" first))
+    (cond ((member kind '("exit-lisp" "save-image" "take-over" "redefine") :test #'equal) nil)
+          ((and (equal kind "run-program") (consp first)) (format nil "~{~A~^ ~}" first))
           ((and (equal kind "run-program") (string= operator "RUN-PROGRAM") (consp (second arguments)))
            (format nil "~A~{ ~A~}" first (second arguments)))
           ((stringp first) first)
