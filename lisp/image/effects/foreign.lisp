@@ -141,6 +141,10 @@ has it yet."
               (or (null effect)
                   (covered-p effect hold)
                   (granted-p (first hold) effect)
-                  (equal "allow" (ask watch (first hold) effect))
+                  (let ((decision (ask watch (first hold) effect)))
+                    ;; What can't be stopped here may do nothing from now on.
+                    (when (equal decision "stop")
+                      (setf (consent-mode (first hold)) :deny))
+                    (equal decision "allow"))
                   (progn (note-denial (first hold) effect) nil)))))
     (error () nil)))

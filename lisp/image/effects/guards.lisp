@@ -15,8 +15,8 @@
   ;; Whether the hook of a C function stands below it, where there are such hooks. SBCL takes some
   ;; milliseconds to put a guard at a function of its own.
   in-c
-  ;; Whether it stands in all threads.
-  always)
+  ;; Whether it stands in all threads; whether the function was inline before.
+  always inline)
 
 (defun guard-lists ()
   "Lists of a package, a name or (:setf name), what describes an effect, and other slots of a guard."

@@ -62,7 +62,7 @@
   "Put back the guards that the call has taken away, and tell of that."
   (dolist (guard (first (watch-guards watch)))
     (let ((name (guard-name guard)))
-      (unless (or (internal "SB-INT" "ENCAPSULATED-P" name :agent-q-watch)
+      (unless (or (directly "SB-INT" "ENCAPSULATED-P" name :agent-q-watch)
                   (not (fboundp name)))
         (put-guard watch guard)
         (note-denial consent (make-effect :words (format nil "take agent-q's watch off ~A"

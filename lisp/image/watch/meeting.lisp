@@ -8,7 +8,8 @@
   "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
   (if (covered-class-p guard hold arguments)
       (go-on watch guard hold nil function arguments)
-      (let ((effect (effect-at guard arguments)))
+      (let* ((arguments (if (guard-describes guard) (own-copies arguments) arguments))
+             (effect (effect-at guard arguments)))
         (if (or (null effect)
                 (covered-p effect hold)
                 (and (eq (guard-class guard) :written) (written-p (first hold) effect))
@@ -70,6 +71,17 @@
                                  (member class '(:write :delete :rename :rmdir)))
                             (cons class (first (effect-files effect))))
                            (t class)))))
+
+(defun own-copies (arguments)
+  "ARGUMENTS with strings of our own, in lists as well: another thread of the program's may change
+those that it gave, while the user looks at them."
+  (flet ((own (it)
+           (if (and (stringp it) (< (length it) 10000)) (copy-seq it) it)))
+    (loop for argument in arguments
+          collect (if (and (consp argument) (ignore-errors (list-length argument))
+                           (null (cdr (last argument))))
+                      (mapcar #'own argument)
+                      (own argument)))))
 
 (defun effect-at (guard arguments)
   "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that nobody can make
@@ -159,7 +171,15 @@ sense of fails by itself, before it does anything."
 (defun note-thread (consent thread)
   (unless (internal "SB-THREAD" "THREAD-EPHEMERAL-P" thread)
     (let ((*client* (consent-client consent)))
-      (call-with-lock (lambda () (push thread (first (consent-threads consent))))))))
+      (call-with-lock
+       (lambda ()
+         (let ((threads (first (consent-threads consent))))
+           (setf (first (consent-threads consent))
+                 (cons thread
+                       (if (nthcdr 100 threads)
+                           (remove-if-not (lambda (it) (internal "SB-THREAD" "THREAD-ALIVE-P" it))
+                                          threads)
+                           threads)))))))))
 
 (defun call-finalizing (watch hold function arguments)
   (destructuring-bind (object work . more) arguments
@@ -167,9 +187,18 @@ sense of fails by itself, before it does anything."
 
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
-    (setf (slot-value timer 'function)
-          (funcall (watch-inheriting watch) (list (first hold)) (slot-value timer 'function)))
+    (unless (inheriting-p watch (slot-value timer 'function))
+      (setf (slot-value timer 'function)
+            (funcall (watch-inheriting watch) (list (first hold)) (slot-value timer 'function))))
     (apply function arguments)))
+
+(defun inheriting-p (watch function)
+  "Whether FUNCTION takes along what was in force already, as that of a timer which was scheduled
+before."
+  (flet ((code (function)
+           (ignore-errors (internal "SB-KERNEL" "%CLOSURE-FUN" function))))
+    (let ((code (code function)))
+      (and code (eq code (code (funcall (watch-inheriting watch) '() #'identity)))))))
 
 (defun call-hooked (watch hold function arguments)
   "Call hooks: those that a call has changed run under its consent, in whatever thread, and those of
@@ -187,21 +216,27 @@ the user under none."
 
 (defun check-private (watch consent opened)
   "Ask when OPENED, a stream or a descriptor, reads a file that may be private. Returns it."
-  (let ((name (and (consent-private consent) (opened-name opened))))
-    (when (and name (has-needle-p name (consent-private consent)))
-      (let ((effect (make-effect :kind "read-private" :words (format nil "read ~A" name)
-                                 :files (list name) :target name :texts (list name)
-                                 :pathname (ignore-errors (native-pathname-of name))))
-            (end (list nil)))
-        (unless (granted-p consent effect)
+  (let* ((name (opened-name opened))
+         (effect (and name (effect-of-reading consent name))))
+    (if (or (null effect) (granted-p consent effect))
+        opened
+        (let ((end (list nil)))
           (unwind-protect
                (multiple-value-bind (allowed values) (settle-effect watch consent effect)
-                 (setf (first end) t)
-                 (unless allowed
-                   (close-opened opened)
-                   (return-from check-private (first values))))
-            (unless (first end) (close-opened opened))))))
-    opened))
+                 (when allowed
+                   (setf (first end) t)
+                   (return-from check-private opened))
+                 (first values))
+            (unless (first end) (close-opened opened)))))))
+
+(defun effect-of-reading (consent name)
+  "The effect of reading the file NAME, if that needs consent."
+  (flet ((reading (kind)
+           (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
+                        :target name :texts (list name)
+                        :pathname (ignore-errors (native-pathname-of name)))))
+    (cond ((and (eql 0 (search "/proc/" name)) (search "environ" name)) (reading "read-secret"))
+          ((has-needle-p name (consent-private consent)) (reading "read-private")))))
 
 (defun opened-name (opened)
   "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL for no file."

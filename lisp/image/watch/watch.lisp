@@ -87,6 +87,7 @@ symbol that code can't come by."
   (let ((name (guard-name guard)))
     ;; What is inline is called without its definition; code that is compiled from now on is not.
     (when (eq (internal "SB-INT" "INFO" :function :inlinep name) 'inline)
+      (setf (guard-inline guard) t)
       (proclaim (list 'notinline name)))
     (internal "SB-INT" "UNENCAPSULATE" name :agent-q-watch)
     (internal "SB-INT" "ENCAPSULATE" name :agent-q-watch (funcall (watch-surrounding watch) guard))))
@@ -129,7 +130,9 @@ no call is under it."
   "Leave the functions as they were. Code of a call can't have that."
   (unless (funcall (watch-state watch))
     (dolist (guard (shiftf (first (watch-guards watch)) '()))
-      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch))
+      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
+      (when (guard-inline guard)
+        (proclaim (list 'inline (guard-name guard)))))
     (remove-foreign-hooks watch)
     t))
 
