@@ -99,6 +99,10 @@ This goes over CONNECTION, and past the journal."
      "(eval '(setf (place-2 1) 2))")
     ("1" "(defsetf place-3 set-place-3)" "(and (ignore-errors (macroexpand-1 '(setf (place-3 1) 2)))
                                                (first (macroexpand-1 '(setf (place-3 1) 2))))")
+    ;; SBCL knows nothing of these but the function.
+    ("1" "(setf (symbol-function 'only-1) #'identity)" "(and (fboundp 'only-1) t)")
+    ("(setf (symbol-function 'only-2) (lambda () :old))"
+     "(setf (symbol-function 'only-2) (lambda () :new))" "(eval '(only-2))")
     ("(define-symbol-macro there :old)" "(define-symbol-macro there :new)" "(eval 'there)")
     ("1" "(define-symbol-macro nowhere :new)" "(ignore-errors (eval 'nowhere))")
     ("(handler-bind ((error #'continue)) (defconstant +c+ :old))"

@@ -25,7 +25,7 @@ symbols in an image are such."
   (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
     (if info
         (lambda (symbol)
-          (and (not (boundp symbol)) (null (funcall info symbol))))
+          (not (or (boundp symbol) (fboundp symbol) (funcall info symbol))))
         (constantly nil))))
 
 (defun forget-symbol (symbol)

@@ -137,7 +137,7 @@ expanded. When nothing but expanding is asked for, that itself would run code of
   (setf *usable-p* nil)
   (when *expanding* (hit-brought what form))
   (note-expanded-later (first form))
-  (walk-loosely (rest form) scope))
+  (walk-loosely (rest form) scope :unknown))
 
 (defun note-expanded-later (operator)
   "Note that forms of OPERATOR can be expanded only by the call that runs the text."
@@ -156,7 +156,7 @@ expanded. When nothing but expanding is asked for, that itself would run code of
            (walk-arguments nil (rest form) scope))
           ((member operator (scope-macros scope))
            (note-expanded-later operator)
-           (walk-loosely (rest form) scope))
+           (walk-loosely (rest form) scope :unknown))
           ((brought-p operator)
            (walk-brought (format nil "the macro ~A of the same text" (symbol-text operator))
                          form scope))
@@ -167,14 +167,15 @@ expanded. When nothing but expanding is asked for, that itself would run code of
                    ((special-operator-p operator) (walk-loosely (rest form) scope))
                    (t (walk-call form scope)))))))
 
-(defun walk-loosely (forms scope)
-  "Look at FORMS, of which nobody knows what is code in them and what is not."
-  (scan-data forms nil)
+(defun walk-loosely (forms scope &optional operator)
+  "Look at FORMS, of which nobody knows what is code in them and what is not. What they mention is
+taken for data of OPERATOR."
+  (scan-data forms operator)
   (dolist (form (and (proper-list-p forms) forms))
     (when (and (consp form) (proper-list-p form))
       (if (and (symbolp (first form)) (fboundp (first form)))
           (walk form scope)
-          (call-deeper (lambda () (walk-loosely form scope)))))))
+          (call-deeper (lambda () (walk-loosely form scope operator)))))))
 
 ;;; Macros
 

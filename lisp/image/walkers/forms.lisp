@@ -109,11 +109,22 @@
 (defun check-code-place (place)
   "Look at PLACE, through which a definition is replaced: the program's own may be, when it is named."
   (let ((name (and (quoted-p (second place)) (second (second place)))))
-    (unless (and name
-                 (not (eq (first place) 'logical-pathname-translations))
-                 (symbolp (if (consp name) (second name) name))
-                 (not (protected-p name)))
+    (unless (if (eq (first place) 'readtable-case)
+                (own-readtable-p (second place))
+                (own-name-p name (first place)))
       (hit :reaches "replaces a definition behind its name" (first place) place))))
+
+(defun own-readtable-p (form)
+  "Whether FORM gives a readtable that the text has made, by what it looks like."
+  (or (and form (symbolp form) (not (eq form '*readtable*)))
+      (and (consp form) (eq (first form) 'copy-readtable))))
+
+(defun own-name-p (name place)
+  "Whether NAME in PLACE stands for a definition of the program's."
+  (and name
+       (not (eq place 'logical-pathname-translations))
+       (symbolp (if (consp name) (second name) name))
+       (not (protected-p name))))
 
 (define-table +code-places+
   '(fdefinition symbol-function macro-function compiler-macro-function find-class
