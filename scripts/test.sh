@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
-# --module-assertions, as native code where Emacs can), the terminal tests. With T, an extended regexp, only the tests whose names match, with
-# QUICK=1 only what needs neither an image nor a terminal. Ends with one line that sums the run.
+# --module-assertions, as native code where Emacs can), the terminal tests. With T, an extended regexp,
+# only the tests whose names match, with QUICK=1 only what needs neither an image nor a terminal. Ends with one line that sums the run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -69,7 +69,7 @@ ert_file() { # LABEL FILE EMACS-OPTION...
   file=$2
   shift 2
   echo "== $file ($label)"
-  export AGENT_Q_COUNTS="$scratch/counts"
+  export AGENT_Q_COUNTS="$scratch/counts.${lane:-batch}"
   rm -f "$AGENT_Q_COUNTS"
   # A stuck test must end one day; the limit is far above what any file needs.
   limit='' ; command -v timeout >/dev/null 2>&1 && limit='timeout -k 10 600'
@@ -116,9 +116,29 @@ native_code() {
   esac
 }
 
+# A test of an image keeps one processor busy, Emacs and the Lisp in turns; so the two runs of the
+# files go side by side, each with temporary files of its own. The second is shown after the first.
 ert_suites() {
   find_clients
+  lane=assertions assertion_suite > "$scratch/assertions.log" 2>&1 &
   for file in $(ert_files); do ert_file batch "$file"; done
+  wait $!
+  cat "$scratch/assertions.log"
+  if [ -e "$scratch/assertions.sum" ]; then
+    { read -r more_passed more_failed more_skipped; more=$(cat); } < "$scratch/assertions.sum"
+    count "$more_passed" 0 "$more_skipped" ''
+    failed=$((failed + more_failed))
+    failures="$failures$more"
+  else
+    count 0 1 0 'the run under module assertions'
+  fi
+}
+
+# In a process of its own: what it counts goes into a file.
+assertion_suite() {
+  passed=0 failed=0 skipped=0 failures=''
+  TMPDIR=$scratch/m
+  mkdir "$TMPDIR" || exit 1
   native_code
   for file in $(ert_files); do
     case "$file" in
@@ -129,7 +149,7 @@ ert_suites() {
       *) ert_file 'module assertions' "$file" --module-assertions ;;
     esac
   done
-  unset AGENT_Q_COUNTS AGENT_Q_TEST_NATIVE
+  printf '%s %s %s\n%s' "$passed" "$failed" "$skipped" "$failures" > "$scratch/assertions.sum"
 }
 
 # Names of Rust tests that match T: their functions, wherever they are.
