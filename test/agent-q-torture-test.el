@@ -223,7 +223,8 @@ A row is a console line and a regexp for the whole of the answer."
   (let ((started (agent-q-test-image-start connection "(sleep 100)")))
     (agent-q-test-until
      (equal '("2") (agent-q-test-image-values
-                    connection "(length agent-q-image::*running*)")))
+                    connection "(count \"eval-form\" agent-q-image::*running*
+                                        :key #'fourth :test #'equal)")))
     (agent-q-test-image-directly
      connection "(sb-thread:terminate-thread (second (first agent-q-image::*running*)))")
     (should (equal "aborted" (car (agent-q-test-image-end started))))

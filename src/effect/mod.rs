@@ -65,6 +65,8 @@ impl Granted {
 pub enum Watch {
     /// The user wants no questions about code.
     Off,
+    /// The call only looks: what the program's printers try meanwhile does not happen.
+    Looking,
     On {
         granted: Granted,
         /// Of which a real file name has one if the file is private, in lower case.
@@ -81,6 +83,7 @@ impl Watch {
     pub fn to_argument(&self) -> Value {
         match self {
             Self::Off => property_list([("off", Value::symbol("t"))]),
+            Self::Looking => property_list([("look", Value::symbol("t"))]),
             Self::On { granted, needles } => property_list([
                 ("granted", Value::list(granted.0.clone())),
                 (

@@ -34,8 +34,8 @@ pub(super) enum Look {
 
 /// Why an image did not look at code.
 enum Blind {
-    /// There is none, so that the call can only fail.
-    NoImage,
+    /// There is none, or it is gone, so that the call can only fail.
+    NoImage(HostError),
     /// It did not answer, so that nobody knows what the code does.
     NoAnswer(ToolFailure),
 }
@@ -132,7 +132,7 @@ impl Executor {
                 .await
             {
                 Ok(reply) => reply,
-                Err(Blind::NoImage) => return Err(HostError::NoConnection.into()),
+                Err(Blind::NoImage(error)) => return Err(error.into()),
                 Err(Blind::NoAnswer(failure)) => {
                     verdict = verdict.dangerous(&format!("could not be assessed: {failure}"));
                     continue;
@@ -195,7 +195,9 @@ impl Executor {
             reply = timeout(DEADLINE + GRACE, reply) => reply.map_err(|_| silent(DEADLINE + GRACE)),
         };
         let text = match reply {
-            Ok(HostReply::Failed(HostError::NoConnection)) => return Err(Blind::NoImage),
+            Ok(HostReply::Failed(
+                error @ (HostError::NoConnection | HostError::Disconnected(_)),
+            )) => return Err(Blind::NoImage(error)),
             Ok(reply) => answered(reply),
             Err(failure) => Err(failure),
         };

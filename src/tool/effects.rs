@@ -48,11 +48,11 @@ struct Settled {
 }
 
 impl Executor {
-    /// How the watch in the image is set for CALL, which runs code there; nothing for other calls.
+    /// How the watch in the image is set for CALL; nothing where what it does is ours alone.
     pub(super) fn watch(call: &Call, circumstances: &Circumstances) -> Option<Watch> {
         let of_image = matches!(call.tool.origin, Origin::Image(_));
         if call.tool.code.is_none() && !of_image {
-            return None;
+            return (call.tool.level == SafetyLevel::Safe).then_some(Watch::Looking);
         }
         if circumstances.eval_policy == EvalPolicy::NeverAsk {
             return Some(Watch::Off);

@@ -99,11 +99,22 @@ that does not matter.")
   "As PERFORM-STOPPABLE. What reaches outside of the program is asked about, where there are the means
 and Emacs wants it; the reply says what was denied."
   (let* ((options (getf arguments :watch))
-         (ensure (and options (not (getf options :off))
+         (ensure (and options (not (getf options :off)) (not (getf options :look))
                       (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH"))))
-    (if (and ensure (funcall ensure))
-        (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id operation arguments
-                 (lambda (around) (perform-stoppable id operation arguments around)))
+    (cond ((and ensure (funcall ensure))
+           (funcall (optional-function "AGENT-Q-IMAGE" "CALL-WATCHED") id operation arguments
+                    (lambda (around) (perform-stoppable id operation arguments around))))
+          ((getf options :look) (perform-looking id operation arguments))
+          (t (perform-stoppable id operation arguments)))))
+
+(defun perform-looking (id operation arguments)
+  "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, reach outside of it no more
+once there is a watch: nobody expects a look to do anything."
+  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")) (denials '()))
+    (if trying
+        (let ((reply (funcall trying (lambda () (perform-stoppable id operation arguments))
+                              (lambda (words) (push words denials)))))
+          (append reply (and denials (list :denials (reverse denials)))))
         (perform-stoppable id operation arguments))))
 
 (defun perform-tidily (id operation arguments)
