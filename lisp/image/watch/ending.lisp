@@ -86,8 +86,12 @@
 (defun note-connection (watch consent)
   "Hear of it when the connection of CONSENT's call is closed."
   (let ((hook (client-symbol-named (consent-client consent) "*CONNECTION-CLOSED-HOOK*")))
-    (when (consent-connection consent)
-      (pushnew (consent-connection consent) (first (watch-connections watch)) :test #'eq))
+    (when (and (consent-connection consent)
+               (not (member (consent-connection consent) (first (watch-connections watch))
+                            :test #'eq)))
+      (push (consent-connection consent) (first (watch-connections watch)))
+      ;; Its client may have come after the watch.
+      (add-guards watch))
     (when (and hook (boundp hook))
       (pushnew 'forget-closed-connections (symbol-value hook)))))
 
@@ -101,7 +105,9 @@
   "The same for WATCH, once no call is under it."
   (let ((open (append (client-value :swank "*CONNECTIONS*") (client-value :slynk "*CONNECTIONS*"))))
     (when (and (null (first (watch-consents watch)))
-               (first (watch-connections watch))
-               (null (intersection (first (watch-connections watch)) open :test #'eq)))
+               (or (watch-leaving watch)
+                   (and (first (watch-connections watch))
+                        (null (intersection (first (watch-connections watch)) open
+                                            :test #'eq)))))
       (setf (first (watch-connections watch)) '())
       (remove-watch watch))))
