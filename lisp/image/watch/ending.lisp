@@ -16,10 +16,14 @@
   "The variables by which code is called later, each with its value."
   (loop for (package . names)
           in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*")
-               ("SB-DEBUG" "*DEBUG-PRINT-VARIABLE-ALIST*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*"))
-        nconc (loop for name in names
+                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*")
+               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*")
+               ;; The client's threads call them, and this one does after the call.
+               ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
+                "*CONNECTION-CLOSED-HOOK*")
+               ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
+                "*EVAL-FOR-EMACS-WRAPPERS*"))
+        nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))
                       collect (list symbol (symbol-value symbol)))))

@@ -172,8 +172,8 @@ consent than it has."
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
         (setf (consent-scope consent) (scope-of operation arguments))
-        (setf (consent-hooks consent) (hook-values))
         (note-connection watch consent)
+        (setf (consent-hooks consent) (hook-values))
         (change-consents watch (lambda (consents) (cons consent consents)))
         (unwind-protect
              (progn
