@@ -41,6 +41,10 @@
           ((and given (eq if-does-not-exist :create))
            (file-effect "write-file" "create ~A" name)))))
 
+(defun effect-of-log (arguments)
+  (and (first arguments)
+       (file-effect "write-file" "have ~A written by the collector" (first arguments))))
+
 (defun effect-of-delete-file (arguments)
   (file-effect "delete-file" "delete ~A" (first arguments) :link t))
 

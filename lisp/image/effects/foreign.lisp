@@ -22,6 +22,8 @@
     ("system" :run effect-of-command :text) ("popen" :run effect-of-command :text)
     ("execve" :run effect-of-executing :text) ("execv" :run effect-of-executing :text)
     ("execvp" :run effect-of-executing :text) ("fork" :run effect-of-fork)
+    ("exit" :exit effect-of-exit) ("_exit" :exit effect-of-exit)
+    ("sb_mkstemp" :write effect-of-writing-name :text)
     ("kill" :kill effect-of-kill :number :number) ("killpg" :kill effect-of-kill :number :number)
     ("setenv" :process effect-of-setenv :text) ("unsetenv" :process effect-of-setenv :text)
     ("putenv" :process effect-of-setenv :text) ("chdir" :process effect-of-chdir :text)

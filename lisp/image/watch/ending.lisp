@@ -16,10 +16,14 @@
   "The variables by which code is called later, each with its value."
   (loop for (package . names)
           in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*")
-               ("SB-DEBUG" "*DEBUG-PRINT-VARIABLE-ALIST*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*"))
-        nconc (loop for name in names
+                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*")
+               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*")
+               ;; The client's threads call them, and this one does after the call.
+               ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
+                "*CONNECTION-CLOSED-HOOK*")
+               ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
+                "*EVAL-FOR-EMACS-WRAPPERS*"))
+        nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))
                       collect (list symbol (symbol-value symbol)))))
@@ -86,8 +90,12 @@
 (defun note-connection (watch consent)
   "Hear of it when the connection of CONSENT's call is closed."
   (let ((hook (client-symbol-named (consent-client consent) "*CONNECTION-CLOSED-HOOK*")))
-    (when (consent-connection consent)
-      (pushnew (consent-connection consent) (first (watch-connections watch)) :test #'eq))
+    (when (and (consent-connection consent)
+               (not (member (consent-connection consent) (first (watch-connections watch))
+                            :test #'eq)))
+      (push (consent-connection consent) (first (watch-connections watch)))
+      ;; Its client may have come after the watch.
+      (add-guards watch))
     (when (and hook (boundp hook))
       (pushnew 'forget-closed-connections (symbol-value hook)))))
 
@@ -101,7 +109,9 @@
   "The same for WATCH, once no call is under it."
   (let ((open (append (client-value :swank "*CONNECTIONS*") (client-value :slynk "*CONNECTIONS*"))))
     (when (and (null (first (watch-consents watch)))
-               (first (watch-connections watch))
-               (null (intersection (first (watch-connections watch)) open :test #'eq)))
+               (or (watch-leaving watch)
+                   (and (first (watch-connections watch))
+                        (null (intersection (first (watch-connections watch)) open
+                                            :test #'eq)))))
       (setf (first (watch-connections watch)) '())
       (remove-watch watch))))

@@ -203,7 +203,7 @@ before."
 (defun call-hooked (watch hold function arguments)
   "Call hooks: those that a call has changed run under its consent, in whatever thread, and those of
 the user under none."
-  (let* ((hooks (second arguments))
+  (let* ((hooks (if (listp (first arguments)) (first arguments) (second arguments)))
          (consent (and hooks (find-if-not (lambda (consent)
                                             (find hooks (consent-hooks consent)
                                                   :key #'second :test #'eq))

@@ -14,6 +14,8 @@
   ;; C functions with their hooks, the user's forms that are about to be evaluated, and connections.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '()))
+  ;; Whether it is to go once no call is under it.
+  leaving
   version)
 
 (defvar *watch-version* nil
@@ -63,7 +65,7 @@ symbol that code can't come by."
                     'answer (lambda (id number decision &optional reason)
                               (take-answer watch id number decision reason))
                     'denials-of (lambda (id) (denials-of-call watch id))
-                    'unwatch (lambda () (remove-watch watch))
+                    'unwatch (lambda (&optional at-once) (remove-watch watch at-once))
                     'leave-watch (lambda () (leave-watch-if-alone watch))
                     'current-watch-p (lambda () (and (eq (watch-version watch) *watch-version*)
                                                      (first (watch-guards watch))
@@ -98,9 +100,11 @@ symbol that code can't come by."
            (dolist (guard (all-guards))
              (unless (find (guard-name guard) (first (watch-guards watch))
                            :key #'guard-name :test #'equal)
-               (put-guard watch guard)
-               (push guard (first (watch-guards watch)))))
-           (add-foreign-hooks watch)))
+               ;; A function that can't be watched is no reason to leave the others alone.
+               (ignore-errors
+                (put-guard watch guard)
+                (push guard (first (watch-guards watch))))))
+           (ignore-errors (add-foreign-hooks watch))))
     (funcall (watch-call-in watch) nil (lambda () (call-with-lock #'add)))))
 
 (defun install-watch ()
@@ -118,26 +122,43 @@ no call is under it."
            (let ((function (optional-function "AGENT-Q-IMAGE" name)))
              (and function (funcall function)))))
     (when (watchable-p)
-      (unless (or (says-p "CURRENT-WATCH-P")
-                  (and (optional-function "AGENT-Q-IMAGE" "IDLE-WATCH-P")
-                       (not (says-p "IDLE-WATCH-P"))))
-        (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
-          (when remove (funcall remove)))
-        (install-watch))
+      (call-with-lock
+       (lambda ()
+         (unless (or (says-p "CURRENT-WATCH-P")
+                     (and (optional-function "AGENT-Q-IMAGE" "IDLE-WATCH-P")
+                          (not (says-p "IDLE-WATCH-P"))))
+           (says-p "UNWATCH")
+           (install-watch)
+           (remove-before-saving))))
       t)))
 
-(defun remove-watch (watch)
-  "Leave the functions as they were. Code of a call can't have that."
-  (unless (funcall (watch-state watch))
-    (dolist (guard (shiftf (first (watch-guards watch)) '()))
-      (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
-      (when (guard-inline guard)
-        (proclaim (list 'inline (guard-name guard)))))
-    (remove-foreign-hooks watch)
-    t))
+(defun remove-before-saving ()
+  "See to it that a saved image is without a watch: what C calls of ours isn't there when it starts."
+  (let ((hooks (find-symbol "*SAVE-HOOKS*" "SB-EXT")))
+    (when hooks (pushnew 'forget-watch (symbol-value hooks)))))
+
+(defun forget-watch ()
+  (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
+    (when remove (funcall remove t))))
+
+(defun remove-watch (watch &optional at-once)
+  "Leave the functions as they were, once no call is under WATCH, or AT-ONCE. Code of a call can't have
+that."
+  (cond ((funcall (watch-state watch)) nil)
+        ((and (first (watch-consents watch)) (not at-once))
+         (setf (watch-leaving watch) t)
+         nil)
+        (t (setf (watch-leaving watch) nil)
+           (dolist (guard (shiftf (first (watch-guards watch)) '()))
+             (internal "SB-INT" "UNENCAPSULATE" (guard-name guard) :agent-q-watch)
+             (when (guard-inline guard)
+               (proclaim (list 'inline (guard-name guard)))))
+           (remove-foreign-hooks watch)
+           t)))
 
 (define-operation "watch-remove" ()
-    "Take the watch out, as when nobody of agent-q's is here any more."
+    "Take the watch out, as when nobody of agent-q's is here any more; at the end of the calls that are
+under it."
   (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
     (list :removed (and remove (funcall remove) t))))
 
@@ -151,8 +172,8 @@ consent than it has."
       (funcall work #'funcall)
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
         (setf (consent-scope consent) (scope-of operation arguments))
-        (setf (consent-hooks consent) (hook-values))
         (note-connection watch consent)
+        (setf (consent-hooks consent) (hook-values))
         (change-consents watch (lambda (consents) (cons consent consents)))
         (unwind-protect
              (progn
