@@ -5,122 +5,46 @@
 ;;; Commentary:
 
 ;; Everyday forms must not ask, hostile ones must, and none may run while it is
-;; looked at.  The forms are in fixtures/guard/, a text on each line; CLIENT
-;; there stands for the package of the client's server, HARM for a file.
+;; looked at.
 
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-guard)
 (require 'agent-q-test-image)
 (require 'agent-q-test-tools)
 (require 'agent-q-rules)
 
-(defconst agent-q-guard-test--fixtures
-  (expand-file-name "test/fixtures/guard/" agent-q-test-root)
-  "Where the forms are.")
-
-(defun agent-q-guard-test--text (name)
-  "Return the text of the fixture NAME."
-  (with-temp-buffer
-    (insert-file-contents (expand-file-name name agent-q-guard-test--fixtures))
-    (buffer-string)))
-
-(defun agent-q-guard-test--harm ()
-  "Return the name of a file that only a form that ran could have made."
-  (expand-file-name "harm" agent-q-test-directory))
-
-(defun agent-q-guard-test--forms (name connection)
-  "Return the texts in the fixture NAME for the image behind CONNECTION."
-  (let ((case-fold-search nil))
-    (mapcar (lambda (line)
-              (thread-last line
-                (replace-regexp-in-string
-                 "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
-                              "slynk" "swank"))
-                (string-replace "HARM" (agent-q-guard-test--harm))))
-            (split-string (agent-q-guard-test--text name) "\n" t))))
-
-(defvar agent-q-guard-test--prepared nil
-  "The connections whose image has the program of the fixtures.")
-
-(defun agent-q-guard-test--prepare (connection)
-  "Have the program of the fixtures in the image behind CONNECTION."
-  (unless (member connection agent-q-guard-test--prepared)
-    (push connection agent-q-guard-test--prepared)
-    (agent-q-test-image-values connection (agent-q-guard-test--text "project.lisp")))
-  (agent-q-test-image-values connection "(setf shop::*harm* nil)"))
-
-(defun agent-q-guard-test--assess (connection form &rest arguments)
-  "Return what assessing FORM over CONNECTION with more ARGUMENTS gives."
-  (apply #'agent-q-test-image-value connection "assess-form" :form form arguments))
-
-(defun agent-q-guard-test--stopped (connection form settled &optional operation)
-  "Return why running FORM over CONNECTION is stopped, if it is.
-Its first SETTLED forms are taken to be what they were.  OPERATION is
-eval-form unless it is another."
-  (let ((reply (agent-q-test-image-reply connection (or operation "eval-form")
-                                         :form form :assessed settled)))
-    (and (eq :error (plist-get reply :outcome))
-         (equal "NOT-RUN" (plist-get reply :type))
-         (plist-get reply :message))))
-
-(defun agent-q-guard-test--hit-p (connection form)
-  "Whether FORM would not run over CONNECTION without asking."
-  (let ((value (agent-q-guard-test--assess connection form)))
-    (or (plist-get value :hits)
-        (and (plist-get value :more)
-             (agent-q-guard-test--stopped connection form
-                                          (plist-get value :settled))))))
-
-(defun agent-q-guard-test--steps-p (value)
-  "Whether VALUE, an assessment, is of forms that are looked at again."
-  (or (plist-get value :more)
-      (< (plist-get value :settled) (plist-get value :assessed))))
-
-(defun agent-q-guard-test--alarms (connection forms)
-  "Return those of FORMS that are asked about over CONNECTION, each with why.
-What is looked at again in its turn is run; how much that is comes first."
-  (let ((alarms nil)
-        (steps 0))
-    (dolist (form forms (cons steps alarms))
-      (let* ((value (agent-q-guard-test--assess connection form))
-             (why (or (plist-get value :hits)
-                      (and (agent-q-guard-test--steps-p value)
-                           (cl-incf steps)
-                           (agent-q-guard-test--stopped connection form
-                                                        (plist-get value :settled))))))
-        (when why (push (cons form why) alarms))))))
-
 (agent-q-test-image-on-each everyday-forms-do-not-ask ()
   "Five hundred forms as people write them raise no alarm.
 Nor does what is looked at again in its turn."
-  (agent-q-guard-test--prepare connection)
-  (let ((forms (agent-q-guard-test--forms "everyday.txt" connection)))
+  (agent-q-test-guard-prepare connection)
+  (let ((forms (agent-q-test-guard-forms "everyday.txt" connection)))
     (should (>= (length forms) 500))
-    (pcase-let ((`(,steps . ,alarms) (agent-q-guard-test--alarms connection forms)))
+    (pcase-let ((`(,steps . ,alarms) (agent-q-test-guard-alarms connection forms)))
       (should-not alarms)
       (should (>= steps 5)))))
 
 (agent-q-test-image-on-each few-everyday-forms-ask ()
   "Of five hundred forms that nobody wrote for the tables one in a hundred may ask."
-  (agent-q-guard-test--prepare connection)
-  (let* ((forms (agent-q-guard-test--forms "everyday-more.txt" connection))
-         (alarms (cdr (agent-q-guard-test--alarms connection forms))))
+  (agent-q-test-guard-prepare connection)
+  (let* ((forms (agent-q-test-guard-forms "everyday-more.txt" connection))
+         (alarms (cdr (agent-q-test-guard-alarms connection forms))))
     (should (>= (length forms) 500))
     (ert-info ((format "%S" alarms))
       (should (<= (* 100 (length alarms)) (length forms))))))
 
 (agent-q-test-image-on-each hostile-forms-are-hits-and-do-not-run ()
   "A hundred forms that reach out are all hits, and none is run."
-  (agent-q-guard-test--prepare connection)
-  (let ((forms (agent-q-guard-test--forms "hostile.txt" connection))
+  (agent-q-test-guard-prepare connection)
+  (let ((forms (agent-q-test-guard-forms "hostile.txt" connection))
         (missed nil))
     (should (>= (length forms) 100))
     (dolist (form forms)
-      (unless (agent-q-guard-test--hit-p connection form)
+      (unless (agent-q-test-guard-hit-p connection form)
         (push form missed)))
     (should-not missed)
-    (should-not (file-expand-wildcards (concat (agent-q-guard-test--harm) "*")))
+    (should-not (file-expand-wildcards (concat (agent-q-test-guard-harm) "*")))
     (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
     (should (equal '("(1 (:RAN 2) 1/5)")
                    (agent-q-test-image-values
@@ -132,15 +56,15 @@ Nor does what is looked at again in its turn."
 
 (agent-q-test-image-on-each assessing-says-why-and-where ()
   "A reason names what is called and the form that calls it."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"ls\")")
-                 (plist-get (agent-q-guard-test--assess
+                 (plist-get (agent-q-test-guard-assess
                              connection "(defun f () (uiop:run-program \"ls\"))")
                             :hits)))
   ;; No reason hides behind many of another one.
   (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\") (8 places)"
                    "deletes or writes files: DELETE-FILE in (DELETE-FILE \"x\")")
-                 (plist-get (agent-q-guard-test--assess
+                 (plist-get (agent-q-test-guard-assess
                              connection
                              (concat "(list "
                                      (mapconcat (lambda (it) (format "(uiop:run-program %S)" it))
@@ -149,24 +73,24 @@ Nor does what is looked at again in its turn."
                             :hits)))
   (should (string-match-p "PRICE.*can't be undone\\|slots of the class SHOP:ITEM"
                           (car (plist-get
-                                (agent-q-guard-test--assess
+                                (agent-q-test-guard-assess
                                  connection "(defclass shop:item () (shop:name shop::size))")
                                 :notes)))))
 
 (agent-q-test-image-on-each assessing-leaves-no-symbol-behind ()
   "What is only read for the assessment is not interned afterwards."
-  (agent-q-guard-test--prepare connection)
-  (agent-q-guard-test--assess connection "(defun never-read-before (x) (list x 'nor-this))")
-  (agent-q-guard-test--assess connection "(never-read-before)" :package "SHOP")
+  (agent-q-test-guard-prepare connection)
+  (agent-q-test-guard-assess connection "(defun never-read-before (x) (list x 'nor-this))")
+  (agent-q-test-guard-assess connection "(never-read-before)" :package "SHOP")
   (should (equal '("(NIL NIL)")
                  (agent-q-test-image-values
                   connection "(list (find-symbol \"NOR-THIS\") (find-symbol \"NEVER-READ-BEFORE\" :shop))"))))
 
 (agent-q-test-image-on-each expanding-only-minds-expanders ()
   "For an expansion only code that runs while it is made counts."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (let ((hits (lambda (form)
-                (plist-get (agent-q-guard-test--assess connection form :purpose "expand")
+                (plist-get (agent-q-test-guard-assess connection form :purpose "expand")
                            :hits))))
     (should-not (funcall hits "(with-open-file (s \"x\" :direction :output) (print 1 s))"))
     (should-not (funcall hits "(when (delete-file \"x\") 1)"))
@@ -184,164 +108,18 @@ Nor does what is looked at again in its turn."
                       (concat (make-string 2000 ?\() (make-string 2000 ?\)))
                       (concat (apply #'concat (make-list 2000 "(list ")) "1" (make-string 2000 ?\)))
                       "(list . #1=(1 . #1#))"))
-    (should (plist-get (agent-q-guard-test--assess connection form) :hits))))
+    (should (plist-get (agent-q-test-guard-assess connection form) :hits))))
 
 (agent-q-test-image-on-each what-could-not-be-read-is-assessed-before-it-runs ()
   "A form in a package that an earlier one makes runs, unless it is a hit."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (let* ((good "(defpackage :aq-late (:use :cl)) (in-package :aq-late) (defun five () 5) (five)")
-         (value (agent-q-guard-test--assess connection good)))
+         (value (agent-q-test-guard-assess connection good)))
     (should (plist-get value :more))
     (should (equal '("5") (agent-q-test-image-values
                            connection good :assessed (plist-get value :settled)))))
-  (should (agent-q-guard-test--stopped
+  (should (agent-q-test-guard-stopped
            connection "(defvar aq-late::*x* 1) (in-package :aq-late) (cl:delete-file \"x\")" 0)))
-
-;;;; Forms that become something else
-
-(defun agent-q-guard-test--later (connection name operation why)
-  "Run the texts of fixture NAME by OPERATION over CONNECTION, unasked.
-None looks dangerous; each has to be stopped, in words that WHY matches."
-  (agent-q-guard-test--prepare connection)
-  (dolist (form (agent-q-guard-test--forms name connection))
-    (ert-info ((format "%s %s" operation form))
-      (let ((value (agent-q-guard-test--assess connection form)))
-        (should-not (plist-get value :hits))
-        (should (string-match-p why (or (agent-q-guard-test--stopped
-                                         connection form (plist-get value :settled) operation)
-                                        ""))))
-      (agent-q-test-image-values connection "(shop::unlearn)")
-      (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
-      (should-not (file-exists-p (agent-q-guard-test--harm))))))
-
-(defconst agent-q-guard-test--after
-  "\\`Form [2-9] was not run, because it .* ha\\(s\\|ve\\) run, and only then could"
-  "What is said of a form that has become something else.")
-
-(agent-q-test-image-on-each what-a-form-makes-of-later-ones-is-seen ()
-  "Features, packages, macros and names that a form brings are known to the forms after it."
-  (dolist (operation '("eval-form" "compile-form"))
-    (agent-q-guard-test--later connection "later.txt" operation agent-q-guard-test--after)))
-
-(agent-q-test-image-on-each what-evaluating-makes-of-the-rest-is-seen ()
-  "What is evaluated part by part is looked at part by part; printers run between forms."
-  (agent-q-guard-test--later connection "later-evaluated.txt" "eval-form"
-                             (concat "\\`A part of form 1 was not run\\|was not expanded and run\\|"
-                                     agent-q-guard-test--expanded "\\|"
-                                     agent-q-guard-test--after)))
-
-(defconst agent-q-guard-test--expanded
-  "\\`What .* expands to was not run, because it .*Only while it was expanded could"
-  "What is said of a form whose macro makes something that was not seen before.")
-
-(agent-q-test-image-on-each what-expands-to-harm-only-when-it-runs-is-seen ()
-  "What macros of the text, places and moody macros of the program make is looked at then."
-  (dolist (operation '("eval-form" "compile-form"))
-    (agent-q-guard-test--later connection "later-expanded.txt" operation
-                               (concat agent-q-guard-test--expanded "\\|"
-                                       agent-q-guard-test--after))))
-
-(agent-q-test-image-on-each what-was-assessed-of-a-text-that-is-lost ()
-  "Forms that were assessed are looked at again when that is forgotten meanwhile."
-  (agent-q-guard-test--prepare connection)
-  (should (agent-q-guard-test--stopped connection "(uiop:run-program \"true\")" 1)))
-
-(agent-q-test-image-on-each looking-again-costs-little ()
-  "A text whose forms are looked at in their turn takes no more than a few times its evaluation."
-  (agent-q-guard-test--prepare connection)
-  (let* ((form "(defvar *aq-l* (list 1 2 3)) (setf *aq-l* (mapcar #'1+ *aq-l*)) (print *aq-l*)")
-         (time (lambda (&rest arguments)
-                 (let ((start (float-time)))
-                   (dotimes (_ 20)
-                     (agent-q-guard-test--assess connection form)
-                     (apply #'agent-q-test-image-values connection form arguments))
-                   (- (float-time) start))))
-         (settled (plist-get (agent-q-guard-test--assess connection form) :settled)))
-    (should (= 1 settled))
-    (funcall time)
-    (should (< (funcall time :assessed settled) (* 4 (funcall time))))))
-
-(agent-q-test-image-on-each looking-does-not-grow-with-the-image ()
-  "Fifty thousand more symbols in the current package make no difference to an assessment."
-  (agent-q-guard-test--prepare connection)
-  (let ((milliseconds
-         (lambda ()
-           (string-to-number
-            (agent-q-test-image-directly
-             connection
-             "(let ((agent-q-image::*client* (if (find-package :swank) :swank :slynk))
-                    (start (get-internal-real-time)))
-                (dotimes (i 100)
-                  (agent-q-image::perform
-                   \"assess-form\" '(:form \"(let ((never-read-of 1)) (1+ never-read-of))\")))
-                (floor (- (get-internal-real-time) start)
-                       (floor internal-time-units-per-second 1000)))")))))
-    (agent-q-guard-test--assess connection "(+ 1 2)")
-    (funcall milliseconds)
-    (let ((before (min (funcall milliseconds) (funcall milliseconds))))
-      (agent-q-test-image-directly
-       connection "(dotimes (i 50000) (intern (format nil \"AQ-ONE-OF-MANY-~D\" i) :cl-user))")
-      (should (< (min (funcall milliseconds) (funcall milliseconds))
-                 (+ 100 (* 2 before))))))
-  (agent-q-test-image-directly
-   connection "(do-symbols (name :cl-user)
-                 (when (search \"AQ-ONE-OF-MANY\" (symbol-name name)) (unintern name :cl-user)))"))
-
-(agent-q-test-image-on-each what-code-is-compared-with-can-not-be-changed ()
-  "There is no variable for the tables, and what is entered in the others later has no effect."
-  (agent-q-guard-test--prepare connection)
-  (agent-q-test-image-directly
-   connection
-   "(progn (do-symbols (name :agent-q-image)
-             (when (and (eq (symbol-package name) (find-package :agent-q-image))
-                        (search \"+\" (symbol-name name)))
-               (when (boundp name) (set name nil))
-               (fill (or (ignore-errors (copy-list (second (macroexpand-1 name)))) (list 1)) nil)))
-           (setf agent-q-image::*walkers* '() agent-q-image::*call-checks* '()))")
-  (dolist (form '("(uiop:run-program \"true\")" "(open \"x\" :direction :output)"
-                  "(with-open-file (s \"x\" :direction :output) s)" "(eval (list (print 'x)))"))
-    (should (agent-q-guard-test--hit-p connection form))))
-
-(agent-q-test-image-on-each what-has-just-arrived-is-not-taken-for-the-text ()
-  "Modules that are still interpreted expand macros of their own while a text runs."
-  (agent-q-guard-test--prepare connection)
-  (agent-q-test-image-values connection "(delete-package :agent-q-image)")
-  (agent-q-guard-test--assess connection "(list (shop::tax 1))")
-  (should (equal '("(1/5)")
-                 (agent-q-test-image-values connection "(list (shop::tax 1))" :assessed 1))))
-
-;;;; In two calls
-
-(defconst agent-q-guard-test--two-calls
-  '(("(defvar shop::*name* (intern (format nil \"DELETE-~a\" \"FILE\") :cl))"
-     "(funcall shop::*name* \"HARM\")")
-    ("(setf (gethash :it shop:*catalog*) (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl))"
-     "(let ((name (gethash :it shop:*catalog*))) (funcall name \"HARM\"))")
-    ("(setf (get 'shop::it 'shop::does) (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl))"
-     "(mapc (get 'shop::it 'shop::does) '(\"HARM\"))")
-    ("(defun shop::call-it (function &rest arguments) (apply function arguments))"
-     "(shop::call-it shop::*name* \"HARM\")")
-    ("(defvar shop::*named* (list (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl)))"
-     "(defmethod print-object ((it shop::item) stream) (funcall (first shop::*named*) \"HARM\"))")
-    ("(defmacro shop::hidden () (list (find-symbol (format nil \"DELETE-~a\" \"FILE\") :cl) \"HARM\"))"
-     "(shop::hidden)")
-    ("(defvar shop::*text* \"(delete-file HARM)\")"
-     "(eval (read-from-string shop::*text*))"))
-  "Texts of which the first does nothing by itself, and the second is a hit after it.")
-
-(agent-q-test-image-on-each what-an-earlier-call-stored-is-seen ()
-  "A name that a call has put into a variable, a table or a macro is found where it is used."
-  (agent-q-guard-test--prepare connection)
-  (pcase-dolist (`(,first ,second) agent-q-guard-test--two-calls)
-    (should-not (plist-get (agent-q-guard-test--assess connection first) :hits))
-    (agent-q-test-image-values connection first)
-    (ert-info (second)
-      (should (plist-get (agent-q-guard-test--assess connection second) :hits))))
-  ;; What is stored is not what is called.
-  (should-not (plist-get (agent-q-guard-test--assess
-                          connection "(funcall (or (gethash :other shop:*catalog*) #'list) shop::*harm*)")
-                         :hits))
-  (agent-q-test-image-values connection "(clrhash shop:*catalog*)"))
 
 ;;;; Through the pipeline
 
@@ -356,7 +134,7 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
 
 (agent-q-test-image-on-each the-chat-asks-only-on-a-hit ()
   "Harmless code runs at once; the reason for asking is shown."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (agent-q-test-with-chat
     (agent-q-guard-test--ask connection "/eval_form (* 6 7)")
     (should-not (agent-q-call-waiting))
@@ -370,10 +148,10 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
 
 (agent-q-test-image-on-each what-becomes-dangerous-stops-in-the-chat ()
   "No tool that runs forms runs one that only the form above it made dangerous."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (let ((form (format "(push :aq-late *features*) #+aq-late (delete-file %S) 1"
-                      (agent-q-guard-test--harm))))
-    (write-region "" nil (agent-q-guard-test--harm) nil 'silent)
+                      (agent-q-test-guard-harm))))
+    (write-region "" nil (agent-q-test-guard-harm) nil 'silent)
     (unwind-protect
         (agent-q-test-with-chat
           (dolist (line (list (concat "/eval_form " form)
@@ -385,26 +163,26 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
               (should (string-match-p "Form 2 was not run, because it deletes or writes files"
                                       (agent-q-test-tools-answer)))
               (agent-q-test-image-values connection "(shop::unlearn)"))))
-      (should (file-exists-p (agent-q-guard-test--harm)))
-      (delete-file (agent-q-guard-test--harm)))))
+      (should (file-exists-p (agent-q-test-guard-harm)))
+      (delete-file (agent-q-test-guard-harm)))))
 
 (agent-q-test-image-on-each names-that-a-package-borrowed-are-not-the-programs ()
   "A package with imports of agent-q's or the client's is no place to look up names made of text."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (agent-q-test-image-directly
    connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*OPERATIONS*\"))
                       (defpackage :aq-lends-nothing (:use :cl)) nil)")
   (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*OPERA~a\" \"TIONS*\") :aq-borrows))) nil)"
                   "(do-symbols (symbol :aq-borrows) (when (boundp symbol) (print (symbol-value symbol))))"))
     (ert-info (form)
-      (should (agent-q-guard-test--hit-p connection form))))
-  (should-not (agent-q-guard-test--hit-p
+      (should (agent-q-test-guard-hit-p connection form))))
+  (should-not (agent-q-test-guard-hit-p
                connection
                "(symbol-value (find-symbol (format nil \"*MY-~a\" \"TABLE*\") :aq-lends-nothing))")))
 
 (agent-q-test-image-on-each what-can-only-fail-does-not-ask ()
   "An unknown package, or text that is not read, is an answer and no question."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (dolist (agent-q-eval-policy '(ask-on-hit ask-always))
     (agent-q-test-with-chat
       (pcase-dolist (`(,line . ,told)
@@ -421,7 +199,7 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
 
 (agent-q-test-image-on-each code-that-reads-private-files-asks ()
   "A private file that the text names is asked about when the text opens files, whatever opens it."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (agent-q-test-with-chat
     (dolist (form '("(uiop:read-file-string \"~/.ssh/id_rsa\")"
                     "(with-open-file (s #p\"~/.ssh/id_rsa\") (read-line s))"
@@ -448,7 +226,7 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
 
 (agent-q-test-image-on-each the-policy-is-the-users ()
   "Read-only refuses code, never-ask runs it, ask-always asks."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (let ((agent-q-eval-policy 'read-only))
     (agent-q-test-with-chat
       (agent-q-guard-test--ask connection "/eval_form (setf shop::*harm* 1)")
@@ -504,7 +282,7 @@ None looks dangerous; each has to be stopped, in words that WHY matches."
 
 (agent-q-test-image-on-each what-would-happen-is-what-happens ()
   "The answer about a call is the decision that the pipeline then takes."
-  (agent-q-guard-test--prepare connection)
+  (agent-q-test-guard-prepare connection)
   (dolist (policy '(ask-on-hit ask-always never-ask read-only))
     (let ((agent-q-eval-policy policy)
           (outside (make-temp-file (expand-file-name "outside" temporary-file-directory)))
