@@ -270,7 +270,7 @@ the user under none."
         (return t)))))
 
 (defun needle-in-p (needle text)
-  (declare (type (simple-array character (*)) needle text) (optimize speed))
+  (declare (type (simple-array character (*)) needle text))
   (let ((size (length needle)))
     (or (zerop size)
         (let ((first (schar needle 0)))
