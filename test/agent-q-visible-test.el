@@ -53,7 +53,7 @@
   "Return the least of some times that FUNCTION takes, without collections."
   (let ((least most-positive-fixnum)
         (gc-cons-threshold most-positive-fixnum))
-    (dotimes (_ 4)
+    (dotimes (_ 12)
       (let ((began (float-time)))
         (funcall function)
         (setq least (min least (- (float-time) began)))))
