@@ -59,19 +59,17 @@
 
 (defun question-plist (watch consent effect number)
   "What Emacs is told of EFFECT. Printing calls printers of the program's: they may do nothing."
-  (let ((quiet (copy-seq consent)))
-    (setf (consent-mode quiet) :deny)
-    (funcall (watch-call-in watch) (list quiet)
-             (lambda ()
-               (let ((frames (shown-program-frames)))
-                 (list :call (consent-id consent) :question number
-                       :effect (effect-kind effect) :words (effect-words effect)
-                       :files (effect-files effect) :target (effect-target effect)
-                       :function (function-of-frames frames)
-                       :form (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
-                                 (printed - :limit 1000))
-                       :frames (mapcar #'first frames)
-                       :thread (thread-text (backend "CURRENT-THREAD"))))))))
+  (funcall (watch-call-in watch) (list (quiet consent))
+           (lambda ()
+             (let ((frames (shown-program-frames)))
+               (list :call (consent-id consent) :question number
+                     :effect (effect-kind effect) :words (effect-words effect)
+                     :files (effect-files effect) :target (effect-target effect)
+                     :function (function-of-frames frames)
+                     :form (and (eq (backend "CURRENT-THREAD") (consent-thread consent))
+                                (printed - :limit 1000))
+                     :frames (mapcar #'first frames)
+                     :thread (thread-text (backend "CURRENT-THREAD")))))))
 
 (defun tell-emacs (watch consent plist)
   "Send PLIST over the connection of CONSENT's call. No code of the program's runs meanwhile."

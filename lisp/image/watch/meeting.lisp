@@ -182,14 +182,23 @@ sense of fails by itself, before it does anything."
                            threads)))))))))
 
 (defun call-finalizing (watch hold function arguments)
+  "What is finalized runs in a thread that serves all of the image: nobody is asked there."
   (destructuring-bind (object work . more) arguments
-    (apply function object (funcall (watch-inheriting watch) (list (first hold)) work) more)))
+    (apply function object
+           (funcall (watch-inheriting watch) (list (quiet (first hold))) work)
+           more)))
 
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
     (unless (inheriting-p watch (slot-value timer 'function))
-      (setf (slot-value timer 'function)
-            (funcall (watch-inheriting watch) (list (first hold)) (slot-value timer 'function))))
+      ;; Only a thread of its own, or that of the call, can wait for an answer.
+      (let ((thread (internal "SB-IMPL" "%TIMER-THREAD" timer)))
+        (setf (slot-value timer 'function)
+              (funcall (watch-inheriting watch)
+                       (list (if (member thread (list t (backend "CURRENT-THREAD")))
+                                 (first hold)
+                                 (quiet (first hold))))
+                       (slot-value timer 'function)))))
     (apply function arguments)))
 
 (defun inheriting-p (watch function)
@@ -202,15 +211,23 @@ before."
 
 (defun call-hooked (watch hold function arguments)
   "Call hooks: those that a call has changed run under its consent, in whatever thread, and those of
-the user under none."
+the user under none. In another's thread nobody is asked: it may be the one that brings answers."
   (let* ((hooks (if (listp (first arguments)) (first arguments) (second arguments)))
          (consent (and hooks (find-if-not (lambda (consent)
                                             (find hooks (consent-hooks consent)
                                                   :key #'second :test #'eq))
                                           (first (watch-consents watch))))))
     (funcall (watch-call-in watch)
-             (and consent (if (eq consent (first hold)) hold (list consent)))
+             (cond ((null consent) nil)
+                   ((eq consent (first hold)) hold)
+                   (t (list (quiet consent))))
              (lambda () (apply function arguments)))))
+
+(defun quiet (consent)
+  "CONSENT where nobody is asked: what was not granted is denied."
+  (let ((quiet (copy-seq consent)))
+    (setf (consent-mode quiet) :deny)
+    quiet))
 
 ;;; Reading
 
