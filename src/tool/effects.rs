@@ -3,11 +3,12 @@
 //! The time that they wait does not count as the call's. Part of the pipeline in `executor`.
 
 use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::circumstances::Circumstances;
@@ -89,7 +90,7 @@ impl Executor {
         let mut withdrawals: Vec<(i64, CancellationToken)> = Vec::new();
         let mut left = deadline;
         loop {
-            let started = Instant::now();
+            let (started, asking) = (Instant::now(), !open.is_empty());
             tokio::select! {
                 biased;
                 reply = &mut reply => return answered(reply),
@@ -107,12 +108,12 @@ impl Executor {
                     }
                     Err(error) => tracing::warn!(%error, "a question of the image's watch"),
                 },
-                Some(()) = open.next(), if !open.is_empty() => {}
-                () = tokio::time::sleep(left), if open.is_empty() => {
+                Some(()) = open.next(), if asking => {}
+                () = tokio::time::sleep(left), if !asking => {
                     return Err(silent(deadline));
                 }
             }
-            if open.is_empty() {
+            if !asking {
                 left = left.saturating_sub(started.elapsed());
             }
         }
