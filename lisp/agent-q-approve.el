@@ -352,20 +352,14 @@ The first time, only the rule is shown that would be added."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-p call)
       (user-error "There is no tool call here"))
-    (let ((text (let ((agent-q-render-body-limit most-positive-fixnum))
-                  (concat (if (agent-q-effect-p call)
-                              (agent-q-registry-effect-words (agent-q-call-tool call))
-                            (agent-q-call-tool call))
-                          "\n\n" (agent-q-approve--whole-reasons call)
-                          (agent-q-call-arguments-body call) "\n"))))
-      (with-current-buffer (get-buffer-create "*agent-q call*")
-        (let ((inhibit-read-only t))
-          (erase-buffer)
-          (insert text)
-          (goto-char (point-min)))
-        (special-mode)
-        (setq-local bidi-paragraph-direction 'left-to-right)
-        (display-buffer (current-buffer))))))
+    (agent-q-render-show
+     "*agent-q call*"
+     (let ((agent-q-render-body-limit most-positive-fixnum))
+       (concat (if (agent-q-effect-p call)
+                   (agent-q-registry-effect-words (agent-q-call-tool call))
+                 (agent-q-call-tool call))
+               "\n\n" (agent-q-approve--whole-reasons call)
+               (agent-q-call-arguments-body call) "\n")))))
 
 (defun agent-q-approve--whole-reasons (call)
   "Return the reasons why CALL needs an answer, uncut, as a paragraph."

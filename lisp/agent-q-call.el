@@ -370,7 +370,7 @@ If BRIEFLY is non-nil, only the head of a long text."
       (mapc #'agent-q-render-update-item (delq except waiting)))))
 
 (defun agent-q-call--draw-running (call)
-  "Draw anew what is running, in case CALL is why it waits."
+  "Redraw what is running if CALL is an effect, as it may wait for that."
   (when (agent-q-effect-p call)
     (mapc #'agent-q-render-update-item (agent-q-call-running))))
 

@@ -30,7 +30,7 @@
          value)))
 
 (defun agent-q-effect--objects (call)
-  "Return what the effect CALL is done to, conses of a word for it and its name."
+  "Return what the effect CALL acts on, conses of a word for it and its name."
   (let ((files (or (agent-q-effect--argument call 'files)
                    (agent-q-effect--argument call 'file)))
         (target (agent-q-effect--argument call 'target)))
@@ -180,16 +180,8 @@ The core doesn't say whose effect it is, so nobody knows if several run."
                                 (or (agent-q-effect--argument call 'backtrace)
                                     "The image sent no backtrace."))
                         "\n")))
-      (with-current-buffer (get-buffer-create "*agent-q backtrace*")
-        (let ((inhibit-read-only t))
-          (erase-buffer)
-          (insert text)
-          (goto-char (point-min)))
-        (special-mode)
-        (setq-local bidi-paragraph-direction 'left-to-right
-                    bidi-inhibit-bpa t
-                    truncate-lines t)
-        (display-buffer (current-buffer))))))
+      (with-current-buffer (agent-q-render-show "*agent-q backtrace*" text)
+        (setq truncate-lines t)))))
 
 (provide 'agent-q-effect)
 ;;; agent-q-effect.el ends here

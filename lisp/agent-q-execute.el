@@ -346,7 +346,7 @@ With an answer that is none, what was asked about doesn't happen."
   (agent-q-execute--tell event "denied" (and reason (agent-q-json-text reason))))
 
 (defun agent-q-execute--fail (event problem)
-  "Have what EVENT asks about not happen.
+  "Refuse what EVENT asks about.
 Nobody decided about it because of PROBLEM."
   (agent-q-execute--tell event "unanswered"
                          (agent-q-json-text
@@ -356,7 +356,7 @@ Nobody decided about it because of PROBLEM."
                                     ", so the tool was not run.")))))
 
 (defun agent-q-execute--unusable (event problem)
-  "Have the call of EVENT not run.
+  "Refuse the call of EVENT.
 PROBLEM is what is wrong with the arguments that it was given."
   (agent-q-execute--fail
    event (format "The approval handler's arguments can't be used (%s)" problem)))

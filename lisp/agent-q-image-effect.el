@@ -82,7 +82,7 @@
                                   #'agent-q-image--deadline))))
 
 (defun agent-q-image-effect-decided (event)
-  "Tell the image the answer to its question, as EVENT of the core has it."
+  "Pass on to the image the answer that EVENT of the core brings."
   (let* ((request (plist-get event :request))
          (question (plist-get event :question))
          (call (cl-find-if

@@ -316,7 +316,7 @@ category that no registered tool has is an `agent-q-error'."
            name
            (list (funcall text "file" "The file, absolute")
                  (funcall text "files" "Several files, absolute, one a line")
-                 (funcall text "target" "What it is done to, where that is no file")
+                 (funcall text "target" "What it acts on, unless that is a file")
                  (funcall text "function" "The program's innermost function that is at it")
                  (funcall text "form" "The form that runs")
                  (funcall text "thread" "The thread that runs it")

@@ -413,15 +413,20 @@ or nil if nobody counted them."
   (interactive)
   (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
                            (user-error "There is no cut text here")))))
-    (with-current-buffer (get-buffer-create "*agent-q text*")
-      (let ((inhibit-read-only t))
-        (erase-buffer)
-        (insert text)
-        (goto-char (point-min)))
-      (special-mode)
-      (setq-local bidi-paragraph-direction 'left-to-right
-                  bidi-inhibit-bpa t)
-      (display-buffer (current-buffer)))))
+    (agent-q-render-show "*agent-q text*" text)))
+
+(defun agent-q-render-show (name text)
+  "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
+  (with-current-buffer (get-buffer-create name)
+    (let ((inhibit-read-only t))
+      (erase-buffer)
+      (insert text)
+      (goto-char (point-min)))
+    (special-mode)
+    (setq-local bidi-paragraph-direction 'left-to-right
+                bidi-inhibit-bpa t)
+    (display-buffer (current-buffer))
+    (current-buffer)))
 
 (defun agent-q-render-show-all-mouse (event)
   "Show the whole of the text that is cut where EVENT clicked."

@@ -35,7 +35,7 @@
        (agent-q-call-ended call)))
 
 (defun agent-q-sight-forget (call)
-  "Have CALL be seen anew, since what it would do has changed."
+  "Require that CALL is seen again, since what it would do has changed."
   (setf (agent-q-call-armed call) nil
         (agent-q-call-ended call) nil
         (agent-q-call-below call) nil))
@@ -147,7 +147,7 @@ That is only about what it would do."
             (max 1 (count-screen-lines from (min (point) end) nil window))))))))
 
 (defun agent-q-sight--tell (call window)
-  "Have CALL say how much of it is below the part in WINDOW."
+  "Show in CALL how much of it is below what WINDOW shows."
   ;; The first time, what says so takes a line itself.
   (catch 'right
     (dotimes (_ 2)

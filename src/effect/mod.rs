@@ -43,7 +43,7 @@ impl Answer {
 }
 
 /// The effects that the assessment of code found, which saying yes to the code grants: lists of a
-/// kind and, where the code has it literally, what it is done to.
+/// kind and, where the code has it literally, what it acts on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Granted(Vec<Value>);
 

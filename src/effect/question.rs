@@ -27,7 +27,7 @@ pub struct Question {
     pub words: String,
     /// The files that it is about, absolute.
     pub files: Vec<PathBuf>,
-    /// What it is done to: a file, a program, a host with its port, a name.
+    /// What it acts on: a file, a program, a host with its port, a name.
     pub target: Option<String>,
     /// The innermost function of the program that is at it; none where the form itself is.
     pub function: Option<String>,

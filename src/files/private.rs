@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -98,6 +98,7 @@ pub struct PrivateFiles {
     paths: GlobSet,
     path_globs: Vec<Glob>,
     path_patterns: Vec<String>,
+    needles: Arc<[String]>,
 }
 
 impl PrivateFiles {
@@ -156,6 +157,7 @@ impl PrivateFiles {
             paths: set_of(&path_globs)?,
             path_globs,
             path_patterns,
+            needles: needles(patterns),
         })
     }
 
@@ -180,6 +182,7 @@ impl PrivateFiles {
             paths: set_of(&path_globs)?,
             path_globs,
             path_patterns,
+            needles: Arc::clone(&self.needles),
         })
     }
 
@@ -198,31 +201,15 @@ impl PrivateFiles {
             paths: GlobSet::empty(),
             path_globs: Vec::new(),
             path_patterns: Vec::new(),
+            needles: needles(&["*".to_owned()]),
         }
     }
 
     /// Texts of which the name of a private file has at least one, in small letters, unless it has
     /// letters beyond ASCII. Whoever can't match globs can tell most files by these.
     #[must_use]
-    pub fn needles(&self) -> Vec<String> {
-        let mut needles: Vec<String> = [
-            &self.name_patterns,
-            &self.last_patterns,
-            &self.path_patterns,
-        ]
-        .into_iter()
-        .flatten()
-        .map(|pattern| needle(pattern))
-        .collect();
-        needles.sort_unstable();
-        needles.dedup();
-        // What has a shorter one in it says nothing more.
-        let all = needles.clone();
-        needles.retain(|it| {
-            !all.iter()
-                .any(|other| other != it && it.contains(other.as_str()))
-        });
-        needles
+    pub fn needles(&self) -> &[String] {
+        &self.needles
     }
 
     /// The pattern that makes PATH, which is absolute, private.
@@ -275,6 +262,19 @@ impl PrivateFiles {
         };
         matched(name).or_else(|| origins(name).iter().find_map(|it| matched(it)))
     }
+}
+
+/// The needles of PATTERNS; see [`PrivateFiles::needles`].
+fn needles(patterns: &[String]) -> Arc<[String]> {
+    let mut all: Vec<String> = patterns.iter().map(|it| needle(it)).collect();
+    all.sort_unstable();
+    all.dedup();
+    // What has a shorter one in it says nothing more.
+    let within = |it: &String, other: &String| other != it && it.contains(other.as_str());
+    let shortest = all
+        .iter()
+        .filter(|it| !all.iter().any(|other| within(it, other)));
+    shortest.cloned().collect()
 }
 
 /// A text that each path has which PATTERN matches; the rarest that is easily found.

@@ -10,7 +10,7 @@ use crate::effect::Kind;
 /// The argument with the function of the program that is at it.
 const FUNCTION: &str = "function";
 
-/// The argument with what it is done to, where that is no file.
+/// The argument that says what it acts on, unless that is a file.
 const TARGET: &str = "target";
 
 impl Rule {

@@ -171,6 +171,17 @@ async fn provenance_of(
         .await
 }
 
+/// What is told by ANSWER, whose content has TEXT.
+fn told<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+) -> &mut String {
+    match answer {
+        Ok(content) => text(content),
+        Err(failure) => &mut failure.message,
+    }
+}
+
 /// Adds to an ANSWER which effects were not allowed, by the image's REPLY, unless it says so itself:
 /// the code may have handled the error, or made another one of it.
 fn tell_denials<T>(
@@ -178,10 +189,7 @@ fn tell_denials<T>(
     text: impl FnOnce(&mut T) -> &mut String,
     reply: &str,
 ) {
-    let told = match answer {
-        Ok(content) => text(content),
-        Err(failure) => &mut failure.message,
-    };
+    let told = told(answer, text);
     let mut denials = image::denials(reply);
     denials.retain(|denial| !told.contains(denial.as_str()));
     if !denials.is_empty() {
@@ -198,9 +206,6 @@ fn name_image<T>(
     text: impl FnOnce(&mut T) -> &mut String,
     reply: &str,
 ) {
-    let told = match answer {
-        Ok(content) => text(content),
-        Err(failure) => &mut failure.message,
-    };
+    let told = told(answer, text);
     *told = image::with_name(std::mem::take(told), reply);
 }

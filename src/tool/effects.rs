@@ -27,14 +27,14 @@ use crate::store::audit::{Record, Step};
 /// What the code that met a denial is told where nobody can be asked.
 const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";
 
-/// What it is told where the user said no.
-const DENIED: &str = "The user denied it";
-
 /// An effect's question on its way to an answer, with what is told of it.
 struct Asking<'a> {
     executor: &'a Executor,
     circumstances: &'a Circumstances,
     question: Question,
+    /// What is told of it: the name that rules know it by, and what the user is shown.
+    tool: String,
+    arguments: serde_json::Value,
     key: CallKey,
     facts: Facts,
     since: Instant,
@@ -44,6 +44,8 @@ struct Asking<'a> {
 /// Who answered, and what.
 struct Settled {
     answer: Answer,
+    /// What the chat says of it.
+    said: String,
     consent: Consent,
     decider: Decider,
 }
@@ -68,7 +70,7 @@ impl Executor {
         };
         Some(Watch::On {
             granted,
-            needles: circumstances.workspace.private_files().needles(),
+            needles: circumstances.workspace.private_files().needles().to_vec(),
         })
     }
 
@@ -170,6 +172,8 @@ impl<'a> Asking<'a> {
         let key = CallKey::next();
         Self {
             facts: Facts::of_effect(key.0, &call.tool, &question, &circumstances.place),
+            tool: question.kind.tool(),
+            arguments: serde_json::Value::Object(question.arguments()),
             executor,
             circumstances,
             question,
@@ -183,46 +187,51 @@ impl<'a> Asking<'a> {
     async fn settle(mut self) -> Answer {
         let explanation = self.executor.explain(&self.facts);
         let mut settled = match explanation.outcome {
-            Outcome::Run => by_rule(Answer::Allow, &explanation),
-            Outcome::Deny => by_rule(Answer::Deny(Some(explanation.reason.clone())), &explanation),
-            Outcome::Ask if self.circumstances.approval == Approval::None => Settled {
-                answer: Answer::Deny(Some(NOBODY.to_owned())),
-                consent: Consent::Unavailable,
-                decider: Decider::Nobody,
-            },
+            Outcome::Run => Settled::allowed(Consent::ByRule, rule_of(&explanation)),
+            Outcome::Deny => Settled::denied(
+                explanation.reason.clone(),
+                Consent::Denied,
+                rule_of(&explanation),
+            ),
+            Outcome::Ask if self.circumstances.approval == Approval::None => {
+                Settled::denied(NOBODY.to_owned(), Consent::Unavailable, Decider::Nobody)
+            }
             Outcome::Ask => self.ask(&explanation).await,
         };
         if let Err(failure) = self.write_down(&settled).await {
-            settled.answer = Answer::Deny(Some(failure));
+            settled = Settled::denied(failure, settled.consent, settled.decider);
         }
-        self.tell_end(&settled);
+        let outcome = match settled.answer {
+            Answer::Allow => CallOutcome::Succeeded,
+            Answer::Deny(_) => CallOutcome::Denied,
+            Answer::Stop => CallOutcome::Cancelled,
+        };
+        self.end(outcome, settled.said, settled.consent);
         settled.answer
     }
 
     /// Asks whoever answers requests here.
     async fn ask(&mut self, explanation: &Explanation) -> Settled {
         let (executor, session) = (self.executor, self.circumstances.session);
-        let tool = self.question.kind.tool();
-        let arguments = serde_json::Value::Object(self.question.arguments());
         let answer = executor.approvals.open(self.key, self.facts.clone(), None);
         executor.tell(
             self.circumstances,
             Event::CallProposed {
                 session,
                 call: self.key,
-                tool: tool.clone(),
-                arguments: arguments.to_string(),
+                tool: self.tool.clone(),
+                arguments: self.arguments.to_string(),
             },
         );
         self.shown = true;
         executor.host.emit(Event::ApprovalRequested {
             session,
             call: self.key,
-            tool,
+            tool: self.tool.clone(),
             handler: None,
             level: SafetyLevel::Dangerous,
             reason: reason(&self.question, explanation),
-            arguments,
+            arguments: self.arguments.clone(),
         });
         self.tell_state(State::Approving);
         let answer = tokio::select! {
@@ -231,32 +240,22 @@ impl<'a> Asking<'a> {
         };
         self.tell_state(State::Running);
         let Some(answer) = answer else {
-            return Settled {
-                answer: Answer::Stop,
-                consent: Consent::Unanswered,
-                decider: Decider::Nobody,
-            };
+            return Settled::stopped(Consent::Unanswered, Decider::Nobody);
         };
         let decider = answer.decider;
-        let (answer, consent) = match answer.decision {
+        match answer.decision {
             Decision::Approved => match decider {
-                Decider::Rule(_) => (Answer::Allow, Consent::ByRule),
-                _ => (Answer::Allow, Consent::Approved),
+                Decider::Rule(_) => Settled::allowed(Consent::ByRule, decider),
+                _ => Settled::allowed(Consent::Approved, decider),
             },
-            Decision::Denied(reason) => (Answer::Deny(Some(denied(reason))), Consent::Denied),
-            Decision::Stopped => (Answer::Stop, Consent::Denied),
-            Decision::Unanswered(problem) => (Answer::Deny(Some(problem)), Consent::Unanswered),
-            Decision::Modified(_) => (
-                Answer::Deny(Some(
-                    "It was answered with other arguments, which an effect has not.".to_owned(),
-                )),
+            Decision::Denied(reason) => Settled::denied_for(reason, decider),
+            Decision::Stopped => Settled::stopped(Consent::Denied, decider),
+            Decision::Unanswered(problem) => Settled::denied(problem, Consent::Unanswered, decider),
+            Decision::Modified(_) => Settled::denied(
+                "It was answered with other arguments, which an effect has not.".to_owned(),
                 Consent::Unfit,
+                decider,
             ),
-        };
-        Settled {
-            answer,
-            consent,
-            decider,
         }
     }
 
@@ -277,9 +276,9 @@ impl<'a> Asking<'a> {
         };
         let record = Record {
             session: self.circumstances.session,
-            tool: &self.question.kind.tool(),
+            tool: &self.tool,
             level: SafetyLevel::Dangerous,
-            arguments: &serde_json::Value::Object(self.question.arguments()),
+            arguments: &self.arguments,
             consent: settled.consent,
             decided_by: settled.decider,
             step,
@@ -289,20 +288,6 @@ impl<'a> Asking<'a> {
     }
 
     /// Ends what the chat shows of the question.
-    fn tell_end(&mut self, settled: &Settled) {
-        let (outcome, content) = match &settled.answer {
-            Answer::Allow => (CallOutcome::Succeeded, "allowed".to_owned()),
-            Answer::Deny(None) => (CallOutcome::Denied, "denied".to_owned()),
-            Answer::Deny(Some(reason)) => {
-                let said = reason.strip_prefix(DENIED).unwrap_or(reason);
-                let said = said.trim_start_matches([':', '.', ' ']);
-                (CallOutcome::Denied, said.to_owned())
-            }
-            Answer::Stop => (CallOutcome::Cancelled, "the call was stopped".to_owned()),
-        };
-        self.end(outcome, content, settled.consent);
-    }
-
     fn end(&mut self, outcome: CallOutcome, content: String, consent: Consent) {
         if !std::mem::take(&mut self.shown) {
             return;
@@ -341,24 +326,51 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// What the code is told of the user's no for REASON.
-fn denied(reason: Option<String>) -> String {
-    match reason.filter(|reason| !reason.trim().is_empty()) {
-        Some(reason) => format!("{DENIED}: {reason}"),
-        None => format!("{DENIED}."),
+impl Settled {
+    fn allowed(consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: Answer::Allow,
+            said: "allowed".to_owned(),
+            consent,
+            decider,
+        }
+    }
+
+    /// For WHY, a sentence.
+    fn denied(why: String, consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: Answer::Deny(Some(why.clone())),
+            said: why,
+            consent,
+            decider,
+        }
+    }
+
+    /// By DECIDER for REASON; the code is told that it was the user.
+    fn denied_for(reason: Option<String>, decider: Decider) -> Self {
+        let reason = reason.filter(|reason| !reason.trim().is_empty());
+        let why = match &reason {
+            Some(reason) => format!("The user denied it: {reason}"),
+            None => "The user denied it.".to_owned(),
+        };
+        Self {
+            said: reason.unwrap_or_default(),
+            ..Self::denied(why, Consent::Denied, decider)
+        }
+    }
+
+    fn stopped(consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: Answer::Stop,
+            said: "the call was stopped".to_owned(),
+            consent,
+            decider,
+        }
     }
 }
 
-fn by_rule(answer: Answer, explanation: &Explanation) -> Settled {
-    let consent = match answer {
-        Answer::Allow => Consent::ByRule,
-        Answer::Deny(_) | Answer::Stop => Consent::Denied,
-    };
-    Settled {
-        answer,
-        consent,
-        decider: Decider::Rule(explanation.rule.unwrap_or_default()),
-    }
+fn rule_of(explanation: &Explanation) -> Decider {
+    Decider::Rule(explanation.rule.unwrap_or_default())
 }
 
 /// What is about to happen, and what the rules add to that.

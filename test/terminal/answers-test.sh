@@ -8,27 +8,12 @@ cd "$(dirname "$0")/../.." || exit 1
 name=answers
 . test/terminal/support.sh
 
-# No Lisp is connected, and none has to be.
-mkdir "$scratch/home" "$scratch/project"
-start_server test/terminal/answers-script.json
-cat > "$scratch/settings.el" <<LISP
-(push "$PWD/lisp" load-path)
-(require 'agent-q-module)
-(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
-      agent-q-log-file "$scratch/core.log"
-      inhibit-startup-screen t
-      default-directory "$scratch/project/")
-LISP
-terminal new-session -d -x 80 -y 50 \
-  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
-    '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
-  fail 'tmux did not start'
+open_chat test/terminal/answers-script.json 80 50
 
 waiting() { # NUMBER : how many requests the screen shows
   [ "$(screen | grep -c 'waits for your answer: C-c C-a')" -eq "$1" ]
 }
 
-await 'scripted.*Ready' 'the chat is open'
 press C-x 1
 type_text 'Make three files.'
 press Enter

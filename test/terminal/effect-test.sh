@@ -8,18 +8,10 @@ cd "$(dirname "$0")/../.." || exit 1
 name=effect
 . test/terminal/support.sh
 
-mkdir "$scratch/home" "$scratch/no-sly" "$scratch/shop"
+mkdir "$scratch/shop"
 for file in one two three; do echo x > "$scratch/shop/$file.txt"; done
 sed "s|FOLDER|$scratch/shop|" test/terminal/effect-script.json > "$scratch/script.json"
-start_server "$scratch/script.json"
-cat > "$scratch/settings.el" <<LISP
-(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
-      agent-q-log-file "$scratch/core.log")
-LISP
-terminal new-session -d -x 100 -y 40 \
-  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
-    '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try" ||
-  fail 'tmux did not start'
+open_chat_with_lisp "$scratch/script.json" 100 40 ''
 
 # Presses KEY on the request until what it shows has gone, as no key counts before that could be read.
 answer() { # KEY PATTERN
@@ -34,7 +26,6 @@ answer() { # KEY PATTERN
   done
 }
 
-await 'scripted (scripted).*sbcl.*Ready' 'the chat is open'
 type_text 'Clean up.'
 press Enter
 await 'compile_form waits for your answer' 'the definition asks'

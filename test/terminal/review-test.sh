@@ -28,26 +28,9 @@ holds() { # WHAT LINES...
   echo "review: $what"
 }
 
-mkdir "$scratch/home" "$scratch/project"
+mkdir "$scratch/project"
 lines > "$scratch/project/three.lisp"
-
-start_server test/terminal/review-script.json
-
-cat > "$scratch/settings.el" <<LISP
-(push "$PWD/lisp" load-path)
-(require 'agent-q-module)
-(require 'agent-q-changes)
-(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
-      agent-q-log-file "$scratch/core.log"
-      inhibit-startup-screen t
-      default-directory "$scratch/project/")
-LISP
-terminal new-session -d -x 110 -y 50 \
-  "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
-    '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
-  fail 'tmux did not start'
-
-await 'scripted.*Ready' 'the chat is open'
+open_chat test/terminal/review-script.json 110 50
 type_text 'Change three places.'
 press Enter
 await 'propose_file_edit waits for your answer' 'the edit asks'

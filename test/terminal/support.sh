@@ -50,6 +50,44 @@ await() { # PATTERN WHAT
   echo "$name: $2"
 }
 
+# Opens a chat in an Emacs of COLUMNS and LINES, with the server for its model. No Lisp is connected.
+open_chat() { # SCRIPT COLUMNS LINES
+  mkdir -p "$scratch/home" "$scratch/project"
+  start_server "$1"
+  cat > "$scratch/settings.el" <<LISP
+(push "$PWD/lisp" load-path)
+(require 'agent-q-module)
+(require 'agent-q-changes)
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log"
+      inhibit-startup-screen t
+      default-directory "$scratch/project/")
+LISP
+  terminal new-session -d -x "$2" -y "$3" \
+    "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
+      '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
+    fail 'tmux did not start'
+  await 'scripted.*Ready' 'the chat is open'
+}
+
+# Opens what `make chat' opens, with the server for its model and SBCL through SLIME. SETTING is Lisp
+# text, a variable and its value.
+open_chat_with_lisp() { # SCRIPT COLUMNS LINES SETTING
+  # An empty folder stands where SLY would be looked for.
+  mkdir -p "$scratch/home" "$scratch/no-sly"
+  start_server "$1"
+  cat > "$scratch/settings.el" <<LISP
+(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
+      agent-q-log-file "$scratch/core.log"
+      $4)
+LISP
+  terminal new-session -d -x "$2" -y "$3" \
+    "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
+      '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
+      2> '$scratch/emacs.log'" || fail 'tmux did not start'
+  await 'scripted (scripted).*sbcl.*Ready' 'the chat is open, with its model and its image'
+}
+
 # Starts the scripted server; its place is in `address' then.
 start_server() { # SCRIPT
   binary=${CARGO_TARGET_DIR:-target}/debug/examples/scripted-server

@@ -8,23 +8,7 @@ cd "$(dirname "$0")/../.." || exit 1
 name=terminal
 . test/terminal/support.sh
 
-start_emacs() {
-  cat > "$scratch/settings.el" <<LISP
-(setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
-      agent-q-eval-policy 'ask-always
-      agent-q-log-file "$scratch/core.log")
-LISP
-  # SLIME is tested here: an empty folder stands where SLY would be looked for.
-  mkdir "$scratch/home" "$scratch/no-sly"
-  terminal new-session -d -x 100 -y 34 \
-    "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
-      '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
-      2> '$scratch/emacs.log'" || fail 'tmux did not start'
-}
-
-start_server test/terminal/script.json
-start_emacs
-await 'scripted (scripted).*sbcl.*Ready' 'the chat is open, with its model and its image'
+open_chat_with_lisp test/terminal/script.json 100 34 "agent-q-eval-policy 'ask-always"
 
 type_text 'What is 37 times 27?'
 press Enter
