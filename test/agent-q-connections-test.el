@@ -128,7 +128,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                                        "/eval_form on_error=park (error \"mine\")" other)))
               (should-not (string-match-p "mine" (agent-q-test-tools-ask "/list_debuggers" chat)))
               (should (string-match-p "mine" (agent-q-test-tools-ask "/list_debuggers" other)))
-              (should-not (agent-q-test-image-debuggers)))
+              (should-not (agent-q-test-image-debugged)))
           (kill-buffer other))))
     (agent-q-test-until (null (agent-q-image-park-list)))))
 

@@ -75,7 +75,7 @@
   (let ((told (agent-q-test-tools-ask
                (concat "/eval_form on_error=park package=aq-shop " form))))
     (should (string-match "parked as debugger \\(d[0-9]+\\)" told))
-    (should-not (agent-q-test-image-debuggers))
+    (should-not (agent-q-test-image-debugged))
     (cons (match-string 1 told) told)))
 
 (defun agent-q-debugger-frames-test-in (name form &optional frame)

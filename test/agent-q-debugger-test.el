@@ -29,7 +29,7 @@
   (agent-q-test-image-eval connection agent-q-debugger-test-definitions)
   (let ((told (agent-q-test-tools-ask (concat "/eval_form on_error=park " form))))
     (should (string-match "parked as debugger \\(d[0-9]+\\)" told))
-    (should-not (agent-q-test-image-debuggers))
+    (should-not (agent-q-test-image-debugged))
     (match-string 1 told)))
 
 (defun agent-q-debugger-test--unparked ()

@@ -344,7 +344,7 @@ The rest are pairs of what it is otherwise, and how that differs.")
     (prog1 (agent-q-test-implementations-run
             agent-q-implementations-test--examples connection column)
       (should (zerop (agent-q-image-pending)))
-      (should-not (agent-q-test-image-debuggers)))))
+      (should-not (agent-q-test-image-debugged)))))
 
 (defun agent-q-implementations-test--compare (implementation client)
   "Run the examples in IMPLEMENTATION through CLIENT, and compare with the manual."

@@ -83,7 +83,7 @@ of its own.  DOCSTRING says what is shown."
                      (agent-q-chat-set-connection connection)
                      ,@body))
                  (agent-q-test-until (zerop (agent-q-image-pending)))
-                 (should-not (agent-q-test-image-debuggers))))))
+                 (should-not (agent-q-test-image-debugged))))))
         '(slime sly))))
 
 (defun agent-q-scenarios-test--states (&rest states)

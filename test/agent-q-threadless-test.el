@@ -26,7 +26,7 @@ DOCSTRING says what is shown."
                ,@body
                (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)")))
                (should (zerop (agent-q-image-pending)))
-               (should-not (agent-q-test-image-debuggers)))))
+               (should-not (agent-q-test-image-debugged)))))
         '(slime sly))))
 
 (agent-q-test-threadless-on-each takes-turns

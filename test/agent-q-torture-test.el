@@ -15,10 +15,10 @@
 (defun agent-q-torture-test--calm (connection line)
   "Check that after LINE the image behind CONNECTION is as before."
   (ert-info (line)
-    (should-not (agent-q-test-image-debuggers))
+    (should-not (agent-q-test-image-debugged))
     (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
     (should (equal "42" (agent-q-test-image-directly connection "(+ 40 2)")))
-    (should-not (agent-q-test-image-debuggers))))
+    (should-not (agent-q-test-image-debugged))))
 
 (defun agent-q-torture-test--rows (connection &rest rows)
   "Call each tool of ROWS in the current chat, about the image behind CONNECTION.

@@ -193,7 +193,7 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
                ;; Emacs may still ask which tools the program offers.
                (should (agent-q-test-image-await
                         (lambda () (zerop (agent-q-image-pending))) 20))
-               (should-not (agent-q-test-image-debuggers)))))
+               (should-not (agent-q-test-image-debugged)))))
         '(slime sly))))
 
 (defun agent-q-test-image-debuggers ()
@@ -201,6 +201,14 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
   (cl-remove-if-not (lambda (buffer)
                       (string-match-p "\\*sl\\(db\\|y-db\\)" (buffer-name buffer)))
                     (buffer-list)))
+
+(defun agent-q-test-image-debugged ()
+  "Return the texts of the debuggers that are open, which name the error and the thread."
+  (mapcar (lambda (buffer)
+            (with-current-buffer buffer
+              (concat (buffer-name) ": " (buffer-substring-no-properties
+                                          (point-min) (min (point-max) 4000)))))
+          (agent-q-test-image-debuggers)))
 
 (defun agent-q-test-image-value (connection operation &rest arguments)
   "Return the value of OPERATION called with ARGUMENTS over CONNECTION."

@@ -38,7 +38,7 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
                  (ignore chat)
                  ,@body)
                (agent-q-test-until (zerop (agent-q-image-pending)))
-               (should-not (agent-q-test-image-debuggers)))))
+               (should-not (agent-q-test-image-debugged)))))
         '(slime sly))))
 
 (defun agent-q-test-tools-choose (connection)
