@@ -182,11 +182,11 @@ WATCH is the argument by which it is watched, or nil."
        (image-bench--value
         (format "(funcall (compile nil '(lambda ()
   (let ((start (get-internal-real-time)))
-    (dotimes (i 10000) %s)
+    (dotimes (i 40000) %s)
     (floor (* 1000000 (- (get-internal-real-time) start)) internal-time-units-per-second)))))"
                 body)
         watch))
-      1e6 10000)))
+      1e6 40000)))
 
 (defun image-bench--console (chat line)
   "Start the console LINE in CHAT."

@@ -8,8 +8,8 @@
 ;; Vectors, so that a later version of this text can come while an earlier one is in use.
 (defstruct (consent (:type vector) (:copier nil))
   id client connection thread
-  ;; Lists of a kind and perhaps the text that is all it covers; parts of names of private files;
-  ;; how many seconds a question waits.
+  ;; Lists of a kind and perhaps the text that is all it covers; a table of parts of names of private
+  ;; files; how many seconds a question waits.
   granted private (patience 600)
   ;; What the operation stands for by itself, of SCOPE-OF.
   scope
@@ -37,11 +37,22 @@
                 :connection (client-value *client* "*EMACS-CONNECTION*")
                 :thread (backend "CURRENT-THREAD")
                 :granted (copy-tree (getf options :granted))
-                :private (loop for part in (getf options :private)
-                               collect (coerce (string-downcase part)
-                                               '(simple-array character (*))))
+                :private (needle-table (getf options :private))
                 :patience (or (getf options :patience) 600)
                 :lock (backend "MAKE-LOCK" :name "agent-q question")))
+
+(defun needle-table (needles)
+  "NEEDLES, texts of which the name of each private file has one, in small letters, by their first
+character. Every file that is opened is compared with all of them; one that is empty is in every name."
+  (let ((table (make-array 128 :initial-element '())))
+    (dolist (needle needles table)
+      (let ((needle (coerce (string-downcase needle) '(simple-array character (*)))))
+        (if (string= needle "")
+            (dotimes (index 128) (push needle (svref table index)))
+            (push needle (svref table (needle-index (char needle 0)))))))))
+
+(defun needle-index (character)
+  (logand 127 (char-code character)))
 
 ;;; What needs no question
 

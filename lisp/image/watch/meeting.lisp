@@ -274,25 +274,17 @@ the user under none. In another's thread nobody is asked: it may be the one that
       (close opened :abort t)))
 
 (defun has-needle-p (name needles)
-  "Whether one of NEEDLES, in lower case, is in NAME. A file without any is certainly not private."
-  (let* ((end (length name)) (small (make-string end)))
-    (declare (type (simple-array character (*)) small) (type fixnum end))
-    (let ((name (coerce name '(simple-array character (*)))))
-      (declare (type (simple-array character (*)) name))
-      (dotimes (index end)
-        (setf (schar small index) (char-downcase (schar name index)))))
-    (dolist (needle needles nil)
-      (declare (type (simple-array character (*)) needle))
-      (when (needle-in-p needle small)
-        (return t)))))
+  "Whether one of NEEDLES, a table of NEEDLE-TABLE's, is in NAME, in capitals or not. A file without
+any is certainly not private."
+  (declare (type (simple-vector 128) needles))
+  (let ((name (coerce name '(simple-array character (*)))))
+    (declare (type (simple-array character (*)) name))
+    (loop for start of-type fixnum from 0 below (length name)
+            thereis (loop for needle in (svref needles (needle-index (char-downcase (schar name start))))
+                            thereis (needle-at-p needle name start)))))
 
-(defun needle-in-p (needle text)
-  (declare (type (simple-array character (*)) needle text))
-  (let ((size (length needle)))
-    (or (zerop size)
-        (let ((first (schar needle 0)))
-          (loop for start of-type fixnum from 0 to (- (length text) size)
-                  thereis (and (char= first (schar text start))
-                               (loop for index of-type fixnum from 1 below size
-                                     always (char= (schar needle index)
-                                                   (schar text (+ start index))))))))))
+(defun needle-at-p (needle name start)
+  (declare (type (simple-array character (*)) needle name) (type fixnum start))
+  (and (<= (length needle) (- (length name) start))
+       (loop for index of-type fixnum from 0 below (length needle)
+             always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))
