@@ -54,6 +54,14 @@ character. Every file that is opened is compared with all of them; one that is e
 (defun needle-index (character)
   (logand 127 (char-code character)))
 
+;;; What all threads share is in lists of one element, which is changed under the lock.
+
+(defun hold-one (held one)
+  (call-with-lock (lambda () (push one (first held)))))
+
+(defun drop-one (held one)
+  (call-with-lock (lambda () (setf (first held) (remove one (first held) :test #'eq)))))
+
 ;;; What needs no question
 
 (defun granted-p (consent effect)

@@ -28,7 +28,7 @@
   (declare (ignore hold))
   (let ((message (apply function arguments)))
     (when (and (consp message) (eq (first message) :emacs-rex) (consp (second message)))
-      (call-with-lock (lambda () (push (second message) (first (watch-forms watch))))))
+      (hold-one (watch-forms watch) (second message)))
     message))
 
 (defun call-evaluating (watch hold function arguments)
@@ -36,9 +36,7 @@
   (declare (ignore hold))
   (let ((form (first arguments)))
     (cond ((member form (first (watch-forms watch)) :test #'eq)
-           (call-with-lock (lambda ()
-                             (setf (first (watch-forms watch))
-                                   (remove form (first (watch-forms watch)) :test #'eq))))
+           (drop-one (watch-forms watch) form)
            (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
           (t (apply function arguments)))))
 
@@ -64,7 +62,6 @@
            (make-effect :kind "write-to-client" :target "connection"
                         :words "write to the connection to Emacs"))
           (t (let ((name (descriptor-name descriptor)))
-               (when (and name (char= (char name 0) #\/) (not (device-name-p name))
-                          (not (eql 0 (search "/dev/" name))))
+               (when (and name (char= (char name 0) #\/) (not (eql 0 (search "/dev/" name))))
                  (make-effect :kind "write-file" :files (list name) :target name
                               :texts (list name) :words (format nil "write ~A" name))))))))

@@ -75,10 +75,6 @@ may lock its package, but not against its own files."
       (make-effect :kind "redefine" :target (package-name package)
                    :words (format nil "unlock the package ~A" (package-name package))))))
 
-(defun effect-of-encapsulating (arguments)
-  "Putting code around a function, as TRACE does."
-  (effect-of-defining arguments))
-
 (defun effect-of-unencapsulating (arguments)
   (destructuring-bind (name type) arguments
     (when (eq type :agent-q-watch)

@@ -88,11 +88,11 @@
 
 (defmacro writing-flags ()
   "Those bits of the system's flags that let a file be opened for more than reading."
-  (loop for name in '("O_WRONLY" "O_RDWR" "O_CREAT" "O_TRUNC")
-        for symbol = (and (find-package "SB-UNIX") (find-symbol name "SB-UNIX"))
-        for flags = (if (and symbol (boundp symbol)) (symbol-value symbol) 0)
-          then (logior flags (if (and symbol (boundp symbol)) (symbol-value symbol) 0))
-        finally (return flags)))
+  (reduce #'logior
+          (loop for name in '("O_WRONLY" "O_RDWR" "O_CREAT" "O_TRUNC")
+                for symbol = (and (find-package "SB-UNIX") (find-symbol name "SB-UNIX"))
+                when (and symbol (boundp symbol))
+                  collect (symbol-value symbol))))
 
 (defun writing-flags-p (flags)
   (and (integerp flags) (logtest flags (writing-flags))))
@@ -126,21 +126,20 @@
   (native-effect "make-directory" "make the directory ~A"
                  (string-right-trim "/" (text-of-name (first arguments))) :link t))
 
+(defun name-or-descriptor (what)
+  "The name of WHAT, one itself or a descriptor."
+  (cond ((or (stringp what) (pathnamep what)) (text-of-name what))
+        ((and (integerp what) (descriptor-name what)))
+        (t (princ-to-string what))))
+
 (defun effect-of-change (arguments)
   "Changing the mode, the owner or the dates of a file."
-  (let ((what (first arguments)))
-    (if (or (stringp what) (pathnamep what))
-        (native-effect "change-attributes" "change the attributes of ~A" (text-of-name what))
-        (native-effect "change-attributes" "change the attributes of ~A"
-                       (or (and (integerp what) (descriptor-name what)) (princ-to-string what))))))
+  (native-effect "change-attributes" "change the attributes of ~A"
+                 (name-or-descriptor (first arguments))))
 
 (defun effect-of-writing-name (arguments)
   "Creating or cutting a file by its name or its descriptor."
-  (let ((what (first arguments)))
-    (native-effect "write-file" "write ~A"
-                   (if (or (stringp what) (pathnamep what))
-                       (text-of-name what)
-                       (or (and (integerp what) (descriptor-name what)) (princ-to-string what))))))
+  (native-effect "write-file" "write ~A" (name-or-descriptor (first arguments))))
 
 (defun effect-of-linking (arguments)
   (native-effect "write-file" "make the link ~A to ~A" (text-of-name (second arguments)) :link t

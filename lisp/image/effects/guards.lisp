@@ -78,7 +78,7 @@
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
     ("SB-C" ("%DEFMACRO" effect-of-defining))
     ("SB-INT"
-     ("ENCAPSULATE" effect-of-encapsulating)
+     ("ENCAPSULATE" effect-of-defining)
      ("UNENCAPSULATE" effect-of-unencapsulating))
     ("SB-SYS"
      ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)

@@ -35,7 +35,8 @@
     ("redefines what is not the program's" "redefine")
     ("calls foreign code" "foreign-code")
     ("loads or compiles files" "load-file")
-    ("takes over the debugger or the evaluator" "take-over"))
+    ("takes over the debugger or the evaluator" "take-over")
+    ("changes the environment of the programs that it runs" "set-environment"))
   "From a reason to the kinds of effects that it is about whatever the operator.")
 
 (defvar *hit-effects* (list '())

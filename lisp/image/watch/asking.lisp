@@ -21,10 +21,7 @@
   number id signal answer reason)
 
 (defun question-text (plist)
-  (reply-text-after "agent-q effect: " plist))
-
-(defun reply-text-after (prefix plist)
-  (concatenate '(simple-array character (*)) prefix (reply-text plist)))
+  (concatenate '(simple-array character (*)) "agent-q effect: " (reply-text plist)))
 
 (defun program-frames-now ()
   "Some frames of the program that runs in this thread, innermost first, as texts."
@@ -113,10 +110,10 @@
                                  :signal (internal "SB-THREAD" "MAKE-SEMAPHORE"))))
     (unwind-protect
          (let ((plist (question-plist watch consent effect (question-number question))))
-           (change-questions watch (lambda (questions) (cons question questions)))
+           (hold-one (watch-questions watch) question)
            (tell-emacs watch consent plist)
            (wait-for-answer consent question))
-      (change-questions watch (lambda (questions) (remove question questions :test #'eq)))
+      (drop-one (watch-questions watch) question)
       (unless (question-answer question)
         (ignore-errors
          (tell-emacs watch consent (list :call (consent-id consent)

@@ -56,8 +56,7 @@
     (and (effect-files effect)
          (loop for name in (effect-files effect)
                always (or (prefixed-p (format nil "~Atmp" start) name)
-                          (prefixed-p (format nil "~Atmp" (format nil "~A/" (followed start)))
-                                      name))))))
+                          (prefixed-p (format nil "~A/tmp" (followed start)) name))))))
 
 (defun covers-of (guard effect)
   "What EFFECT, which may happen, covers while it does."

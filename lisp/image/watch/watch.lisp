@@ -72,11 +72,6 @@ symbol that code can't come by."
                                                      t))
                     'idle-watch-p (lambda () (null (first (watch-consents watch)))))))))
 
-(defun change-questions (watch change)
-  (call-with-lock (lambda ()
-                    (setf (first (watch-questions watch))
-                          (funcall change (first (watch-questions watch)))))))
-
 ;;; In and out
 
 (defun watchable-p ()
@@ -174,7 +169,7 @@ consent than it has."
         (setf (consent-scope consent) (scope-of operation arguments))
         (note-connection watch consent)
         (setf (consent-hooks consent) (hook-values))
-        (change-consents watch (lambda (consents) (cons consent consents)))
+        (hold-one (watch-consents watch) consent)
         (unwind-protect
              (progn
                (setf (first reply)
@@ -182,7 +177,7 @@ consent than it has."
                                      (funcall (watch-call-in watch) (list consent) function))))
                (end-call watch consent (first reply)))
           (setf (consent-mode consent) :ended)
-          (change-consents watch (lambda (consents) (remove consent consents :test #'eq)))
+          (drop-one (watch-consents watch) consent)
           (leave-watch-if-alone watch))
         (append (first reply)
                 (let ((denials (reverse (first (consent-denials consent)))))
@@ -191,11 +186,6 @@ consent than it has."
 (defun denials-of-call (watch id)
   (let ((consent (find id (first (watch-consents watch)) :key #'consent-id :test #'eql)))
     (and consent (reverse (first (consent-denials consent))))))
-
-(defun change-consents (watch change)
-  (call-with-lock (lambda ()
-                    (setf (first (watch-consents watch))
-                          (funcall change (first (watch-consents watch)))))))
 
 (defun call-denying (watch work note)
   "The values of WORK, called where nothing is allowed, and nobody asked. NOTE is called with what it
