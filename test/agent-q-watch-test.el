@@ -102,6 +102,8 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
       (let ((reply (agent-q-watch-test--eval
                     connection "(handler-case (delete-file \"DIR/b.txt\") (condition () 7))")))
         (should (eq :cancelled (plist-get reply :outcome)))
+        (should (equal (concat "the user stopped it when it was about to delete " file)
+                       (plist-get reply :because)))
         (should (plist-get reply :denials))
         (should (file-exists-p file))))
     (agent-q-watch-test--with connection "allow"

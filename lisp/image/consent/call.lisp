@@ -21,7 +21,9 @@
   ;; From the name of each file that it may write to T.
   (written (make-hash-table :test 'equal))
   ;; Held while a question is open.
-  lock)
+  lock
+  ;; A list of one element: what the user stopped the call at, in words, or NIL.
+  (stopped-at (list nil)))
 
 (defun client-symbol-named (client name)
   (let ((package (find-package (if (eq client :slynk) "SLYNK" "SWANK"))))

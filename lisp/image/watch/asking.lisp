@@ -154,11 +154,12 @@
   (let ((*client* (consent-client consent)))
     (call-with-lock (lambda () (push (effect-words effect) (first (consent-denials consent)))))))
 
-(defun stop-call (consent)
-  "Unwind this thread: the call, or a thread that it made."
-  (if (eq (backend "CURRENT-THREAD") (consent-thread consent))
-      (throw 'stopped nil)
-      (internal "SB-THREAD" "ABORT-THREAD")))
+(defun stop-call (consent effect)
+  "Unwind this thread, the call or a thread that it made, instead of EFFECT."
+  (cond ((eq (backend "CURRENT-THREAD") (consent-thread consent))
+         (setf (first (consent-stopped-at consent)) (effect-words effect))
+         (throw 'stopped nil))
+        (t (internal "SB-THREAD" "ABORT-THREAD"))))
 
 (defun deny (effect reason)
   (if (effect-files effect)
@@ -172,7 +173,7 @@
     (multiple-value-bind (decision reason) (ask watch consent effect)
       (when (equal decision "allow") (return t))
       (note-denial consent effect)
-      (when (equal decision "stop") (stop-call consent))
+      (when (equal decision "stop") (stop-call consent effect))
       (restart-case (deny effect reason)
         (ask-again ()
           :report "Ask the user again.")

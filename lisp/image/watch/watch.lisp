@@ -181,7 +181,11 @@ consent than it has."
           (leave-watch-if-alone watch))
         (append (first reply)
                 (let ((denials (reverse (first (consent-denials consent)))))
-                  (and denials (list :denials denials)))))))
+                  (and denials (list :denials denials)))
+                (let ((words (first (consent-stopped-at consent))))
+                  (and words
+                       (list :because (format nil "the user stopped it when it was about to ~A"
+                                              words))))))))
 
 (defun denials-of-call (watch id)
   (let ((consent (find id (first (watch-consents watch)) :key #'consent-id :test #'eql)))
