@@ -181,6 +181,33 @@ async fn a_rule_for_the_function_and_the_folder_answers() {
 }
 
 #[tokio::test]
+async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let (_, answer) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        let mut rule = bench
+            .executor
+            .approvals
+            .facts(key)
+            .unwrap()
+            .offer("chat")
+            .unwrap();
+        rule.effect = Effect::Deny;
+        bench.executor.rules.lock().unwrap().add(rule).unwrap();
+        bench.executor.settle_by_rules(None);
+        let answer = answered(&bench).await;
+        bench.host.reply(evaluated(""));
+        answer
+    });
+    match answer {
+        (5, Answer::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn a_question_that_is_withdrawn_is_nobodys() {
     let bench = effects_bench(Approval::Ask, "", "");
     let calls = eval();

@@ -346,12 +346,14 @@ impl Settled {
         }
     }
 
-    /// By DECIDER for REASON; the code is told that it was the user.
+    /// By DECIDER for REASON. The code is told that it was the user, unless a rule said no, whose
+    /// reason names it.
     fn denied_for(reason: Option<String>, decider: Decider) -> Self {
         let reason = reason.filter(|reason| !reason.trim().is_empty());
-        let why = match &reason {
-            Some(reason) => format!("The user denied it: {reason}"),
-            None => "The user denied it.".to_owned(),
+        let why = match (&reason, decider) {
+            (Some(reason), Decider::Rule(_)) => reason.clone(),
+            (Some(reason), _) => format!("The user denied it: {reason}"),
+            (None, _) => "The user denied it.".to_owned(),
         };
         Self {
             said: reason.unwrap_or_default(),
