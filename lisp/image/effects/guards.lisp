@@ -28,7 +28,9 @@
      ("LOAD" effect-of-load :way call-loading-file)
      ("FMAKUNBOUND" effect-of-defining)
      ((:setf "FDEFINITION") effect-of-setting-definition)
-     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition))
+     ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition)
+     ((:setf "MACRO-FUNCTION") effect-of-setting-definition)
+     ((:setf "COMPILER-MACRO-FUNCTION") effect-of-setting-definition))
     ("SB-EXT"
      ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
      ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment))
@@ -76,7 +78,7 @@
      ("%DEFUN" effect-of-defining)
      ("CALL-HOOKS" nil :way call-hooked :always t)
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
-    ("SB-C" ("%DEFMACRO" effect-of-defining))
+    ("SB-C" ("%DEFMACRO" effect-of-defining :covers (:words)))
     ("SB-INT"
      ("ENCAPSULATE" effect-of-defining)
      ("UNENCAPSULATE" effect-of-unencapsulating))

@@ -85,6 +85,15 @@
         (setf stopped t)
         (settle-hooks consent #'allowed)))))
 
+(defun end-look (watch consent)
+  "Leave nothing of what ran under CONSENT, which allows nothing: no hook of its and no thread."
+  (restore-guards watch consent)
+  (flet ((denied (effect)
+           (note-denial consent effect)
+           nil))
+    (settle-hooks consent #'denied)
+    (settle-threads consent #'denied)))
+
 ;;; Connections
 
 (defun note-connection (watch consent)
