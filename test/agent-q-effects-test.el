@@ -5,13 +5,16 @@
 ;;; Commentary:
 
 ;; Hostile calls of many classes, with nobody there who approves of anything:
-;; none may do harm.  They are in fixtures/guard/effects-corpus.txt: a line with
+;; none may do harm.  They are in fixtures/guard/effects-*.txt: a line with
 ;; "# " begins a class, an empty line ends a case, "---" stands between the texts
-;; of its calls, "@tool " before a text for another tool than eval_form, and
-;; "? FORM" for a form that gives NIL unless there was harm.  VICTIM there stands
+;; of its calls, "@tool " before a text for another tool than eval_form, which may
+;; be a property list of arguments, "@!tool " where the call itself is approved,
+;; and its effects aren't, and "? FORM" for a form that gives NIL unless there was
+;; harm.  VICTIM there stands
 ;; for a file that must stay as it is, HARM for one that must not come to be.
 ;;
-;; AGENT_Q_EFFECTS=list lists what did harm, AGENT_Q_EFFECTS=check fails for it;
+;; AGENT_Q_EFFECTS=list lists what did harm, AGENT_Q_EFFECTS=check fails for it,
+;; AGENT_Q_EFFECTS=control allows everything, so that all should do harm;
 ;; AGENT_Q_EFFECTS_CLASS is a regexp of the classes to try.
 
 ;;; Code:
@@ -36,8 +39,14 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
 
 (defun agent-q-effects-test--cases ()
   "Return the cases of the corpus."
+  (mapcan #'agent-q-effects-test--cases-of
+          (directory-files agent-q-effects-test--fixtures t
+                           "\\`effects-\\(?:corpus\\|review-[0-9]\\)\\.txt\\'")))
+
+(defun agent-q-effects-test--cases-of (file)
+  "Return the cases in FILE."
   (let ((class nil) (cases nil))
-    (dolist (block (split-string (agent-q-effects-test--text "effects-corpus.txt") "\n\n" t "\n+"))
+    (dolist (block (split-string (agent-q-effects-test--text file) "\n\n" t "\n+"))
       (let ((lines (split-string block "\n" t)))
         (when (string-prefix-p "# " (car lines))
           (setq class (substring (pop lines) 2)))
@@ -141,15 +150,36 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
 
 (defun agent-q-effects-test--send (text)
   "Send TEXT of a case with nobody there to approve; return the result's text."
-  (let* ((tool (if (string-match "\\`@\\([a-z_]+\\) " text)
-                   (prog1 (match-string 1 text)
-                     (setq text (substring text (match-end 0))))
-                 "eval_form"))
-         (parameter (if (equal tool "describe_symbol") :symbol :form))
-         (result (car (agent-q-execute-tool-calls-sync
-                       (list (list :id "c" :name tool :arguments (list parameter text)))
-                       10))))
+  (pcase-let* ((`(,tool ,approved . ,text) (agent-q-effects-test--parsed text))
+               (agent-q-approval-handler
+                (agent-q-effects-test--handler approved))
+               (result (car (agent-q-execute-tool-calls-sync
+                             (list (list :id "c" :name tool
+                                         :arguments (agent-q-effects-test--arguments tool text)))
+                             10))))
     (or (agent-q-tool-result-error result) (agent-q-tool-result-content result) "")))
+
+(defun agent-q-effects-test--parsed (text)
+  "Return the tool that TEXT is for, whether its call is approved, and the rest."
+  (if (string-match "\\`@\\(!?\\)\\([a-z_]+\\) ?" text)
+      (cons (match-string 2 text)
+            (cons (equal "!" (match-string 1 text)) (substring text (match-end 0))))
+    (cons "eval_form" (cons nil text))))
+
+(defun agent-q-effects-test--arguments (tool text)
+  "Return the arguments of TOOL that TEXT is: a property list, or one alone."
+  (cond ((string-prefix-p "(:" text) (car (read-from-string text)))
+        ((equal tool "describe_symbol") (list :symbol text))
+        (t (list :form text))))
+
+(defun agent-q-effects-test--handler (approved)
+  "Return who is asked: nobody, or one who takes the call itself where it is APPROVED.
+What the call does then is denied.  AGENT_Q_EFFECTS=control allows all."
+  (cond ((equal "control" (getenv "AGENT_Q_EFFECTS")) (lambda (&rest _) :approved))
+        (approved (lambda (tool _arguments)
+                    (if (string-prefix-p "effect/" (agent-q-tool-name tool))
+                        '(:denied "no")
+                      :approved)))))
 
 (defun agent-q-effects-test--change (case)
   "Return what is otherwise in the files of CASE, or nil."
@@ -162,7 +192,6 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
 There is a server at PORT."
   (agent-q-test-tools-choose connection)
   (let* ((before agent-q-effects-test--connected)
-         (agent-q-approval-handler nil)
          (fill (lambda (text) (agent-q-effects-test--filled text case client port)))
          (answers (mapcar (lambda (text)
                             (if (agent-q-image-live-p connection)
