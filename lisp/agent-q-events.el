@@ -76,6 +76,7 @@ A filter runs with quitting inhibited, so it has to be short.")
 
 (defun agent-q-events--start ()
   "Start the core, which wakes Emacs through the pipe."
+  (agent-q--set-log-level)
   (agent-q-core-start agent-q-events--process
                       (expand-file-name agent-q-log-file))
   (let ((trouble (plist-get (agent-q-core-status) :trouble)))

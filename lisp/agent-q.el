@@ -142,6 +142,23 @@ changes anything, as it could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 
+(declare-function agent-q-core-log-level "ext:agent-q-core" (level))
+
+(defcustom agent-q-log-level 'info
+  "How much the core notes in `agent-q-log-file'.
+With `debug' or `trace', each request and each call has lines of its own."
+  :type '(choice (const off) (const error) (const warn) (const info) (const debug) (const trace))
+  :set (lambda (option value)
+         (set-default option value)
+         (agent-q--set-log-level))
+  :initialize #'custom-initialize-default
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defun agent-q--set-log-level ()
+  "Tell the core of `agent-q-log-level', if it is loaded."
+  (when (fboundp 'agent-q-core-log-level)
+    (agent-q-core-log-level (symbol-name agent-q-log-level))))
+
 (defconst agent-q--no-unicode
   ;; A range can't reach from characters to raw bytes.
   "[\x110000-\x3fff7f\x3fff80-\x3fffff\xd800-\xdfff]"

@@ -14,6 +14,7 @@ pub mod gram;
 pub mod host;
 pub mod image;
 pub mod json_schema;
+pub mod log;
 pub mod near;
 pub mod protocol;
 pub mod provider;
@@ -40,7 +41,7 @@ use tool::circumstances::Watcher;
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 14;
+pub const CORE_INTERFACE: i64 = 15;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -469,18 +470,6 @@ fn status(env: &Env) -> Result<Value<'_>> {
     bridge::status(env)
 }
 
-/// Panic in WHERE, "defun" or "worker", to show that bugs are contained.
-#[defun]
-fn provoke_panic(env: &Env, r#where: Text) -> Result<()> {
-    match &*r#where {
-        "worker" => core(env)?
-            .engine
-            .spawn(async { panic!("provoked in a worker") }),
-        _ => panic!("provoked in a defun"),
-    }
-    Ok(())
-}
-
 /// Stop the core's threads without waiting for them. For `kill-emacs-hook'.
 #[defun]
 fn shutdown() -> Result<()> {
@@ -489,8 +478,8 @@ fn shutdown() -> Result<()> {
 }
 
 fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
-    let engine = &core(env)?.engine;
-    engine
+    core(env)?
+        .engine
         .tell(session_id(session), op)
         .or_else(|error| signal(env, error))
 }

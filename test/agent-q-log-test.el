@@ -68,5 +68,51 @@ They are a cons of two lists, the first one first."
                     (car (agent-q-past-evaluations
                           (agent-q-image-connection-process connection))))))))
 
+;;;; The core's log
+
+(defun agent-q-log-test--noted (level work)
+  "Return what the core notes at LEVEL while the function WORK uses a chat."
+  (let ((agent-q-log-level level)
+        (before (if (file-exists-p agent-q-log-file)
+                    (file-attribute-size (file-attributes agent-q-log-file))
+                  0)))
+    (agent-q-test-with-chat
+      (unwind-protect
+          (progn (agent-q--set-log-level)
+                 (funcall work))
+        (let ((agent-q-log-level 'info))
+          (agent-q--set-log-level))))
+    (with-temp-buffer
+      (when (file-exists-p agent-q-log-file)
+        (insert-file-contents agent-q-log-file nil before))
+      (buffer-string))))
+
+(ert-deftest agent-q-log-lines-name-the-turn-and-the-call ()
+  "At the level `debug', a call has a line in the core's log that says whose it is; at `info' none."
+  (let ((call (lambda () (agent-q-test-ask "/list_buffers"))))
+    (should (string-match-p
+             "turn{session=[0-9]+ turn=[0-9]+}:call{key=[0-9]+ tool=\"list_buffers\"}: ended outcome=Succeeded"
+             (agent-q-log-test--noted 'debug call)))
+    (should (equal "" (agent-q-log-test--noted 'info call)))))
+
+(ert-deftest agent-q-log-a-failed-request-is-noted-with-its-causes ()
+  "What made a connection fail is in the core's log to the last cause, without the URL."
+  (let* ((agent-q-provider '(:name "nobody" :base-url "http://127.0.0.1:9/v1?key=hidden" :model "none"))
+         (noted (agent-q-log-test--noted
+                 'warn (lambda ()
+                         (agent-q-test-send "Hello")
+                         (agent-q-test-until (agent-q-test-shows "Trying again in"))
+                         (agent-q-chat-cancel)
+                         (agent-q-test-until (agent-q-test-idle-p))))))
+    (should (string-match-p "request{model=\"none\"}: the connection failed: .*: .*refused" noted))
+    (should-not (string-match-p "hidden" noted))))
+
+(ert-deftest agent-q-log-levels-have-names ()
+  "A level that there is none of is an error that names those there are."
+  (agent-q-test-with-chat
+    (let ((failure (should-error (agent-q-core-log-level "loud") :type 'agent-q-error)))
+      (should (string-match-p "loud.*off, error, warn, info, debug and trace"
+                              (error-message-string failure))))))
+
 (provide 'agent-q-log-test)
 ;;; agent-q-log-test.el ends here

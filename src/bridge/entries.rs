@@ -3,10 +3,17 @@
 
 use std::time::Duration;
 
-use emacs::{Result, Value, defun};
+use emacs::{Env, Result, Value, defun};
 
 use super::text::Text;
-use super::{interrupt, quoting};
+use super::{core, interrupt, quoting, signal};
+use crate::log;
+
+/// Note in the core's log what is of LEVEL, a name, or more serious; with "off", nothing.
+#[defun]
+fn log_level(env: &Env, level: Text) -> Result<()> {
+    log::set_level(&level).or_else(|error| signal(env, error))
+}
 
 /// Return why the text of FILE, which an image named, may not be shown unasked, or nil.
 /// GROUND is what a chat's settings say of its project, a JSON object. With ELSEWHERE, FILE is the
@@ -43,5 +50,17 @@ fn interrupt_in(seconds: f64) -> Result<i64> {
 #[defun]
 fn interrupt_not(number: i64) -> Result<()> {
     interrupt::take_back(number);
+    Ok(())
+}
+
+/// Panic in WHERE, "defun" or "worker", to show that bugs are contained.
+#[defun]
+fn provoke_panic(env: &Env, r#where: Text) -> Result<()> {
+    match &*r#where {
+        "worker" => core(env)?
+            .engine
+            .spawn(async { panic!("provoked in a worker") }),
+        _ => panic!("provoked in a defun"),
+    }
     Ok(())
 }

@@ -23,6 +23,7 @@ use once_cell::sync::OnceCell;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
+use crate::log;
 use crate::near;
 use crate::protocol::{Event, HostRequest, SessionId};
 use crate::rules::RuleBook;
@@ -49,17 +50,18 @@ pub struct Core {
 static CORE: OnceCell<Core> = OnceCell::new();
 
 /// Starts the core once, and attaches the wake pipe each time.
-pub fn start(env: &Env, pipe: Value<'_>, log: &str) -> Result<()> {
+pub fn start(env: &Env, pipe: Value<'_>, log_file: &str) -> Result<()> {
     let core = CORE
         .get_or_try_init(|| -> std::result::Result<Core, String> {
-            runtime::start(Path::new(log), wake::block_signals).map_err(|it| it.to_string())?;
+            runtime::start(Path::new(log_file), wake::block_signals)
+                .map_err(|it| it.to_string())?;
             let host = Arc::new(EmacsHost::default());
             let told = Arc::clone(&host);
-            runtime::on_log_trouble(move |message| told.emit(Event::Trouble { message }));
+            log::on_trouble(move |message| told.emit(Event::Trouble { message }));
             // Beside the program's own log, even where that has to be elsewhere.
-            let audit = AuditLog::open(&Path::new(log).with_file_name("audit.jsonl"));
+            let audit = AuditLog::open(&Path::new(log_file).with_file_name("audit.jsonl"));
             // Beside the logs too; a file that can't be used makes every call ask.
-            let rules = RuleBook::open(&Path::new(log).with_file_name("rules.json"));
+            let rules = RuleBook::open(&Path::new(log_file).with_file_name("rules.json"));
             let engine = Engine::new(Arc::clone(&host) as _, audit, rules);
             Ok(Core { engine, host })
         })
@@ -202,9 +204,9 @@ fn serve(env: &Env, core: &Core, event: &Event) -> Served {
 pub fn status(env: &Env) -> Result<Value<'_>> {
     let core = core(env)?;
     let count = |number: usize| (number as i64).into_lisp(env);
-    let log = runtime::log_file().map(|path| path.display().to_string());
+    let log = log::file().map(|path| path.display().to_string());
     let audit = core.engine.audit();
-    let trouble: Vec<Value<'_>> = runtime::log_trouble()
+    let trouble: Vec<Value<'_>> = log::trouble()
         .map(ToString::to_string)
         .into_iter()
         .chain(audit.trouble())

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use once_cell::sync::OnceCell;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
+use tracing::Instrument as _;
 
 use super::body::{drain, read_up_to};
 use super::chat_completions::request_body;
@@ -17,6 +18,7 @@ use super::failure::{
 use super::reply::ReplyReader;
 use super::retry::{RetryAdvice, RetryPolicy, advice};
 use super::{ChatRequest, ProviderSettings, Reply, StreamEvent};
+use crate::log::Causes;
 
 /// How long the server has to accept the connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -98,6 +100,7 @@ impl Client {
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<Reply, ProviderError> {
         self.stream_with_retries(settings, request, sink)
+            .instrument(tracing::info_span!("request", model = settings.model))
             .await
             .map_err(|error| ProviderError {
                 message: without_secrets(&error.message, settings),
@@ -122,7 +125,7 @@ impl Client {
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
                 return Err(error);
             };
-            tracing::info!(attempt, ?delay, "request failed, trying again");
+            tracing::info!(attempt, ?delay, "trying again");
             sink(StreamEvent::Retrying {
                 attempt,
                 attempts: policy.retries,
@@ -140,6 +143,7 @@ impl Client {
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<Reply, ProviderError> {
         let idle = self.settings.idle_timeout;
+        tracing::debug!(bytes = prepared.body.len(), "sending");
         let sending = prepared
             .client
             .post(prepared.url.clone())
@@ -181,7 +185,10 @@ impl Client {
             match tokio::time::timeout(idle.min(left), response.chunk()).await {
                 Ok(Ok(Some(bytes))) => reader.push(&bytes).into_iter().for_each(&mut *sink),
                 Ok(Ok(None)) => break,
-                Ok(Err(_)) => return Err(reader.interrupt(lost_connection(destination))),
+                Ok(Err(error)) => {
+                    log_causes(&error);
+                    return Err(reader.interrupt(lost_connection(destination)));
+                }
                 Err(_) if left < idle => {}
                 Err(_) => return Err(reader.interrupt(idle_failure(idle, destination))),
             }
@@ -210,6 +217,7 @@ impl Client {
     }
 
     fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
+        log_causes(error);
         let place = to.place();
         let mut retry = RetryAdvice::Backoff;
         let message = match Cause::of(error) {
@@ -378,6 +386,13 @@ fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, Provide
 
 fn settings_failure(message: String) -> ProviderError {
     ProviderError::new(FailureKind::Settings, RetryAdvice::Never, message)
+}
+
+/// Notes what caused ERROR, but not its own words, as those have the URL.
+fn log_causes(error: &reqwest::Error) {
+    if let Some(cause) = std::error::Error::source(error) {
+        tracing::warn!("the connection failed: {}", Causes(cause));
+    }
 }
 
 fn lost_connection(to: &Destination) -> ProviderError {

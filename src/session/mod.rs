@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 pub use settings::{SessionSettings, Settings};
 
@@ -192,7 +193,9 @@ impl Actor {
         let shared = self.shared.clone();
         let mut life = Life::Open;
         let outcome = {
-            let work = run_work(work, &mut history, &shared, &settings, &circumstances);
+            let span = tracing::info_span!("turn", session = self.id.0, turn = turn.0);
+            let work =
+                run_work(work, &mut history, &shared, &settings, &circumstances).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -207,6 +210,13 @@ impl Actor {
         self.shared.executor.audit.sync();
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
+        if let TurnOutcome::Failed(message) = &outcome {
+            tracing::warn!(
+                session = self.id.0,
+                turn = turn.0,
+                "the turn failed: {message}"
+            );
+        }
         if announced == Announced::Yes || outcome != TurnOutcome::Finished {
             self.end(outcome);
         }

@@ -17,8 +17,9 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use crate::host::Host;
+use crate::log::append_to;
 use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
-use crate::runtime::{append_to, held};
+use crate::runtime::held;
 use crate::tool::SafetyLevel;
 use shortened::shortened;
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::assess::{Look, Verdict};
 use super::circumstances::Circumstances;
@@ -255,7 +256,11 @@ impl Executor {
             Prepared::Failed(ending) | Prepared::Doubtful(_, ending) => {
                 ending.result(id, Duration::ZERO, None, Consent::NotNeeded)
             }
-            Prepared::Runnable(call) => self.settle_runnable(id, *call, circumstances).await,
+            Prepared::Runnable(call) => {
+                let span = tracing::info_span!("call", key = key.0, tool = call.tool.name);
+                let settled = self.settle_runnable(id, *call, circumstances);
+                settled.instrument(span).await
+            }
         };
         self.tell(
             circumstances,
@@ -299,6 +304,7 @@ impl Executor {
         self.audit_end(&call, &ending, elapsed, circumstances.session)
             .await;
         let level = Some(call.verdict.assessment.level);
+        tracing::debug!(outcome = ?ending.outcome, consent = ?call.consent, ?elapsed, "ended");
         ending.result(id, elapsed, level, call.consent)
     }
 
