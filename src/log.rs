@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The core's log: a file of the user's alone, and how much goes into it. Turns, requests and calls
-//! are spans, so each line says whose it is; errors stand there with all that caused them.
+//! are spans, of the level that is noted longest, so each line says whose it is; errors stand there
+//! with all that caused them.
 
 use std::error::Error;
 use std::fmt;

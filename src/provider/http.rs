@@ -100,7 +100,7 @@ impl Client {
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<Reply, ProviderError> {
         self.stream_with_retries(settings, request, sink)
-            .instrument(tracing::info_span!("request", model = settings.model))
+            .instrument(tracing::error_span!("request", model = settings.model))
             .await
             .map_err(|error| ProviderError {
                 message: without_secrets(&error.message, settings),

@@ -193,7 +193,7 @@ impl Actor {
         let shared = self.shared.clone();
         let mut life = Life::Open;
         let outcome = {
-            let span = tracing::info_span!("turn", session = self.id.0, turn = turn.0);
+            let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
             let work =
                 run_work(work, &mut history, &shared, &settings, &circumstances).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());

@@ -257,7 +257,7 @@ impl Executor {
                 ending.result(id, Duration::ZERO, None, Consent::NotNeeded)
             }
             Prepared::Runnable(call) => {
-                let span = tracing::info_span!("call", key = key.0, tool = call.tool.name);
+                let span = tracing::error_span!("call", key = key.0, tool = call.tool.name);
                 let settled = self.settle_runnable(id, *call, circumstances);
                 settled.instrument(span).await
             }
