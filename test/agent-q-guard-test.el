@@ -170,7 +170,7 @@ Nor does what is looked at again in its turn."
   "A package with imports of agent-q's or the client's is no place to look up names made of text."
   (agent-q-test-guard-prepare connection)
   (agent-q-test-image-directly
-   connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*OPERATIONS*\"))
+   connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*RUNNING*\"))
                       (defpackage :aq-lends-nothing (:use :cl)) nil)")
   (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*OPERA~a\" \"TIONS*\") :aq-borrows))) nil)"
                   "(do-symbols (symbol :aq-borrows) (when (boundp symbol) (print (symbol-value symbol))))"))

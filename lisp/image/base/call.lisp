@@ -5,8 +5,8 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defvar *running* '()
-  "The calls that run now: lists of the call's id, its thread, its client, its operation and when
-it began.")
+  "The calls that run now: lists of the call's id, its thread, its client, its operation, when it
+began, and whether it is to be stopped.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -17,9 +17,6 @@ it began.")
 (defvar *assessed* nil
   "How many forms of the text that is about to run were assessed and mean what they did then; NIL when
 that does not matter.")
-
-(defvar *around* (make-hash-table :test 'equal)
-  "From an operation to a function that is called with what it does and its arguments.")
 
 (defvar *progress* (constantly nil)
   "A function that tells what the operation has done so far, should it not come to its end.")
@@ -39,8 +36,16 @@ that does not matter.")
   (let ((guard (optional-function "AGENT-Q-IMAGE" "GUARD-STACK-AGAIN")))
     (when guard (funcall guard event))))
 
+(defun stop-requested-p ()
+  "Whether the call of this thread is to be stopped, so that whatever unwinds it may go on."
+  (some (lambda (entry)
+          (and (eq (second entry) (backend "CURRENT-THREAD")) (sixth entry)))
+        *running*))
+
 (defun call-with-registration (id operation function)
-  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)))
+  (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
+                     ;; Whether it is to be stopped.
+                     nil))
         ;; A list, as SBCL's interpreter can lose what a variable is set to.
         (end (list :left)))
     (unwind-protect
@@ -52,11 +57,12 @@ that does not matter.")
       (guard-stack (first end)))))
 
 (defun call-around (operation function arguments)
-  "Call FUNCTION with ARGUMENTS by what has put itself around OPERATION, if anything has."
-  (let ((around (gethash operation *around*)))
-    (if around
-        (funcall around (lambda () (apply function arguments)) arguments)
-        (apply function arguments))))
+  "Call FUNCTION with ARGUMENTS, in the journal if OPERATION can redefine something."
+  (flet ((work () (apply function arguments)))
+    (let ((journal (optional-function "AGENT-Q-IMAGE" "CALL-IN-JOURNAL")))
+      (if journal
+          (funcall journal operation #'work arguments)
+          (work)))))
 
 (defun with-hint (condition report)
   "REPORT, with where the name that CONDITION misses is defined, if anything knows that."
@@ -68,7 +74,7 @@ that does not matter.")
 
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is told, not debugged."
-  (let ((function (gethash operation *operations*)))
+  (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
     (block nil
       (catch 'missed
         (unless function
@@ -161,6 +167,7 @@ CANCEL with the same ID stops it."
                           (setf heard t)
                           (throw 'stopped nil))))))
       (cond (entry
+             (setf (sixth entry) t)
              (interrupt)
              ;; On ABCL any other thread may take the interrupt away.
              (when (implementation-p "ABCL")

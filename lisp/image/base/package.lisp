@@ -31,9 +31,6 @@ because there is a PACKAGE that it has not seen. ACCESSOR gets those that it has
   "By module, what Emacs knows its text by. Noted once all of it was evaluated, so a half-sent text
 has none.")
 
-(defvar *operations* (make-hash-table :test 'equal)
-  "What Emacs can ask for: from the operation's name to its function.")
-
 (defvar *client* nil
   "The client whose backend serves this call: :SLYNK or :SWANK. Both can be in one image.")
 
@@ -81,15 +78,19 @@ has none.")
 
 ;;; Operations
 
+;; No table leads from names to functions: whoever came by it could replace them, while nobody
+;; redefines a function of ours unasked.
+(defun operation-function-name (operation)
+  (concatenate 'string "OPERATION-" (string-upcase operation)))
+
 (defmacro define-operation (name parameters documentation &body body)
   "Make NAME an operation that Emacs can call with PARAMETERS as keyword arguments.
 Its value is a property list of strings, integers, keywords and lists of these. It calls MISSED
 for what the caller got wrong, and lets conditions pass for what went wrong in the program."
   (declare (ignore documentation))
-  (let ((function (intern (format nil "OPERATION-~:@(~A~)" name) "AGENT-Q-IMAGE")))
-    `(progn
-       (defun ,function (&key ,@parameters &allow-other-keys) ,@body)
-       (setf (gethash ,name *operations*) ',function))))
+  `(defun ,(intern (operation-function-name name) "AGENT-Q-IMAGE")
+       (&key ,@parameters &allow-other-keys)
+     ,@body))
 
 (defun missed (control &rest arguments)
   "Leave the operation with one sentence for the caller, who can do something about it."

@@ -90,15 +90,33 @@ difference, as at the end of the Lisp."
 
 (defun call-harmlessly (form function)
   "Call FUNCTION, which expands FORM. What its macro tries meanwhile doesn't happen, and is a hit."
-  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
-    (if trying
-        (funcall trying function
-                 (lambda (words)
-                   (hit :expander (format nil "has a macro that tries to ~A while it is expanded"
-                                          words)
-                        (first form) form)))
-        (funcall function))))
+  (call-trying-nothing
+   (lambda () (call-staying-in form function))
+   (lambda (words)
+     (hit :expander (format nil "has a macro that tries to ~A while it is expanded" words)
+          (first form) form))))
 
-(defun ensure-watch-for-assessment ()
-  (let ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH")))
-    (when ensure (funcall ensure))))
+(defun call-trying-nothing (function note)
+  "Call FUNCTION where nothing is allowed, if there is a watch; NOTE is told what it tries."
+  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
+    (if trying (funcall trying function note) (funcall function))))
+
+(defun call-staying-in (form function)
+  "Call FUNCTION, which expands FORM. Its macro can't end the assessment with a throw, nor reach what
+was found until now."
+  (let ((end (list :left)))
+    (multiple-value-bind (result problem)
+        (block expanding
+          (unwind-protect
+               (multiple-value-prog1
+                   (let ((*findings* nil) (*hit-effects* nil) (*kept* nil) (*usable* nil) (*look* nil))
+                     (handler-case (values (funcall function))
+                       (serious-condition (condition) (values nil condition))))
+                 (setf (first end) :returned))
+            (unless (or (eq (first end) :returned) (stop-requested-p))
+              (return-from expanding (values nil :left)))))
+      (cond ((eq problem :left)
+             (beyond-assessment (format nil "the macro ~A leaves its expansion" (first form)) form
+                                :expander))
+            (problem (error problem))
+            (t result)))))

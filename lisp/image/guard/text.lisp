@@ -236,10 +236,15 @@ forms before it were run. It is a hit when it can be read then, and nobody could
         (*symbols-before* '())
         (*hit-effects* (list '()))
         (*package* *package*))
-    (ensure-watch-for-assessment)
-    (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
-                 'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p)
+    (prepare-assessment)
     (funcall function)))
+
+(defun prepare-assessment ()
+  "Have a watch, which isn't put in under another, and compile what is slow otherwise."
+  (let ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH")))
+    (when ensure (funcall ensure)))
+  (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value
+               'call-with-atoms 'enter-danger 'call-in-order 'expand-and-keep 'same-form-p))
 
 (defun hit-texts (kinds)
   "A text for each reason that there is a hit for: with the first one, and in how many places they are.
@@ -267,10 +272,24 @@ same call was assessed before."
                                                         ("compiler" . :compiler))
                                                  :test #'string-equal))
                                      :all))))
-          (call-with-assessment
+          (assess-alone
            (lambda ()
-             (assess-text form package (equal purpose "expand")))))
+             (call-with-assessment
+              (lambda ()
+                (assess-text form package (equal purpose "expand")))))))
         (list :assessed 0 :settled 0 :fails (getf found :message)))))
+
+(defun assess-alone (function)
+  "Call FUNCTION, which assesses, where nothing is allowed: reading calls what the program has hung on
+characters, and printing its printers. What these try is a hit."
+  (prepare-assessment)
+  (let* ((tried '())
+         (result (call-trying-nothing function (lambda (words) (push words tried)))))
+    (setf (getf result :hits)
+          (append (getf result :hits)
+                  (loop for words in (remove-duplicates tried :test #'string=)
+                        collect (format nil "tries to ~A while it is read" words))))
+    result))
 
 (defun assess-text (text package expanding)
   "What assessing TEXT, in PACKAGE as the caller named it, gives; EXPANDING when it is only expanded."

@@ -85,14 +85,16 @@
         (setf stopped t)
         (settle-hooks consent #'allowed)))))
 
-(defun end-look (watch consent)
-  "Leave nothing of what ran under CONSENT, which allows nothing: no hook of its and no thread."
-  (restore-guards watch consent)
+(defun end-look (watch consent within)
+  "Leave nothing of what ran under CONSENT, which allows nothing: no thread of its and no hook, unless
+it is WITHIN a call or another look, which sees to that."
   (flet ((denied (effect)
            (note-denial consent effect)
            nil))
-    (settle-hooks consent #'denied)
-    (settle-threads consent #'denied)))
+    (settle-threads consent #'denied)
+    (unless within
+      (restore-guards watch consent)
+      (settle-hooks consent #'denied))))
 
 ;;; Connections
 

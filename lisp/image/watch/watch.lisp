@@ -194,13 +194,17 @@ consent than it has."
 (defun call-denying (watch work note)
   "The values of WORK, called where nothing is allowed, and nobody asked. NOTE is called with what it
 has tried, however it ends."
-  (let ((consent (new-consent nil '() :deny)))
-    (setf (consent-hooks consent) (hook-values))
-    (hold-one (watch-consents watch) consent)
+  (let* ((consent (new-consent nil '() :deny))
+         ;; What is around it settles hooks.
+         (within (funcall (watch-state watch))))
+    (unless within
+      (setf (consent-hooks consent) (hook-values))
+      (hold-one (watch-consents watch) consent))
     (unwind-protect (funcall (watch-call-in watch) (list consent) work)
-      (end-look watch consent)
-      (drop-one (watch-consents watch) consent)
-      (leave-watch-if-alone watch)
+      (end-look watch consent within)
+      (unless within
+        (drop-one (watch-consents watch) consent)
+        (leave-watch-if-alone watch))
       (mapc note (reverse (first (consent-denials consent)))))))
 
 (defun call-apart (watch names)
