@@ -168,7 +168,8 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
 
 (defun agent-q-effects-test--arguments (tool text)
   "Return the arguments of TOOL that TEXT is: a property list, or one alone."
-  (cond ((string-prefix-p "(:" text) (car (read-from-string text)))
+  (cond ((equal text "") nil)
+        ((string-prefix-p "(:" text) (car (read-from-string text)))
         ((equal tool "describe_symbol") (list :symbol text))
         (t (list :form text))))
 
