@@ -214,8 +214,10 @@ as one would ^X; for lone surrogates (not characters of any encoding) question m
            do (write-datum element stream limit)
               (when more (write-char #\Space stream)))
      (write-char #\) stream))
-    ;; Nothing else may cross: the client closes the connection over an object it can't read.
-    (t (write-clean (printed datum :limit 200) stream))))
+    ;; Nothing else may cross: the client closes the connection over an object it can't read. Printers
+    ;; of the program's are for operations to call, not for what has no watch around it any more.
+    ((or symbol number character) (write-clean (printed datum :limit 200) stream))
+    (t (write-clean (format nil "#<~A>" (class-name (class-of datum))) stream))))
 
 (defun octets (text)
   (loop for character across text

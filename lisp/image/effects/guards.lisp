@@ -27,6 +27,7 @@
      ("CLOSE" nil :way call-closing)
      ("LOAD" effect-of-load :way call-loading-file)
      ("FMAKUNBOUND" effect-of-defining)
+     ("FDEFINITION" nil :way call-finding)
      ((:setf "FDEFINITION") effect-of-setting-definition)
      ((:setf "SYMBOL-FUNCTION") effect-of-setting-definition)
      ((:setf "MACRO-FUNCTION") effect-of-setting-definition)

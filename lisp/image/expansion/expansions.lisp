@@ -121,9 +121,6 @@ unless that is known not to be so."
       (mapc #'warn (expansion-warnings known))
       (list (expansion-result known)))))
 
-(defvar *hook-outside* 'funcall
-  "While a form is expanded as it was assessed: the hook that expands macros otherwise.")
-
 (defun check-operator (expander form)
   "Leave the operation when the code that runs has made EXPANDER the macro of FORM, whose operator was
 another one, or none, when nobody had to be asked about it."
@@ -178,7 +175,8 @@ made something else before."
              (and (nth-value 1 (gethash (first form) operators))
                   (not (standard-macro-p (first form))))))))
 
-(defun expand-as-assessed (expander form environment)
+(defun expand-as-assessed (expander form environment &optional (outside 'funcall))
+  "The expansion of FORM by EXPANDER: the one that was assessed, or else what the hook OUTSIDE makes."
   ;; What is interpreted still has macros of its own to expand, which must not lead here again.
   (let ((known (let ((*macroexpand-hook* 'funcall))
                  (check-operator expander form)
@@ -186,7 +184,7 @@ made something else before."
     (if known
         (first known)
         (let ((expansion (let ((*known* nil))
-                           (funcall *hook-outside* expander form environment))))
+                           (funcall outside expander form environment))))
           (let ((*macroexpand-hook* 'funcall))
             (when (unseen-p form)
               (funcall (optional-function "AGENT-Q-IMAGE" "ASSESS-EXPANSION") form expansion)))

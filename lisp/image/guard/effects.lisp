@@ -109,7 +109,8 @@ was found until now."
         (block expanding
           (unwind-protect
                (multiple-value-prog1
-                   (let ((*findings* nil) (*hit-effects* nil) (*kept* nil) (*usable* nil) (*look* nil))
+                   (let ((*findings* nil) (*hit-effects* nil) (*kept* nil) (*usable* nil) (*look* nil)
+                         (*danger-symbols* nil) (*danger-packages* nil) (*symbols-before* nil))
                      (handler-case (values (funcall function))
                        (serious-condition (condition) (values nil condition))))
                  (setf (first end) :returned))

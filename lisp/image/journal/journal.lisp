@@ -101,11 +101,11 @@ has changed is left out: others did it.")
 
 (defun note-and-expand (expander form environment)
   "Note what FORM sets, then expand it as it was assessed, or as it would be otherwise."
-  (let ((*hook-outside* *outer-hook*))
-    (let ((*macroexpand-hook* *hook-outside*))
+  (let ((outside *outer-hook*))
+    (let ((*macroexpand-hook* outside))
       (note-setting form))
     (let ((*outer-hook* 'funcall))
-      (expand-as-assessed expander form environment))))
+      (expand-as-assessed expander form environment outside))))
 
 (defun call-noting-settings (function)
   "Call FUNCTION; what forms set that macros make on the way is noted before it happens."

@@ -201,7 +201,8 @@ has tried, however it ends."
       (setf (consent-hooks consent) (hook-values))
       (hold-one (watch-consents watch) consent))
     (unwind-protect (funcall (watch-call-in watch) (list consent) work)
-      (end-look watch consent within)
+      ;; What is in force around this allows nothing either.
+      (funcall (watch-call-in watch) nil (lambda () (end-look watch consent within)))
       (unless within
         (drop-one (watch-consents watch) consent)
         (leave-watch-if-alone watch))
