@@ -68,13 +68,29 @@ character. Every file that is opened is compared with all of them; one that is e
 
 (defun granted-p (consent effect)
   "Whether CONSENT was given for EFFECT beforehand, with the form or by the operation itself."
-  (or (loop for (kind text) in (consent-granted consent)
+  (or (loop for (kind text more) in (consent-granted consent)
               thereis (and (equal kind (effect-kind effect))
-                           (or (null text) (covers-p text effect))))
+                           (or (null text) (covers-p text more effect))))
       (in-scope-p (consent-scope consent) effect)))
 
-(defun covers-p (text effect)
-  "Whether TEXT, as a form has it, means what EFFECT is about."
-  (or (member text (effect-texts effect) :test #'equal)
-      (and (effect-files effect)
-           (member (ignore-errors (real-name text :link t)) (effect-files effect) :test #'equal))))
+(defun covers-p (text more effect)
+  "Whether TEXT, with MORE to it or not, means what EFFECT is about."
+  (let ((files (effect-files effect)))
+    (cond ((null files)
+           (or (member text (effect-texts effect) :test #'equal)
+               ;; The name of a system may look like that of a file.
+               (and more (member more (effect-texts effect) :test #'equal))))
+          ((equal (effect-kind effect) "make-directory")
+           (loop for directory = text then (directory-part directory)
+                 until (equal directory "/")
+                   thereis (names-file-p directory (first files))))
+          ((names-file-p text (first files))
+           (if (second files)
+               (and more (names-file-p more (second files)))
+               (or (equal (effect-kind effect) "load-file") (equal more (effect-detail effect))))))))
+
+(defun names-file-p (text name)
+  "Whether TEXT, an absolute name, is of the file whose real name is NAME."
+  (let ((text (string-right-trim "/" text)))
+    (or (equal name (ignore-errors (real-native-name text :link t)))
+        (equal name (ignore-errors (real-native-name text))))))

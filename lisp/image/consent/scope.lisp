@@ -35,10 +35,13 @@
   (and (effect-files effect)
        (every (lambda (name) (within-p (format nil "~A/" name) directory)) (effect-files effect))))
 
-(defun file-kind-p (effect)
-  (member (effect-kind effect)
+(defun file-kind-name-p (kind)
+  (member kind
           '("write-file" "delete-file" "rename-file" "make-directory" "change-attributes" "load-file")
           :test #'equal))
+
+(defun file-kind-p (effect)
+  (file-kind-name-p (effect-kind effect)))
 
 (defun contrib-p (effect)
   "Whether EFFECT is to load what comes with the implementation."

@@ -62,7 +62,8 @@ may lock its package, but not against its own files."
   "Giving another meaning to the function name that is the first of ARGUMENTS."
   (let ((name (first arguments)))
     (when (foreign-name-p name)
-      (make-effect :kind "redefine" :target (printed name :limit 200) :texts (list (printed name))
+      (make-effect :kind "redefine" :target (printed name :limit 200)
+                   :texts (list (if (symbolp name) (symbol-text name) (printed name)))
                    :words (format nil "redefine ~A, which is not the program's"
                                   (printed name :limit 200))))))
 
@@ -73,6 +74,7 @@ may lock its package, but not against its own files."
   (let ((package (ignore-errors (find-package (first arguments)))))
     (when (and package (locked-package-p package))
       (make-effect :kind "redefine" :target (package-name package)
+                   :texts (list (string-downcase (package-name package)))
                    :words (format nil "unlock the package ~A" (package-name package))))))
 
 (defun effect-of-unencapsulating (arguments)

@@ -8,8 +8,8 @@
   kind words
   ;; Names of files; what a rule compares else; and what the text of a consent may call it.
   (files '()) target (texts '())
-  ;; What the condition of a denial has as its pathname.
-  pathname)
+  ;; What the condition of a denial has as its pathname; and what more there is to it than that file.
+  pathname detail)
 
 (defun file-effect (kind words designator &key link more)
   "An effect on the file DESIGNATOR, and on the one named MORE, put into WORDS, a control string."
@@ -50,10 +50,12 @@
 
 (defun effect-of-delete-directory (arguments)
   (destructuring-bind (name &key recursive) arguments
-    (file-effect "delete-file"
-                 (if recursive "delete the directory ~A and all that is in it"
-                     "delete the directory ~A")
-                 (directory-as-file name) :link t)))
+    (let ((effect (file-effect "delete-file"
+                               (if recursive "delete the directory ~A and all that is in it"
+                                   "delete the directory ~A")
+                               (directory-as-file name) :link t)))
+      (when recursive (setf (effect-detail effect) "recursive"))
+      effect)))
 
 (defun directory-as-file (designator)
   "The name of the directory DESIGNATOR without its last slash, where it can be had."
@@ -176,7 +178,7 @@
                  :target (if (and command (plain-command-p command))
                              (last-part (first-word command))
                              (last-part program))
-                 :texts (list line program (last-part program)))))
+                 :texts (list line))))
 
 (defun effect-of-command (arguments)
   "Running a program as UIOP takes it: a text for the shell or a list."
@@ -265,7 +267,7 @@
                                   (thread-text thread))))))
 
 (defun effect-of-taking-over (what)
-  (make-effect :kind "take-over" :target what :words (format nil "change ~A" what)))
+  (make-effect :kind "take-over" :target what :texts (list what) :words (format nil "change ~A" what)))
 
 (defun effect-of-signal (arguments)
   (effect-of-taking-over (format nil "what the signal ~A does"

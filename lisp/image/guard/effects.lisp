@@ -1,7 +1,7 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What the hits of an assessment are about, in the words of the watch: when the user says yes to
-;;; them, the call need not ask about the same again when it happens. What is not clear here is
-;;; asked about then.
+;;; them, the call need not ask about the same again when it happens. Names of files are absolute, as
+;;; they are now. What can't be told here is asked about when it happens, with its name.
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -43,32 +43,87 @@
   "While an assessment runs: a list of one element, what its hits are about.")
 
 (defun literal-argument (form)
-  "A list of what FORM, an argument, is when it says so itself; NIL otherwise."
-  (cond ((typep form '(or string pathname number character keyword null (eql t))) (list form))
-        ((quoted-p form) (list (second form)))
-        ((and (consp form) (eq (first form) 'list))
-         (let ((parts (mapcar #'literal-argument (rest form))))
-           (and (every #'identity parts) (list (mapcar #'first parts)))))))
+  "A list of what FORM, an argument, surely is: by itself, by the LET around it, or by variables and
+constants of the image; NIL otherwise."
+  (let ((bound (and form (symbolp form) (assoc form (scope-forms *scope*)))))
+    (cond ((typep form '(or string pathname number character keyword null (eql t))) (list form))
+          ((quoted-p form) (list (second form)))
+          (bound (and (not (symbolp (cdr bound))) (literal-argument (cdr bound))))
+          ((and (consp form) (eq (first form) 'list) (proper-list-p form))
+           (let ((parts (mapcar #'literal-argument (rest form))))
+             (and (every #'identity parts) (list (mapcar #'first parts)))))
+          (t (multiple-value-bind (value known) (known-value form *scope*)
+               (and known (typep value '(or string pathname list)) (list value)))))))
 
-(defun literal-text (kind operator arguments)
-  "What a call of OPERATOR with ARGUMENTS, which are literal, is about; NIL when that makes no
-difference, as at the end of the Lisp."
-  (let ((first (first arguments)))
-    (cond ((member kind '("exit-lisp" "save-image" "take-over" "redefine") :test #'equal) nil)
-          ((and (equal kind "run-program") (consp first)) (format nil "~{~A~^ ~}" first))
-          ((and (equal kind "run-program") (string= operator "RUN-PROGRAM") (consp (second arguments)))
-           (format nil "~A~{ ~A~}" first (second arguments)))
-          ((stringp first) first)
-          ((pathnamep first) (namestring first))
-          ((and first (symbolp first)) (string-downcase (symbol-name first))))))
+(define-table +second-argument+
+  '("COPY-FILE" "SYMLINK" "LINK" "CONCATENATE-FILES" "COMBINE-FASLS" "WRITE-STRING-INTO-FILE"
+    "WRITE-BYTE-VECTOR-INTO-FILE")
+  "Operators that write the file which is their second argument.")
 
-(defun effect-text (kind form)
-  "The text that FORM, a hit's, says its effect is about; NIL when nobody knows before it runs."
-  (let ((arguments (and (proper-list-p form) (mapcar #'literal-argument (rest form)))))
-    (and arguments
-         (every #'identity arguments)
-         (symbolp (first form))
-         (literal-text kind (symbol-name (first form)) (mapcar #'first arguments)))))
+(define-table +both-arguments+ '("RENAME-FILE" "RENAME" "RENAME-FILE-OVERWRITING-TARGET" "SYMLINK" "LINK")
+  "Operators about two files, of which the other is told, too.")
+
+(define-table +named-in-a-list+ '("WITH-OPEN-FILE" "WITH-OUTPUT-FILE" "WITH-OUTPUT-TO-FILE")
+  "Macros whose first argument is a list of a variable and a file.")
+
+(defun named-p (operator names)
+  (member operator names :test #'string=))
+
+(defun file-text (designator)
+  "The absolute name of the file DESIGNATOR as it is now, or NIL."
+  (and (typep designator '(or string pathname))
+       (native-text designator)))
+
+(defun object-texts (kind operator forms)
+  "Lists of a text, and perhaps one more, for each thing that OPERATOR does what is of KIND to, as its
+arguments, FORMS, say."
+  (let* ((forms (if (and (named-p operator +named-in-a-list+) (proper-list-p (first forms)))
+                    (rest (first forms))
+                    forms))
+         (form (nth (if (named-p operator +second-argument+) 1 0) forms))
+         (literal (literal-argument form))
+         (object (first literal)))
+    (cond ((or (null literal) (string= operator "COMPILE-FILE")) '())
+          ((string= kind "run-program") (program-texts operator object (rest forms)))
+          ((string= kind "load-file") (mapcar #'loaded-texts (if (listp object) object (list object))))
+          ((string= kind "rename-file") (renamed-texts operator object (literal-argument (second forms))))
+          ((named-p operator +both-arguments+)
+           (let ((other (literal-argument (first forms))))
+             (and other (list (list (file-text object) (file-text (first other)))))))
+          ((file-kind-name-p kind)
+           (loop for name in (if (listp object) object (list object))
+                 collect (list* (file-text name)
+                                (and (or (string= operator "DELETE-DIRECTORY-TREE")
+                                         (first (literal-argument (option-of :recursive forms))))
+                                     (list "recursive")))))
+          ((stringp object) (list (list object)))
+          ((and object (symbolp object)) (list (list (string-downcase (symbol-name object))))))))
+
+(defun program-texts (operator program more)
+  "The line that runs PROGRAM, with its arguments in the first of MORE where OPERATOR has them there."
+  (let* ((form (first more))
+         (arguments (if (and (string= operator "RUN-PROGRAM") form (not (keywordp form)))
+                        (literal-argument form)
+                        (list '()))))
+    (and arguments (listp (first arguments))
+         (list (list (format nil "~{~A~^ ~}"
+                             (append (if (listp program) program (list program))
+                                     (first arguments))))))))
+
+(defun loaded-texts (object)
+  (if (and object (symbolp object))
+      (list (string-downcase (symbol-name object)))
+      (list (if (typep object '(or string pathname)) (file-text (loaded-name object)) nil)
+            (and (stringp object) (string-downcase object)))))
+
+(defun renamed-texts (operator object new)
+  (and new
+       (typep object '(or string pathname))
+       (typep (first new) '(or string pathname))
+       (list (list (file-text object)
+                   (file-text (if (string= operator "RENAME")
+                                  (first new)
+                                  (ignore-errors (merge-pathnames (first new) object))))))))
 
 (defun kinds-of-hit (reason what)
   (or (and what (symbolp what)
@@ -77,14 +132,24 @@ difference, as at the end of the Lisp."
                    return (list kind)))
       (rest (assoc reason *reason-effects* :test #'string=))))
 
+(defun texts-of-hit (kind what form)
+  "What a hit by WHAT in FORM is about, as OBJECT-TEXTS: nothing when that is only known once it runs."
+  (cond ((not (and what (symbolp what))) '())
+        ((and (consp form) (symbolp (first form)) (proper-list-p form)
+              (or (eq (first form) what)
+                  (and (eq what 'open) (named-p (symbol-name (first form)) +named-in-a-list+))))
+         (object-texts kind (symbol-name (first form)) (rest form)))
+        ((named-p kind '("redefine" "take-over")) (list (list (symbol-text what))))))
+
 (defun note-hit-effects (kind reason what form)
   "Note what a hit, which has these arguments, is about."
   (unless (eq kind :expander)
     (dolist (effect (kinds-of-hit reason what))
-      (let ((text (and what (symbolp what) (consp form) (eq (first form) what)
-                       (effect-text effect form))))
-        (pushnew (if text (list effect text) (list effect)) (first *hit-effects*)
-                 :test #'equal)))))
+      (if (string= effect "exit-lisp")
+          (pushnew (list effect) (first *hit-effects*) :test #'equal)
+          (loop for texts in (texts-of-hit effect what form)
+                when (first texts)
+                  do (pushnew (cons effect texts) (first *hit-effects*) :test #'equal))))))
 
 ;;; Expanding where nothing is allowed
 

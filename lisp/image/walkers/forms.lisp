@@ -247,7 +247,7 @@
 
 (define-walker (with-open-file) (form scope)
   (let ((call (cons 'open (rest (second form)))))
-    (check-open call (rest call))
+    (let ((*scope* scope)) (check-open call (rest call)))
     (walk-all (rest call) scope)
     (walk-body (cddr form) (with-variables scope (list (first (second form)))))))
 
