@@ -34,6 +34,31 @@ Nor does what is looked at again in its turn."
     (ert-info ((format "%S" alarms))
       (should (<= (* 100 (length alarms)) (length forms))))))
 
+;; These were written by one who had to find false alarms.
+(agent-q-test-image-on-each few-forms-of-a-reviewer-ask ()
+  "Of forms that others send all day one in a hundred may ask."
+  (agent-q-test-guard-prepare connection)
+  (let* ((forms (agent-q-test-guard-forms "everyday-review.txt" connection))
+         (alarms (cdr (agent-q-test-guard-alarms connection forms))))
+    (should (>= (length forms) 150))
+    (ert-info ((format "%S" alarms))
+      (should (<= (* 100 (length alarms)) (length forms))))))
+
+;; To read "#xff" runs nothing; to read what has the program's own characters may.
+(agent-q-test-image-on-each reading-literal-text-asks-only-where-it-may-run ()
+  "A number sign alone is no alarm."
+  (dolist (text '("#xff" "#(1 2)" "(#'car #\\a #:b)"))
+    (should-not (agent-q-test-guard-hit-p connection (format "(read-from-string %S)" text))))
+  (dolist (text '("#.(print 1)" "#1=#.(print 1)" "#1.(print 1)" "#!x" "#"))
+    (should (agent-q-test-guard-hit-p connection (format "(read-from-string %S)" text)))))
+
+(agent-q-test-image-on-each a-block-comment-is-no-form ()
+  "Neither at the end nor at the start of a text; one without an end can't be read."
+  (should (equal '("2")
+                 (agent-q-test-image-values connection "#| a #| b |# |# 1 #|c|# 2 #| d; |#")))
+  (should (eq :error (plist-get (agent-q-test-image-reply connection "eval-form" :form "1 #| 2")
+                                :outcome))))
+
 (agent-q-test-image-on-each hostile-forms-are-hits-and-do-not-run ()
   "A hundred forms that reach out are all hits, and none is run."
   (agent-q-test-guard-prepare connection)

@@ -112,6 +112,16 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
         (should-not (plist-get reply :denials))
         (should-not (file-exists-p file))))))
 
+;; It measures itself by a function of its own, which it wraps for that.
+(agent-q-test-image-on-each watch-lets-the-profiler-be ()
+  "Profiling a function of the program is nothing to ask about."
+  (agent-q-watch-test--with connection "deny"
+    (let ((reply (agent-q-watch-test--eval
+                  connection "(defun aq-profiled () 1) (sb-profile:profile aq-profiled)
+                    (aq-profiled) (sb-profile:report) (sb-profile:unprofile) 1")))
+      (should (equal '("1") (agent-q-watch-test--values reply)))
+      (should-not (agent-q-watch-test--words)))))
+
 (agent-q-test-image-on-each watch-asks-in-threads-and-for-programs ()
   "Threads of a call are watched, and programs are told as one types them."
   (agent-q-watch-test--with connection "deny"

@@ -8,8 +8,24 @@
   (loop
     (let ((next (position-if-not (lambda (it) (member it *blanks*)) text :start start)))
       (cond ((null next) (return nil))
-            ((char/= (char text next) #\;) (return next))
-            (t (setf start (or (position #\Newline text :start next) (length text))))))))
+            ((char= (char text next) #\;)
+             (setf start (or (position #\Newline text :start next) (length text))))
+            (t (setf start (block-comment-end text next))
+               (unless start (return next)))))))
+
+(defun block-comment-end (text start)
+  "Where the block comment in TEXT at START ends; NIL when there is none, or it has no end."
+  (flet ((at (first second position)
+           (and (char= first (char text position)) (char= second (char text (1+ position))))))
+    (loop with depth = 0 and position = start
+          while (< (1+ position) (length text))
+          do (cond ((at #\# #\| position) (incf depth) (incf position 2))
+                   ((zerop depth) (return nil))
+                   ((at #\| #\# position)
+                    (decf depth)
+                    (incf position 2)
+                    (when (zerop depth) (return position)))
+                   (t (incf position))))))
 
 (defun reader-complaint (condition)
   "What the reader says, without the name of our stream and the manual's chapters."

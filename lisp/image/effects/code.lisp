@@ -77,6 +77,15 @@ may lock its package, but not against its own files."
                    :texts (list (string-downcase (package-name package)))
                    :words (format nil "unlock the package ~A" (package-name package))))))
 
+(defun effect-of-encapsulating (arguments)
+  "Putting code around a function, as TRACE does. SBCL's profiler measures itself by a function of its
+own."
+  (let ((name (first arguments)))
+    (unless (and (symbolp name) (symbol-package name)
+                 (string= (package-name (symbol-package name)) "SB-PROFILE")
+                 (string= name "COMPUTE-OVERHEAD-AUX"))
+      (effect-of-defining arguments))))
+
 (defun effect-of-unencapsulating (arguments)
   (destructuring-bind (name type) arguments
     (when (eq type :agent-q-watch)

@@ -81,7 +81,7 @@
      ("ENSURE-ALIEN-LINKAGE-INDEX" effect-of-linking-name :class :foreign))
     ("SB-C" ("%DEFMACRO" effect-of-defining :covers (:words)))
     ("SB-INT"
-     ("ENCAPSULATE" effect-of-defining)
+     ("ENCAPSULATE" effect-of-encapsulating)
      ("UNENCAPSULATE" effect-of-unencapsulating))
     ("SB-SYS"
      ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)

@@ -10,6 +10,12 @@
     length disassemble special-operator-p macro-function constantp)
   "Functions that only look at the symbols they are given.")
 
+(defun only-looks-p (operator)
+  "Whether OPERATOR only looks at the symbols it is given."
+  (or (member operator +data-functions+)
+      (and operator (symbolp operator) (symbol-package operator)
+           (string= (package-name (symbol-package operator)) "SB-INTROSPECT"))))
+
 (define-table +function-callers+
   '((funcall . 0) (apply . 0) (mapcar . 0) (mapc . 0) (mapcan . 0) (mapl . 0) (maplist . 0)
     (mapcon . 0) (map . 1) (map-into . 1) (reduce . 0) (every . 0) (some . 0) (notany . 0)

@@ -63,7 +63,7 @@
                    (not (eq (symbol-package operator) (find-package "COMMON-LISP"))))
           ;; Whoever looks a name up has no everyday word in mind.
           (hit :reaches "passes on a function that runs code or opens files" symbol))
-        (when (and symbol (danger symbol) (not (member operator +data-functions+)))
+        (when (and symbol (danger symbol) (not (only-looks-p operator)))
           ;; What Common Lisp's own functions do with it shows where it is called or stored.
           (if (and operator (eq (symbol-package operator) (find-package "COMMON-LISP"))
                    (not (assoc operator +function-callers+)))

@@ -61,7 +61,7 @@
 
 (defun scan-data (data operator)
   "Look at what DATA mentions. Code that is only built at run time shows itself here."
-  (unless (member operator +data-functions+)
+  (unless (only-looks-p operator)
     (call-with-atoms (lambda (atom)
                        (cond ((null atom))
                              ((symbolp atom) (mention atom operator))

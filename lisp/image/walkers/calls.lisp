@@ -169,8 +169,15 @@ whether all of its operators are in the text."
 (defun check-reading (form argument)
   "Look at FORM, which reads the string that ARGUMENT gives."
   (let ((text (text-of-argument argument form)))
-    (when (or (null text) (search "#" text))
+    (when (or (null text) (runs-when-read-p text))
       (hit-reading form))))
+
+(defun runs-when-read-p (text)
+  "Whether reading TEXT may run code: #. does, and so do the program's own characters after #."
+  (loop for found = (position #\# text) then (position #\# text :start (1+ found))
+        while found
+          thereis (let ((next (position-if-not #'digit-char-p text :start (1+ found))))
+                    (not (and next (find (char text next) "xXbBoO:'\\(*|"))))))
 
 (defun hit-reading (form)
   (unless (scope-inert *scope*)

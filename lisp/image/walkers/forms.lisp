@@ -89,11 +89,16 @@
   '(*macroexpand-hook* *debugger-hook* *readtable* *print-pprint-dispatch* *read-eval*)
   "Variables through which code of others runs, or text is read.")
 
+(defun function-only-p (symbol)
+  "Whether SYMBOL is Common Lisp's and no variable there, so that a variable of its name is the text's."
+  (and (eq (symbol-package symbol) (find-package "COMMON-LISP"))
+       (not (boundp symbol))))
+
 (defun check-binding (symbol value)
   (unless (symbolp symbol)
     (beyond-assessment "a variable in it is no symbol"))
   (multiple-value-bind (reason soft) (danger symbol)
-    (cond ((and reason (not soft)) (hit :reaches reason symbol))
+    (cond ((and reason (not soft) (not (function-only-p symbol))) (hit :reaches reason symbol))
           ((and (eq symbol '*read-eval*) value)
            (hit :reaches "lets text run code while it is read" symbol))
           ((eq symbol '*package*)
