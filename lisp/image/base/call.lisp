@@ -113,15 +113,18 @@ and Emacs wants it; the reply says what was denied."
           ((getf options :look) (perform-looking id operation arguments))
           (t (perform-stoppable id operation arguments)))))
 
+(defun call-looking (function &optional (note #'identity))
+  "Call FUNCTION where nothing is allowed, if there is a watch; NOTE is told what it tries."
+  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
+    (if trying (funcall trying function note) (funcall function))))
+
 (defun perform-looking (id operation arguments)
   "As PERFORM-STOPPABLE. Printers of the program's, which may be a call's, reach outside of it no more
 once there is a watch: nobody expects a look to do anything."
-  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")) (denials '()))
-    (if trying
-        (let ((reply (funcall trying (lambda () (perform-stoppable id operation arguments))
+  (let* ((denials '())
+         (reply (call-looking (lambda () (perform-stoppable id operation arguments))
                               (lambda (words) (push words denials)))))
-          (append reply (and denials (list :denials (reverse denials)))))
-        (perform-stoppable id operation arguments))))
+    (append reply (and denials (list :denials (reverse denials))))))
 
 (defun perform-tidily (id operation arguments)
   "As PERFORM-WATCHED. What reading code left behind is taken away when running it failed."

@@ -39,7 +39,9 @@ has none.")
 (defun backend-package (&optional (client *client*))
   (if (eq client :slynk)
       (find-package "SLYNK-BACKEND")
-      (or (find-package "SWANK/BACKEND") (find-package "SWANK-BACKEND"))))
+      (or (find-package "SWANK/BACKEND") (find-package "SWANK-BACKEND")
+          ;; Outside of calls, as in the client's own threads, either does.
+          (and (null client) (find-package "SLYNK-BACKEND")))))
 
 (defun backend-function (name)
   "The backend's function NAME, or NIL when this client or implementation has none."

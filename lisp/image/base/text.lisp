@@ -167,7 +167,9 @@ A printer that fails gives a remark in the place of the object."
   "SYMBOL as one writes it in CL-USER."
   (let ((*package* (find-package "COMMON-LISP-USER"))
         (*print-case* :upcase) (*print-readably* nil) (*print-pretty* nil)
-        (*print-escape* t) (*print-gensym* t) (*print-circle* nil))
+        (*print-escape* t) (*print-gensym* t) (*print-circle* nil)
+        ;; By these a name may look like a number, and has bars around it.
+        (*print-base* 10) (*print-radix* nil))
     (prin1-to-string symbol)))
 
 ;;; The wire

@@ -71,7 +71,8 @@ character. Every file that is opened is compared with all of them; one that is e
   (or (loop for (kind text more) in (consent-granted consent)
               thereis (and (equal kind (effect-kind effect))
                            (or (null text) (covers-p text more effect))))
-      (in-scope-p (consent-scope consent) effect)))
+      (in-scope-p (consent-scope consent) effect
+                  (lambda (name) (gethash name (consent-written consent))))))
 
 (defun covers-p (text more effect)
   "Whether TEXT, with MORE to it or not, means what EFFECT is about."

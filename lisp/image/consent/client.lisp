@@ -4,15 +4,23 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(define-table +free-messages+
+  '(:write-string :write-image :presentation-start :presentation-end :new-package :new-features
+    :background-message :debug :debug-activate :debug-return :debug-condition :read-string
+    :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :channel-send)
+  "What code sends to Emacs by printing, reading and failing.")
+
 (defun effect-of-message (arguments)
-  "Sending a message to a thread of the client's: some make it run code, or Emacs do something."
+  "Sending a message to a thread of the client's: some make it run code, or Emacs do something, or
+take an answer of the code's for one of the image's."
   (destructuring-bind (thread message) arguments
     (let ((kind (and (consp message) (first message))))
-      (cond ((member kind '(:emacs-rex :emacs-interrupt :call))
+      (cond ((not (keywordp kind)) nil)
+            ((member kind '(:emacs-rex :emacs-interrupt :call))
              (make-effect :kind "stop-thread" :target (thread-text thread)
                           :words (format nil "have the thread ~A evaluate a form"
                                          (thread-text thread))))
-            ((or (member kind '(:ed :eval :eval-no-wait :inspect :ed-rpc :ed-rpc-no-wait))
+            ((or (not (member kind +free-messages+))
                  (and (eq kind :background-message)
                       (stringp (second message))
                       (eql 0 (search "agent-q effect" (second message)))))
@@ -20,25 +28,31 @@
                           :words (format nil "have Emacs do ~(~A~): ~A" kind
                                          (printed (rest message) :limit 300))))))))
 
-;;; The user's forms come as messages, and go from there to where they are evaluated. Code of the
-;;; program's can't send such a message unasked.
+(defun effect-of-writing-message (arguments)
+  "Writing a message to Emacs where another thread of the client's does that: what is denied only when
+the stream is flushed goes with the next message."
+  (declare (ignore arguments))
+  (make-effect :kind "write-to-client" :target "connection" :words "write to the connection to Emacs"))
 
-(defun call-awaiting (watch hold function arguments)
-  "Wait for a message of the client's, and remember the form in it, if it has one."
-  (declare (ignore hold))
+;;; The user's forms come as messages, and go from there to where they are evaluated. What code of a
+;;; call puts among the messages has not come from the connection.
+
+(defun call-decoding (watch hold function arguments)
+  "Read a message of Emacs, and remember the form in it, if it has one."
   (let ((message (apply function arguments)))
-    (when (and (consp message) (eq (first message) :emacs-rex) (consp (second message)))
+    (when (and (null hold)
+               (consp message) (eq (first message) :emacs-rex) (consp (second message)))
       (hold-one (watch-forms watch) (second message)))
     message))
 
 (defun call-evaluating (watch hold function arguments)
   "Evaluate a form as the client does: one that came in a message as if there were no watch."
-  (declare (ignore hold))
-  (let ((form (first arguments)))
-    (cond ((member form (first (watch-forms watch)) :test #'eq)
-           (drop-one (watch-forms watch) form)
-           (funcall (watch-call-in watch) nil (lambda () (apply function arguments))))
-          (t (apply function arguments)))))
+  (let* ((form (first arguments))
+         (came (member form (first (watch-forms watch)) :test #'eq)))
+    (when came (drop-one (watch-forms watch) form))
+    (if (and came hold)
+        (funcall (watch-call-in watch) nil (lambda () (apply function arguments)))
+        (apply function arguments))))
 
 ;;; Descriptors
 
@@ -65,3 +79,12 @@
                (when (and name (char= (char name 0) #\/) (not (eql 0 (search "/dev/" name))))
                  (make-effect :kind "write-file" :files (list name) :target name
                               :texts (list name) :words (format nil "write ~A" name))))))))
+
+(defun effect-of-closing (arguments)
+  "Closing the connection to Emacs."
+  (let ((stream (first arguments)))
+    (when (and (directly "SB-SYS" "FD-STREAM-P" stream)
+               (null (directly "SB-IMPL" "FD-STREAM-FILE" stream))
+               (member (internal "SB-SYS" "FD-STREAM-FD" stream) (client-descriptors)))
+      (make-effect :kind "write-to-client" :target "connection"
+                   :words "close the connection to Emacs"))))

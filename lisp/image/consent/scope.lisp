@@ -5,18 +5,35 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
+(defstruct (work (:type vector) (:copier nil))
+  ;; :BUILD or :COMPILE; the names of the systems that are built; and as they were when it began, as
+  ;; code that is loaded can change them: where ASDF keeps what it compiles, where temporary files are,
+  ;; and from the name of each system to its directory, which is added when the system is first seen.
+  kind names cache temporary (directories (make-hash-table :test 'equal)))
+
 (defun scope-of (operation arguments)
-  "What the operation stands for by itself: a list of names of systems after :BUILD, :COMPILE, or NIL."
+  "What the operation stands for by itself, or NIL."
   (cond ((member operation '("load-system" "run-tests") :test #'equal)
          (let ((system (getf arguments :system)))
-           (cons :build (and system (list (system-name-of-text system))))))
-        ((member operation '("compile-file" "compile-form") :test #'equal) (list :compile))))
+           (new-work :build (and system (system-name-of-text system)))))
+        ((member operation '("compile-file" "compile-form") :test #'equal) (new-work :compile))))
 
-(defun in-scope-p (scope effect)
+(defun new-work (kind &rest names)
+  (let ((work (make-work :kind kind :names (remove nil names) :cache (cache-directory)
+                         :temporary (temporary-directories))))
+    (mapc (lambda (name) (system-directory work name)) (asdf-value "REGISTERED-SYSTEMS"))
+    work))
+
+(defun in-scope-p (work effect &optional (written (constantly nil)))
+  "Whether EFFECT is a part of WORK, which may be NIL. The function WRITTEN says of a file's name
+whether the call has made that file."
   (or (contrib-p effect)
-      (case (first scope)
-        (:build (or (building-p (rest scope) effect) (temporary-file-effect-p effect)))
-        (:compile (compiling-p effect)))))
+      (and work
+           (case (work-kind work)
+             (:build (or (building-p work effect)
+                         (and (file-kind-p effect)
+                              (temporary-p effect (work-temporary work)))))
+             (:compile (compiling-p effect (work-temporary work) written))))))
 
 ;;; Names
 
@@ -63,43 +80,66 @@
   (let ((name (directory-name (asdf-value "APPLY-OUTPUT-TRANSLATIONS" #p"/"))))
     (if (equal name "/") nil name)))
 
+(defun temporary-directories ()
+  (remove nil (list (directory-name "/tmp/")
+                    (directory-name (guarded (lambda () (internal "UIOP" "TEMPORARY-DIRECTORY"))
+                                             (constantly nil))))))
+
+(defun temporary-p (effect directories)
+  "Whether EFFECT is about a file such as UIOP makes for a while."
+  (and (effect-files effect)
+       (loop for name in (effect-files effect)
+             always (loop for directory in directories
+                            thereis (prefixed-p (concatenate 'string directory "tmp") name)))))
+
 (defun dependencies (names)
-  "The systems NAMES, and those that they depend on as far as ASDF knows them by now."
+  "NAMES of systems, and those of the systems that they depend on as far as ASDF knows them by now."
   (let ((found '()) (open names))
     (loop while open
           do (let* ((name (pop open))
-                    (system (and (or (stringp name) (symbolp name))
-                                 (asdf-value "REGISTERED-SYSTEM" (string-downcase name)))))
-               (when (and system (not (member system found)))
-                 (push system found)
+                    (name (and (or (stringp name) (symbolp name)) (string-downcase name)))
+                    (system (and name (asdf-value "REGISTERED-SYSTEM" name))))
+               (when (and system (not (member name found :test #'equal)))
+                 (push name found)
                  (setf open (append (asdf-value "SYSTEM-DEPENDS-ON" system)
                                     (asdf-value "SYSTEM-DEFSYSTEM-DEPENDS-ON" system)
                                     open)))))
     found))
 
-(defun system-directory-p (effect systems)
-  (loop for system in systems
-          thereis (all-within-p effect
-                                (directory-name (asdf-value "SYSTEM-SOURCE-DIRECTORY" system)))))
+(defun system-directory (work name)
+  "The directory of the system NAME when WORK began, or when the system was first seen."
+  (let ((directories (work-directories work)))
+    (multiple-value-bind (directory known) (gethash name directories)
+      ;; By its name ASDF would find the system once more, in the midst of finding it.
+      (let ((system (and (not known) (asdf-value "REGISTERED-SYSTEM" name))))
+        (if system
+            (setf (gethash name directories)
+                  (directory-name (asdf-value "SYSTEM-SOURCE-DIRECTORY" system)))
+            directory)))))
 
-(defun building-p (names effect)
-  "Whether EFFECT belongs to building the systems NAMES."
+(defun system-directory-p (effect work names)
+  (loop for name in names
+          thereis (all-within-p effect (system-directory work name))))
+
+(defun building-p (work effect)
+  "Whether EFFECT belongs to building the systems of WORK."
   (cond ((equal (effect-kind effect) "foreign-code")
-         (or (null (effect-files effect)) (library-of-system-p effect)))
+         (if (effect-files effect)
+             (library-of-system-p effect)
+             ;; These have hooks: what is called by them is asked about then.
+             (member (effect-target effect) (foreign-lists) :key #'first :test #'equal)))
         ;; What is to be done when the process ends or is saved is a library's own affair.
         ((equal (effect-kind effect) "take-over")
          (member (effect-target effect) '("*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*")
                  :test #'equal))
         ((not (file-kind-p effect)) nil)
         ((null (effect-files effect)) (equal (effect-kind effect) "load-file"))
-        ((all-within-p effect (cache-directory)))
-        ((system-directory-p effect (dependencies names)))
+        ((all-within-p effect (or (work-cache work) (setf (work-cache work) (cache-directory)))))
+        ((system-directory-p effect work (dependencies (work-names work))))
         ;; Code that is loaded is under the watch itself.
         ((equal (effect-kind effect) "load-file")
          (or (equal "asd" (pathname-type (first (effect-files effect))))
-             (system-directory-p effect (mapcar (lambda (name)
-                                                  (asdf-value "REGISTERED-SYSTEM" name))
-                                                (asdf-value "REGISTERED-SYSTEMS")))))))
+             (system-directory-p effect work (asdf-value "REGISTERED-SYSTEMS"))))))
 
 (defun library-of-system-p (effect)
   "Whether the library of EFFECT is one of the operating system's, not one that somebody left about."
@@ -120,15 +160,19 @@
 
 ;;; What is compiled for the call
 
-(defun compiling-p (effect)
-  "Whether EFFECT is about the files by which the client and we compile something."
-  (let ((directories (list (directory-name "/tmp/")
-                           (directory-name (guarded (lambda () (internal "UIOP" "TEMPORARY-DIRECTORY"))
-                                                    (constantly nil))))))
-    (and (file-kind-p effect)
-         (effect-files effect)
-         (every (lambda (name)
-                  (and (member (directory-part name) directories :test #'equal)
-                       (loop for start in '("slime" "sly" "agent-q-")
-                               thereis (eql 0 (search start (last-part name))))))
-                (effect-files effect)))))
+(defun compiling-p (effect directories written)
+  "Whether EFFECT is about the files by which the client and we compile something: new ones."
+  (and (file-kind-p effect)
+       (effect-files effect)
+       (every (lambda (name)
+                (and (member (directory-part name) directories :test #'equal)
+                     (loop for start in '("slime" "sly" "agent-q-")
+                             thereis (eql 0 (search start (last-part name))))
+                     (or (funcall written name)
+                         (null (probe-file (native-pathname-of name))))))
+              (effect-files effect))))
+
+(defun effect-of-output-translations (arguments)
+  "Saying where ASDF keeps what it compiles."
+  (when (first arguments)
+    (effect-of-taking-over "where ASDF keeps what it compiles")))

@@ -54,6 +54,8 @@ may lock its package, but not against its own files."
                         (second name))))
          (package (and symbol (symbol-package symbol))))
     (and package
+         ;; SBCL's profiler measures itself by this one.
+         (not (string= symbol "COMPUTE-OVERHEAD-AUX"))
          (or (and (foreign-package-p package)
                   (or (fboundp name) (eq package (find-package "AGENT-Q-IMAGE"))))
              (and (locked-package-p package) (not (eq package *package*)) (fboundp name))))))
@@ -77,17 +79,85 @@ may lock its package, but not against its own files."
                    :texts (list (string-downcase (package-name package)))
                    :words (format nil "unlock the package ~A" (package-name package))))))
 
-(defun effect-of-encapsulating (arguments)
-  "Putting code around a function, as TRACE does. SBCL's profiler measures itself by a function of its
-own."
-  (let ((name (first arguments)))
-    (unless (and (symbolp name) (symbol-package name)
-                 (string= (package-name (symbol-package name)) "SB-PROFILE")
-                 (string= name "COMPUTE-OVERHEAD-AUX"))
-      (effect-of-defining arguments))))
-
 (defun effect-of-unencapsulating (arguments)
   (destructuring-bind (name type) arguments
     (when (eq type :agent-q-watch)
       (make-effect :kind "redefine" :target (printed name)
                    :words (format nil "take agent-q's watch off ~A" (printed name))))))
+
+;;; Definitions of other kinds
+
+(defun redefining (name)
+  (let ((text (if (symbolp name) (symbol-text name) (printed name :limit 200))))
+    (make-effect :kind "redefine" :target text :texts (list text)
+                 :words (format nil "redefine ~A, which is not the program's" text))))
+
+(defun foreign-symbol-p (symbol)
+  "Whether SYMBOL is not for the program to give a meaning to."
+  (let ((package (and symbol (symbolp symbol) (symbol-package symbol))))
+    (and package
+         (or (foreign-package-p package)
+             (and (locked-package-p package) (not (eq package *package*)))))))
+
+(defun effect-of-defining-type (arguments)
+  "Defining a class, a condition, a type, a setf expander, a compiler macro or a symbol macro."
+  (let* ((name (first arguments)) (symbol (if (consp name) (second name) name)))
+    (when (foreign-symbol-p symbol)
+      (redefining name))))
+
+(defun effect-of-setting-type (arguments)
+  (effect-of-defining-type (rest arguments)))
+
+(defun effect-of-defining-structure (arguments)
+  (effect-of-defining-type (list (internal "SB-KERNEL" "DD-NAME" (first arguments)))))
+
+(defun effect-of-adding-method (arguments)
+  "A method of a function that is not the program's, for objects that aren't either."
+  (let ((name (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments))))
+    (flet ((foreign-p (specializer)
+             (let ((named (if (typep specializer 'class)
+                              (class-name specializer)
+                              (ignore-errors (internal "SB-MOP" "EQL-SPECIALIZER-OBJECT" specializer)))))
+               (or (not (symbolp named)) (null named) (foreign-symbol-p named)))))
+      (when (and (foreign-symbol-p (if (consp name) (second name) name))
+                 (every #'foreign-p (internal "SB-MOP" "METHOD-SPECIALIZERS" (second arguments))))
+        (redefining name)))))
+
+;;; What is nobody's but the implementation's, the client's or ours
+
+(defun ours-or-the-clients-p (package)
+  (and package
+       (loop for prefix in '("SWANK" "SLYNK" "AGENT-Q-IMAGE")
+               thereis (prefixed-p prefix (package-name package)))))
+
+(defun effect-of-unbinding (arguments)
+  (let ((symbol (first arguments)))
+    (when (and (symbolp symbol) (ours-or-the-clients-p (symbol-package symbol)))
+      (effect-of-taking-over (symbol-text symbol)))))
+
+(defun effect-of-uninterning (arguments)
+  (destructuring-bind (symbol &optional (package *package*)) arguments
+    (when (and (foreign-package-p (find-package package))
+               (eq (symbol-package symbol) (find-package package)))
+      (redefining symbol))))
+
+(defun effect-of-package (arguments)
+  (let ((package (find-package (first arguments))))
+    (when (and package (foreign-package-p package))
+      (effect-of-taking-over (format nil "the package ~A" (package-name package))))))
+
+(defun effect-of-looking-into (arguments)
+  "Reading what a closure of ours has in it."
+  (when (mentions-us-p (internal "SB-KERNEL" "%FUN-NAME" (first arguments)))
+    (effect-of-taking-over "agent-q's own half")))
+
+(defun effect-of-setting-cell (arguments)
+  (effect-of-cell (rest arguments)))
+
+(defun effect-of-cell (arguments)
+  "Changing the cell, first of ARGUMENTS, in which SBCL keeps a function by its name."
+  (effect-of-defining (list (internal "SB-KERNEL" "FDEFN-NAME" (first arguments)))))
+
+(defun effect-of-renaming-class (arguments)
+  (let ((name (class-name (second arguments))))
+    (when (foreign-symbol-p name) (redefining name))))

@@ -155,16 +155,11 @@ arguments, FORMS, say."
 
 (defun call-harmlessly (form function)
   "Call FUNCTION, which expands FORM. What its macro tries meanwhile doesn't happen, and is a hit."
-  (call-trying-nothing
+  (call-looking
    (lambda () (call-staying-in form function))
    (lambda (words)
      (hit :expander (format nil "has a macro that tries to ~A while it is expanded" words)
           (first form) form))))
-
-(defun call-trying-nothing (function note)
-  "Call FUNCTION where nothing is allowed, if there is a watch; NOTE is told what it tries."
-  (let ((trying (optional-function "AGENT-Q-IMAGE" "CALL-TRYING")))
-    (if trying (funcall trying function note) (funcall function))))
 
 (defun call-staying-in (form function)
   "Call FUNCTION, which expands FORM. Its macro can't end the assessment with a throw, nor reach what

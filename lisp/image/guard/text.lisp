@@ -284,7 +284,7 @@ same call was assessed before."
 characters, and printing its printers. What these try is a hit."
   (prepare-assessment)
   (let* ((tried '())
-         (result (call-trying-nothing function (lambda (words) (push words tried)))))
+         (result (call-looking function (lambda (words) (push words tried)))))
     (setf (getf result :hits)
           (append (getf result :hits)
                   (loop for words in (remove-duplicates tried :test #'string=)

@@ -17,7 +17,8 @@
   (loop for (package . names)
           in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
                 "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*")
+               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
+                "*PRINT-PPRINT-DISPATCH*")
                ;; The client's threads call them, and this one does after the call.
                ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
                 "*CONNECTION-CLOSED-HOOK*")
@@ -26,14 +27,18 @@
         nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))
-                      collect (list symbol (symbol-value symbol)))))
+                      collect (list symbol (symbol-value symbol) (own-list (symbol-value symbol))))))
+
+(defun own-list (value)
+  "VALUE, when it is a list, in conses of our own: code can change those of others."
+  (if (consp value) (copy-list value) value))
 
 (defun settle-hooks (consent allowed)
   "Put those hooks back that the call has changed, unless the function ALLOWED lets one be."
-  (loop for (symbol value) in (consent-hooks consent)
-        unless (eq value (symbol-value symbol))
+  (loop for (symbol value copy) in (consent-hooks consent)
+        unless (and (eq value (symbol-value symbol)) (equal copy value))
           do (unless (funcall allowed (effect-of-taking-over (symbol-text symbol)))
-               (setf (symbol-value symbol) value))))
+               (setf (symbol-value symbol) copy))))
 
 ;;; Threads
 

@@ -44,19 +44,9 @@
 (defun covered-p (effect hold)
   (loop for covered in (rest hold)
           thereis (cond ((stringp covered) (equal covered (effect-words effect)))
-                        ((eq covered :temporary) (temporary-file-effect-p effect))
+                        ((eq covered :temporary) (temporary-p effect (temporary-directories)))
                         ((and (consp covered) (eq (first covered) :build))
-                         (in-scope-p (list :build (rest covered)) effect)))))
-
-(defun temporary-file-effect-p (effect)
-  "Whether EFFECT is about a file such as UIOP makes for a while."
-  (let ((start (native-text (or (ignore-errors
-                                 (internal "UIOP" "TEMPORARY-DIRECTORY"))
-                                "/tmp/"))))
-    (and (effect-files effect)
-         (loop for name in (effect-files effect)
-               always (or (prefixed-p (format nil "~Atmp" start) name)
-                          (prefixed-p (format nil "~A/tmp" (followed start)) name))))))
+                         (in-scope-p (rest covered) effect)))))
 
 (defun covers-of (guard effect)
   "What EFFECT, which may happen, covers while it does."
@@ -65,7 +55,7 @@
                               (cons (guard-class guard) (guard-covers guard))
                               (guard-covers guard))
              collect (cond ((eq class :words) (effect-words effect))
-                           ((eq class :build) (cons :build (effect-target effect)))
+                           ((eq class :build) (cons :build (new-work :build (effect-target effect))))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
                             (cons class (first (effect-files effect))))
@@ -86,7 +76,10 @@ those that it gave, while the user looks at them."
   "What calling the function of GUARD with ARGUMENTS would do, or NIL. A call that nobody can make
 sense of fails by itself, before it does anything."
   (and (guard-describes guard)
-       (handler-case (funcall (guard-describes guard) arguments)
+       (handler-case (let ((*print-pretty* nil) (*print-base* 10) (*print-radix* nil)
+                           (*print-readably* nil) (*print-length* nil) (*print-level* nil))
+                       ;; The program's settings could make other words of it.
+                       (funcall (guard-describes guard) arguments))
          (effect-denied (condition) (error condition))
          (error () (make-effect :kind "foreign-code" :target (printed (guard-name guard))
                                 :words (format nil "call ~A with ~A" (printed (guard-name guard))
@@ -94,7 +87,7 @@ sense of fails by itself, before it does anything."
 
 (defun go-on (watch guard hold effect function arguments)
   "Call FUNCTION with ARGUMENTS in the way of GUARD, with what EFFECT covers, if there is one."
-  (when (and effect (equal (effect-kind effect) "write-file"))
+  (when (and effect (member (effect-kind effect) '("write-file" "rename-file") :test #'equal))
     (note-written (first hold) effect))
   (let* ((covers (covers-of guard effect))
          (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
@@ -107,9 +100,13 @@ sense of fails by itself, before it does anything."
           (work)))))
 
 (defun note-written (consent effect)
-  "Note that the call may write the files of EFFECT from now on."
-  (dolist (name (effect-files effect))
-    (setf (gethash name (consent-written consent)) t)))
+  "Note that the call may write the files of EFFECT from now on; of a renamed one, what it is called
+then if it had made that."
+  (let ((written (consent-written consent)) (files (effect-files effect)))
+    (cond ((equal (effect-kind effect) "write-file")
+           (dolist (name files) (setf (gethash name written) t)))
+          ((gethash (first files) written)
+           (setf (gethash (second files) written) t)))))
 
 (defun written-p (consent effect)
   (and (effect-files effect)
@@ -154,6 +151,19 @@ sense of fails by itself, before it does anything."
     (if (find name (first (watch-guards watch)) :key #'guard-name :test #'equal)
         (internal "SB-KERNEL" "FDEFN-FUN" (internal "SB-INT" "FIND-FDEFN" name))
         (apply function arguments))))
+
+(defun call-stripping (watch hold function arguments)
+  (declare (ignore watch hold))
+  (let ((info (internal "SB-IMPL" "ENCAPSULATION-INFO" (first arguments))))
+    (if (and info (eq :agent-q-watch (internal "SB-IMPL" "ENCAPSULATION-INFO-TYPE" info)))
+        (first arguments)
+        (apply function arguments))))
+
+(defun call-linking (watch hold function arguments)
+  (declare (ignore hold))
+  (multiple-value-prog1 (apply function arguments)
+    (when (find (first arguments) (foreign-lists) :key #'first :test #'equal)
+      (add-foreign-hooks watch))))
 
 (defun call-making-stream (watch hold function arguments)
   (call-covering watch hold '(:descriptor) function arguments))
@@ -216,19 +226,35 @@ before."
     (let ((code (code function)))
       (and code (eq code (code (funcall (watch-inheriting watch) '() #'identity)))))))
 
+(defun call-hooks-of-kind (watch hold function arguments)
+  (call-hooks-under watch hold (second arguments) (lambda () (apply function arguments))))
+
 (defun call-hooked (watch hold function arguments)
-  "Call hooks: those that a call has changed run under its consent, in whatever thread, and those of
-the user under none. In another's thread nobody is asked: it may be the one that brings answers."
-  (let* ((hooks (if (listp (first arguments)) (first arguments) (second arguments)))
-         (consent (and hooks (find-if-not (lambda (consent)
-                                            (find hooks (consent-hooks consent)
-                                                  :key #'second :test #'eq))
-                                          (first (watch-consents watch))))))
-    (funcall (watch-call-in watch)
-             (cond ((null consent) nil)
-                   ((eq consent (first hold)) hold)
-                   (t (list (quiet consent))))
-             (lambda () (apply function arguments)))))
+  (call-hooks-under watch hold (first arguments) (lambda () (apply function arguments))))
+
+(defun call-hooks-under (watch hold hooks work)
+  "Call WORK, which calls HOOKS. In a thread of a call they run under its consent; elsewhere those that
+a call has changed do, where nobody is asked: it may be the thread that brings answers."
+  (let ((consent (and hooks (null hold)
+                      (find-if-not (lambda (consent) (hooks-before-p hooks consent))
+                                   (first (watch-consents watch))))))
+    (if consent
+        (funcall (watch-call-in watch) (list (quiet consent)) work)
+        (funcall work))))
+
+(defun hooks-before-p (hooks consent)
+  "Whether HOOKS are as some were before the call of CONSENT."
+  (loop for (nil value copy) in (consent-hooks consent)
+          thereis (and (eq value hooks) (equal copy hooks))))
+
+(defun call-saving (watch hold function arguments)
+  "Save the image without the watch, of which it would have no working hooks."
+  (declare (ignore hold))
+  (unwind-protect
+       (progn (funcall (watch-call-in watch) nil (lambda () (remove-watch watch t)))
+              (apply function arguments))
+    ;; It goes on when there are other threads.
+    (add-guards watch)))
 
 (defun quiet (consent)
   "CONSENT where nobody is asked: what was not granted is denied."

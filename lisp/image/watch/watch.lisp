@@ -175,7 +175,10 @@ consent than it has."
                (setf (first reply)
                      (funcall work (lambda (function)
                                      (funcall (watch-call-in watch) (list consent) function))))
-               (end-call watch consent (first reply)))
+               (end-call watch consent (first reply))
+               (setf (rest reply) (list :ended)))
+          ;; A restart of the client's, or the end of the thread, leaves it without a word.
+          (unless (rest reply) (end-look watch consent nil))
           (setf (consent-mode consent) :ended)
           (drop-one (watch-consents watch) consent)
           (leave-watch-if-alone watch))
@@ -213,14 +216,17 @@ has tried, however it ends."
 watch is in force in this one; whether it is."
   (when (funcall (watch-state watch))
     (let ((client *client*)
-          (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq)))
+          (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq))
+          ;; Our own macros reach nothing; who knows what was imported into our package.
+          (hold (list (quiet (first (funcall (watch-state watch)))))))
       (funcall (watch-call-in watch) nil
                (lambda ()
                  (internal "SB-THREAD" "JOIN-THREAD"
                            (internal "SB-THREAD" "MAKE-THREAD"
-                                     (lambda ()
-                                       (let ((*client* client))
-                                         (apply #'compile-now names)))
+                                     (funcall (watch-inheriting watch) hold
+                                              (lambda ()
+                                                (let ((*client* client))
+                                                  (apply #'compile-now names))))
                                      :name "agent-q compiles itself")
                            :default nil))))
     t))
