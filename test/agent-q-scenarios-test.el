@@ -88,7 +88,7 @@ of its own.  DOCSTRING says what is shown."
 
 (defun agent-q-scenarios-test--states (&rest states)
   "Check that the calls of the current chat came to STATES, and said why if not."
-  (let ((calls (agent-q-test-calls)))
+  (let ((calls (seq-remove #'agent-q-effect-p (agent-q-test-calls))))
     (unless (equal states (mapcar #'agent-q-call-state calls))
       (ert-fail (list "Calls came to"
                       (mapcar (lambda (call)
@@ -259,6 +259,11 @@ of its own.  DOCSTRING says what is shown."
     (agent-q-test-until (agent-q-call-waiting))
     (should (equal "99" (agent-q-test-image-directly connection "my-app::*limit*")))
     (should (file-there-p))
+    (agent-q-test-answer "y")
+    ;; The form doesn't say which file that is; now it is known.
+    (agent-q-test-until (let ((call (agent-q-call-waiting))) (and call (agent-q-effect-p call))))
+    (should (file-there-p))
+    (should (string-match-p (format "delete .*%s" (regexp-quote "input.lisp")) (agent-q-test-log)))
     (agent-q-test-answer "y")
     (agent-q-test-until (agent-q-test-idle-p))
     (agent-q-scenarios-test--states 'succeeded 'succeeded 'denied 'succeeded)

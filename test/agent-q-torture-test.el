@@ -110,7 +110,8 @@ A row is a console line and a regexp for the whole of the answer."
           (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
           (let ((answer (agent-q-test-tools-ask
                          "/eval_form timeout=3 (let ((all '())) (loop (push (make-array 10000) all)))")))
-            (if (string-match-p "\\`Error .*HEAP-EXHAUSTED" answer)
+            ;; Collecting garbage ever more often, it may also be stopped in time.
+            (if (string-match-p "\\`\\(?:Error .*HEAP-EXHAUSTED\\|Stopped before\\)" answer)
                 (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
               (should (string-match-p "does not answer\\|was lost" answer))
               (should (string-match-p "The last that it printed in " answer))

@@ -88,10 +88,12 @@ That depends on whether another test has started an image, too."
     (if end (substring answer 0 end) answer)))
 
 (defun agent-q-test-tools-whole-answer ()
-  "Return the content of the latest call of the current chat."
+  "Return the content of the latest call of the current chat.
+What a call was asked about while it ran is none."
   (let ((latest nil))
     (maphash (lambda (key call)
-               (when (or (null latest) (> key (agent-q-call-key latest)))
+               (when (and (not (agent-q-effect-p call))
+                          (or (null latest) (> key (agent-q-call-key latest))))
                  (setq latest call)))
              agent-q-call-table)
     (agent-q-call-content latest)))

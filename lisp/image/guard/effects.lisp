@@ -69,7 +69,7 @@ constants of the image; NIL otherwise."
 (defun named-p (operator names)
   (member operator names :test #'string=))
 
-(defun file-text (designator)
+(defun file-designator-text (designator)
   "The absolute name of the file DESIGNATOR as it is now, or NIL."
   (and (typep designator '(or string pathname))
        (native-text designator)))
@@ -89,10 +89,10 @@ arguments, FORMS, say."
           ((string= kind "rename-file") (renamed-texts operator object (literal-argument (second forms))))
           ((named-p operator +both-arguments+)
            (let ((other (literal-argument (first forms))))
-             (and other (list (list (file-text object) (file-text (first other)))))))
+             (and other (list (list (file-designator-text object) (file-designator-text (first other)))))))
           ((file-kind-name-p kind)
            (loop for name in (if (listp object) object (list object))
-                 collect (list* (file-text name)
+                 collect (list* (file-designator-text name)
                                 (and (or (string= operator "DELETE-DIRECTORY-TREE")
                                          (first (literal-argument (option-of :recursive forms))))
                                      (list "recursive")))))
@@ -113,15 +113,15 @@ arguments, FORMS, say."
 (defun loaded-texts (object)
   (if (and object (symbolp object))
       (list (string-downcase (symbol-name object)))
-      (list (if (typep object '(or string pathname)) (file-text (loaded-name object)) nil)
+      (list (if (typep object '(or string pathname)) (file-designator-text (loaded-name object)) nil)
             (and (stringp object) (string-downcase object)))))
 
 (defun renamed-texts (operator object new)
   (and new
        (typep object '(or string pathname))
        (typep (first new) '(or string pathname))
-       (list (list (file-text object)
-                   (file-text (if (string= operator "RENAME")
+       (list (list (file-designator-text object)
+                   (file-designator-text (if (string= operator "RENAME")
                                   (first new)
                                   (ignore-errors (merge-pathnames (first new) object))))))))
 

@@ -13,6 +13,8 @@
         (if (or (null effect)
                 (covered-p effect hold)
                 (and (eq (guard-class guard) :written) (written-p (first hold) effect))
+                (and (eq (guard-class guard) :thread)
+                     (member (first arguments) (first (consent-threads (first hold))) :test #'eq))
                 (granted-p (first hold) effect))
             (go-on watch guard hold effect function arguments)
             (multiple-value-bind (allowed values) (settle-effect watch (first hold) effect)
