@@ -139,7 +139,9 @@ may lock its package, but not against its own files."
 (defun effect-of-uninterning (arguments)
   (destructuring-bind (symbol &optional (package *package*)) arguments
     (when (and (foreign-package-p (find-package package))
-               (eq (symbol-package symbol) (find-package package)))
+               (eq (symbol-package symbol) (find-package package))
+               ;; One without a meaning is what reading a form has left.
+               (or (fboundp symbol) (boundp symbol) (symbol-plist symbol)))
       (redefining symbol))))
 
 (defun effect-of-package (arguments)
