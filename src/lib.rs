@@ -6,9 +6,11 @@
 
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod call;
 pub mod diff;
 pub mod effect;
 pub mod engine;
+pub mod exact;
 pub mod files;
 pub mod gram;
 pub mod host;
@@ -25,6 +27,7 @@ pub mod session;
 pub mod store;
 pub mod tool;
 pub mod tools;
+pub mod trust;
 pub mod visible;
 pub mod workspace;
 
@@ -34,8 +37,8 @@ use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::text::Text;
 use bridge::{core, signal};
+use call::policy::Approval;
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
-use session::settings::Approval;
 use tool::circumstances::Watcher;
 
 emacs::plugin_is_GPL_compatible!();

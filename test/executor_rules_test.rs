@@ -126,7 +126,7 @@ async fn in_a_turn_that_read_foreign_text_no_rule_lets_a_dangerous_call_run() {
         vec![],
         Runner::Worker(Arc::new(|_| Ok("a page".to_owned()))),
     );
-    fetch.provenance = agent_q_core::rules::Provenance::Foreign;
+    fetch.provenance = agent_q_core::trust::Provenance::Foreign;
     bench.circumstances.tools.register(fetch);
     bench.add(bench.waive("erase", "disk"));
     // Both calls of one reply: the page is read before the second is decided about.

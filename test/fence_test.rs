@@ -5,9 +5,9 @@
 mod reader;
 
 use crate::executor_bench::*;
-use agent_q_core::rules::Provenance;
-use agent_q_core::tool::fence::{draw, fence};
-use agent_q_core::tool::{Answers, Source};
+use agent_q_core::tool::Answers;
+use agent_q_core::trust::fence::{draw, fence};
+use agent_q_core::trust::{Provenance, Source};
 use proptest::prelude::*;
 use reader::{Read, read};
 

@@ -3,8 +3,9 @@
 
 use crate::image_tools::{arguments, image, sent, tool};
 use agent_q_core::image::parse_reply;
-use agent_q_core::tool::{SafetyLevel, Tool};
+use agent_q_core::tool::Tool;
 use agent_q_core::tools::{clos, inspection, packages, xref};
+use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
 
 fn tools() -> Vec<Tool> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tool-call accumulator, one test for each thing that some server does.
 
+use agent_q_core::protocol::{CallArguments, ToolCall};
 use agent_q_core::provider::accumulator::{CallAccumulator, Ending};
-use agent_q_core::provider::{CallArguments, ToolCall};
 use serde_json::{Value, json};
 
 fn accumulate(deltas: Value, ending: Ending) -> Vec<ToolCall> {

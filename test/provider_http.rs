@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
+use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::{
-    CallArguments, ChatRequest, Client, ClientSettings, FailureKind, Finish, Message,
-    ProviderError, ProviderSettings, Reply, RequestPosition, Secret, StreamEvent, ToolChoice,
+    ChatRequest, Client, ClientSettings, FailureKind, Finish, Message, ProviderError,
+    ProviderSettings, Reply, RequestPosition, Secret, StreamEvent, ToolChoice,
 };
 use serde_json::{Map, Value, json};
 

@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
-use agent_q_core::provider::{CallArguments, Finish, ProviderError, Reply};
+use agent_q_core::provider::{Finish, ProviderError, Reply};
 use serde_json::Value;
 
 fn folder() -> PathBuf {

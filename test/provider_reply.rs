@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The reducer: small bodies of our own, one for each thing that some server does.
 
+use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::retry::RetryAdvice;
-use agent_q_core::provider::{
-    CallArguments, FailureKind, Finish, ProviderError, Reply, StreamEvent, Usage,
-};
+use agent_q_core::provider::{FailureKind, Finish, ProviderError, Reply, StreamEvent, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The body of a request: what is in it and what is not.
 
+use agent_q_core::protocol::{CallArguments, ToolCall};
 use agent_q_core::provider::chat_completions::request_body;
-use agent_q_core::provider::{
-    CallArguments, ChatRequest, Message, ProviderSettings, RequestPosition, ToolCall, ToolChoice,
-};
+use agent_q_core::provider::{ChatRequest, Message, ProviderSettings, RequestPosition, ToolChoice};
 use serde_json::{Map, Value, json};
 
 fn object(value: Value) -> Map<String, Value> {

@@ -4,10 +4,8 @@
 
 use std::path::Path;
 
-use agent_q_core::rules::{
-    Effect, OtherArguments, Outcome, Place, Provenance, Rule, RuleBook, Scope,
-};
-use agent_q_core::tool::SafetyLevel;
+use agent_q_core::rules::{Effect, OtherArguments, Outcome, Place, Rule, RuleBook, Scope};
+use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::json;
 
 use crate::calls::*;

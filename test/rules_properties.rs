@@ -2,8 +2,8 @@
 //! What must hold whatever the consent rules are: deny wins, allowing never weakens, the floor
 //! under dangerous calls stays.
 
-use agent_q_core::rules::{Effect, Floor, Outcome, Provenance, Rule, Scope};
-use agent_q_core::tool::SafetyLevel;
+use agent_q_core::rules::{Effect, Floor, Outcome, Rule, Scope};
+use agent_q_core::trust::{Provenance, SafetyLevel};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -6,10 +6,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use agent_q_core::rules::{
-    Call, Effect, Floor, Outcome, Provenance, Rule, RuleBook, Scope, StoreError,
-};
-use agent_q_core::tool::SafetyLevel;
+use agent_q_core::rules::{Call, Effect, Floor, Outcome, Rule, RuleBook, Scope, StoreError};
+use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
 

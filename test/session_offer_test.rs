@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::chat::{calls, chat, one_call, turns};
 use agent_q_core::gram::ToolSpecification;
 use agent_q_core::protocol::{CallOutcome, HostReply, Op, TurnOutcome};
-use agent_q_core::tool::{Parameter, ParameterType, Runner, SafetyLevel, Tool};
+use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
+use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -7,12 +7,12 @@ use emacs::{Env, IntoLisp, Result, Value, Vector};
 use super::text::Text;
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
-    TurnOutcome,
+    ToolCall, TurnOutcome,
 };
-use crate::provider::ToolCall;
 use crate::provider::accumulator::parse_arguments;
 use crate::tool::metrics::{MetricsKey, Statistics};
-use crate::tool::{Origin, Parameter, Presence, SafetyLevel, Tool};
+use crate::tool::{Origin, Parameter, Presence, Tool};
+use crate::trust::SafetyLevel;
 
 /// A property list in the making.
 struct Plist<'e> {

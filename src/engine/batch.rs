@@ -8,12 +8,12 @@ use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use crate::call::policy::Approval;
 use crate::near;
-use crate::protocol::{BatchId, Event, SessionId, TurnId};
-use crate::provider::ToolCall;
+use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
 use crate::rules::Place;
 use crate::runtime::held;
-use crate::session::settings::{Approval, Settings};
+use crate::session::settings::Settings;
 use crate::tool::circumstances::{Circumstances, Watcher};
 use crate::workspace::Ground;
 

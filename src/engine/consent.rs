@@ -9,14 +9,16 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
+use crate::call::policy::Approval;
+use crate::exact;
 use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
-use crate::rules::{Outcome, Place, Provenance, Rule};
+use crate::rules::{Outcome, Place, Rule};
 use crate::runtime::held;
-use crate::session::settings::Approval;
+use crate::tool::ToolFailure;
 use crate::tool::circumstances::Circumstances;
 use crate::tool::foretell::Foretold;
 use crate::tool::preview::Preview;
-use crate::tool::{ToolFailure, exact};
+use crate::trust::Provenance;
 use crate::workspace::Workspace;
 
 /// A call that the user wonders about.

@@ -16,17 +16,18 @@ use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{Place, RuleBook, Scope, StoreError};
-use crate::runtime::{self, held};
-use crate::session::{self, Session, SessionSettings, Shared};
+use crate::runtime::held;
+use crate::session::{Session, SessionSettings, Shared};
 use crate::store::audit::AuditLog;
+use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
 use crate::tool::executor::Executor;
 use crate::tool::libraries::Libraries;
 use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
-use crate::tool::{SafetyLevel, ToolFailure};
-use crate::tools;
+use crate::trust::SafetyLevel;
 use crate::workspace::journal;
+use crate::{runtime, session, tools};
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]

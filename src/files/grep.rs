@@ -11,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
+use super::glob::FileGlob;
 use super::path::{Kind, PathPolicy, Resolved};
-use super::search::{FileGlob, Hidden, private_note};
+use super::search::{Hidden, private_note};
 use super::walk::{Entry, Ground, Walk};
 use super::{FileError, Stop, Trouble, cancelled, count};
 

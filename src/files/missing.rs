@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use rustix::fs::{Dir, Mode, OFlags};
 
+use super::identity::{PASS, identity};
 use super::path::Resolved;
-use super::verified::{PASS, identity};
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.

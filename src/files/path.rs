@@ -4,11 +4,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::identity::Identity;
 use super::private::{DEFAULT_PATTERNS, PrivateFiles};
 use super::{FileError, Trouble};
 
@@ -19,23 +19,6 @@ const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 /// Trees in which reading can hang, act, or show other processes.
 const KERNEL_TREES: [&str; 3] = ["/dev", "/proc", "/sys"];
-
-/// What tells one file from all others, whatever it is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
-    pub device: u64,
-    pub inode: u64,
-}
-
-impl Identity {
-    #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
-}
 
 /// What is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

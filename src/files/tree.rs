@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::glob::globs;
 use super::listing::EntryKind;
 use super::path::{PathPolicy, Resolved};
-use super::search::{Hidden, globs, private_note};
+use super::search::{Hidden, private_note};
 use super::walk::{Entry, Ground, Kind, Walk};
 use super::{FileError, Stop, cancelled, count, human_size};
 

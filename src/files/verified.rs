@@ -12,15 +12,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::fingerprint::Fingerprint;
+use super::identity::{PASS, identity};
 use super::missing::missing;
-use super::path::{Identity, Kind, Resolved};
+use super::path::{Kind, Resolved};
 use super::{FileError, Trouble};
-
-/// What opening a folder on the way needs: the right to pass, not to list it.
-#[cfg(target_os = "linux")]
-pub(super) const PASS: OFlags = OFlags::PATH;
-#[cfg(not(target_os = "linux"))]
-pub(super) const PASS: OFlags = OFlags::RDONLY;
 
 const FOLDER_MODE: u32 = 0o777;
 const FILE_MODE: u32 = 0o666;
@@ -462,18 +457,6 @@ fn same_identity(file: impl AsFd, target: &Resolved) -> Result<Stat, FileError> 
         Ok(stat)
     } else {
         Err(changed(&target.shown()))
-    }
-}
-
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_sign_loss,
-    reason = "their types differ by system"
-)]
-pub(super) fn identity(stat: &Stat) -> Identity {
-    Identity {
-        device: stat.st_dev as u64,
-        inode: stat.st_ino as u64,
     }
 }
 

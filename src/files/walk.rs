@@ -15,10 +15,10 @@ use ignore::Match;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use super::FileError;
+use super::glob::FileGlob;
 use super::ignored::{Ignored, Own, Thing};
 use super::path::{PathPolicy, Resolved};
 use super::private::PrivateFiles;
-use super::search::FileGlob;
 use super::verified::open_directory;
 
 /// Whether files whose name starts with a dot are shown.

@@ -6,9 +6,8 @@ use serde_json::{Map, Value as Json};
 
 use super::error::GramError;
 use super::json::{expected_for, is_less, is_whole, number, to_json};
-use super::parameter::describe;
-use super::signature::{Presence, SignatureParameter, ValueType};
-use super::syntax::{Datum, Record, Value};
+use super::syntax::{Datum, Record, Value, describe};
+use super::types::{Presence, SignatureParameter, ValueType};
 
 pub(super) struct DefaultReader<'a> {
     pub source: &'a str,

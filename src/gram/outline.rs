@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::signature::{Presence, SignatureParameter, Spelling, TypeSignature, ValueType};
+use super::types::{Presence, SignatureParameter, Spelling, TypeSignature, ValueType};
 
 impl TypeSignature {
     /// `{"parameters": [{"name", "type", "optional", …}], "return": TYPE}`, each type under the

@@ -10,9 +10,9 @@ use super::default::DefaultReader;
 use super::error::{GramError, quote};
 use super::json::{expected_for, is_less, number};
 use super::parser::MAX_NESTING;
-use super::signature::{Presence, SignatureParameter, Spelling, ValueType};
-use super::syntax::{Datum, Node, Record, Value};
+use super::syntax::{Datum, Node, Record, Value, describe};
 use super::type_expression::{TypeExpression, parse_type};
+use super::types::{Presence, SignatureParameter, Spelling, ValueType};
 
 const NODE_KEYS: &[&str] = &[
     "paramName",
@@ -350,18 +350,5 @@ fn bare_object(kind: &mut ValueType) -> Option<&mut Option<Vec<SignatureParamete
         ValueType::Object(fields @ None) => Some(fields),
         ValueType::Array(Some(element)) => bare_object(element),
         _ => None,
-    }
-}
-
-/// What DATUM is, for a message.
-pub(super) fn describe(datum: &Datum) -> String {
-    match datum {
-        Datum::Boolean(truth) => truth.to_string(),
-        Datum::Number(numeral) => format!("`{}`", numeral.text),
-        Datum::Range { .. } => "a range".to_owned(),
-        Datum::Symbol(text) => format!("`{text}`"),
-        Datum::Text(text) | Datum::Tagged { text, .. } => quote(text),
-        Datum::Array(_) => "an array".to_owned(),
-        Datum::Map(_) => "a map".to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Write};
 use serde_json::{Number, Value as Json};
 
 use super::lexer::Cursor;
-use super::signature::{Presence, SignatureParameter, SignatureResult, TypeSignature, ValueType};
+use super::types::{Presence, SignatureParameter, SignatureResult, TypeSignature, ValueType};
 
 /// The canonical text: `(::Text {paramName:"name"})==>(::String)`. Reading it gives the same
 /// signature again, when its defaults and limits fit their types.

@@ -5,9 +5,8 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::error::GramError;
-use super::signature::{
-    Presence, SignatureParameter, TypeSignature, ValueType, parse_type_signature,
-};
+use super::signature::parse_type_signature;
+use super::types::{Presence, SignatureParameter, TypeSignature, ValueType};
 
 /// The JSON schema of the signature that TEXT writes.
 ///

@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::error::{GramError, quote};
 use super::parser::parse;
 use super::print::{Identifier, Quoted};
-use super::signature::{TypeSignature, path_of_text, signature_of_path};
+use super::signature::{path_of_text, signature_of_path};
 use super::syntax::{Bracket, Datum, Document, Element, Path};
+use super::types::TypeSignature;
 
 /// The labels of a tool's pattern: the contract's, and its implementation's.
 const TOOL_LABELS: [&str; 2] = ["ToolSpecification", "Tool"];
@@ -212,7 +213,7 @@ pub(super) fn text_property<'a>(
     match &value.datum {
         Datum::Text(text) | Datum::Tagged { text, .. } => Ok(Some(TextProperty { text, at })),
         other => {
-            let found = super::parameter::describe(other);
+            let found = super::syntax::describe(other);
             Err(GramError::at(
                 source,
                 at,

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use indexmap::IndexMap;
 
+use super::error::quote;
+
 /// Where a part stands in its text, in bytes.
 pub type Span = Range<usize>;
 
@@ -197,4 +199,17 @@ pub enum NumeralKind {
     Octal,
     /// `168cm`: an integer and its unit
     Measurement,
+}
+
+/// What DATUM is, for a message.
+pub(super) fn describe(datum: &Datum) -> String {
+    match datum {
+        Datum::Boolean(truth) => truth.to_string(),
+        Datum::Number(numeral) => format!("`{}`", numeral.text),
+        Datum::Range { .. } => "a range".to_owned(),
+        Datum::Symbol(text) => format!("`{text}`"),
+        Datum::Text(text) | Datum::Tagged { text, .. } => quote(text),
+        Datum::Array(_) => "an array".to_owned(),
+        Datum::Map(_) => "a map".to_owned(),
+    }
 }

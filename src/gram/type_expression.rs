@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::error::{describe, quote};
 use super::lexer::Cursor;
 use super::parser::MAX_NESTING;
-use super::signature::{Presence, SignatureParameter, ValueType};
+use super::types::{Presence, SignatureParameter, ValueType};
 
 const A_TYPE: &str = "a type: Text, Int, Double, Bool, Object, Array, [T], {field: T} or Maybe T";
 

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
 use super::whole::WholeObject;
-use super::{CallArguments, ToolCall};
+use crate::exact;
 use crate::json_schema::kind_of;
-use crate::tool::exact;
+use crate::protocol::{CallArguments, ToolCall};
 
 /// How the reply that carried the calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    CallArguments, ChatRequest, Message, ProviderSettings, RequestPosition, ToolCall, ToolChoice,
-};
+use super::{ChatRequest, Message, ProviderSettings, RequestPosition, ToolChoice};
+use crate::protocol::{CallArguments, ToolCall};
 
 /// Hosts that refuse a request with `reasoning_content` in it. Everybody else ignores the field or
 /// wants it back beside the calls that the reasoning led to.

@@ -2,8 +2,8 @@
 //! What happens to a call, and by which rule.
 
 use super::matching::Compiled;
-use super::{Call, Effect, Floor, Provenance, Rule};
-use crate::tool::SafetyLevel;
+use super::{Call, Effect, Floor, Rule};
+use crate::trust::{Provenance, SafetyLevel};
 
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,7 +16,7 @@ const TARGET: &str = "target";
 impl Rule {
     /// The narrowest rule that lets the effect CALL happen again: to the files in its folder by the
     /// same function, to the same file by any code where none is known, or to the same target.
-    pub(super) fn allowing_effect(call: &Call<'_>, scope: Scope) -> Self {
+    pub(crate) fn allowing_effect(call: &Call<'_>, scope: Scope) -> Self {
         let mut rule = Self::new(Effect::Allow, call.tool, scope);
         rule.dangerous = Floor::Waived;
         let text = |name: &str| call.arguments.get(name).and_then(|it| it.as_str());
@@ -89,8 +89,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::Provenance;
-    use crate::tool::SafetyLevel;
+    use crate::trust::{Provenance, SafetyLevel};
 
     fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
         let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();

@@ -6,8 +6,8 @@
 mod book;
 mod decide;
 mod effect;
-mod facts;
 mod matching;
+mod place;
 mod store;
 
 use std::path::{Path, PathBuf};
@@ -17,11 +17,12 @@ use serde_json::{Map, Value};
 
 pub use book::RuleBook;
 pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
-pub use facts::{Facts, Place};
+pub use place::Place;
 pub use store::{Store, StoreError};
 
 use crate::effect::Kind;
-use crate::tool::SafetyLevel;
+use crate::trust::Provenance;
+use crate::trust::SafetyLevel;
 
 /// What a rule says about the calls that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -304,26 +305,6 @@ impl Rule {
             ));
         }
         Ok(())
-    }
-}
-
-/// Where the texts of a turn came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Provenance {
-    /// The user, their project and their image.
-    Own,
-    /// Some of it from elsewhere: a foreign server, a file outside the project, a web page.
-    Foreign,
-}
-
-impl Provenance {
-    /// That of texts from FILES, which are followed to their ends, for PROJECT, if there is one.
-    pub fn of_files(files: &[PathBuf], project: Option<&Path>) -> Self {
-        let inside = |file: &PathBuf| project.is_some_and(|root| file.starts_with(root));
-        match files.iter().all(inside) {
-            true => Self::Own,
-            false => Self::Foreign,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::tool::fence::MEANING;
+use crate::trust::fence::MEANING;
 
 use super::context;
 

@@ -4,10 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::protocol::{CallOutcome, CallResult};
-use crate::provider::ToolCall;
-use crate::tool::SafetyLevel;
+use crate::protocol::{CallOutcome, CallResult, ToolCall};
 use crate::tool::sendable::LONGEST_NAME;
+use crate::trust::SafetyLevel;
 use crate::visible::spelled;
 
 /// How often a call has to give the same result before the model is told.

@@ -2,15 +2,14 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
-use crate::protocol::{CallResult, Event, State, TurnOutcome};
+use crate::protocol::{CallArguments, CallResult, Event, State, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::{
-    CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
-    StreamEvent, ToolCall,
+    ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition, StreamEvent,
 };
 use crate::tool::circumstances::{Circumstances, MOST_CALLS};
-use crate::tool::fence::draw;
 use crate::tool::format::{RESULT_LIMIT, cap};
+use crate::trust::fence::draw;
 
 use super::Shared;
 use super::repeats::Repeats;

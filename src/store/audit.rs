@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::log::append_to;
 use crate::protocol::{CallOutcome, Consent, Decider, Event, SessionId};
 use crate::runtime::held;
-use crate::tool::SafetyLevel;
+use crate::trust::SafetyLevel;
 use shortened::shortened;
 
 /// An append-only file, or nothing where none is wanted.

@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use super::circumstances::Circumstances;
 use super::code::Unit;
 use super::executor::{Call, Executor};
-use super::private_reads;
-use super::work;
 use super::work::{Reached, answered, silent};
-use super::{Arguments, Assessment, Code, SafetyLevel, Tool, ToolFailure, Treatment};
+use super::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment, private_reads, work};
+use crate::call::policy::EvalPolicy;
 use crate::effect::{Granted, Kind};
-use crate::image::{self, Plist, Reply, property_list};
+use crate::image;
+use crate::image::{Plist, Reply, property_list};
 use crate::protocol::{Consent, HostError, HostReply, HostRequest, ImageRequest};
-use crate::session::settings::EvalPolicy;
+use crate::trust::SafetyLevel;
 
 /// How long the image may look at code; what takes longer counts as a hit.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::offer::Offer;
 use super::registry::Registry;
+use crate::call::policy::{Approval, EvalPolicy};
 use crate::protocol::{Event, SessionId};
 use crate::rules::Place;
-use crate::session::settings::{Approval, EvalPolicy};
 use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.

@@ -13,11 +13,13 @@ use super::executor::{Call, Executor, Freshness};
 use super::preview::Reviewed;
 use super::registry::Registry;
 use super::work::{WorkContext, precheck};
-use super::{SafetyLevel, Tool, ToolFailure};
+use super::{Tool, ToolFailure};
+use crate::call::facts::Facts;
+use crate::call::policy::Approval;
 use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
-use crate::rules::{DANGEROUS_ASKS, Explanation, Facts, Outcome, Place};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, Place};
 use crate::runtime::held;
-use crate::session::settings::Approval;
+use crate::trust::SafetyLevel;
 
 /// What the model reads when the user said no.
 const DENIED: &str = "User denied tool execution";

@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
 use super::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
-use super::{Content, HandlerId, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use super::{Content, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::image;
-use crate::protocol::{HostRequest, ImageRequest};
-use crate::rules::Provenance;
+use crate::protocol::{HandlerId, HostRequest, ImageRequest};
+use crate::trust::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
 const IMAGE_GRACE: Duration = Duration::from_secs(30);

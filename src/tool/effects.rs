@@ -14,15 +14,17 @@ use tokio_util::sync::CancellationToken;
 use super::circumstances::Circumstances;
 use super::executor::{Call, Executor};
 use super::work::{answered, silent};
-use super::{Origin, SafetyLevel, ToolFailure};
+use super::{Origin, ToolFailure};
+use crate::call::facts::Facts;
+use crate::call::policy::{Approval, EvalPolicy};
 use crate::effect::{Answer, Granted, Kind, Message, Question, Watch, parse_message};
 use crate::host::Asked;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, State,
 };
-use crate::rules::{Explanation, Facts, Outcome};
-use crate::session::settings::{Approval, EvalPolicy};
+use crate::rules::{Explanation, Outcome};
 use crate::store::audit::{Record, Step};
+use crate::trust::SafetyLevel;
 
 /// What the code that met a denial is told where nobody can be asked.
 const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";

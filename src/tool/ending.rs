@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use super::circumstances::MOST_CALLS;
-use super::{Quotes, SafetyLevel, Source, ToolFailure};
+use super::{Quotes, ToolFailure};
 use crate::protocol::{CallOutcome, CallResult, Consent};
+use crate::trust::{SafetyLevel, Source};
 
 /// How a call ended.
 pub(super) struct Ending {

@@ -19,15 +19,19 @@ use super::format::{RESULT_LIMIT, cap};
 use super::metrics::{Metrics, MetricsKey};
 use super::preview::{Preview, Reviewed};
 use super::work::{WorkContext, precheck};
-use super::{Answers, Arguments, SafetyLevel, Source, Tool, ToolFailure};
-use crate::host::{Answer, Approvals, Host};
+use super::{Answers, Arguments, Tool, ToolFailure};
+use crate::call::approvals::{Answer, Approvals};
+use crate::call::facts::Facts;
+use crate::call::source;
+use crate::host::Host;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
+    ToolCall,
 };
-use crate::provider::{CallArguments, ToolCall};
-use crate::rules::{Explanation, Facts, Place, Provenance, RuleBook};
+use crate::rules::{Explanation, Place, RuleBook};
 use crate::runtime::panic_message;
 use crate::store::audit::{AuditFailure, AuditLog, Record, Step};
+use crate::trust::{Provenance, SafetyLevel, Source};
 
 /// What all calls share.
 #[derive(Clone)]
@@ -79,7 +83,7 @@ pub(super) enum Freshness {
 impl Call {
     /// Where what the call returns comes from.
     pub(super) fn source(&self, place: &Place) -> Source {
-        Source::of(&self.tool, &self.arguments, place, self.facts.yields())
+        source::of_call(&self.tool, &self.arguments, place, self.facts.yields())
     }
 }
 
@@ -183,7 +187,7 @@ impl Executor {
         };
         let place = &circumstances.place;
         let ended = |failure| {
-            let source = || Source::of(&tool, &arguments, place, tool.provenance);
+            let source = || source::of_call(&tool, &arguments, place, tool.provenance);
             Ending::failed(failure, source)
         };
         let verdict = match self
@@ -350,7 +354,10 @@ impl Executor {
         match finished {
             Ok(Ok(content)) => Ending {
                 source: match call.tool.answers {
-                    Answers::Text => Some(call.source(&circumstances.place).of_content(&content)),
+                    Answers::Text => {
+                        let source = call.source(&circumstances.place);
+                        Some(source::of_content(source, &content))
+                    }
                     Answers::Words => None,
                 },
                 remark: call.review.as_deref().map(remark),

@@ -6,7 +6,8 @@ use super::assess::Look;
 use super::circumstances::Circumstances;
 use super::executor::Executor;
 use super::{Arguments, Assessment, Tool, ToolFailure};
-use crate::rules::{Explanation, Facts};
+use crate::call::facts::Facts;
+use crate::rules::Explanation;
 
 /// What would be decided.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@ mod assess;
 pub mod circumstances;
 pub mod code;
 pub mod console;
+mod content;
 mod convert;
 mod decide;
 mod default;
@@ -15,10 +16,8 @@ pub mod definition;
 mod dispatch;
 mod effects;
 mod ending;
-pub mod exact;
 pub mod executor;
 mod failure;
-pub mod fence;
 pub mod foretell;
 pub mod format;
 pub mod libraries;
@@ -30,7 +29,6 @@ mod references;
 pub mod registry;
 pub mod schema;
 pub mod sendable;
-pub mod source;
 pub mod work;
 
 use std::fmt;
@@ -43,43 +41,16 @@ use serde_json::{Map, Value, json};
 pub use arguments::Arguments;
 use code::FindUnit;
 pub use code::{Code, Treatment};
+pub use content::{Answers, Content};
 pub use failure::{Quotes, ToolFailure};
 use schema::{ArgumentSchema, SchemaError, Strangers};
-pub use source::{Answers, Content, Source};
 use work::{Finding, Instead, Precheck, Task};
 
 use crate::image::Reply;
+use crate::protocol::HandlerId;
 use crate::protocol::HostRequest;
-use crate::rules::Provenance;
-
-/// How much harm a call can do, and so who decides whether it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SafetyLevel {
-    /// Only reads; runs at once.
-    Safe,
-    /// Changes the state of the image or a buffer; is logged, then runs.
-    Cautious,
-    /// Changes what lasts; runs only when it was approved.
-    Dangerous,
-}
-
-impl SafetyLevel {
-    /// The level's name as it is written in definitions, events and messages.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::Cautious => "cautious",
-            Self::Dangerous => "dangerous",
-        }
-    }
-}
-
-impl fmt::Display for SafetyLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::trust::Provenance;
+use crate::trust::SafetyLevel;
 
 /// The JSON type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,10 +216,6 @@ pub enum Runner {
     /// By a function in Emacs Lisp.
     Handler(HandlerId),
 }
-
-/// A tool's function in Emacs Lisp; Emacs keeps the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HandlerId(pub u64);
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

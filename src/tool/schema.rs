@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Parameter, Presence, default, exact};
-use crate::json_schema::{self, Fault, Schema};
+use super::{Parameter, Presence, default};
+use crate::json_schema::{Fault, Schema};
+use crate::{exact, json_schema};
 
 /// A schema ready to check arguments against.
 #[derive(Debug)]

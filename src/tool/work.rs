@@ -17,13 +17,13 @@ use tokio_util::task::AbortOnDropHandle;
 use super::offer::Offer;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
-use super::{Arguments, Assessment, Content, ImageTool, SafetyLevel, Tool, ToolFailure};
+use super::{Arguments, Assessment, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved, Verdict};
 use crate::files::{FileError, Stop, Trouble};
 use crate::host::Host;
 use crate::image::Reply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
-use crate::rules::Provenance;
+use crate::trust::{Provenance, SafetyLevel};
 use crate::workspace::{Ground, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.

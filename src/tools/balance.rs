@@ -6,7 +6,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::parse;
+use super::common::parse;
 use crate::diff::middle::difference;
 use crate::files::path::Resolved;
 use crate::tool::ToolFailure;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::change::{LiveBuffer, Save, change_buffer, parse};
+use super::change::{LiveBuffer, Save, change_buffer};
+use super::common::parse;
 use crate::protocol::{HostRequest, ReadBuffer};
 use crate::tool::work::{WorkContext, to_the_end};
 use crate::tool::{
-    Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
-    Tool, ToolFailure,
+    Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, Tool,
+    ToolFailure,
 };
+use crate::trust::SafetyLevel;
 use crate::workspace::journal::{Disk, Entry, Place, State};
 
 #[must_use]

@@ -7,9 +7,9 @@ use lexpr::Value;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
+use crate::trust::SafetyLevel;
 
 use super::common::{counted, flag, package_parameter, text};
 use super::execution::{NAMED, timeout};

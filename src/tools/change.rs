@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::balance::{check_change, is_lisp};
+use super::common::parse;
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
@@ -108,16 +109,6 @@ pub async fn visiting(
     });
     let reply = context.ask_emacs("file-buffer", arguments).await?;
     parse(&reply)
-}
-
-/// What Emacs's JSON says.
-///
-/// # Errors
-///
-/// It is not understood.
-pub fn parse<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
-    serde_json::from_str(reply)
-        .map_err(|error| ToolFailure::new(format!("Emacs's answer is not understood: {error}")))
 }
 
 /// What stands at TARGET now, to change it.

@@ -12,13 +12,14 @@ use crate::image::{Plist, Reply, property_list};
 use crate::tool::code::Unit;
 use crate::tool::work::WorkContext;
 use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure, Treatment,
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Treatment,
 };
+use crate::trust::SafetyLevel;
 
 use super::building::long;
-use super::change::{Home, load, parse};
-use super::common::{package_parameter, text};
+use super::change::{Home, load};
+use super::common::{package_parameter, parse, text};
 use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
 use super::files::path_parameter;
 use super::outcome;

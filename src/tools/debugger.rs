@@ -4,9 +4,10 @@
 
 use crate::image::{Frame, Plist, parse_reply};
 use crate::tool::{
-    Arguments, Assessment, Code, OperationTool, Parameter, ParameterType, Runner, SafetyLevel,
-    Tool, ToolFailure, Treatment,
+    Arguments, Assessment, Code, OperationTool, Parameter, ParameterType, Runner, Tool,
+    ToolFailure, Treatment,
 };
+use crate::trust::SafetyLevel;
 
 use super::execution::{FORMS, NAMED, evaluated_parameter, evaluation, render_resumed};
 use super::outcome;

@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, Made, Plan, load, parse};
+use super::change::{Current, Home, Made, Plan, load};
+use super::common::parse;
 use super::files::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
@@ -15,9 +16,8 @@ use crate::files::path::{Kind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
-use crate::tool::{
-    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-};
+use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;

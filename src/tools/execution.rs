@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::image::{Plist, Reply, property_list};
 use crate::tool::{
-    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure, Treatment,
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Treatment,
 };
+use crate::trust::SafetyLevel;
 
 use super::common::{package_parameter, text};
 use super::compiler_output::said_once;

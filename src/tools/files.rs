@@ -14,9 +14,8 @@ use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::tree::{DEFAULT_DEPTH, TreeOptions, directory_tree};
 use crate::files::walk::Hidden;
 use crate::tool::work::{Task, WorkContext};
-use crate::tool::{
-    Answers, Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-};
+use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 

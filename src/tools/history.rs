@@ -3,7 +3,8 @@
 //! it saw pass by, without a word to the image (`lisp/agent-q-history.el`).
 
 use super::common::page_parameters;
-use crate::tool::{Answers, OperationTool, Parameter, ParameterType, Runner, SafetyLevel, Tool};
+use crate::tool::{Answers, OperationTool, Parameter, ParameterType, Runner, Tool};
+use crate::trust::SafetyLevel;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {

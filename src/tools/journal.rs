@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use crate::image::{Reply, property_list};
-use crate::tool::{
-    Arguments, ImageTool, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-};
+use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 
 use super::common::{SYMBOL_SYNTAX, package_parameter, text};
 use super::execution::NAMED;

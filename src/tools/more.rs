@@ -3,9 +3,8 @@
 //! because each costs tokens in every request and makes choosing harder.
 
 use crate::tool::work::WorkContext;
-use crate::tool::{
-    Answers, Arguments, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
-};
+use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 
 /// The tool's name.
 pub const NAME: &str = "more_tools";

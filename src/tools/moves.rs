@@ -14,14 +14,14 @@ use crate::files::encoding::decode;
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::{Kind, Link, Resolved};
 use crate::files::read::LARGEST_WHOLE;
-use crate::files::verified::{self, Overwrite, Parents};
-use crate::files::{FileError, Trouble, human_size};
+use crate::files::verified::{Overwrite, Parents};
+use crate::files::{FileError, Trouble, human_size, verified};
 use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
 use crate::tool::{
-    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool,
-    ToolFailure,
+    Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
+use crate::trust::SafetyLevel;
 use crate::workspace::journal::{Disk, Entry, Place, State};
 use crate::workspace::{Now, text_hash};
 

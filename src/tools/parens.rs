@@ -8,7 +8,8 @@ use super::change::{Home, look};
 use super::files::path_parameter;
 use crate::files::missing::missing;
 use crate::tool::work::Task;
-use crate::tool::{Runner, SafetyLevel, Tool, ToolFailure};
+use crate::tool::{Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 

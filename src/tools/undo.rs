@@ -6,15 +6,17 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load, parse};
+use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
+use super::common::parse;
 use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{Kind, Resolved};
-use crate::files::verified::{self, Parents};
-use crate::rules::Provenance;
-use crate::tool::fence::{draw, fence};
+use crate::files::verified;
+use crate::files::verified::Parents;
+use crate::tool::ToolFailure;
 use crate::tool::work::WorkContext;
-use crate::tool::{Source, ToolFailure};
+use crate::trust::fence::{draw, fence};
+use crate::trust::{Provenance, Source};
 use crate::workspace::Workspace;
 use crate::workspace::journal::{Disk, Entry, Place, State};
 

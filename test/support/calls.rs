@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use agent_q_core::rules::{
-    ArgumentPattern, Call, Effect, Floor, Outcome, Pattern, Provenance, Rule, RuleBook, Scope,
+    ArgumentPattern, Call, Effect, Floor, Outcome, Pattern, Rule, RuleBook, Scope,
 };
-use agent_q_core::tool::SafetyLevel;
+use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value, json};
 
 pub const PROJECT: &str = "/home/me/project";

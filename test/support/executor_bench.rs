@@ -15,20 +15,22 @@ pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 pub use std::time::Duration;
 
-pub use agent_q_core::host::{Approvals, Host};
+pub use agent_q_core::call::approvals::Approvals;
+pub use agent_q_core::call::policy::{Approval, EvalPolicy};
+pub use agent_q_core::host::Host;
 pub use agent_q_core::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostError, HostReply, SessionId,
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostError,
+    HostReply, SessionId, ToolCall,
 };
-pub use agent_q_core::provider::{CallArguments, ToolCall};
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Place, Rule, RuleBook, Scope};
-pub use agent_q_core::session::settings::{Approval, EvalPolicy};
 pub use agent_q_core::store::audit::AuditLog;
 pub use agent_q_core::tool::circumstances::{Circumstances, Watcher};
 pub use agent_q_core::tool::executor::Executor;
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
-    Arguments, Assessment, Parameter, ParameterType, Runner, SafetyLevel, Tool, ToolFailure,
+    Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
+pub use agent_q_core::trust::SafetyLevel;
 pub use recording_host::{RecordingHost, recording_host};
 pub use serde_json::{Value, json};
 pub use tokio_util::sync::CancellationToken;

@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::source::Source;
+use super::Source;
 use crate::visible::is_hidden;
 
 /// How much of a source's name is told.

@@ -4,7 +4,23 @@
 
 use serde_json::Value;
 
-use super::schema::{Problem, Problems};
+/// An integer that does not fit into 64 bits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{}{number} does not fit into 64 bits and would change; give it as a string, or as a decimal if its digits do not matter",
+    prefix(path)
+)]
+pub struct Unfit {
+    /// Where, such as `address.city` or `items[2]`; empty for the text as a whole.
+    pub path: String,
+    /// As it is written.
+    pub number: String,
+}
+
+/// All integers of a text that do not fit; prints one a line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Unfits(pub Vec<Unfit>);
 
 /// Where the reader is: in an array, or in an object once its key is known.
 enum Place {
@@ -14,7 +30,7 @@ enum Place {
 
 /// What is wrong with the numbers of the JSON text, which is known to be valid; none if nothing.
 #[must_use]
-pub fn problems(json: &str) -> Option<Problems> {
+pub fn problems(json: &str) -> Option<Unfits> {
     // Most texts have no number that is long enough.
     const FEWEST_DIGITS: usize = 19;
     let mut digits = 0;
@@ -26,7 +42,7 @@ pub fn problems(json: &str) -> Option<Problems> {
         return None;
     }
     let found = search(json);
-    (!found.is_empty()).then_some(Problems(found))
+    (!found.is_empty()).then_some(Unfits(found))
 }
 
 /// The schema that the JSON text is, with its numbers as they are written.
@@ -43,7 +59,7 @@ pub fn schema(json: &str) -> Result<Value, String> {
     }
 }
 
-fn search(json: &str) -> Vec<Problem> {
+fn search(json: &str) -> Vec<Unfit> {
     let mut found = Vec::new();
     let mut places: Vec<Place> = Vec::new();
     let mut at = 0;
@@ -71,11 +87,9 @@ fn search(json: &str) -> Vec<Problem> {
                 at = end_of_number(json, at);
                 let number = &json[start..at];
                 if !fits(number) {
-                    found.push(Problem {
+                    found.push(Unfit {
                         path: path(&places),
-                        message: format!(
-                            "{number} does not fit into 64 bits and would change; give it as a string, or as a decimal if its digits do not matter"
-                        ),
+                        number: number.to_owned(),
                     });
                 }
             }
@@ -126,6 +140,19 @@ fn path(places: &[Place]) -> String {
         }
     }
     path
+}
+
+fn prefix(path: &str) -> String {
+    if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}: ")
+    }
+}
+
+fn lines(unfits: &[Unfit]) -> String {
+    let lines: Vec<String> = unfits.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]

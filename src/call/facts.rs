@@ -3,59 +3,19 @@
 //! the call waits for an answer.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value};
 
-use super::{Call, Provenance, Rule, Scope};
 use crate::effect::{Kind, Question};
 use crate::files::path::PathPolicy;
+use crate::rules::Place;
+use crate::rules::{Call, Rule, Scope};
 use crate::tool::work::Reached;
-use crate::tool::{Arguments, Assessment, Origin, Runner, SafetyLevel, Tool};
+use crate::tool::{Arguments, Assessment, Origin, Runner, Tool};
+use crate::trust::{Provenance, SafetyLevel};
 
 /// Parameters of tools that are not ours which name files, besides those that end with `_path`.
 const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
-
-/// The turn in which calls are made, and what is around it.
-#[derive(Debug, Clone, Default)]
-pub struct Place {
-    pub turn: u64,
-    pub chat: u64,
-    /// The project's root, without symbolic links.
-    pub project: Option<PathBuf>,
-    /// The name of the connection to the image.
-    pub connection: Option<String>,
-    foreign: Arc<AtomicBool>,
-}
-
-impl Place {
-    /// A place in which nothing was read yet.
-    #[must_use]
-    pub fn new(turn: u64, chat: u64, project: Option<&Path>, connection: Option<String>) -> Self {
-        Self {
-            turn,
-            chat,
-            project: project.and_then(|root| root.canonicalize().ok()),
-            connection,
-            foreign: Arc::default(),
-        }
-    }
-
-    /// Where the texts that the turn has read so far came from.
-    #[must_use]
-    pub fn provenance(&self) -> Provenance {
-        match self.foreign.load(Ordering::Acquire) {
-            true => Provenance::Foreign,
-            false => Provenance::Own,
-        }
-    }
-
-    /// Notes that the turn has read text from outside the project.
-    pub fn note_foreign(&self) {
-        self.foreign.store(true, Ordering::Release);
-    }
-}
 
 /// All that rules look at of one call.
 #[derive(Debug, Clone)]
