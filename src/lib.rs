@@ -4,8 +4,10 @@
 
 #![deny(unsafe_code)]
 
+pub mod audit;
 #[allow(unsafe_code)]
 pub mod bridge;
+pub mod builtin;
 pub mod call;
 pub mod diff;
 pub mod effect;
@@ -17,16 +19,13 @@ pub mod host;
 pub mod image;
 pub mod json_schema;
 pub mod log;
-pub mod near;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
 pub mod rules;
 pub mod runtime;
 pub mod session;
-pub mod store;
 pub mod tool;
-pub mod tools;
 pub mod trust;
 pub mod visible;
 pub mod workspace;
@@ -37,9 +36,9 @@ use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::text::Text;
 use bridge::{core, signal};
+use call::batch::Watcher;
 use call::policy::Approval;
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
-use tool::circumstances::Watcher;
 
 emacs::plugin_is_GPL_compatible!();
 
@@ -317,7 +316,7 @@ fn unregister_tool(env: &Env, name: Text) -> Result<bool> {
 /// Register built-in tools anew: the one called NAME, or for nil those that are missing.
 #[defun]
 fn register_builtin(env: &Env, name: Option<Text>) -> Result<()> {
-    tools::restore(core(env)?.engine.registry(), name.as_deref());
+    builtin::restore(core(env)?.engine.registry(), name.as_deref());
     Ok(())
 }
 

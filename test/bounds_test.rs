@@ -5,11 +5,11 @@
 use std::time::Instant;
 
 use crate::chat::{calls, chat, turns};
+use agent_q_core::call::batch::MOST_CALLS;
 use agent_q_core::protocol::{CallOutcome, Event, Op, TurnOutcome};
 use agent_q_core::provider::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_TEXT_BYTES};
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::{FailureKind, ProviderError};
-use agent_q_core::tool::circumstances::MOST_CALLS;
 use serde_json::{Value, json};
 
 fn payload(delta: &Value) -> Vec<u8> {

@@ -20,9 +20,9 @@ fn evaluated() -> HostReply {
 
 fn eval_bench(approval: Approval, policy: EvalPolicy, replies: Vec<HostReply>) -> Bench {
     let mut bench = bench(approval);
-    bench.circumstances.eval_policy = policy;
-    for tool in agent_q_core::tools::execution::tools() {
-        bench.circumstances.tools.register(tool);
+    bench.batch.eval_policy = policy;
+    for tool in agent_q_core::builtin::image::execution::tools() {
+        bench.batch.tools.register(tool);
     }
     bench.host.replies.lock().unwrap().extend(replies);
     bench
@@ -164,12 +164,12 @@ async fn the_policy_decides_about_code() {
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert!(results[0].content.contains("read-only"));
     // Nor does anything that runs code on the way, such as macros or a function that is wrapped.
-    for tool in agent_q_core::tools::introspection::tools()
+    for tool in agent_q_core::builtin::image::introspection::tools()
         .into_iter()
-        .chain(agent_q_core::tools::building::tools())
-        .chain(agent_q_core::tools::journal::tools())
+        .chain(agent_q_core::builtin::image::building::tools())
+        .chain(agent_q_core::builtin::image::journal::tools())
     {
-        bench.circumstances.tools.register(tool);
+        bench.batch.tools.register(tool);
     }
     let results = bench
         .run(&[

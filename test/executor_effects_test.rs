@@ -17,8 +17,8 @@ fn evaluated(denials: &str) -> HostReply {
 /// A bench for code in which the image found HITS and EFFECTS.
 fn effects_bench(approval: Approval, hits: &str, effects: &str) -> Bench {
     let bench = bench(approval);
-    for tool in agent_q_core::tools::execution::tools() {
-        bench.circumstances.tools.register(tool);
+    for tool in agent_q_core::builtin::image::execution::tools() {
+        bench.batch.tools.register(tool);
     }
     let looked_at = format!(
         "(:outcome :returned :value (:hits ({hits}) :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"

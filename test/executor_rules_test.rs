@@ -6,7 +6,7 @@ use crate::executor_bench::*;
 
 impl Bench {
     fn rule(&self, effect: Effect, tool: &str) -> Rule {
-        Rule::new(effect, tool, Scope::Chat(self.circumstances.session.0))
+        Rule::new(effect, tool, Scope::Chat(self.batch.session.0))
     }
 
     fn add(&self, rule: Rule) -> u64 {
@@ -41,7 +41,7 @@ async fn a_rule_for_exactly_that_lets_a_dangerous_call_run_unasked() {
     bench.echo("erase", SafetyLevel::Dangerous);
     let rule = bench.add(bench.waive("erase", "disk"));
     let calls = [call("a", "erase", json!({"text": "disk"}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
     assert_eq!(results[0].consent, Consent::ByRule);
     assert_eq!(
@@ -49,7 +49,7 @@ async fn a_rule_for_exactly_that_lets_a_dangerous_call_run_unasked() {
         ("by_rule".into(), "rule".into(), json!(rule))
     );
     let calls = [call("b", "erase", json!({"text": "tape"}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].consent, Consent::Unavailable);
 }
 
@@ -59,7 +59,7 @@ async fn a_rule_without_the_users_word_for_danger_does_not_skip_the_question() {
     bench.echo("erase", SafetyLevel::Dangerous);
     bench.add(bench.rule(Effect::Allow, "erase"));
     let calls = [call("a", "erase", json!({"text": "disk"}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].consent, Consent::Unavailable);
 }
 
@@ -93,7 +93,7 @@ async fn a_rule_that_denies_wins_and_says_so() {
     bench.add(bench.waive("erase", "disk"));
     let rule = bench.add(bench.rule(Effect::Deny, "erase"));
     let calls = [call("a", "erase", json!({"text": "disk"}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     assert!(
         results[0]
@@ -109,7 +109,7 @@ async fn a_rule_that_asks_raises_a_safe_call() {
     bench.echo("echo", SafetyLevel::Safe);
     bench.add(bench.rule(Effect::Ask, "echo"));
     let calls = [call("a", "echo", json!({"text": "x"}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert_eq!(results[0].consent, Consent::Unavailable);
 }
@@ -127,14 +127,14 @@ async fn in_a_turn_that_read_foreign_text_no_rule_lets_a_dangerous_call_run() {
         Runner::Worker(Arc::new(|_| Ok("a page".to_owned()))),
     );
     fetch.provenance = agent_q_core::trust::Provenance::Foreign;
-    bench.circumstances.tools.register(fetch);
+    bench.batch.tools.register(fetch);
     bench.add(bench.waive("erase", "disk"));
     // Both calls of one reply: the page is read before the second is decided about.
     let calls = [
         call("a", "fetch", json!({})),
         call("b", "erase", json!({"text": "disk"})),
     ];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Succeeded);
     assert_eq!(results[1].consent, Consent::Unavailable);
 }
@@ -147,9 +147,9 @@ async fn no_tool_touches_the_file_of_rules() {
     let work = Runner::Worker(Arc::new(|_| Ok("written".to_owned())));
     let mut tool = Tool::new("write", "", SafetyLevel::Safe, &[], parameters, work);
     tool.origin = agent_q_core::tool::Origin::EmacsLisp;
-    bench.circumstances.tools.register(tool);
+    bench.batch.tools.register(tool);
     let calls = [call("a", "write", json!({"path": file}))];
-    let results = bench.executor.run(&calls, &bench.circumstances).await;
+    let results = bench.executor.run(&calls, &bench.batch).await;
     assert_eq!(results[0].outcome, CallOutcome::Denied);
 }
 
@@ -165,8 +165,8 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         ("buffer x.lisp".to_owned(), false),
     ] {
         let mut bench = bench(Approval::None);
-        agent_q_core::tools::register(&bench.circumstances.tools);
-        bench.circumstances.place = Place::new(1, 7, Some(&root), None);
+        agent_q_core::builtin::register(&bench.batch.tools);
+        bench.batch.place = Place::new(1, 7, Some(&root), None);
         bench.echo("erase", SafetyLevel::Dangerous);
         bench.add(bench.waive("erase", "disk"));
         bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(

@@ -120,7 +120,7 @@ async fn arguments_of_another_type_are_converted_before_the_user_sees_them() {
             ..Parameter::optional("lines", ParameterType::Array, "")
         },
     ];
-    bench.circumstances.tools.register(Tool::new(
+    bench.batch.tools.register(Tool::new(
         "erase",
         "Erase.",
         SafetyLevel::Dangerous,
@@ -167,7 +167,7 @@ async fn modified_arguments_that_show_more_are_asked_about_again() {
         level,
         reason: arguments.required_text("text").to_owned(),
     };
-    bench.circumstances.tools.register(tool);
+    bench.batch.tools.register(tool);
     let calls = [call("1", "erase", json!({"text": "x"}))];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
@@ -201,7 +201,7 @@ async fn cancelling_answers_every_call() {
     ];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         bench.asked().await;
-        bench.circumstances.cancel.cancel();
+        bench.batch.cancel.cancel();
     });
     let outcomes: Vec<_> = results.iter().map(|result| result.outcome).collect();
     assert_eq!(outcomes, [CallOutcome::Cancelled, CallOutcome::Cancelled]);
@@ -338,7 +338,7 @@ async fn the_trace_of_what_nobody_decided_says_so() {
     });
     assert_eq!(results[0].consent, Consent::Unfit);
     bench
-        .circumstances
+        .batch
         .why_cancelled
         .set("the machine sleeps".to_owned())
         .unwrap();
@@ -346,7 +346,7 @@ async fn the_trace_of_what_nobody_decided_says_so() {
         while bench.executor.approvals.count() == 0 {
             tokio::task::yield_now().await;
         }
-        bench.circumstances.cancel.cancel();
+        bench.batch.cancel.cancel();
     });
     assert_eq!(
         told(&results[0]),
@@ -395,7 +395,7 @@ async fn edits_are_planned_elsewhere_than_the_call_goes_on() {
             )))
         })
     });
-    bench.circumstances.tools.register(tool);
+    bench.batch.tools.register(tool);
     let results = bench.run(&[call("1", "place", json!({}))]).await;
     assert_eq!(results[0].outcome, CallOutcome::Failed);
     assert!(results[0].content.starts_with("ThreadId("));
@@ -413,7 +413,7 @@ async fn only_who_watches_is_told_of_a_call() {
         ),
     ] {
         let mut bench = bench(Approval::None);
-        bench.circumstances.watcher = watcher;
+        bench.batch.watcher = watcher;
         bench.echo("echo", SafetyLevel::Safe);
         bench.run(&[call("1", "echo", json!({"text": "x"}))]).await;
         let told = bench.host.collect(|event| match event {

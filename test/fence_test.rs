@@ -73,9 +73,9 @@ async fn what_tools_return_is_fenced_and_what_agent_q_says_is_not() {
     let bench = bench(Approval::Ask);
     bench.echo("look", SafetyLevel::Safe);
     bench.tool("save", SafetyLevel::Safe, |_| Ok("Saved.".to_owned()));
-    let mut save = Tool::clone(&bench.circumstances.tools.get("save").unwrap());
+    let mut save = Tool::clone(&bench.batch.tools.get("save").unwrap());
     save.answers = Answers::Words;
-    bench.circumstances.tools.register(save);
+    bench.batch.tools.register(save);
     bench.tool("refuse", SafetyLevel::Safe, |_| {
         Err(ToolFailure::new("There is none."))
     });
@@ -130,9 +130,9 @@ async fn each_text_says_what_it_is_of_and_whether_it_is_the_projects() {
     let bench = bench(Approval::None);
     bench.echo("look", SafetyLevel::Safe);
     bench.echo("fetch", SafetyLevel::Safe);
-    let mut fetch = Tool::clone(&bench.circumstances.tools.get("fetch").unwrap());
+    let mut fetch = Tool::clone(&bench.batch.tools.get("fetch").unwrap());
     fetch.provenance = Provenance::Foreign;
-    bench.circumstances.tools.register(fetch);
+    bench.batch.tools.register(fetch);
     let calls = ["look", "fetch"].map(|name| call(name, name, json!({"text": "x"})));
     let results = bench.run(&calls).await;
     let from = |result| read(&copy(result)).unwrap().from;

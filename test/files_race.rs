@@ -119,8 +119,8 @@ async fn what_was_judged_is_what_is_used() {
         root: Some(base.join("project").to_string_lossy().into_owned()),
         private: None,
     });
-    bench.circumstances.workspace = Arc::new(workspace);
-    agent_q_core::tools::register(&bench.circumstances.tools);
+    bench.batch.workspace = Arc::new(workspace);
+    agent_q_core::builtin::register(&bench.batch.tools);
 
     let ended = Arc::new(AtomicBool::new(false));
     let swapping = std::thread::spawn({

@@ -2,9 +2,9 @@
 //! The tools that look into the Lisp image, as a model reads their answers.
 
 use crate::image_tools::{arguments, image, sent, tool};
+use agent_q_core::builtin::image::{clos, inspection, packages, xref};
 use agent_q_core::image::parse_reply;
 use agent_q_core::tool::Tool;
-use agent_q_core::tools::{clos, inspection, packages, xref};
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
 

@@ -17,8 +17,8 @@ async fn result(tool: &str, arguments: serde_json::Value, value: &str) -> CallRe
     std::fs::write(project.path().join("look.lisp"), PROGRAM).unwrap();
     std::fs::write(project.path().join("look.txt"), PROGRAM).unwrap();
     let bench = bench(Approval::None);
-    for tool in agent_q_core::tools::xref::tools() {
-        bench.circumstances.tools.register(tool);
+    for tool in agent_q_core::builtin::image::xref::tools() {
+        bench.batch.tools.register(tool);
     }
     let root = json!({"project_root": project.path(), "private_files": null});
     bench.host.replies.lock().unwrap().extend([

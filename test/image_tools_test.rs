@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use crate::image_tools::{arguments, image, sent, tool};
+use agent_q_core::builtin::image::introspection;
 use agent_q_core::image::parse_reply;
 use agent_q_core::tool::Treatment;
-use agent_q_core::tools::introspection;
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
 

@@ -5,12 +5,12 @@
 use emacs::{Env, IntoLisp, Result, Value, Vector};
 
 use super::text::Text;
+use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
     ToolCall, TurnOutcome,
 };
 use crate::provider::accumulator::parse_arguments;
-use crate::tool::metrics::{MetricsKey, Statistics};
 use crate::tool::{Origin, Parameter, Presence, Tool};
 use crate::trust::SafetyLevel;
 

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::reach::Reached;
 use crate::effect::{Kind, Question};
 use crate::files::path::PathPolicy;
-use crate::rules::Place;
-use crate::rules::{Call, Rule, Scope};
-use crate::tool::work::Reached;
+use crate::rules::{Call, Place, Rule, Scope};
 use crate::tool::{Arguments, Assessment, Origin, Runner, Tool};
 use crate::trust::{Provenance, SafetyLevel};
 

@@ -8,13 +8,12 @@ use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::Approval;
-use crate::near;
 use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
 use crate::rules::Place;
-use crate::runtime::held;
+use crate::runtime::{held, on_emacs};
 use crate::session::settings::Settings;
-use crate::tool::circumstances::{Circumstances, Watcher};
 use crate::workspace::Ground;
 
 /// Calls made outside a chat belong to no session.
@@ -40,32 +39,32 @@ impl Engine {
         let batch = BatchId::next();
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
-        let circumstances = Circumstances {
+        let context = BatchContext {
             watcher,
             why_cancelled: running.why_cancelled,
             ..self.outside_chats(approval, running.cancel)
         };
-        circumstances.workspace.set_ground(&Ground {
+        context.workspace.set_ground(&Ground {
             root: None,
             private,
         });
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
-        near::spawn(self.guarded(async move {
-            let results = executor.run(&calls, &circumstances).await;
+        on_emacs::spawn(self.guarded(async move {
+            let results = executor.run(&calls, &context).await;
             held(&batches).remove(&batch);
             executor.host.emit(Event::BatchFinished { batch, results });
         }));
         batch
     }
 
-    /// The circumstances of calls that no chat makes.
+    /// The context of calls that no chat makes.
     pub(super) fn outside_chats(
         &self,
         approval: Approval,
         cancel: CancellationToken,
-    ) -> Circumstances {
-        Circumstances {
+    ) -> BatchContext {
+        BatchContext {
             session: NO_SESSION,
             watcher: Watcher::Nobody,
             tools: Arc::clone(&self.shared.registry),

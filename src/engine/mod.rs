@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex};
 
 use batch::RunningBatch;
 
+use crate::audit::AuditLog;
+use crate::call::executor::Executor;
+use crate::call::metrics::Metrics;
 use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
@@ -18,16 +21,13 @@ use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{Place, RuleBook, Scope, StoreError};
 use crate::runtime::held;
 use crate::session::{Session, SessionSettings, Shared};
-use crate::store::audit::AuditLog;
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
-use crate::tool::executor::Executor;
 use crate::tool::libraries::Libraries;
-use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
 use crate::trust::SafetyLevel;
 use crate::workspace::journal;
-use crate::{runtime, session, tools};
+use crate::{builtin, runtime, session};
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ impl Engine {
     #[must_use]
     pub fn new(host: Arc<dyn Host>, audit: AuditLog, rules: RuleBook) -> Self {
         let registry = Arc::new(Registry::default());
-        tools::register(&registry);
+        builtin::register(&registry);
         let executor = Executor {
             approvals: Arc::default(),
             host,
@@ -218,7 +218,7 @@ impl Engine {
     pub fn image_undone(&self, id: SessionId, results: &str) -> Result<(), RequestError> {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
-        tools::undo::image_undone(&session.workspace, results);
+        builtin::files::undo::image_undone(&session.workspace, results);
         Ok(())
     }
 

@@ -20,18 +20,19 @@ use tracing::Instrument as _;
 
 pub use settings::{SessionSettings, Settings};
 
+use crate::builtin::files::undo;
+use crate::builtin::files::undo::Undone;
+use crate::call::batch::{BatchContext, Watcher};
+use crate::call::executor::Executor;
 use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome, UserMessage};
 use crate::provider::Message;
 use crate::provider::http::Client;
 use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
-use crate::tool::circumstances::{Circumstances, Watcher};
 use crate::tool::console;
-use crate::tool::executor::Executor;
 use crate::tool::libraries::{Libraries, LibrariesError};
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
-use crate::tools::undo::{self, Undone};
 use crate::workspace::Workspace;
 use turn::Turn;
 
@@ -170,7 +171,7 @@ impl Actor {
         };
         self.offer.begin_turn(settings.unoffered());
         let turn = TurnId::next();
-        let circumstances = Circumstances {
+        let batch = BatchContext {
             session: self.id,
             watcher: Watcher::Chat,
             tools,
@@ -194,8 +195,7 @@ impl Actor {
         let mut life = Life::Open;
         let outcome = {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
-            let work =
-                run_work(work, &mut history, &shared, &settings, &circumstances).instrument(span);
+            let work = run_work(work, &mut history, &shared, &settings, &batch).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -291,7 +291,7 @@ async fn run_work(
     history: &mut Vec<Message>,
     shared: &Shared,
     settings: &Settings,
-    circumstances: &Circumstances,
+    batch: &BatchContext,
 ) -> TurnOutcome {
     match work {
         Work::Message(message) => {
@@ -300,21 +300,21 @@ async fn run_work(
                     "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
                 );
             };
-            let text = circumstances.workspace.with_news(message.for_model());
+            let text = batch.workspace.with_news(message.for_model());
             history.push(Message::User(text));
             Turn {
                 shared,
                 settings,
                 provider,
-                circumstances,
+                batch,
             }
             .run(history)
             .await
         }
-        Work::Console(line) => match console::parse(&line, &circumstances.tools) {
+        Work::Console(line) => match console::parse(&line, &batch.tools) {
             Ok(call) => {
-                shared.executor.run(&[call], circumstances).await;
-                if circumstances.cancel.is_cancelled() {
+                shared.executor.run(&[call], batch).await;
+                if batch.cancel.is_cancelled() {
                     TurnOutcome::Cancelled
                 } else {
                     TurnOutcome::Finished
@@ -323,9 +323,9 @@ async fn run_work(
             Err(failure) => TurnOutcome::Failed(failure.message),
         },
         Work::Undo => {
-            let context = shared.executor.context(circumstances);
+            let context = shared.executor.context(batch);
             let Undone { text, image } = undo::undo_turn(&context).await;
-            let session = circumstances.session;
+            let session = batch.session;
             shared.executor.host.emit(Event::Notice { session, text });
             if let Some(image) = image {
                 shared.executor.host.emit(Event::ImageChanged {

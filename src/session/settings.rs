@@ -9,14 +9,15 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::prompt::{self, Tools};
+use super::prompt;
+use super::prompt::Tools;
+use crate::builtin::more;
 use crate::call::policy::{Approval, EvalPolicy};
 use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
-use crate::tools::more;
 use crate::workspace::Ground;
 
 /// Changes to a session's settings.

@@ -2,13 +2,13 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
+use crate::call::batch::{BatchContext, MOST_CALLS};
+use crate::call::format::{RESULT_LIMIT, cap};
 use crate::protocol::{CallArguments, CallResult, Event, State, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::{
     ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition, StreamEvent,
 };
-use crate::tool::circumstances::{Circumstances, MOST_CALLS};
-use crate::tool::format::{RESULT_LIMIT, cap};
 use crate::trust::fence::draw;
 
 use super::Shared;
@@ -20,7 +20,7 @@ pub struct Turn<'a> {
     pub shared: &'a Shared,
     pub settings: &'a Settings,
     pub provider: &'a ProviderSettings,
-    pub circumstances: &'a Circumstances,
+    pub batch: &'a BatchContext,
 }
 
 /// How asking the model ended.
@@ -60,7 +60,7 @@ impl Turn<'_> {
     }
 
     async fn ask(&self, history: &[Message], position: RequestPosition) -> Answer {
-        let session = self.circumstances.session;
+        let session = self.batch.session;
         let host = &self.shared.executor.host;
         host.emit(Event::State {
             session,
@@ -111,7 +111,7 @@ impl Turn<'_> {
             .client
             .stream_chat(self.provider, &request, &mut sink);
         tokio::select! {
-            () = self.circumstances.cancel.cancelled() => Answer::Cancelled { text, reasoning },
+            () = self.batch.cancel.cancelled() => Answer::Cancelled { text, reasoning },
             reply = reply => match reply {
                 Ok(reply) => Answer::Whole(reply),
                 Err(error) => Answer::Broken(error),
@@ -120,7 +120,7 @@ impl Turn<'_> {
     }
 
     fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
-        let Circumstances { tools, place, .. } = self.circumstances;
+        let BatchContext { tools, place, .. } = self.batch;
         let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
         messages.push(Message::System(self.settings.system_prompt(&tools)));
@@ -140,7 +140,7 @@ impl Turn<'_> {
         reply: Reply,
         repeats: &mut Repeats,
     ) -> Option<TurnOutcome> {
-        let session = self.circumstances.session;
+        let session = self.batch.session;
         if let Some(usage) = reply.usage {
             self.shared.executor.host.emit(Event::Usage {
                 session,
@@ -156,7 +156,7 @@ impl Turn<'_> {
             // A cut call can't be replayed to any provider, so only the text is kept. The executor
             // gets the calls all the same: each ends in the chat with the reason why it never ran.
             let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
-            self.shared.executor.run(&calls, self.circumstances).await;
+            self.shared.executor.run(&calls, self.batch).await;
             keep_text(history, reply.text, reply.reasoning);
             return Some(ending(&reply.finish, cut));
         }
@@ -165,12 +165,8 @@ impl Turn<'_> {
             reasoning: reply.reasoning,
             calls: reply.calls.iter().map(replayable).collect(),
         });
-        let mut results = self
-            .shared
-            .executor
-            .run(&reply.calls, self.circumstances)
-            .await;
-        let cancelled = self.circumstances.cancel.is_cancelled();
+        let mut results = self.shared.executor.run(&reply.calls, self.batch).await;
+        let cancelled = self.batch.cancel.is_cancelled();
         let mut stuck = None;
         // The calls beyond were not run, so they say nothing about what the model does.
         for (call, result) in reply.calls.iter().zip(&mut results).take(MOST_CALLS) {

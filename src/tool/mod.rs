@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tool system: what a tool is, where it is found, and how a call of it runs.
-//! Providers see a tool's schema, sessions run its calls through [`executor`], and the families of
-//! built-in tools are in `crate::tools`.
+//! What a tool is: its parameters and schema, where it is found, and how its work is described.
+//! Providers see a tool's schema, `call` takes calls of it on their way, and the built-in tools are in `builtin`.
 
 pub mod arguments;
-mod assess;
-pub mod circumstances;
 pub mod code;
 pub mod console;
 mod content;
 mod convert;
-mod decide;
 mod default;
 pub mod definition;
-mod dispatch;
-mod effects;
-mod ending;
-pub mod executor;
 mod failure;
-pub mod foretell;
-pub mod format;
 pub mod libraries;
-pub mod metrics;
 pub mod offer;
 pub mod preview;
-mod private_reads;
 mod references;
 pub mod registry;
 pub mod schema;

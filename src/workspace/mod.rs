@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A chat's place among the user's files: by what paths are judged, what the model last saw of
-//! each text, and what its turns changed ([`journal`]). Only state; `crate::tools` does the work.
+//! each text, and what its turns changed ([`journal`]). Only state; `crate::builtin` does the work.
 
 pub mod journal;
 pub mod quoting;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use agent_q_core::call::approvals::Approvals;
+use agent_q_core::call::batch::{BatchContext, Watcher};
+use agent_q_core::call::executor::Executor;
 use agent_q_core::call::policy::{Approval, EvalPolicy};
 use agent_q_core::gram::{parse, parse_type_signature};
 use agent_q_core::host::Host;
 use agent_q_core::protocol::{CallArguments, Event, HostReply, HostRequest, SessionId, ToolCall};
 use agent_q_core::rules::{Place, RuleBook};
-use agent_q_core::tool::circumstances::{Circumstances, Watcher};
-use agent_q_core::tool::executor::Executor;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
@@ -85,7 +85,7 @@ async fn calls() {
         metrics: Arc::default(),
         rules: Arc::new(Mutex::new(RuleBook::open(&rules))),
     };
-    let circumstances = Circumstances {
+    let batch = BatchContext {
         watcher: Watcher::Chat,
         offer: Arc::default(),
         session: SessionId(1),
@@ -101,10 +101,10 @@ async fn calls() {
     let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));
     for _ in 0..RUNS {
         let start = Instant::now();
-        black_box(executor.run(&at_once, &circumstances).await);
+        black_box(executor.run(&at_once, &batch).await);
         sample("tools.pipeline", start.elapsed());
         let start = Instant::now();
-        black_box(executor.run(&on_a_worker, &circumstances).await);
+        black_box(executor.run(&on_a_worker, &batch).await);
         sample("tools.pipeline.worker", start.elapsed());
         let start = Instant::now();
         let work = tokio::task::spawn_blocking(|| black_box("x".to_owned()));

@@ -14,18 +14,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use agent_q_core::call::approvals::Approvals;
+use agent_q_core::call::executor::Executor;
+use agent_q_core::call::metrics::Metrics;
 use agent_q_core::host::Host;
 use agent_q_core::protocol::{CallOutcome, Event, Op, SessionId, TurnOutcome};
 use agent_q_core::provider::http::{Client, ClientSettings};
 use agent_q_core::rules::RuleBook;
 use agent_q_core::session::{Session, SessionSettings, Shared};
-use agent_q_core::tool::executor::Executor;
 use agent_q_core::tool::libraries::Libraries;
-use agent_q_core::tool::metrics::Metrics;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
-use agent_q_core::{session, tools};
+use agent_q_core::{builtin, session};
 use recording_host::{RecordingHost, recording_host};
 use scripted_server::ScriptedServer;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub fn chat(script: &Value, settings: Value) -> Chat {
     let server = ScriptedServer::start(&script.to_string());
     let host = recording_host();
     let registry = Arc::new(Registry::default());
-    tools::register(&registry);
+    builtin::register(&registry);
     for (name, level) in [
         ("echo", SafetyLevel::Safe),
         ("alter", SafetyLevel::Cautious),

@@ -15,7 +15,10 @@ pub use std::sync::atomic::{AtomicUsize, Ordering};
 pub use std::sync::{Arc, Mutex};
 pub use std::time::Duration;
 
+pub use agent_q_core::audit::AuditLog;
 pub use agent_q_core::call::approvals::Approvals;
+pub use agent_q_core::call::batch::{BatchContext, Watcher};
+pub use agent_q_core::call::executor::Executor;
 pub use agent_q_core::call::policy::{Approval, EvalPolicy};
 pub use agent_q_core::host::Host;
 pub use agent_q_core::protocol::{
@@ -23,9 +26,6 @@ pub use agent_q_core::protocol::{
     HostReply, SessionId, ToolCall,
 };
 pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Place, Rule, RuleBook, Scope};
-pub use agent_q_core::store::audit::AuditLog;
-pub use agent_q_core::tool::circumstances::{Circumstances, Watcher};
-pub use agent_q_core::tool::executor::Executor;
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
@@ -39,7 +39,7 @@ pub struct Bench {
     pub host: Arc<RecordingHost>,
     pub executor: Executor,
     pub audit_file: PathBuf,
-    pub circumstances: Circumstances,
+    pub batch: BatchContext,
 }
 
 pub fn bench(approval: Approval) -> Bench {
@@ -63,7 +63,7 @@ pub fn bench(approval: Approval) -> Bench {
         host,
         executor,
         audit_file,
-        circumstances: Circumstances {
+        batch: BatchContext {
             offer: Arc::default(),
             session: SessionId(7),
             watcher: Watcher::Chat,
@@ -113,14 +113,9 @@ impl Bench {
     ) {
         let parameters = vec![Parameter::required("text", ParameterType::String, "")];
         let runner = Runner::Worker(Arc::new(work));
-        self.circumstances.tools.register(Tool::new(
-            name,
-            "A tool.",
-            level,
-            &[],
-            parameters,
-            runner,
-        ));
+        self.batch
+            .tools
+            .register(Tool::new(name, "A tool.", level, &[], parameters, runner));
     }
 
     pub fn echo(&self, name: &str, level: SafetyLevel) {
@@ -130,7 +125,7 @@ impl Bench {
     }
 
     pub async fn run(&self, calls: &[ToolCall]) -> Vec<CallResult> {
-        self.executor.run(calls, &self.circumstances).await
+        self.executor.run(calls, &self.batch).await
     }
 
     pub async fn asked(&self) -> CallKey {

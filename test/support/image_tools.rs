@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Built-in tools of the Lisp image for tests: found by name, and what a call of them sends.
 
+use agent_q_core::builtin;
 use agent_q_core::image::print_arguments;
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Arguments, ImageTool, Runner, Tool};
-use agent_q_core::tools;
 use serde_json::Value;
 
 pub fn tool(name: &str) -> Tool {
     let registry = Registry::default();
-    tools::register(&registry);
+    builtin::register(&registry);
     let tool = registry.get(name);
     Tool::clone(&tool.unwrap_or_else(|| panic!("no tool {name}")))
 }

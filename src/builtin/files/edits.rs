@@ -7,15 +7,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::change::{Current, Home, Made, Plan, load};
-use super::common::parse;
-use super::files::path_parameter;
+use super::reading::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
 use crate::files::path::{Kind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
-use crate::tool::work::{Precheck, Task, WorkContext, to_the_end};
+use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
 use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
@@ -414,7 +413,7 @@ async fn find_form(
 ) -> Result<std::ops::Range<usize>, ToolFailure> {
     let arguments = json!({"text": current.text, "name": name, "file": target.shown()});
     let reply = context.ask_emacs("find-definition", arguments).await?;
-    let form: Form = parse(&reply)?;
+    let form: Form = parse_answer(&reply)?;
     let text = &current.text;
     let place = |characters: usize| {
         let mut places = text.char_indices().map(|(place, _)| place);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lexpr::Value;
 
 use crate::image::Plist;
-use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool};
 use crate::trust::SafetyLevel;
 
 /// How long looking something up may take. Only a program's own printers take any time at all.
@@ -121,14 +121,4 @@ pub(super) fn place_note(definition: Plist<'_>) -> String {
         false => return String::new(),
     };
     format!(" ({note})")
-}
-
-/// What Emacs's JSON says.
-///
-/// # Errors
-///
-/// It is not understood.
-pub(super) fn parse<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
-    serde_json::from_str(reply)
-        .map_err(|error| ToolFailure::new(format!("Emacs's answer is not understood: {error}")))
 }

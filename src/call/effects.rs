@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Questions of the image's watch while a call runs: the user's rules answer them, or the user does.
-//! The time that they wait does not count as the call's. Part of the pipeline in `executor`.
+//! The time that they wait does not count as the call's. A step of `pipeline`.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,19 +11,20 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::circumstances::Circumstances;
-use super::executor::{Call, Executor};
-use super::work::{answered, silent};
-use super::{Origin, ToolFailure};
-use crate::call::facts::Facts;
-use crate::call::policy::{Approval, EvalPolicy};
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::facts::Facts;
+use super::policy::{Approval, EvalPolicy};
+use super::prepared::Call;
+use crate::audit::{Record, Step};
 use crate::effect::{Answer, Granted, Kind, Message, Question, Watch, parse_message};
 use crate::host::Asked;
 use crate::protocol::{
     CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, State,
 };
 use crate::rules::{Explanation, Outcome};
-use crate::store::audit::{Record, Step};
+use crate::tool::work::{answered, silent};
+use crate::tool::{Origin, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// What the code that met a denial is told where nobody can be asked.
@@ -32,7 +33,7 @@ const NOBODY: &str = "There is nobody to ask: no approval handler is configured.
 /// An effect's question on its way to an answer, with what is told of it.
 struct Asking<'a> {
     executor: &'a Executor,
-    circumstances: &'a Circumstances,
+    batch: &'a BatchContext,
     question: Question,
     /// What is told of it: the name that rules know it by, and what the user is shown.
     tool: String,
@@ -54,12 +55,12 @@ struct Settled {
 
 impl Executor {
     /// How the watch in the image is set for CALL; nothing where what it does is ours alone.
-    pub(super) fn watch(call: &Call, circumstances: &Circumstances) -> Option<Watch> {
+    pub(super) fn watch(call: &Call, batch: &BatchContext) -> Option<Watch> {
         let of_image = matches!(call.tool.origin, Origin::Image(_));
         if call.tool.code.is_none() && !of_image {
             return (call.tool.level == SafetyLevel::Safe).then_some(Watch::Looking);
         }
-        if circumstances.eval_policy == EvalPolicy::NeverAsk {
+        if batch.eval_policy == EvalPolicy::NeverAsk {
             return Some(Watch::Off);
         }
         let granted = match call.consent {
@@ -72,7 +73,7 @@ impl Executor {
         };
         Some(Watch::On {
             granted,
-            needles: circumstances.workspace.private_files().needles().to_vec(),
+            needles: batch.workspace.private_files().needles().to_vec(),
         })
     }
 
@@ -81,15 +82,12 @@ impl Executor {
     pub(super) async fn request_asking(
         &self,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
         body: HostRequest,
         deadline: Duration,
     ) -> Result<String, ToolFailure> {
         let (sender, mut messages) = mpsc::unbounded_channel();
-        let mut reply = pin!(
-            self.host
-                .request_asking(circumstances.session, body, sender)
-        );
+        let mut reply = pin!(self.host.request_asking(batch.session, body, sender));
         let mut open = FuturesUnordered::new();
         let mut withdrawals: Vec<(i64, CancellationToken)> = Vec::new();
         let mut left = deadline;
@@ -102,7 +100,7 @@ impl Executor {
                     Ok(Message::Asked(question)) => {
                         let withdrawn = CancellationToken::new();
                         withdrawals.push((question.number, withdrawn.clone()));
-                        open.push(self.settle_effect(call, circumstances, question, asked, withdrawn));
+                        open.push(self.settle_effect(call, batch, question, asked, withdrawn));
                     }
                     Ok(Message::Withdrawn(number)) => {
                         withdrawals
@@ -128,16 +126,16 @@ impl Executor {
     async fn settle_effect(
         &self,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
         question: Question,
         asked: Asked,
         withdrawn: CancellationToken,
     ) {
         let number = question.number;
-        let settled = match is_harmless(&question, circumstances) {
+        let settled = match is_harmless(&question, batch) {
             true => Some(Answer::Allow),
             false => {
-                let asking = Asking::new(self, call, circumstances, question);
+                let asking = Asking::new(self, call, batch, question);
                 tokio::select! {
                     () = withdrawn.cancelled() => None,
                     answer = asking.settle() => Some(answer),
@@ -146,7 +144,7 @@ impl Executor {
         };
         if let Some(answer) = settled {
             self.host.emit(Event::EffectDecided {
-                session: circumstances.session,
+                session: batch.session,
                 request: asked.request,
                 question: number,
                 answer,
@@ -156,9 +154,9 @@ impl Executor {
 }
 
 /// Whether QUESTION is about reading files none of which is private.
-fn is_harmless(question: &Question, circumstances: &Circumstances) -> bool {
+fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
     question.kind == Kind::ReadPrivate && !question.files.is_empty() && {
-        let private = circumstances.workspace.private_files();
+        let private = batch.workspace.private_files();
         let mut files = question.files.iter();
         files.all(|file| private.matching(file).is_none())
     }
@@ -168,16 +166,16 @@ impl<'a> Asking<'a> {
     fn new(
         executor: &'a Executor,
         call: &Call,
-        circumstances: &'a Circumstances,
+        batch: &'a BatchContext,
         question: Question,
     ) -> Self {
         let key = CallKey::next();
         Self {
-            facts: Facts::of_effect(key.0, &call.tool, &question, &circumstances.place),
+            facts: Facts::of_effect(key.0, &call.tool, &question, &batch.place),
             tool: question.kind.tool(),
             arguments: serde_json::Value::Object(question.arguments()),
             executor,
-            circumstances,
+            batch,
             question,
             key,
             since: Instant::now(),
@@ -195,7 +193,7 @@ impl<'a> Asking<'a> {
                 Consent::Denied,
                 rule_of(&explanation),
             ),
-            Outcome::Ask if self.circumstances.approval == Approval::None => {
+            Outcome::Ask if self.batch.approval == Approval::None => {
                 Settled::denied(NOBODY.to_owned(), Consent::Unavailable, Decider::Nobody)
             }
             Outcome::Ask => self.ask(&explanation).await,
@@ -214,10 +212,10 @@ impl<'a> Asking<'a> {
 
     /// Asks whoever answers requests here.
     async fn ask(&mut self, explanation: &Explanation) -> Settled {
-        let (executor, session) = (self.executor, self.circumstances.session);
+        let (executor, session) = (self.executor, self.batch.session);
         let answer = executor.approvals.open(self.key, self.facts.clone(), None);
         executor.tell(
-            self.circumstances,
+            self.batch,
             Event::CallProposed {
                 session,
                 call: self.key,
@@ -237,7 +235,7 @@ impl<'a> Asking<'a> {
         });
         self.tell_state(State::Approving);
         let answer = tokio::select! {
-            () = self.circumstances.cancel.cancelled() => None,
+            () = self.batch.cancel.cancelled() => None,
             answer = answer => Some(answer.unwrap_or_default()),
         };
         self.tell_state(State::Running);
@@ -262,9 +260,9 @@ impl<'a> Asking<'a> {
     }
 
     fn tell_state(&self, state: State) {
-        let session = self.circumstances.session;
+        let session = self.batch.session;
         self.executor
-            .tell(self.circumstances, Event::State { session, state });
+            .tell(self.batch, Event::State { session, state });
     }
 
     /// Writes to the audit log what becomes of the effect; on failure, why it may not happen.
@@ -277,7 +275,7 @@ impl<'a> Asking<'a> {
             },
         };
         let record = Record {
-            session: self.circumstances.session,
+            session: self.batch.session,
             tool: &self.tool,
             level: SafetyLevel::Dangerous,
             arguments: &self.arguments,
@@ -294,7 +292,7 @@ impl<'a> Asking<'a> {
         if !std::mem::take(&mut self.shown) {
             return;
         }
-        let session = self.circumstances.session;
+        let session = self.batch.session;
         let result = CallResult {
             id: String::new(),
             outcome,
@@ -306,7 +304,7 @@ impl<'a> Asking<'a> {
             consent,
         };
         self.executor.tell(
-            self.circumstances,
+            self.batch,
             Event::CallFinished {
                 session,
                 call: self.key,

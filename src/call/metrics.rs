@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::{Origin, Tool};
 use crate::protocol::CallOutcome;
 use crate::runtime::held;
+use crate::tool::{Origin, Tool};
 
 /// How many calls the median and the 95th percentile look back on.
 const TIMES_KEPT: usize = 1000;

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use super::work::WorkContext;
 use crate::files::path::{PathPolicy, Verdict};
+use crate::tool::work::WorkContext;
 
 /// A private file that code names.
 pub(super) struct Named {

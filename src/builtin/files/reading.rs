@@ -46,7 +46,7 @@ fn tool(name: &str, description: &str, parameters: Vec<Parameter>, task: Task) -
     }
 }
 
-pub(super) fn path_parameter(description: &str) -> Parameter {
+pub(crate) fn path_parameter(description: &str) -> Parameter {
     Parameter::required("path", ParameterType::String, description)
 }
 

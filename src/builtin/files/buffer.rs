@@ -8,9 +8,8 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::change::{LiveBuffer, Save, change_buffer};
-use super::common::parse;
 use crate::protocol::{HostRequest, ReadBuffer};
-use crate::tool::work::{WorkContext, to_the_end};
+use crate::tool::work::{WorkContext, parse_answer, to_the_end};
 use crate::tool::{
     Answers, Arguments, HostTool, OperationTool, Parameter, ParameterType, Runner, Tool,
     ToolFailure,
@@ -164,7 +163,7 @@ fn write_to_buffer() -> Tool {
 async fn write(arguments: Arguments, context: WorkContext) -> Result<String, ToolFailure> {
     let which = json!({"buffer": arguments.text("buffer")});
     let reply = context.ask_emacs("buffer-state", which).await?;
-    let live: LiveBuffer = parse(&reply)?;
+    let live: LiveBuffer = parse_answer(&reply)?;
     if live.read_only {
         return Err(ToolFailure::new(format!(
             "The buffer {} is read-only; nothing was inserted.",

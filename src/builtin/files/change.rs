@@ -8,18 +8,18 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::balance::{check_change, is_lisp};
-use super::common::parse;
 pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
-use crate::files::encoding::{self, Encoding, LineEnds, Mark};
+use crate::files::encoding::{Encoding, LineEnds, Mark};
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::{Kind, Resolved};
 use crate::files::read::{WholeText, read_text};
-use crate::files::verified::{self, Parents};
+use crate::files::verified::Parents;
+use crate::files::{encoding, verified};
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
-use crate::tool::work::WorkContext;
+use crate::tool::work::{WorkContext, parse_answer};
 use crate::workspace::journal::{Disk, Entry, Place, State};
 use crate::workspace::{Now, text_hash};
 
@@ -108,7 +108,7 @@ pub async fn visiting(
         "whole": wanted == Wanted::Text,
     });
     let reply = context.ask_emacs("file-buffer", arguments).await?;
-    parse(&reply)
+    parse_answer(&reply)
 }
 
 /// What stands at TARGET now, to change it.
@@ -400,7 +400,7 @@ pub async fn change_buffer(
         "save": save == Save::Yes,
     });
     let reply = context.ask_emacs("change-buffer", arguments).await?;
-    let changed: Changed = parse(&reply)?;
+    let changed: Changed = parse_answer(&reply)?;
     Ok(Made::InBuffer {
         buffer: live.buffer.clone(),
         saved: if changed.saved { Save::Yes } else { Save::No },

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn the_groups_that_are_named_have_tools() {
         let registry = Registry::default();
-        crate::tools::register(&registry);
+        crate::builtin::register(&registry);
         let description = registry.get(NAME).unwrap().description.clone();
         let list = description.split("Groups: ").nth(1).unwrap();
         let list = list.split("; the user").next().unwrap();

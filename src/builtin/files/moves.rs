@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::change::{LiveBuffer, Wanted, visiting};
 use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
-use super::files::path_parameter;
+use super::reading::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::fingerprint::Fingerprint;
 use crate::files::path::{Kind, Link, Resolved};

@@ -3,15 +3,15 @@
 //! its paths, the image's look at its code, and the rules. Nothing runs, and nobody is asked.
 
 use super::assess::Look;
-use super::circumstances::Circumstances;
+use super::batch::BatchContext;
 use super::executor::Executor;
-use super::{Arguments, Assessment, Tool, ToolFailure};
-use crate::call::facts::Facts;
+use super::facts::Facts;
 use crate::rules::Explanation;
+use crate::tool::{Arguments, Assessment, Tool, ToolFailure};
 
 /// What would be decided.
 #[derive(Debug, Clone)]
-pub struct Foretold {
+pub struct Prediction {
     pub explanation: Explanation,
     pub assessment: Assessment,
 }
@@ -22,18 +22,16 @@ impl Executor {
     /// # Errors
     ///
     /// Why the call would fail before anything is decided about it.
-    pub async fn foretell(
+    pub async fn predict(
         &self,
         tool: &Tool,
         arguments: &Arguments,
-        circumstances: &Circumstances,
-    ) -> Result<Foretold, ToolFailure> {
-        let verdict = self
-            .assess(tool, arguments, Look::First, circumstances)
-            .await?;
+        batch: &BatchContext,
+    ) -> Result<Prediction, ToolFailure> {
+        let verdict = self.assess(tool, arguments, Look::First, batch).await?;
         let found = (&verdict.assessment, &verdict.reached);
-        let facts = Facts::gather(0, tool, arguments, found, &circumstances.place);
-        Ok(Foretold {
+        let facts = Facts::gather(0, tool, arguments, found, &batch.place);
+        Ok(Prediction {
             explanation: self.explain(&facts),
             assessment: verdict.assessment,
         })

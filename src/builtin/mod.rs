@@ -1,32 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The built-in tools, a file per family.
+//! The built-in tools, a file per family: those of the Lisp image, those of files and buffers, and the
+//! one that offers more.
 
-mod balance;
-pub mod buffer;
-pub mod building;
-pub mod change;
-pub mod clos;
-mod common;
-mod compiler_output;
-pub mod compiling;
-pub mod debugger;
-pub mod edits;
-pub mod execution;
 pub mod files;
-pub mod history;
-pub mod inspection;
-pub mod introspection;
-pub mod journal;
-mod made;
+pub mod image;
 pub mod more;
-pub mod moves;
-mod outcome;
-pub mod packages;
-mod parens;
-mod sources;
-pub mod systems;
-pub mod undo;
-pub mod xref;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
@@ -34,22 +12,22 @@ use crate::tool::registry::Registry;
 /// Registers all built-in tools, in the order in which models are told of them.
 pub fn register(registry: &Registry) {
     let families = [
-        introspection::tools(),
-        xref::tools(),
-        clos::tools(),
-        packages::tools(),
-        inspection::tools(),
-        execution::tools(),
-        compiling::tools(),
-        building::tools(),
-        systems::tools(),
-        journal::tools(),
-        debugger::tools(),
-        history::tools(),
-        buffer::tools(),
-        files::tools(),
-        edits::tools(),
-        moves::tools(),
+        image::introspection::tools(),
+        image::xref::tools(),
+        image::clos::tools(),
+        image::packages::tools(),
+        image::inspection::tools(),
+        image::execution::tools(),
+        image::compiling::tools(),
+        image::building::tools(),
+        image::systems::tools(),
+        image::journal::tools(),
+        image::debugger::tools(),
+        image::history::tools(),
+        files::buffer::tools(),
+        files::reading::tools(),
+        files::edits::tools(),
+        files::moves::tools(),
         more::tools(),
     ];
     for tool in families.into_iter().flatten() {

@@ -2,6 +2,8 @@
 //! The threads behind the core: one small tokio runtime. Nothing here knows of Emacs; `bridge`
 //! passes what must be blocked.
 
+pub mod on_emacs;
+
 use std::future::Future;
 use std::io;
 use std::panic::AssertUnwindSafe;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a batch of calls is made in: who makes it and watches it, with which tools and files, and
-//! how it is cancelled. The pipeline in `executor` takes it along with the calls.
+//! how it is cancelled. `pipeline` takes it along with the calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::offer::Offer;
-use super::registry::Registry;
-use crate::call::policy::{Approval, EvalPolicy};
+use super::policy::{Approval, EvalPolicy};
 use crate::protocol::{Event, SessionId};
 use crate::rules::Place;
+use crate::tool::offer::Offer;
+use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 
 /// What the model reads when the user stopped the turn.
@@ -53,9 +53,9 @@ impl Watcher {
 /// nobody asked for; a model that means it sends the rest again.
 pub const MOST_CALLS: usize = 128;
 
-/// The circumstances of a batch of calls.
+/// The batch of a batch of calls.
 #[derive(Debug, Clone)]
-pub struct Circumstances {
+pub struct BatchContext {
     pub session: SessionId,
     pub watcher: Watcher,
     /// The tools that can be called here.
@@ -76,7 +76,7 @@ pub struct Circumstances {
     pub place: Place,
 }
 
-impl Circumstances {
+impl BatchContext {
     /// What is told of a call that was cancelled here.
     #[must_use]
     pub fn cancelled(&self) -> String {

@@ -7,18 +7,20 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::assess::Look;
-use super::circumstances::Circumstances;
+use super::batch::BatchContext;
 use super::ending::Ending;
-use super::executor::{Call, Executor, Freshness};
-use super::preview::Reviewed;
-use super::registry::Registry;
-use super::work::{WorkContext, precheck};
-use super::{Tool, ToolFailure};
-use crate::call::facts::Facts;
-use crate::call::policy::Approval;
+use super::executor::Executor;
+use super::facts::Facts;
+use super::policy::Approval;
+use super::prepared::{Call, Freshness};
+use super::reach::precheck;
 use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
 use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, Place};
 use crate::runtime::held;
+use crate::tool::preview::Reviewed;
+use crate::tool::registry::Registry;
+use crate::tool::work::WorkContext;
+use crate::tool::{Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// What the model reads when the user said no.
@@ -66,22 +68,22 @@ impl Executor {
     }
 
     /// Has CALL judged by the rules as it is now.
-    fn judge(&self, call: &mut Call, circumstances: &Circumstances) {
+    fn judge(&self, call: &mut Call, batch: &BatchContext) {
         call.facts = Facts::gather(
             call.key.0,
             &call.tool,
             &call.arguments,
             (&call.verdict.assessment, &call.verdict.reached),
-            &circumstances.place,
+            &batch.place,
         );
         call.explanation = self.explain(&call.facts);
     }
 
     /// Opens an approval request if the rules want one and somebody can answer it.
-    pub(super) fn ask_if_needed(&self, call: &mut Call, circumstances: &Circumstances) {
+    pub(super) fn ask_if_needed(&self, call: &mut Call, batch: &BatchContext) {
         if call.explanation.outcome != Outcome::Ask
-            || circumstances.approval == Approval::None
-            || circumstances.cancel.is_cancelled()
+            || batch.approval == Approval::None
+            || batch.cancel.is_cancelled()
         {
             return;
         }
@@ -90,7 +92,7 @@ impl Executor {
             .open(call.key, call.facts.clone(), call.preview.clone());
         call.answer = Some(answer);
         self.host.emit(Event::ApprovalRequested {
-            session: circumstances.session,
+            session: batch.session,
             call: call.key,
             tool: call.tool.name.clone(),
             handler: call.tool.handler(),
@@ -125,15 +127,11 @@ impl Executor {
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
-    pub(super) async fn decide(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
+    pub(super) async fn decide(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
         for _ in 0..MOST_QUESTIONS {
-            self.await_consent(call, circumstances).await?;
-            if self.look_again(call, circumstances).await? == Standing::Holds {
-                return self.still_allowed(call, circumstances);
+            self.await_consent(call, batch).await?;
+            if self.look_again(call, batch).await? == Standing::Holds {
+                return self.still_allowed(call, batch);
             }
         }
         self.approvals.close(call.key);
@@ -143,39 +141,35 @@ impl Executor {
     }
 
     /// A rule that denies may have come while the call waited.
-    fn still_allowed(&self, call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
-        self.judge(call, circumstances);
+    fn still_allowed(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
+        self.judge(call, batch);
         match call.explanation.outcome {
             Outcome::Deny => Err(denied_by_rule(call)),
             Outcome::Run | Outcome::Ask => Ok(()),
         }
     }
 
-    async fn await_consent(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<(), Ending> {
+    async fn await_consent(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
         loop {
-            if circumstances.cancel.is_cancelled() {
+            if batch.cancel.is_cancelled() {
                 self.approvals.close(call.key);
-                return Err(cancelled(call, circumstances));
+                return Err(cancelled(call, batch));
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
-                self.judge(call, circumstances);
-                self.ask_if_needed(call, circumstances);
-                if call.answer.is_some() || circumstances.cancel.is_cancelled() {
+                self.judge(call, batch);
+                self.ask_if_needed(call, batch);
+                if call.answer.is_some() || batch.cancel.is_cancelled() {
                     continue;
                 }
-                return unasked(call, circumstances);
+                return unasked(call, batch);
             };
             self.host.emit(Event::State {
-                session: circumstances.session,
+                session: batch.session,
                 state: State::Approving,
             });
             let answer = tokio::select! {
-                () = circumstances.cancel.cancelled() => continue,
+                () = batch.cancel.cancelled() => continue,
                 answer = answer => answer.unwrap_or_default(),
             };
             call.freshness = Freshness::Stale;
@@ -211,7 +205,7 @@ impl Executor {
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
-                    if let Err(ending) = self.modify(call, given, circumstances).await {
+                    if let Err(ending) = self.modify(call, given, batch).await {
                         call.consent = Consent::Unfit;
                         return Err(ending);
                     }
@@ -229,7 +223,7 @@ impl Executor {
         &self,
         call: &mut Call,
         mut given: Map<String, Value>,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<(), Ending> {
         call.review = take_review(&mut given, &call.tool);
         let reviewed = take_reviewed(&mut given);
@@ -242,44 +236,36 @@ impl Executor {
             call.unfit = Some(Value::Object(unfit));
             Ending::new(CallOutcome::Failed, failure.message)
         })?;
-        self.assess_anew(call, circumstances).await?;
+        self.assess_anew(call, batch).await?;
         let context = WorkContext {
             reviewed: call.reviewed.clone(),
-            ..self.context(circumstances)
+            ..self.context(batch)
         };
         call.preview = precheck(&call.tool, &call.arguments, &call.verdict.reached, &context)
             .await
-            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
+            .map_err(|failure| Ending::failed(failure, || call.source(&batch.place)))?;
         Ok(())
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its
     /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
-    async fn look_again(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<Standing, Ending> {
+    async fn look_again(&self, call: &mut Call, batch: &BatchContext) -> Result<Standing, Ending> {
         let tool = &call.tool;
         let depends = tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some();
         if !depends || call.freshness == Freshness::Fresh {
             return Ok(Standing::Holds);
         }
-        self.assess_anew(call, circumstances).await
+        self.assess_anew(call, batch).await
     }
 
-    async fn assess_anew(
-        &self,
-        call: &mut Call,
-        circumstances: &Circumstances,
-    ) -> Result<Standing, Ending> {
+    async fn assess_anew(&self, call: &mut Call, batch: &BatchContext) -> Result<Standing, Ending> {
         let verdict = self
-            .assess(&call.tool, &call.arguments, Look::Again, circumstances)
+            .assess(&call.tool, &call.arguments, Look::Again, batch)
             .await
-            .map_err(|failure| Ending::failed(failure, || call.source(&circumstances.place)))?;
+            .map_err(|failure| Ending::failed(failure, || call.source(&batch.place)))?;
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
-        self.judge(call, circumstances);
+        self.judge(call, batch);
         let new = &call.verdict.assessment;
         // Nobody has agreed to other code than what the file had when they were asked, nor to
         // another file.
@@ -289,7 +275,7 @@ impl Executor {
         if new.level < SafetyLevel::Dangerous || same {
             return Ok(Standing::Holds);
         }
-        self.ask_if_needed(call, circumstances);
+        self.ask_if_needed(call, batch);
         Ok(Standing::AskedAgain)
     }
 }
@@ -317,7 +303,7 @@ fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>
 }
 
 /// What becomes of a call that nobody is asked about.
-fn unasked(call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending> {
+fn unasked(call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
     match call.explanation.outcome {
         Outcome::Run => {
             if let Some(rule) = call.explanation.rule
@@ -331,21 +317,21 @@ fn unasked(call: &mut Call, circumstances: &Circumstances) -> Result<(), Ending>
         Outcome::Deny => Err(denied_by_rule(call)),
         Outcome::Ask => {
             call.consent = Consent::Unavailable;
-            let source = || call.source(&circumstances.place);
+            let source = || call.source(&batch.place);
             Err(Ending::failed(nobody_to_ask(call), source))
         }
     }
 }
 
 /// How a call ends that is cancelled before it was settled whether it may run.
-fn cancelled(call: &mut Call, circumstances: &Circumstances) -> Ending {
+fn cancelled(call: &mut Call, batch: &BatchContext) -> Ending {
     if call.explanation.outcome == Outcome::Ask
         || call.verdict.assessment.level >= SafetyLevel::Dangerous
     {
         call.consent = Consent::Unanswered;
         call.decider = Decider::Nobody;
     }
-    Ending::new(CallOutcome::Cancelled, circumstances.cancelled())
+    Ending::new(CallOutcome::Cancelled, batch.cancelled())
 }
 
 fn denied_by_rule(call: &mut Call) -> Ending {

@@ -6,11 +6,10 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::common::parse;
 use crate::diff::middle::difference;
 use crate::files::path::Resolved;
 use crate::tool::ToolFailure;
-use crate::tool::work::WorkContext;
+use crate::tool::work::{WorkContext, parse_answer};
 
 /// Files whose text has to be Lisp that can be read, by the end of their names.
 const LISP_FILES: [&str; 9] = [
@@ -94,7 +93,7 @@ pub async fn imbalance(
 ) -> Result<Option<Imbalance>, ToolFailure> {
     let arguments = json!({"text": text, "name": shown, "line": line});
     let reply = context.ask_emacs("check-source", arguments).await?;
-    parse(&reply)
+    parse_answer(&reply)
 }
 
 /// The top-level forms around a change.

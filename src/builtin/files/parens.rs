@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 
 use super::balance::{imbalance, is_lisp};
 use super::change::{Home, look};
-use super::files::path_parameter;
+use super::reading::path_parameter;
 use crate::files::missing::missing;
 use crate::tool::work::Task;
 use crate::tool::{Runner, Tool, ToolFailure};

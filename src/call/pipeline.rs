@@ -4,107 +4,50 @@
 //! Each call yields exactly one result with its own id, in call order, whatever happens.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
-use super::assess::{Look, Verdict};
-use super::circumstances::Circumstances;
+use super::assess::Look;
+use super::batch::BatchContext;
 use super::ending::{Ending, remark, too_many};
+use super::executor::Executor;
+use super::facts::Facts;
 use super::format::{RESULT_LIMIT, cap};
-use super::metrics::{Metrics, MetricsKey};
-use super::preview::{Preview, Reviewed};
-use super::work::{WorkContext, precheck};
-use super::{Answers, Arguments, Tool, ToolFailure};
-use crate::call::approvals::{Answer, Approvals};
-use crate::call::facts::Facts;
-use crate::call::source;
-use crate::host::Host;
+use super::metrics::MetricsKey;
+use super::prepared::{Call, Freshness, Prepared};
+use super::reach::precheck;
+use super::source;
+use crate::audit::{AuditFailure, Record, Step};
 use crate::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
     ToolCall,
 };
-use crate::rules::{Explanation, Place, RuleBook};
 use crate::runtime::panic_message;
-use crate::store::audit::{AuditFailure, AuditLog, Record, Step};
-use crate::trust::{Provenance, SafetyLevel, Source};
-
-/// What all calls share.
-#[derive(Clone)]
-pub struct Executor {
-    pub approvals: Arc<Approvals>,
-    pub host: Arc<dyn Host>,
-    pub audit: Arc<AuditLog>,
-    pub metrics: Arc<Metrics>,
-    pub rules: Arc<Mutex<RuleBook>>,
-}
-
-/// A call that has passed validation, or the failure that it ended in.
-enum Prepared {
-    Runnable(Box<Call>),
-    /// As things stand it would fail; calls before it may change that.
-    Doubtful(Box<Call>, Ending),
-    Failed(Ending),
-}
-
-pub(super) struct Call {
-    pub(super) key: CallKey,
-    pub(super) tool: Arc<Tool>,
-    pub(super) arguments: Arguments,
-    pub(super) verdict: Verdict,
-    pub(super) freshness: Freshness,
-    pub(super) facts: Facts,
-    pub(super) explanation: Explanation,
-    pub(super) consent: Consent,
-    pub(super) decider: Decider,
-    /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<oneshot::Receiver<Answer>>,
-    /// What it would make of a file, for the user to review.
-    pub(super) preview: Option<Preview>,
-    /// What the review left of that.
-    pub(super) reviewed: Option<Arc<Reviewed>>,
-    /// What the user says about the call, for its result.
-    pub(super) review: Option<String>,
-    /// The arguments that were given instead of the model's, when they can't be used.
-    pub(super) unfit: Option<serde_json::Value>,
-}
-
-/// Whether anything can have changed since a call was assessed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Freshness {
-    Fresh,
-    Stale,
-}
-
-impl Call {
-    /// Where what the call returns comes from.
-    pub(super) fn source(&self, place: &Place) -> Source {
-        source::of_call(&self.tool, &self.arguments, place, self.facts.yields())
-    }
-}
+use crate::tool::{Answers, Arguments, Tool, ToolFailure};
+use crate::trust::{Provenance, SafetyLevel};
 
 impl Executor {
     /// Runs CALLS: safe ones side by side, the others one at a time and in order.
-    pub async fn run(&self, calls: &[ToolCall], circumstances: &Circumstances) -> Vec<CallResult> {
+    pub async fn run(&self, calls: &[ToolCall], batch: &BatchContext) -> Vec<CallResult> {
         let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
         for (call, &key) in calls.iter().zip(&keys) {
             self.tell(
-                circumstances,
+                batch,
                 Event::CallProposed {
-                    session: circumstances.session,
+                    session: batch.session,
                     call: key,
                     tool: call.name.clone(),
                     arguments: call.raw_arguments.clone(),
                 },
             );
         }
-        let most = circumstances.watcher.most_calls().min(calls.len());
+        let most = batch.watcher.most_calls().min(calls.len());
         let (wanted, beyond) = calls.split_at(most);
-        let mut prepared = self.prepare_all(wanted, &keys, circumstances).await;
+        let mut prepared = self.prepare_all(wanted, &keys, batch).await;
         prepared.extend(
             beyond
                 .iter()
@@ -112,9 +55,9 @@ impl Executor {
         );
         if !beyond.is_empty() {
             self.tell(
-                circumstances,
+                batch,
                 Event::Notice {
-                    session: circumstances.session,
+                    session: batch.session,
                     text: format!(
                         "The model made {} tool calls at once; only the first {most} are run.",
                         calls.len()
@@ -132,7 +75,7 @@ impl Executor {
             let group = start..start + side_by_side.max(1);
             let running = group.filter_map(|index| {
                 let prepared = prepared[index].take()?;
-                Some(self.settle(&calls[index].id, keys[index], prepared, circumstances))
+                Some(self.settle(&calls[index].id, keys[index], prepared, batch))
             });
             results.extend(join_all(running).await);
         }
@@ -144,12 +87,12 @@ impl Executor {
         &self,
         calls: &[ToolCall],
         keys: &[CallKey],
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Vec<Option<Prepared>> {
         let preparing = calls
             .iter()
             .zip(keys)
-            .map(|(call, &key)| self.prepare(call, key, circumstances));
+            .map(|(call, &key)| self.prepare(call, key, batch));
         let mut prepared: Vec<Option<Prepared>> = Vec::with_capacity(calls.len());
         for (index, mut call) in join_all(preparing).await.into_iter().enumerate() {
             call = match call {
@@ -166,38 +109,30 @@ impl Executor {
                 if index > 0 {
                     call.freshness = Freshness::Stale;
                 }
-                self.ask_if_needed(call, circumstances);
+                self.ask_if_needed(call, batch);
             }
             prepared.push(Some(call));
         }
         prepared
     }
 
-    async fn prepare(
-        &self,
-        call: &ToolCall,
-        key: CallKey,
-        circumstances: &Circumstances,
-    ) -> Prepared {
-        let (tool, arguments) = match validate(call, circumstances) {
+    async fn prepare(&self, call: &ToolCall, key: CallKey, batch: &BatchContext) -> Prepared {
+        let (tool, arguments) = match validate(call, batch) {
             Ok(valid) => valid,
             Err(failure) => {
                 return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
             }
         };
-        let place = &circumstances.place;
+        let place = &batch.place;
         let ended = |failure| {
             let source = || source::of_call(&tool, &arguments, place, tool.provenance);
             Ending::failed(failure, source)
         };
-        let verdict = match self
-            .assess(&tool, &arguments, Look::First, circumstances)
-            .await
-        {
+        let verdict = match self.assess(&tool, &arguments, Look::First, batch).await {
             Ok(verdict) => verdict,
             Err(failure) => return Prepared::Failed(ended(failure)),
         };
-        let context = self.context(circumstances);
+        let context = self.context(batch);
         let (preview, doubt) = match precheck(&tool, &arguments, &verdict.reached, &context).await {
             Ok(preview) => (preview, None),
             Err(failure) => (None, Some(ended(failure))),
@@ -226,35 +161,13 @@ impl Executor {
         }
     }
 
-    /// What the work of a call here may reach.
-    #[must_use]
-    pub fn context(&self, circumstances: &Circumstances) -> WorkContext {
-        WorkContext {
-            session: circumstances.session,
-            host: Arc::clone(&self.host),
-            workspace: Arc::clone(&circumstances.workspace),
-            cancel: circumstances.cancel.clone(),
-            judged: Arc::default(),
-            reviewed: None,
-            tools: Arc::clone(&circumstances.tools),
-            offer: Arc::clone(&circumstances.offer),
-        }
-    }
-
-    /// Tells Emacs of EVENT, if anybody there wants to know.
-    pub(super) fn tell(&self, circumstances: &Circumstances, event: Event) {
-        if circumstances.watcher.wants(&event) {
-            self.host.emit(event);
-        }
-    }
-
     /// Takes one prepared call to its result.
     async fn settle(
         &self,
         id: &str,
         key: CallKey,
         prepared: Prepared,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> CallResult {
         let mut result = match prepared {
             Prepared::Failed(ending) | Prepared::Doubtful(_, ending) => {
@@ -262,40 +175,35 @@ impl Executor {
             }
             Prepared::Runnable(call) => {
                 let span = tracing::error_span!("call", key = key.0, tool = call.tool.name);
-                let settled = self.settle_runnable(id, *call, circumstances);
+                let settled = self.settle_runnable(id, *call, batch);
                 settled.instrument(span).await
             }
         };
         self.tell(
-            circumstances,
+            batch,
             Event::CallFinished {
-                session: circumstances.session,
+                session: batch.session,
                 call: key,
                 result: result.clone(),
             },
         );
         result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
-        let Circumstances { tools, offer, .. } = circumstances;
+        let BatchContext { tools, offer, .. } = batch;
         if let Some(note) = offer.not_here(&result.content, tools) {
             result.add_remark(note);
         }
         result
     }
 
-    async fn settle_runnable(
-        &self,
-        id: &str,
-        mut call: Call,
-        circumstances: &Circumstances,
-    ) -> CallResult {
+    async fn settle_runnable(&self, id: &str, mut call: Call, batch: &BatchContext) -> CallResult {
         let waiting = Instant::now();
-        let (ending, run) = match self.decide(&mut call, circumstances).await {
+        let (ending, run) = match self.decide(&mut call, batch).await {
             Ok(()) => {
                 let started = Instant::now();
-                let ending = self.run_one(&call, circumstances).await;
+                let ending = self.run_one(&call, batch).await;
                 let source = ending.source.as_ref().map(|source| source.provenance);
                 if [Some(call.facts.yields()), source].contains(&Some(Provenance::Foreign)) {
-                    circumstances.place.note_foreign();
+                    batch.place.note_foreign();
                 }
                 (ending, Some(started.elapsed()))
             }
@@ -305,28 +213,27 @@ impl Executor {
         let key = MetricsKey::of(&call.tool);
         self.metrics
             .record(key, ending.outcome, run, ending.content.len());
-        self.audit_end(&call, &ending, elapsed, circumstances.session)
-            .await;
+        self.audit_end(&call, &ending, elapsed, batch.session).await;
         let level = Some(call.verdict.assessment.level);
         tracing::debug!(outcome = ?ending.outcome, consent = ?call.consent, ?elapsed, "ended");
         ending.result(id, elapsed, level, call.consent)
     }
 
-    async fn run_one(&self, call: &Call, circumstances: &Circumstances) -> Ending {
-        let session = circumstances.session;
+    async fn run_one(&self, call: &Call, batch: &BatchContext) -> Ending {
+        let session = batch.session;
         let arguments = call.arguments.to_json();
         if let Err(failure) = self.audit(call, &arguments, Step::Started, session).await {
             return Ending::new(CallOutcome::Failed, failure.to_string());
         }
         self.tell(
-            circumstances,
+            batch,
             Event::State {
                 session,
                 state: State::Running,
             },
         );
         self.tell(
-            circumstances,
+            batch,
             Event::CallStarted {
                 session,
                 call: call.key,
@@ -337,17 +244,17 @@ impl Executor {
         );
         for note in &call.verdict.notes {
             self.tell(
-                circumstances,
+                batch,
                 Event::Notice {
                     session,
                     text: note.clone(),
                 },
             );
         }
-        let work = AssertUnwindSafe(self.dispatch(call, circumstances)).catch_unwind();
+        let work = AssertUnwindSafe(self.dispatch(call, batch)).catch_unwind();
         let finished = tokio::select! {
-            () = circumstances.cancel.cancelled() => {
-                return Ending::new(CallOutcome::Cancelled, circumstances.cancelled());
+            () = batch.cancel.cancelled() => {
+                return Ending::new(CallOutcome::Cancelled, batch.cancelled());
             }
             finished = work => finished,
         };
@@ -355,7 +262,7 @@ impl Executor {
             Ok(Ok(content)) => Ending {
                 source: match call.tool.answers {
                     Answers::Text => {
-                        let source = call.source(&circumstances.place);
+                        let source = call.source(&batch.place);
                         Some(source::of_content(source, &content))
                     }
                     Answers::Words => None,
@@ -363,7 +270,7 @@ impl Executor {
                 remark: call.review.as_deref().map(remark),
                 ..Ending::new(CallOutcome::Succeeded, content.text)
             },
-            Ok(Err(failure)) => Ending::failed(failure, || call.source(&circumstances.place)),
+            Ok(Err(failure)) => Ending::failed(failure, || call.source(&batch.place)),
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
@@ -417,34 +324,9 @@ impl Executor {
     }
 }
 
-impl Prepared {
-    /// Whether the call touches nothing that another one could trip over.
-    fn runs_beside_others(&self) -> bool {
-        match self {
-            Self::Runnable(call) => {
-                call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
-            }
-            Self::Failed(_) | Self::Doubtful(..) => true,
-        }
-    }
-
-    /// Whether it may change a file that LATER is about.
-    fn may_change_files_of(&self, later: &Call) -> bool {
-        match self {
-            Self::Runnable(call) => {
-                let files = &call.verdict.reached.files;
-                let later = &later.verdict.reached.files;
-                call.verdict.assessment.level > SafetyLevel::Safe
-                    && files.iter().any(|file| later.contains(file))
-            }
-            Self::Failed(_) | Self::Doubtful(..) => false,
-        }
-    }
-}
-
 fn validate(
     call: &ToolCall,
-    Circumstances { tools, offer, .. }: &Circumstances,
+    BatchContext { tools, offer, .. }: &BatchContext,
 ) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
     let tool = offer.resolve(&call.name, tools)?;
     let given = match &call.arguments {

@@ -7,14 +7,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
-use super::common::parse;
 use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
 use crate::files::path::{Kind, Resolved};
 use crate::files::verified;
 use crate::files::verified::Parents;
 use crate::tool::ToolFailure;
-use crate::tool::work::WorkContext;
+use crate::tool::work::{WorkContext, parse_answer};
 use crate::trust::fence::{draw, fence};
 use crate::trust::{Provenance, Source};
 use crate::workspace::Workspace;
@@ -60,7 +59,7 @@ pub async fn undo_turn(context: &WorkContext) -> Undone {
 /// What the chat's turns changed in the image; nothing when that can't be known.
 async fn image_turn(context: &WorkContext) -> Option<ImageTurn> {
     let reply = context.ask_emacs("image-turn", json!({})).await.ok()?;
-    parse::<Option<ImageTurn>>(&reply).ok()?
+    parse_answer::<Option<ImageTurn>>(&reply).ok()?
 }
 
 /// Puts back what the latest turn changed, the last change first, and says what came of it.
@@ -174,7 +173,7 @@ async fn buffer_back(
     let reply = context
         .ask_emacs("buffer-state", json!({"buffer": name}))
         .await?;
-    let live: LiveBuffer = parse(&reply)?;
+    let live: LiveBuffer = parse_answer(&reply)?;
     let current = Current {
         text: live.text.clone().unwrap_or_default(),
         home: Home::Buffer(live.clone()),

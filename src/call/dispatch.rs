@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. Part of
-//! the pipeline in `executor`.
+//! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. A step
+//! of `pipeline`.
 
 use std::path::{Component, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::circumstances::Circumstances;
-use super::executor::{Call, Executor};
-use super::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
-use super::{Content, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::prepared::Call;
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
+use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
+use crate::tool::{Content, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
 use crate::trust::Provenance;
 
 /// Emacs watches over a call in the image; this is for an Emacs that forgot it.
@@ -22,10 +23,10 @@ impl Executor {
     pub(super) async fn dispatch(
         &self,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let text = match &call.tool.runner {
-            Runner::Image(tool) => return self.run_in_image(tool, call, circumstances).await,
+            Runner::Image(tool) => return self.run_in_image(tool, call, batch).await,
             Runner::Worker(work) => {
                 let (work, arguments) = (Arc::clone(work), call.arguments.clone());
                 joined(tokio::task::spawn_blocking(move || work(arguments)).await)
@@ -33,13 +34,13 @@ impl Executor {
             Runner::Task(task) => {
                 let context = WorkContext {
                     reviewed: call.reviewed.clone(),
-                    ..self.context(circumstances).judged(&call.verdict.reached)
+                    ..self.context(batch).judged(&call.verdict.reached.judged)
                 };
                 task(call.arguments.clone(), context).await
             }
-            Runner::Host(tool) => self.run_on_emacs(tool, call, circumstances).await,
-            Runner::Operation(tool) => self.run_operation(tool, call, circumstances).await,
-            Runner::Handler(handler) => self.run_handler(*handler, call, circumstances).await,
+            Runner::Host(tool) => self.run_on_emacs(tool, call, batch).await,
+            Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
         };
         text.map(Content::from)
     }
@@ -48,10 +49,10 @@ impl Executor {
         &self,
         tool: &HostTool,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let body = (tool.request)(&call.arguments)?;
-        let reply = self.host.request(circumstances.session, body);
+        let reply = self.host.request(batch.session, body);
         let text = within(EMACS_DEADLINE, reply).await?;
         (tool.render)(&call.arguments, text)
     }
@@ -60,10 +61,10 @@ impl Executor {
         &self,
         tool: &OperationTool,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let mut arguments = call.json_with_assessed();
-        let watch = Self::watch(call, circumstances);
+        let watch = Self::watch(call, batch);
         if let (Some(watch), Some(object)) = (watch, arguments.as_object_mut()) {
             let text = image::print_arguments(&watch.to_argument());
             object.insert("watch".to_owned(), text.into());
@@ -72,10 +73,8 @@ impl Executor {
             operation: tool.operation,
             arguments,
         };
-        let deadline = EMACS_DEADLINE.max(circumstances.eval_deadline + IMAGE_GRACE);
-        let text = self
-            .request_asking(call, circumstances, body, deadline)
-            .await?;
+        let deadline = EMACS_DEADLINE.max(batch.eval_deadline + IMAGE_GRACE);
+        let text = self.request_asking(call, batch, body, deadline).await?;
         let mut answer = (tool.render)(&call.arguments, text.clone());
         tell_denials(&mut answer, |content| content, &text);
         name_image(&mut answer, |content| content, &text);
@@ -86,26 +85,25 @@ impl Executor {
         &self,
         handler: HandlerId,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
-        let watch = Self::watch(call, circumstances);
+        let watch = Self::watch(call, batch);
         let body = HostRequest::Handler {
             handler,
             arguments: call.arguments.to_json(),
             watch: watch.map(|it| image::print_arguments(&it.to_argument())),
         };
         // Emacs watches over it: how long it may take is an option there.
-        self.request_asking(call, circumstances, body, Duration::MAX)
-            .await
+        self.request_asking(call, batch, body, Duration::MAX).await
     }
 
     async fn run_in_image(
         &self,
         tool: &ImageTool,
         call: &Call,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
-        let deadline = (tool.deadline)(&call.arguments, circumstances.eval_deadline);
+        let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);
         let unit = call.verdict.unit.clone().transpose()?;
         let (operation, arguments) = match &unit {
             Some(unit) => (unit.operation, unit.arguments.clone()),
@@ -115,7 +113,7 @@ impl Executor {
             arguments,
             &call.verdict.reached.arguments,
         ));
-        if let Some(watch) = Self::watch(call, circumstances) {
+        if let Some(watch) = Self::watch(call, batch) {
             let watch = image::property_list([("watch", watch.to_argument())]);
             arguments = image::joined_lists(arguments, &watch);
         }
@@ -125,14 +123,14 @@ impl Executor {
             deadline,
         });
         let text = self
-            .request_asking(call, circumstances, body, deadline + IMAGE_GRACE)
+            .request_asking(call, batch, body, deadline + IMAGE_GRACE)
             .await?;
         let reply =
             image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
-        let context = self.context(circumstances);
+        let context = self.context(batch);
         let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
         if let Ok(content) = &mut content {
-            let project = circumstances.place.project.clone();
+            let project = batch.place.project.clone();
             let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
             if quoted == Provenance::Foreign {
                 content.provenance = quoted;

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::circumstances::MOST_CALLS;
-use super::{Quotes, ToolFailure};
+use super::batch::MOST_CALLS;
 use crate::protocol::{CallOutcome, CallResult, Consent};
+use crate::tool::{Quotes, ToolFailure};
 use crate::trust::{SafetyLevel, Source};
 
 /// How a call ended.

@@ -7,16 +7,19 @@ use std::time::Duration;
 use lexpr::Value;
 use tokio::time::timeout;
 
-use super::circumstances::Circumstances;
-use super::code::Unit;
-use super::executor::{Call, Executor};
-use super::work::{Reached, answered, silent};
-use super::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment, private_reads, work};
-use crate::call::policy::EvalPolicy;
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::policy::EvalPolicy;
+use super::private_reads;
+use super::reach;
+use super::reach::Reached;
 use crate::effect::{Granted, Kind};
 use crate::image;
 use crate::image::{Plist, Reply, property_list};
-use crate::protocol::{Consent, HostError, HostReply, HostRequest, ImageRequest};
+use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
+use crate::tool::code::Unit;
+use crate::tool::work::{answered, silent};
+use crate::tool::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment};
 use crate::trust::SafetyLevel;
 
 /// How long the image may look at code; what takes longer counts as a hit.
@@ -49,7 +52,7 @@ pub(super) struct Verdict {
     pub(super) notes: Vec<String>,
     /// How many forms run as they were assessed, where the image has to see to the rest while it
     /// runs them.
-    settled: Option<i64>,
+    pub(super) settled: Option<i64>,
     /// The effects that were found, which saying yes grants.
     pub(super) effects: Granted,
     /// The code that the arguments only name, or why it can't be found.
@@ -91,17 +94,17 @@ impl Executor {
         tool: &Tool,
         arguments: &Arguments,
         look: Look,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<Verdict, ToolFailure> {
-        let context = self.context(circumstances);
-        let mut verdict = Verdict::plain(work::assess(tool, arguments, &context).await?);
+        let context = self.context(batch);
+        let mut verdict = Verdict::plain(reach::assess(tool, arguments, &context).await?);
         let Some(code) = tool.code else {
             return Ok(verdict);
         };
-        let policy = circumstances.eval_policy;
+        let policy = batch.eval_policy;
         let runs = code.treatment != Treatment::Expand;
         if let Some(find) = tool.unit {
-            let context = context.clone().judged(&verdict.reached);
+            let context = context.clone().judged(&verdict.reached.judged);
             verdict.unit = Some(find(arguments.clone(), context).await);
         }
         let texts = texts_to_assess(code, arguments, &verdict);
@@ -128,7 +131,7 @@ impl Executor {
                 _ => Treatment::RunAtOnce,
             };
             let reply = match self
-                .look_at((treatment, look), &text, arguments, circumstances)
+                .look_at((treatment, look), &text, arguments, batch)
                 .await
             {
                 Ok(reply) => reply,
@@ -160,7 +163,7 @@ impl Executor {
         (treatment, look): (Treatment, Look),
         text: &str,
         arguments: &Arguments,
-        circumstances: &Circumstances,
+        batch: &BatchContext,
     ) -> Result<Reply, Blind> {
         let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
         let (purpose, mode) = match treatment {
@@ -188,10 +191,10 @@ impl Executor {
             ])),
             deadline: DEADLINE,
         });
-        let reply = self.host.request(circumstances.session, request);
+        let reply = self.host.request(batch.session, request);
         let cancelled = || ToolFailure::new("the call was cancelled.");
         let reply = tokio::select! {
-            () = circumstances.cancel.cancelled() => return Err(Blind::NoAnswer(cancelled())),
+            () = batch.cancel.cancelled() => return Err(Blind::NoAnswer(cancelled())),
             reply = timeout(DEADLINE + GRACE, reply) => reply.map_err(|_| silent(DEADLINE + GRACE)),
         };
         let text = match reply {
@@ -292,31 +295,4 @@ fn read_only(tool: &Tool) -> ToolFailure {
         "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only).{why} The tools that only look still work.",
         tool.name
     ))
-}
-
-impl Call {
-    /// ARGUMENTS of the operation, with how far the code was assessed unless the user has seen and
-    /// approved all of it.
-    pub(super) fn with_assessed(&self, arguments: Value) -> Value {
-        match (self.consent, self.verdict.settled) {
-            (Consent::NotNeeded, Some(count)) => {
-                Value::append([Value::keyword("assessed"), Value::from(count)], arguments)
-            }
-            _ => arguments,
-        }
-    }
-
-    /// The arguments of an operation of Emacs's. What package a frame's code is read in is only
-    /// known there, so all of the code is assessed once more just before it runs.
-    pub(super) fn json_with_assessed(&self) -> serde_json::Value {
-        let mut arguments = self.arguments.to_json();
-        if let (Consent::NotNeeded, Some(_), Some(object)) = (
-            self.consent,
-            self.verdict.settled,
-            arguments.as_object_mut(),
-        ) {
-            object.insert("assessed".to_owned(), 0.into());
-        }
-        arguments
-    }
 }

@@ -18,11 +18,12 @@ use crate::tool::{
 use crate::trust::SafetyLevel;
 
 use super::building::long;
-use super::change::{Home, load};
-use super::common::{package_parameter, parse, text};
+use super::common::{package_parameter, text};
 use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
-use super::files::path_parameter;
 use super::outcome;
+use crate::builtin::files::change::{Home, load};
+use crate::builtin::files::reading::path_parameter;
+use crate::tool::work::parse_answer;
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -133,7 +134,7 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
         ))),
         (None, None) => {
             let arguments = json!({"path": target.path.to_string_lossy()});
-            let file: String = parse(&context.ask_emacs("file-of-image", arguments).await?)?;
+            let file: String = parse_answer(&context.ask_emacs("file-of-image", arguments).await?)?;
             Ok(Unit {
                 operation: "compile-file",
                 code: None,
@@ -158,7 +159,7 @@ async fn definition(
         "file": shown,
         "path": target.path.to_string_lossy(),
     });
-    let found: Definition = parse(
+    let found: Definition = parse_answer(
         &context
             .ask_emacs("definition-to-compile", arguments)
             .await?,
