@@ -58,7 +58,7 @@ listed() {
       while read -r file; do
         module=$(basename "$file" .rs)
         grep -q "^path = \"$file\"" Cargo.toml ||
-          grep -q "^mod $module;" test/*.rs ||
+          grep -qs "^mod $module;" "$(dirname "$file")/main.rs" test/*.rs ||
           echo "$file: not in Cargo.toml, and no module of a test that is"
       done
     sed -n 's/^path = "\(test\/.*\)"/\1/p' Cargo.toml |

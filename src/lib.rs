@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! agent-q's core: a dynamic module that Emacs loads. This file is the table of its Lisp entry
 //! points and nothing else; see `bridge` for how they meet Emacs and `session` for what they drive.
+//! The map of the rooms is in test/rust/rooms, which also keeps it true.
 
 #![deny(unsafe_code)]
 

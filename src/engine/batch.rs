@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use super::running::RunningBatch;
 use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::Approval;
 use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
@@ -18,13 +18,6 @@ use crate::workspace::Ground;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
-
-/// How a batch that runs is cancelled.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RunningBatch {
-    cancel: CancellationToken,
-    why_cancelled: Arc<OnceCell<String>>,
-}
 
 impl Engine {
     /// Runs CALLS; a `BatchFinished` event brings the results. PRIVATE are the user's globs of private

@@ -4,12 +4,13 @@
 
 pub mod batch;
 mod consent;
+mod running;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use batch::RunningBatch;
+use running::RunningBatch;
 
 use crate::audit::AuditLog;
 use crate::call::executor::Executor;

@@ -6,17 +6,26 @@ use serde_json::{Map, Value};
 
 use super::assertions::{among, counted, different, missing, number_problem, of_types, shaped};
 use super::decimal::Decimal;
+use super::fault::{Fault, Problem};
 use super::keyword::{Keyword, NodeId, Others, ResourceId};
 use super::pattern::{Match, Pattern};
+use super::schema::{Evaluated, Schema};
 use super::verdict::{Path, Verdict};
-use super::{Evaluated, Fault, Problem, Schema};
 
 /// How many schemas may be entered within each other: several for each level of the deepest value.
 const DEEPEST: usize = 500;
 /// How many schemas may be entered for one value.
 const MOST_STEPS: usize = 1_000_000;
 
-pub(super) fn problems(schema: &Schema, value: &Value) -> Vec<Problem> {
+impl Schema {
+    /// All that is wrong with VALUE; nothing if it fits.
+    #[must_use]
+    pub fn problems(&self, value: &Value) -> Vec<Problem> {
+        problems(self, value)
+    }
+}
+
+fn problems(schema: &Schema, value: &Value) -> Vec<Problem> {
     let mut check = Check {
         schema,
         scope: Vec::new(),

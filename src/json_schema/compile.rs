@@ -10,9 +10,20 @@ use super::decimal::{Decimal, canonical};
 use super::index::{Draft, Index, Spot, Target};
 use super::keyword::{Bound, Constant, Keyword, Node, NodeId, Others, Resource, Type};
 use super::pattern::Pattern;
-use super::{Evaluated, Schema, SchemaError};
+use super::schema::{Evaluated, Schema, SchemaError};
 
-pub(super) fn compile(schema: &Value) -> Result<Schema, SchemaError> {
+impl Schema {
+    /// Compiles SCHEMA, of the draft that its `$schema` names, 2020-12 without one.
+    ///
+    /// # Errors
+    ///
+    /// The first keyword that is used wrong, or reference to something outside of the schema.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        compile(schema)
+    }
+}
+
+fn compile(schema: &Value) -> Result<Schema, SchemaError> {
     let index = Index::of(schema)?;
     let spots: HashMap<*const Value, Spot<'_>> = index
         .schemas

@@ -42,6 +42,20 @@ enum PathGlob {
     Name(GlobMatcher),
 }
 
+impl Rule {
+    /// Whether the rule may let dangerous calls run: an exact tool, and a constraint on what the
+    /// call is about that does not fit everything.
+    #[must_use]
+    pub fn waives_floor(&self) -> bool {
+        self.effect == Effect::Allow
+            && self.dangerous == Floor::Waived
+            && !is_glob(&self.tool)
+            && (self.path.as_deref().is_some_and(constrains_path)
+                || self.other_arguments == OtherArguments::None
+                || self.arguments.iter().any(|it| constrains(&it.pattern)))
+    }
+}
+
 impl Compiled {
     pub fn new(rule: &Rule) -> Result<Self, BadRule> {
         let restrains = rule.effect != Effect::Allow;

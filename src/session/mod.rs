@@ -6,6 +6,7 @@ pub mod context;
 pub mod prompt;
 mod repeats;
 pub mod settings;
+mod shared;
 mod turn;
 
 use std::collections::VecDeque;
@@ -19,33 +20,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 pub use settings::{SessionSettings, Settings};
+pub use shared::Shared;
 
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::call::executor::Executor;
 use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome, UserMessage};
 use crate::provider::Message;
-use crate::provider::http::Client;
 use crate::rules::{Place, Scope};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
-use crate::tool::libraries::{Libraries, LibrariesError};
+use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use turn::Turn;
-
-/// What all sessions use.
-#[derive(Clone)]
-pub struct Shared {
-    /// All tools of the process; each turn takes from it what its chat offers.
-    pub registry: Arc<Registry>,
-    /// What agents' specifications are bound to.
-    pub libraries: Arc<Libraries>,
-    pub executor: Executor,
-    pub client: Arc<Client>,
-}
 
 /// A session as Emacs's side holds it.
 #[derive(Debug, Clone)]

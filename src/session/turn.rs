@@ -11,9 +11,9 @@ use crate::provider::{
 };
 use crate::trust::fence::draw;
 
-use super::Shared;
 use super::repeats::Repeats;
 use super::settings::Settings;
+use super::shared::Shared;
 
 /// What a turn needs besides the history.
 pub struct Turn<'a> {

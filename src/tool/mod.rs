@@ -12,6 +12,7 @@ pub mod definition;
 mod failure;
 pub mod libraries;
 pub mod offer;
+mod parameter;
 pub mod preview;
 mod references;
 pub mod registry;
@@ -31,6 +32,7 @@ use code::FindUnit;
 pub use code::{Code, Treatment};
 pub use content::{Answers, Content};
 pub use failure::{Quotes, ToolFailure};
+pub use parameter::{Parameter, ParameterType, Presence};
 use schema::{ArgumentSchema, SchemaError, Strangers};
 use work::{Finding, Instead, Precheck, Task};
 
@@ -39,99 +41,6 @@ use crate::protocol::HandlerId;
 use crate::protocol::HostRequest;
 use crate::trust::Provenance;
 use crate::trust::SafetyLevel;
-
-/// The JSON type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterType {
-    String,
-    Boolean,
-    Number,
-    Integer,
-    Object,
-    Array,
-}
-
-impl ParameterType {
-    /// The type's name in JSON Schema.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Boolean => "boolean",
-            Self::Number => "number",
-            Self::Integer => "integer",
-            Self::Object => "object",
-            Self::Array => "array",
-        }
-    }
-}
-
-/// Whether a call must give a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    Required,
-    Optional,
-}
-
-/// One parameter of a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Parameter {
-    pub name: String,
-    pub kind: ParameterType,
-    pub description: String,
-    pub presence: Presence,
-    /// What else its schema says: `enum`, `items`, `properties`, `default`, `minimum`, `maximum`.
-    pub constraints: Map<String, Value>,
-}
-
-impl Parameter {
-    #[must_use]
-    pub fn required(name: &str, kind: ParameterType, description: &str) -> Self {
-        Self::new(name, kind, description, Presence::Required)
-    }
-
-    #[must_use]
-    pub fn optional(name: &str, kind: ParameterType, description: &str) -> Self {
-        Self::new(name, kind, description, Presence::Optional)
-    }
-
-    fn new(name: &str, kind: ParameterType, description: &str, presence: Presence) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            description: description.to_owned(),
-            presence,
-            constraints: Map::new(),
-        }
-    }
-
-    /// The same parameter, limited to these texts.
-    #[must_use]
-    pub fn one_of(mut self, choices: &[&str]) -> Self {
-        let choices: Vec<Value> = choices.iter().map(|&choice| choice.into()).collect();
-        self.constraints.insert("enum".into(), choices.into());
-        self
-    }
-
-    /// The values allowed, when there are only some.
-    #[must_use]
-    pub fn choices(&self) -> &[Value] {
-        self.constraints
-            .get("enum")
-            .and_then(Value::as_array)
-            .map_or(&[], Vec::as_slice)
-    }
-
-    fn schema(&self) -> Value {
-        let mut schema = Map::new();
-        schema.insert("type".into(), self.kind.name().into());
-        if !self.description.is_empty() {
-            schema.insert("description".into(), self.description.clone().into());
-        }
-        schema.extend(self.constraints.clone());
-        Value::Object(schema)
-    }
-}
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.

@@ -9,7 +9,7 @@ use crate::diff::{self, CONTEXT, Diff};
 use crate::files::encoding::Encoding;
 use crate::runtime::held;
 
-use super::text_hash;
+use crate::files::fingerprint::text_hash;
 
 /// How many turns can be undone, the latest.
 const MOST_TURNS: usize = 20;

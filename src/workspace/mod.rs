@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use serde::Deserialize;
 
 use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::text_hash;
 use crate::files::path::PathPolicy;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::files::{FileError, Trouble};
@@ -66,17 +67,6 @@ enum Reason {
 pub struct Now {
     pub file: Option<Fingerprint>,
     pub text: u64,
-}
-
-/// A number for TEXT that does not depend on its line ends, which Emacs hides in its buffers.
-#[must_use]
-pub fn text_hash(text: &str) -> u64 {
-    let plain = if text.contains('\r') {
-        Fingerprint::of_bytes(text.replace("\r\n", "\n").as_bytes())
-    } else {
-        Fingerprint::of_bytes(text.as_bytes())
-    };
-    plain.hash
 }
 
 impl Workspace {

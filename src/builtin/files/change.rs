@@ -12,7 +12,7 @@ pub use super::made::{Made, Save};
 use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
 use crate::files::encoding::{Encoding, LineEnds, Mark};
-use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{Kind, Resolved};
 use crate::files::read::{WholeText, read_text};
 use crate::files::verified::Parents;
@@ -20,8 +20,8 @@ use crate::files::{encoding, verified};
 use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::{WorkContext, parse_answer};
+use crate::workspace::Now;
 use crate::workspace::journal::{Disk, Entry, Place, State};
-use crate::workspace::{Now, text_hash};
 
 /// A buffer as Emacs tells of it.
 #[derive(Debug, Clone, Deserialize)]

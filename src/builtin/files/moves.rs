@@ -11,7 +11,7 @@ use super::change::{LiveBuffer, Wanted, visiting};
 use super::edits::{description_parameter, overwrite_parameter, parents, parents_parameter};
 use super::reading::path_parameter;
 use crate::files::encoding::decode;
-use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::{Kind, Link, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{Overwrite, Parents};
@@ -22,8 +22,8 @@ use crate::tool::{
     Answers, Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::SafetyLevel;
+use crate::workspace::Now;
 use crate::workspace::journal::{Disk, Entry, Place, State};
-use crate::workspace::{Now, text_hash};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
