@@ -23,7 +23,7 @@ pub struct Unfit {
 pub struct Unfits(pub Vec<Unfit>);
 
 /// Where the reader is: in an array, or in an object once its key is known.
-enum Place {
+enum Container {
     Element(usize),
     Member(Option<String>),
 }
@@ -61,25 +61,25 @@ pub fn schema(json: &str) -> Result<Value, String> {
 
 fn search(json: &str) -> Vec<Unfit> {
     let mut found = Vec::new();
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<Container> = Vec::new();
     let mut at = 0;
     while let Some(&byte) = json.as_bytes().get(at) {
         let start = at;
         at += 1;
         match byte {
-            b'{' => places.push(Place::Member(None)),
-            b'[' => places.push(Place::Element(0)),
+            b'{' => places.push(Container::Member(None)),
+            b'[' => places.push(Container::Element(0)),
             b'}' | b']' => {
                 places.pop();
             }
             b',' => match places.last_mut() {
-                Some(Place::Element(index)) => *index += 1,
-                Some(Place::Member(key)) => *key = None,
+                Some(Container::Element(index)) => *index += 1,
+                Some(Container::Member(key)) => *key = None,
                 None => {}
             },
             b'"' => {
                 at = end_of_string(json, at);
-                if let Some(Place::Member(key @ None)) = places.last_mut() {
+                if let Some(Container::Member(key @ None)) = places.last_mut() {
                     *key = serde_json::from_str(&json[start..at]).ok();
                 }
             }
@@ -126,12 +126,12 @@ fn fits(number: &str) -> bool {
         || number.parse::<u64>().is_ok()
 }
 
-fn path(places: &[Place]) -> String {
+fn path(places: &[Container]) -> String {
     let mut path = String::new();
     for place in places {
         match place {
-            Place::Element(index) => path.push_str(&format!("[{index}]")),
-            Place::Member(key) => {
+            Container::Element(index) => path.push_str(&format!("[{index}]")),
+            Container::Member(key) => {
                 if !path.is_empty() {
                     path.push('.');
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Effects of code that runs: the image's watch asks, and rules, the user or nobody answer.
 
-use agent_q_core::effect::Answer;
+use agent_q_core::effect::EffectAnswer;
 use agent_q_core::protocol::HostRequest;
 
 use crate::executor_bench::*;
@@ -34,7 +34,7 @@ fn eval() -> [ToolCall; 1] {
 }
 
 /// What the core answered, once it has.
-async fn answered(bench: &Bench) -> (i64, Answer) {
+async fn answered(bench: &Bench) -> (i64, EffectAnswer) {
     bench
         .host
         .wait_for(|event| match event {
@@ -60,19 +60,19 @@ async fn the_user_answers_and_the_call_goes_on() {
     for (decision, answer, outcome, step) in [
         (
             Decision::Approved,
-            Answer::Allow,
+            EffectAnswer::Allow,
             CallOutcome::Succeeded,
             "started",
         ),
         (
             Decision::Denied(Some("keep it".to_owned())),
-            Answer::Deny(Some("The user denied it: keep it".to_owned())),
+            EffectAnswer::Deny(Some("The user denied it: keep it".to_owned())),
             CallOutcome::Denied,
             "finished",
         ),
         (
             Decision::Stopped,
-            Answer::Stop,
+            EffectAnswer::Stop,
             CallOutcome::Cancelled,
             "finished",
         ),
@@ -135,7 +135,7 @@ async fn where_nobody_can_be_asked_it_is_denied() {
         given
     });
     assert!(
-        matches!(&given.1, Answer::Deny(Some(reason)) if reason.contains("is nobody to ask")),
+        matches!(&given.1, EffectAnswer::Deny(Some(reason)) if reason.contains("is nobody to ask")),
         "{given:?}"
     );
     assert_eq!(
@@ -177,7 +177,10 @@ async fn a_rule_for_the_function_and_the_folder_answers() {
         bench.host.reply(evaluated(""));
         (first, second)
     });
-    assert_eq!((first, second), ((5, Answer::Allow), (6, Answer::Allow)));
+    assert_eq!(
+        (first, second),
+        ((5, EffectAnswer::Allow), (6, EffectAnswer::Allow))
+    );
 }
 
 #[tokio::test]
@@ -202,7 +205,7 @@ async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
         answer
     });
     match answer {
-        (5, Answer::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
+        (5, EffectAnswer::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
         other => panic!("{other:?}"),
     }
 }
@@ -299,7 +302,7 @@ async fn reading_what_is_not_private_asks_nobody() {
     };
     tokio::join!(bench.run(&calls), async {
         bench.host.say(&read("/srv/my.ssh-notes.txt", 1)).await;
-        assert_eq!(answered(&bench).await, (1, Answer::Allow));
+        assert_eq!(answered(&bench).await, (1, EffectAnswer::Allow));
         bench.host.say(&read("/srv/.ssh/id_rsa", 2)).await;
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Denied(None));

@@ -18,7 +18,7 @@ impl Bench {
         Rule {
             arguments: vec![agent_q_core::rules::ArgumentPattern {
                 name: "text".into(),
-                pattern: agent_q_core::rules::Pattern::Equals(text.into()),
+                pattern: agent_q_core::rules::TextPattern::Equals(text.into()),
             }],
             other_arguments: OtherArguments::None,
             dangerous: Floor::Waived,
@@ -166,7 +166,7 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
     ] {
         let mut bench = bench(Approval::None);
         agent_q_core::builtin::register(&bench.batch.tools);
-        bench.batch.place = Place::new(1, 7, Some(&root), None);
+        bench.batch.place = TurnPlace::new(1, 7, Some(&root), None);
         bench.echo("erase", SafetyLevel::Dangerous);
         bench.add(bench.waive("erase", "disk"));
         bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(

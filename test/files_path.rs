@@ -7,19 +7,19 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use agent_q_core::files::path::{Kind, PathPolicy, Verdict};
+use agent_q_core::files::path::{PathKind, PathPolicy, PathVerdict};
 use agent_q_core::files::verified::{self, Parents};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use crate::ground::Ground;
 
-fn word(verdict: &Verdict) -> &'static str {
+fn word(verdict: &PathVerdict) -> &'static str {
     match verdict {
-        Verdict::Inside(_) => "inside",
-        Verdict::Outside(_) => "outside",
-        Verdict::Private { .. } => "private",
-        Verdict::Refused(_) => "refused",
+        PathVerdict::Inside(_) => "inside",
+        PathVerdict::Outside(_) => "outside",
+        PathVerdict::Private { .. } => "private",
+        PathVerdict::Refused(_) => "refused",
     }
 }
 
@@ -111,7 +111,7 @@ fn table_of_escapes() {
     for (path, expected) in table {
         let verdict = ground.judge(path);
         assert_eq!(word(&verdict), *expected, "{path}: {verdict:?}");
-        if let Verdict::Refused(error) = verdict {
+        if let PathVerdict::Refused(error) = verdict {
             assert!(
                 error.message.ends_with('.') && error.message.len() < 300,
                 "{error}"
@@ -151,7 +151,7 @@ fn a_remote_root_is_refused_and_a_linked_root_is_followed() {
 fn what_is_not_there_yet_says_how_much_of_it() {
     let ground = Ground::new();
     let resolved = ground.inside("src/new/deeper/file.lisp");
-    assert_eq!((resolved.kind, resolved.missing), (Kind::Missing, 3));
+    assert_eq!((resolved.kind, resolved.missing), (PathKind::Missing, 3));
     assert_eq!(resolved.anchor, ground.inside("src").anchor);
     assert_eq!(ground.inside("").relative, Some(PathBuf::new()));
 }
@@ -226,16 +226,16 @@ proptest! {
             if let Ok(real) = root.join(path).canonicalize() {
                 let resolved = verdict.clone().resolved();
                 prop_assert_eq!(resolved.map(|it| it.path).ok(), Some(real.clone()));
-                prop_assert_eq!(matches!(verdict, Verdict::Inside(_)), real.starts_with(&root));
+                prop_assert_eq!(matches!(verdict, PathVerdict::Inside(_)), real.starts_with(&root));
             }
-            let Verdict::Inside(resolved) = verdict else { continue };
-            if resolved.kind == Kind::Missing
+            let PathVerdict::Inside(resolved) = verdict else { continue };
+            if resolved.kind == PathKind::Missing
                 && verified::create(&resolved, b"made", Parents::Make).is_ok()
             {
                 let real = resolved.path.canonicalize().unwrap();
                 prop_assert!(real.starts_with(&root), "{:?}", real);
                 prop_assert_eq!(fs::read(&real).unwrap(), b"made");
-            } else if resolved.kind == Kind::File {
+            } else if resolved.kind == PathKind::File {
                 let mut read = Vec::new();
                 verified::open_for_read(&resolved).unwrap().read_to_end(&mut read).unwrap();
                 prop_assert!(resolved.path.canonicalize().unwrap().starts_with(&root));

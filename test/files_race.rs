@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use agent_q_core::protocol::{HostRequest, ImageRequest};
-use agent_q_core::workspace::{Ground, Workspace};
+use agent_q_core::workspace::{ProjectSettings, Workspace};
 use executor_bench::*;
 use futures_util::future::BoxFuture;
 
@@ -115,7 +115,7 @@ async fn what_was_judged_is_what_is_used() {
     );
     bench.executor.host = host;
     let workspace = Workspace::default();
-    workspace.set_ground(&Ground {
+    workspace.set_ground(&ProjectSettings {
         root: Some(base.join("project").to_string_lossy().into_owned()),
         private: None,
     });

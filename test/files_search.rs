@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use agent_q_core::files::Trouble;
 use agent_q_core::files::glob::FileGlob;
-use agent_q_core::files::grep::{Case, Found, Grep, Role, grep};
+use agent_q_core::files::grep::{Case, FoundLines, Grep, Role, grep};
 use agent_q_core::files::listing::{EntryKind, Possible, SortBy, file_info, list_directory, utc};
 use agent_q_core::files::search::{FileSearch, Hidden, search_files};
 use agent_q_core::files::tree::{TreeOptions, directory_tree};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::project::Project;
 
-fn places(found: &Found) -> Vec<String> {
+fn places(found: &FoundLines) -> Vec<String> {
     let of_file = |file: &agent_q_core::files::grep::FoundIn| {
         let path = file.path.display().to_string();
         let places = file.lines.iter().map(move |line| {

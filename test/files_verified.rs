@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use agent_q_core::files::Trouble;
 use agent_q_core::files::fingerprint::Fingerprint;
-use agent_q_core::files::path::{Resolved, Verdict};
+use agent_q_core::files::path::{PathVerdict, Resolved};
 use agent_q_core::files::verified::{self, Overwrite, Parents};
 
 use crate::ground::Ground;
@@ -79,7 +79,7 @@ fn who_swaps_folders_all_the_time_never_wins() {
             if done >= 200 && noticed >= 20 {
                 break;
             }
-            let Verdict::Inside(file) = ground.judge("src/deep/a.lisp") else {
+            let PathVerdict::Inside(file) = ground.judge("src/deep/a.lisp") else {
                 continue;
             };
             match verified::open_for_read(&file) {
@@ -94,7 +94,7 @@ fn who_swaps_folders_all_the_time_never_wins() {
                     noticed += 1;
                 }
             }
-            if let Verdict::Inside(new) = ground.judge("src/deep/new") {
+            if let PathVerdict::Inside(new) = ground.judge("src/deep/new") {
                 let _ = verified::create(&new, b"", Parents::Make);
             }
         }

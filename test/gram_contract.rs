@@ -2,7 +2,7 @@
 //! Type signatures that are right: the contract's cases, and the decisions on what it leaves open.
 
 use agent_q_core::gram::{
-    Presence, SignatureParameter, TypeSignature, ValueType, parse_type_signature,
+    SignatureParameter, SignaturePresence, TypeSignature, ValueType, parse_type_signature,
     type_signature_to_json_schema,
 };
 use serde_json::{Value, json};
@@ -252,7 +252,7 @@ fn types_in_strings_may_be_maybe_lists_and_records() {
 #[test]
 fn defaults_become_json_of_their_type() {
     let default = |text: &str| match &signature(text).parameters[0].presence {
-        Presence::Default(value) => value.clone(),
+        SignaturePresence::Default(value) => value.clone(),
         other => panic!("{text}: {other:?}"),
     };
     let cases = [

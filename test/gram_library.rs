@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use agent_q_core::gram::{
-    AgentSpecification, BindError, LibraryError, LibraryTool, ModelReference, Presence,
+    AgentSpecification, BindError, LibraryError, LibraryTool, ModelReference, SignaturePresence,
     SpecificationError, ToolLibrary, ToolSpecification, agent_from_gram,
 };
 use serde_json::{Value, json};
@@ -240,7 +240,7 @@ fn c1_an_agent_is_read_with_its_tools() {
     );
     assert_eq!(
         tool.signature().parameters[0].presence,
-        Presence::Default(json!("world"))
+        SignaturePresence::Default(json!("world"))
     );
     assert_eq!(
         tool.schema()["properties"]["personName"]["default"],

@@ -4,8 +4,8 @@
 
 use crate::gram_support::{reference_accepts, uses_extension};
 use agent_q_core::gram::{
-    Presence, SignatureParameter, SignatureResult, ToolSpecification, TypeSignature, ValueType,
-    parse, parse_type_signature,
+    SignatureParameter, SignaturePresence, SignatureResult, ToolSpecification, TypeSignature,
+    ValueType, parse, parse_type_signature,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -27,7 +27,7 @@ fn c5_a_signature_built_in_code_is_printed_as_the_contract_writes_it() {
     let age = SignatureParameter::new("age", ValueType::Integer);
     let both = r#"(::Text {paramName:"personName"})==>(::Int {paramName:"age"})==>(::String)"#;
     assert_eq!(print(&[name.clone(), age]), both);
-    name.presence = Presence::Default(json!("world"));
+    name.presence = SignaturePresence::Default(json!("world"));
     let default = r#"(::Text {paramName:"personName", default:"world"})==>(::String)"#;
     assert_eq!(print(&[name]), default);
 }
@@ -67,7 +67,7 @@ fn value(kind: &ValueType, words: &[String], numbers: &[f64]) -> Value {
         ValueType::Array(None) => json!([words, numbers, {}, true]),
         ValueType::Object(Some(fields)) => {
             let members = fields.iter().map(|field| match &field.presence {
-                Presence::Default(default) => (field.name.clone(), default.clone()),
+                SignaturePresence::Default(default) => (field.name.clone(), default.clone()),
                 _ => (field.name.clone(), value(&field.kind, words, numbers)),
             });
             Value::Object(members.collect())
@@ -95,8 +95,8 @@ fn parameters(
             let value = value(&parameter.kind, &words, &numbers);
             match extra {
                 0 => {}
-                1 => parameter.presence = Presence::Optional,
-                2 => parameter.presence = Presence::Default(value),
+                1 => parameter.presence = SignaturePresence::Optional,
+                2 => parameter.presence = SignaturePresence::Default(value),
                 _ => parameter.choices = vec![value],
             }
             if matches!(parameter.kind, ValueType::Number) && extra < 2 {

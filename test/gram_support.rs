@@ -2,7 +2,9 @@
 //! What the tests of the gram reader share: the reference grammar as an oracle, and the extension
 //! that only our reader accepts.
 
-use agent_q_core::gram::syntax::{Annotations, Datum, Document, Element, Record, Subject, Value};
+use agent_q_core::gram::syntax::{
+    Annotations, Datum, Document, Element, GramRecord, Subject, Value,
+};
 
 /// Whether the reference grammar accepts TEXT.
 pub fn reference_accepts(text: &str) -> bool {
@@ -44,7 +46,7 @@ fn subject_nests(subject: &Subject) -> bool {
     subject.record.as_ref().is_some_and(record_nests)
 }
 
-fn record_nests(record: &Record) -> bool {
+fn record_nests(record: &GramRecord) -> bool {
     record
         .properties
         .values()

@@ -5,7 +5,8 @@
 use std::process::Command;
 
 use agent_q_core::image::{
-    ErrorReport, Frame, Plist, Reply, parse_reply, print_arguments, property_list, with_name,
+    ConditionReport, Frame, ImageReply, Plist, parse_reply, print_arguments, property_list,
+    with_name,
 };
 use lexpr::Value;
 use proptest::prelude::*;
@@ -100,7 +101,7 @@ fn a_returned_property_list_is_read_by_name() {
          :flag t :none nil :list (\"x\" \"y\") :plists ((:a 1) (:a 2))))",
     )
     .unwrap();
-    let Reply::Returned(value) = &reply else {
+    let ImageReply::Returned(value) = &reply else {
         panic!("{reply:?}")
     };
     let data = Plist::new(value);
@@ -121,7 +122,7 @@ fn a_reply_may_begin_with_the_name_of_its_image() {
         with_name("=> 3".to_owned(), text),
         "=> 3\n(In image sbcl \"2\".)"
     );
-    assert_eq!(parse_reply(text), Ok(Reply::Missed("No.".to_owned())));
+    assert_eq!(parse_reply(text), Ok(ImageReply::Missed("No.".to_owned())));
     for text in [
         "(:outcome :missed :message \"(:image \\\"x\\\")\")",
         "(:image 1)",
@@ -136,13 +137,13 @@ fn a_reply_may_begin_with_the_name_of_its_image() {
 fn every_outcome_is_known() {
     assert_eq!(
         parse_reply("(:outcome :missed :message \"Symbol FOO not found.\")"),
-        Ok(Reply::Missed("Symbol FOO not found.".to_owned()))
+        Ok(ImageReply::Missed("Symbol FOO not found.".to_owned()))
     );
     assert_eq!(
         parse_reply(
             "(:outcome :cancelled :because \"timed out after 3 s\" :output \"o\" :value nil)"
         ),
-        Ok(Reply::Cancelled {
+        Ok(ImageReply::Cancelled {
             because: Some("timed out after 3 s".to_owned()),
             output: "o".to_owned(),
             value: Value::Null
@@ -154,7 +155,7 @@ fn every_outcome_is_known() {
     );
     assert_eq!(
         error,
-        Ok(Reply::Error(ErrorReport {
+        Ok(ImageReply::Error(ConditionReport {
             condition_type: "SIMPLE-ERROR".to_owned(),
             message: "boom".to_owned(),
             restarts: vec![
@@ -221,7 +222,7 @@ proptest! {
     #[test]
     fn what_is_sent_in_our_syntax_is_what_arrives(value in data()) {
         let text = format!("(:outcome :returned :value {})", print_arguments(&value));
-        prop_assert_eq!(parse_reply(&text), Ok(Reply::Returned(value)));
+        prop_assert_eq!(parse_reply(&text), Ok(ImageReply::Returned(value)));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! The tool-call accumulator, one test for each thing that some server does.
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
-use agent_q_core::provider::accumulator::{CallAccumulator, Ending};
+use agent_q_core::provider::accumulator::{CallAccumulator, ReplyEnd};
 use serde_json::{Value, json};
 
-fn accumulate(deltas: Value, ending: Ending) -> Vec<ToolCall> {
+fn accumulate(deltas: Value, ending: ReplyEnd) -> Vec<ToolCall> {
     let mut calls = CallAccumulator::default();
     for delta in deltas.as_array().expect("a list of deltas") {
         calls.push(delta).unwrap();
@@ -15,7 +15,7 @@ fn accumulate(deltas: Value, ending: Ending) -> Vec<ToolCall> {
 
 /// Name and arguments of each call.
 fn complete(deltas: Value) -> Vec<(String, Value)> {
-    accumulate(deltas, Ending::Complete)
+    accumulate(deltas, ReplyEnd::Complete)
         .into_iter()
         .map(|call| match call.arguments {
             CallArguments::Object(map) => (call.name, Value::Object(map)),
@@ -29,7 +29,7 @@ fn call(name: &str, arguments: Value) -> (String, Value) {
 }
 
 fn malformed(deltas: Value) -> String {
-    let calls = accumulate(deltas, Ending::Complete);
+    let calls = accumulate(deltas, ReplyEnd::Complete);
     match &calls[..] {
         [
             ToolCall {
@@ -96,7 +96,7 @@ fn an_id_that_comes_late_names_the_call_that_has_none() {
             {"index": 0, "function": {"name": "one", "arguments": "{"}},
             {"index": 0, "id": "a", "function": {"arguments": "}"}},
         ]),
-        Ending::Complete,
+        ReplyEnd::Complete,
     );
     assert_eq!(calls.len(), 1);
     assert_eq!(calls[0].id, "a");
@@ -199,7 +199,7 @@ fn every_call_of_a_cut_reply_is_truncated() {
             {"index": 0, "id": "a", "function": {"name": "one", "arguments": "{}"}},
             {"index": 1, "id": "b", "function": {"name": "two", "arguments": "{\"x"}},
         ]),
-        Ending::Cut,
+        ReplyEnd::Cut,
     );
     assert_eq!(calls.len(), 2);
     assert!(
@@ -217,7 +217,7 @@ fn a_missing_id_becomes_nine_letters_and_digits() {
             {"function": {"name": "one", "arguments": "{}"}},
             {"id": "", "function": {"name": "two", "arguments": "{}"}},
         ]),
-        Ending::Complete,
+        ReplyEnd::Complete,
     );
     for call in &calls {
         assert_eq!(call.id.len(), 9);
@@ -230,7 +230,7 @@ fn a_missing_id_becomes_nine_letters_and_digits() {
 fn shapes_that_are_no_call_are_survived() {
     let calls = accumulate(
         json!([null, 1, "x", {"index": -3}, {"index": "0", "function": null}]),
-        Ending::Complete,
+        ReplyEnd::Complete,
     );
     assert!(calls.iter().all(|call| call.name.is_empty()));
 }
@@ -242,7 +242,7 @@ fn integers_that_would_change_are_named_and_go_back_as_they_came() {
     calls
         .push(&json!({"id": "a", "function": {"name": "f", "arguments": arguments}}))
         .unwrap();
-    let call = calls.finish(Ending::Complete).remove(0);
+    let call = calls.finish(ReplyEnd::Complete).remove(0);
     assert_eq!(call.raw_arguments, arguments);
     let CallArguments::Inexact(problem) = call.arguments else {
         panic!("they were read: {:?}", call.arguments)

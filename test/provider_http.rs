@@ -7,8 +7,8 @@ use std::time::Duration;
 use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::{
-    ChatRequest, Client, ClientSettings, FailureKind, Finish, Message, ProviderError,
-    ProviderSettings, Reply, RequestPosition, Secret, StreamEvent, ToolChoice,
+    ChatMessage, ChatRequest, Client, ClientSettings, FailureKind, Finish, ModelReply,
+    ProviderError, ProviderSettings, RequestPosition, Secret, StreamEvent, ToolChoice,
 };
 use serde_json::{Map, Value, json};
 
@@ -48,7 +48,7 @@ fn settings(base_url: String) -> ProviderSettings {
 
 fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![Message::User("Hi".into())],
+        messages: vec![ChatMessage::User("Hi".into())],
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Required,
         position: RequestPosition::First,
@@ -60,7 +60,9 @@ fn start(script: Value) -> ScriptedServer {
 }
 
 /// The outcome of one request with these settings, and what was shown.
-async fn ask_with(settings: &ProviderSettings) -> (Result<Reply, ProviderError>, Vec<StreamEvent>) {
+async fn ask_with(
+    settings: &ProviderSettings,
+) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     let mut events = Vec::new();
     let result = client()
         .stream_chat(settings, &request(), &mut |event| events.push(event))
@@ -68,7 +70,7 @@ async fn ask_with(settings: &ProviderSettings) -> (Result<Reply, ProviderError>,
     (result, events)
 }
 
-async fn ask(server: &ScriptedServer) -> (Result<Reply, ProviderError>, Vec<StreamEvent>) {
+async fn ask(server: &ScriptedServer) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     ask_with(&settings(server.base_url())).await
 }
 

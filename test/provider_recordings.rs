@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
-use agent_q_core::provider::{Finish, ProviderError, Reply};
+use agent_q_core::provider::{Finish, ModelReply, ProviderError};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
     )
 }
 
-fn reduce(bytes: &[u8], size: usize) -> Result<Reply, ProviderError> {
+fn reduce(bytes: &[u8], size: usize) -> Result<ModelReply, ProviderError> {
     let mut reader = ReplyReader::default();
     for chunk in bytes.chunks(size) {
         reader.push(chunk);
@@ -52,7 +52,7 @@ fn check_text(what: &str, text: &str, expected: &Value) {
     }
 }
 
-fn check_reply(reply: &Reply, expected: &Value) {
+fn check_reply(reply: &ModelReply, expected: &Value) {
     check_text("text", &reply.text, expected);
     check_text("reasoning", &reply.reasoning, expected);
     let calls = expected["tool_calls"].as_array().expect("calls");
@@ -79,7 +79,7 @@ fn check_reply(reply: &Reply, expected: &Value) {
     assert_eq!(counts, wanted);
 }
 
-fn check(result: Result<Reply, ProviderError>, expected: &Value) {
+fn check(result: Result<ModelReply, ProviderError>, expected: &Value) {
     match (result, expected["error"]["message"].as_str()) {
         (Ok(reply), None) => {
             check_reply(&reply, expected);

@@ -4,12 +4,12 @@
 use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::reply::ReplyReader;
 use agent_q_core::provider::retry::RetryAdvice;
-use agent_q_core::provider::{FailureKind, Finish, ProviderError, Reply, StreamEvent, Usage};
+use agent_q_core::provider::{FailureKind, Finish, ModelReply, ProviderError, StreamEvent, Usage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// Read a body in pieces of `size`: the outcome, and the text and reasoning shown meanwhile.
-fn read_in(body: &[u8], size: usize) -> (Result<Reply, ProviderError>, String, String) {
+fn read_in(body: &[u8], size: usize) -> (Result<ModelReply, ProviderError>, String, String) {
     let mut reader = ReplyReader::default();
     let mut events = Vec::new();
     for chunk in body.chunks(size.max(1)) {
@@ -28,7 +28,7 @@ fn read_in(body: &[u8], size: usize) -> (Result<Reply, ProviderError>, String, S
     (result, text, reasoning)
 }
 
-fn read(body: &str) -> Result<Reply, ProviderError> {
+fn read(body: &str) -> Result<ModelReply, ProviderError> {
     read_in(body.as_bytes(), body.len()).0
 }
 

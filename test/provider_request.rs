@@ -3,7 +3,9 @@
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
 use agent_q_core::provider::chat_completions::request_body;
-use agent_q_core::provider::{ChatRequest, Message, ProviderSettings, RequestPosition, ToolChoice};
+use agent_q_core::provider::{
+    ChatMessage, ChatRequest, ProviderSettings, RequestPosition, ToolChoice,
+};
 use serde_json::{Map, Value, json};
 
 fn object(value: Value) -> Map<String, Value> {
@@ -28,8 +30,8 @@ fn settings() -> ProviderSettings {
 fn request() -> ChatRequest {
     ChatRequest {
         messages: vec![
-            Message::System("Be brief.".into()),
-            Message::User("Hi".into()),
+            ChatMessage::System("Be brief.".into()),
+            ChatMessage::User("Hi".into()),
         ],
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Auto,
@@ -122,12 +124,12 @@ fn a_call_and_its_result_go_back_as_they_came() {
     let arguments = CallArguments::Object(object(json!({"x": 1})));
     let request = ChatRequest {
         messages: vec![
-            Message::Assistant {
+            ChatMessage::Assistant {
                 text: String::new(),
                 reasoning: String::new(),
                 calls: vec![call(arguments, "{ \"x\" : 1 }")],
             },
-            Message::Tool {
+            ChatMessage::Tool {
                 call_id: "call_1".into(),
                 content: "2".into(),
             },
@@ -146,7 +148,7 @@ fn a_call_and_its_result_go_back_as_they_came() {
 
 /// The only call of the only message that the request carries.
 fn sent_call(call: ToolCall) -> Value {
-    let message = Message::Assistant {
+    let message = ChatMessage::Assistant {
         text: String::new(),
         reasoning: String::new(),
         calls: vec![call],
@@ -191,7 +193,7 @@ fn returned_reasoning(base_url: &str, reasoning: &str, calls: Vec<ToolCall>) -> 
         base_url: base_url.into(),
         ..settings()
     };
-    let message = Message::Assistant {
+    let message = ChatMessage::Assistant {
         text: "x".into(),
         reasoning: reasoning.into(),
         calls,

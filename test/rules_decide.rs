@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use agent_q_core::rules::{Effect, OtherArguments, Outcome, Place, Rule, RuleBook, Scope};
+use agent_q_core::rules::{Effect, OtherArguments, Outcome, Rule, RuleBook, Scope, TurnPlace};
 use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::json;
 
@@ -329,7 +329,7 @@ fn tools_that_are_always_denied_need_not_be_offered() {
     without.other_arguments = OtherArguments::None;
     book.add(without).unwrap();
     let denied = |chat, root| {
-        let place = Place::new(1, chat, Some(root), None);
+        let place = TurnPlace::new(1, chat, Some(root), None);
         let tools = [
             "delete_file",
             "trace_function",

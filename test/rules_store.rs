@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use agent_q_core::rules::{Call, Effect, Floor, Outcome, Rule, RuleBook, Scope, StoreError};
+use agent_q_core::rules::{Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, StoreError};
 use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ fn decide(
     project: Option<&Path>,
 ) -> (Outcome, String) {
     let arguments = Map::<String, Value>::new();
-    let explanation = book.explain(&Call {
+    let explanation = book.explain(&RuledCall {
         call: 1,
         turn: 1,
         chat: 1,

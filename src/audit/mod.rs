@@ -44,7 +44,7 @@ pub struct AuditFailure {
 
 /// A step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum AuditStep {
     Started,
     Finished {
         outcome: CallOutcome,
@@ -54,18 +54,18 @@ pub enum Step {
 
 /// What is written of a step.
 #[derive(Debug)]
-pub struct Record<'a> {
+pub struct AuditRecord<'a> {
     pub session: SessionId,
     pub tool: &'a str,
     pub level: SafetyLevel,
     pub arguments: &'a Value,
     pub consent: Consent,
     pub decided_by: Decider,
-    pub step: Step,
+    pub step: AuditStep,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct AuditLine<'a> {
     time: String,
     step: &'static str,
     chat: u64,
@@ -118,7 +118,7 @@ impl AuditLog {
     /// # Errors
     ///
     /// When the line could not be written whole.
-    pub async fn append(self: &Arc<Self>, record: &Record<'_>) -> Result<(), AuditFailure> {
+    pub async fn append(self: &Arc<Self>, record: &AuditRecord<'_>) -> Result<(), AuditFailure> {
         let log = Arc::clone(self);
         let line = serde_json::to_vec(&line(record)).map_err(io::Error::from);
         let written = match line {
@@ -193,16 +193,16 @@ fn is_torn(file: &mut File) -> io::Result<bool> {
     Ok(last != [b'\n'])
 }
 
-fn line<'a>(record: &'a Record<'a>) -> Line<'a> {
+fn line<'a>(record: &'a AuditRecord<'a>) -> AuditLine<'a> {
     let (step, outcome, milliseconds) = match record.step {
-        Step::Started => ("started", None, None),
-        Step::Finished { outcome, elapsed } => (
+        AuditStep::Started => ("started", None, None),
+        AuditStep::Finished { outcome, elapsed } => (
             "finished",
             Some(outcome.name()),
             Some(elapsed.as_millis().try_into().unwrap_or(u64::MAX)),
         ),
     };
-    Line {
+    AuditLine {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         step,
         chat: record.session.0,

@@ -19,19 +19,19 @@ pub struct Approvals {
 
 #[derive(Debug)]
 struct Waiting {
-    sender: oneshot::Sender<Answer>,
+    sender: oneshot::Sender<ApprovalAnswer>,
     facts: Facts,
     preview: Option<Preview>,
 }
 
 /// An answer and who gave it.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ApprovalAnswer {
     pub decision: Decision,
     pub decider: Decider,
 }
 
-impl Default for Answer {
+impl Default for ApprovalAnswer {
     /// A request that was dropped lets nothing run.
     fn default() -> Self {
         Self {
@@ -51,7 +51,7 @@ impl Approvals {
         call: CallKey,
         facts: Facts,
         preview: Option<Preview>,
-    ) -> oneshot::Receiver<Answer> {
+    ) -> oneshot::Receiver<ApprovalAnswer> {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting {
             sender,
@@ -69,7 +69,7 @@ impl Approvals {
 
     /// The same for an answer that DECIDER gave.
     pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
-        let answer = Answer { decision, decider };
+        let answer = ApprovalAnswer { decision, decider };
         held(&self.waiting)
             .remove(&call)
             .is_some_and(|waiting| waiting.sender.send(answer).is_ok())

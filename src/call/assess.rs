@@ -13,9 +13,9 @@ use super::policy::EvalPolicy;
 use super::private_reads;
 use super::reach;
 use super::reach::Reached;
-use crate::effect::{Granted, Kind};
+use crate::effect::{EffectKind, Granted};
 use crate::image;
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
 use crate::tool::code::Unit;
 use crate::tool::work::{answered, silent};
@@ -45,7 +45,7 @@ enum Blind {
 
 /// What assessing a call gave.
 #[derive(Debug, Clone)]
-pub(super) struct Verdict {
+pub(super) struct CallVerdict {
     pub(super) assessment: Assessment,
     pub(super) reached: Reached,
     /// What running it does and nothing can undo.
@@ -59,7 +59,7 @@ pub(super) struct Verdict {
     pub(super) unit: Option<Result<Unit, ToolFailure>>,
 }
 
-impl Verdict {
+impl CallVerdict {
     fn plain((assessment, reached): (Assessment, Reached)) -> Self {
         Self {
             assessment,
@@ -95,9 +95,9 @@ impl Executor {
         arguments: &Arguments,
         look: Look,
         batch: &BatchContext,
-    ) -> Result<Verdict, ToolFailure> {
+    ) -> Result<CallVerdict, ToolFailure> {
         let context = self.context(batch);
-        let mut verdict = Verdict::plain(reach::assess(tool, arguments, &context).await?);
+        let mut verdict = CallVerdict::plain(reach::assess(tool, arguments, &context).await?);
         let Some(code) = tool.code else {
             return Ok(verdict);
         };
@@ -151,7 +151,7 @@ impl Executor {
             {
                 verdict = verdict.dangerous(&named.concern);
                 if let Some(literal) = &named.literal {
-                    verdict.effects.add(Kind::ReadPrivate, literal);
+                    verdict.effects.add(EffectKind::ReadPrivate, literal);
                 }
             }
         }
@@ -164,7 +164,7 @@ impl Executor {
         text: &str,
         arguments: &Arguments,
         batch: &BatchContext,
-    ) -> Result<Reply, Blind> {
+    ) -> Result<ImageReply, Blind> {
         let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
         let (purpose, mode) = match treatment {
             Treatment::Expand if arguments.flag("full") && arguments.text("mode").is_none() => {
@@ -212,7 +212,11 @@ impl Executor {
 }
 
 /// The code among ARGUMENTS, or what they name, with the position of each among the parameters.
-fn texts_to_assess(code: Code, arguments: &Arguments, verdict: &Verdict) -> Vec<(usize, String)> {
+fn texts_to_assess(
+    code: Code,
+    arguments: &Arguments,
+    verdict: &CallVerdict,
+) -> Vec<(usize, String)> {
     if let Some(Ok(Unit { code, .. })) = &verdict.unit {
         return code.iter().map(|code| (0, code.clone())).collect();
     }
@@ -224,29 +228,29 @@ fn texts_to_assess(code: Code, arguments: &Arguments, verdict: &Verdict) -> Vec<
 }
 
 /// Why code that the image answered REPLY to can only fail, if that is so.
-fn failing(reply: &Reply) -> Option<&str> {
+fn failing(reply: &ImageReply) -> Option<&str> {
     match reply {
-        Reply::Returned(value) => Plist::new(value).text("fails"),
+        ImageReply::Returned(value) => Plist::new(value).text("fails"),
         _ => None,
     }
 }
 
-fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict {
+fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) -> CallVerdict {
     let steps = treatment == Treatment::RunInSteps;
     let data = match reply {
-        Reply::Returned(value) => Plist::new(value),
+        ImageReply::Returned(value) => Plist::new(value),
         // Such as an object that isn't there: the tool itself says so, and runs nothing.
-        Reply::Missed(_) if steps => {
+        ImageReply::Missed(_) if steps => {
             verdict.settled = Some(0);
             return verdict;
         }
-        Reply::Missed(message) => {
+        ImageReply::Missed(message) => {
             return verdict.dangerous(&format!("could not be assessed: {message}"));
         }
-        Reply::Error(report) => {
+        ImageReply::Error(report) => {
             return verdict.dangerous(&format!("could not be assessed: {}", report.message));
         }
-        Reply::Cancelled { .. } => {
+        ImageReply::Cancelled { .. } => {
             return verdict.dangerous("could not be assessed in time");
         }
     };
@@ -276,8 +280,8 @@ fn judged(mut verdict: Verdict, treatment: Treatment, reply: &Reply) -> Verdict 
 
 /// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet
 /// whether they do; and the image's directory.
-fn opening(reply: &Reply) -> Option<Option<&str>> {
-    let Reply::Returned(value) = reply else {
+fn opening(reply: &ImageReply) -> Option<Option<&str>> {
+    let ImageReply::Returned(value) = reply else {
         return Some(None);
     };
     let data = Plist::new(value);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::policy::{Approval, EvalPolicy};
 use crate::protocol::{Event, SessionId};
-use crate::rules::Place;
+use crate::rules::TurnPlace;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
@@ -73,7 +73,7 @@ pub struct BatchContext {
     /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
     pub why_cancelled: Arc<OnceCell<String>>,
     /// What rules look at besides the call.
-    pub place: Place,
+    pub place: TurnPlace,
 }
 
 impl BatchContext {

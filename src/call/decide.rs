@@ -8,14 +8,16 @@ use serde_json::{Map, Value};
 
 use super::assess::Look;
 use super::batch::BatchContext;
-use super::ending::Ending;
+use super::ending::CallEnding;
 use super::executor::Executor;
 use super::facts::Facts;
 use super::policy::Approval;
-use super::prepared::{Call, Freshness};
+use super::prepared::{Freshness, PreparedCall};
 use super::reach::precheck;
-use crate::protocol::{CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, State};
-use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, Place};
+use crate::protocol::{
+    CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, SessionState,
+};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, TurnPlace};
 use crate::runtime::held;
 use crate::tool::preview::Reviewed;
 use crate::tool::registry::Registry;
@@ -59,7 +61,7 @@ impl Executor {
 
     /// TOOLS without those that the rules deny altogether at PLACE: a model need not be told of them.
     #[must_use]
-    pub fn without_denied(&self, tools: &Registry, place: &Place) -> Registry {
+    pub fn without_denied(&self, tools: &Registry, place: &TurnPlace) -> Registry {
         let mut book = held(&self.rules);
         book.reload();
         let mut tools = tools.all();
@@ -68,7 +70,7 @@ impl Executor {
     }
 
     /// Has CALL judged by the rules as it is now.
-    fn judge(&self, call: &mut Call, batch: &BatchContext) {
+    fn judge(&self, call: &mut PreparedCall, batch: &BatchContext) {
         call.facts = Facts::gather(
             call.key.0,
             &call.tool,
@@ -80,7 +82,7 @@ impl Executor {
     }
 
     /// Opens an approval request if the rules want one and somebody can answer it.
-    pub(super) fn ask_if_needed(&self, call: &mut Call, batch: &BatchContext) {
+    pub(super) fn ask_if_needed(&self, call: &mut PreparedCall, batch: &BatchContext) {
         if call.explanation.outcome != Outcome::Ask
             || batch.approval == Approval::None
             || batch.cancel.is_cancelled()
@@ -127,7 +129,11 @@ impl Executor {
     }
 
     /// Waits until CALL may run, perhaps with other arguments.
-    pub(super) async fn decide(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
+    pub(super) async fn decide(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
         for _ in 0..MOST_QUESTIONS {
             self.await_consent(call, batch).await?;
             if self.look_again(call, batch).await? == Standing::Holds {
@@ -137,11 +143,15 @@ impl Executor {
         self.approvals.close(call.key);
         call.consent = Consent::Unanswered;
         call.decider = Decider::Nobody;
-        Err(Ending::new(CallOutcome::Denied, UNSTEADY))
+        Err(CallEnding::new(CallOutcome::Denied, UNSTEADY))
     }
 
     /// A rule that denies may have come while the call waited.
-    fn still_allowed(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
+    fn still_allowed(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
         self.judge(call, batch);
         match call.explanation.outcome {
             Outcome::Deny => Err(denied_by_rule(call)),
@@ -149,7 +159,11 @@ impl Executor {
         }
     }
 
-    async fn await_consent(&self, call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
+    async fn await_consent(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
         loop {
             if batch.cancel.is_cancelled() {
                 self.approvals.close(call.key);
@@ -166,7 +180,7 @@ impl Executor {
             };
             self.host.emit(Event::State {
                 session: batch.session,
-                state: State::Approving,
+                state: SessionState::Approving,
             });
             let answer = tokio::select! {
                 () = batch.cancel.cancelled() => continue,
@@ -186,7 +200,7 @@ impl Executor {
                 }
                 Decision::Stopped => {
                     call.consent = Consent::Denied;
-                    return Err(Ending::new(CallOutcome::Denied, denial(None)));
+                    return Err(CallEnding::new(CallOutcome::Denied, denial(None)));
                 }
                 Decision::Denied(reason) => {
                     call.consent = Consent::Denied;
@@ -196,12 +210,12 @@ impl Executor {
                             denial(reason)
                         }
                     };
-                    return Err(Ending::new(CallOutcome::Denied, told));
+                    return Err(CallEnding::new(CallOutcome::Denied, told));
                 }
                 Decision::Unanswered(problem) => {
                     call.consent = Consent::Unanswered;
                     call.decider = Decider::Nobody;
-                    return Err(Ending::new(CallOutcome::Denied, problem));
+                    return Err(CallEnding::new(CallOutcome::Denied, problem));
                 }
                 Decision::Modified(given) => {
                     call.consent = Consent::Modified;
@@ -221,10 +235,10 @@ impl Executor {
     /// the user is asked again.
     async fn modify(
         &self,
-        call: &mut Call,
+        call: &mut PreparedCall,
         mut given: Map<String, Value>,
         batch: &BatchContext,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), CallEnding> {
         call.review = take_review(&mut given, &call.tool);
         let reviewed = take_reviewed(&mut given);
         let unfit = given.clone();
@@ -234,7 +248,7 @@ impl Executor {
         });
         call.arguments = used.map_err(|failure| {
             call.unfit = Some(Value::Object(unfit));
-            Ending::new(CallOutcome::Failed, failure.message)
+            CallEnding::new(CallOutcome::Failed, failure.message)
         })?;
         self.assess_anew(call, batch).await?;
         let context = WorkContext {
@@ -243,13 +257,17 @@ impl Executor {
         };
         call.preview = precheck(&call.tool, &call.arguments, &call.verdict.reached, &context)
             .await
-            .map_err(|failure| Ending::failed(failure, || call.source(&batch.place)))?;
+            .map_err(|failure| CallEnding::failed(failure, || call.source(&batch.place)))?;
         Ok(())
     }
 
     /// Assesses code and paths once more just before they are used: while the call waited for its
     /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
-    async fn look_again(&self, call: &mut Call, batch: &BatchContext) -> Result<Standing, Ending> {
+    async fn look_again(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Standing, CallEnding> {
         let tool = &call.tool;
         let depends = tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some();
         if !depends || call.freshness == Freshness::Fresh {
@@ -258,11 +276,15 @@ impl Executor {
         self.assess_anew(call, batch).await
     }
 
-    async fn assess_anew(&self, call: &mut Call, batch: &BatchContext) -> Result<Standing, Ending> {
+    async fn assess_anew(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Standing, CallEnding> {
         let verdict = self
             .assess(&call.tool, &call.arguments, Look::Again, batch)
             .await
-            .map_err(|failure| Ending::failed(failure, || call.source(&batch.place)))?;
+            .map_err(|failure| CallEnding::failed(failure, || call.source(&batch.place)))?;
         call.freshness = Freshness::Fresh;
         let old = std::mem::replace(&mut call.verdict, verdict);
         self.judge(call, batch);
@@ -303,7 +325,7 @@ fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>
 }
 
 /// What becomes of a call that nobody is asked about.
-fn unasked(call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
+fn unasked(call: &mut PreparedCall, batch: &BatchContext) -> Result<(), CallEnding> {
     match call.explanation.outcome {
         Outcome::Run => {
             if let Some(rule) = call.explanation.rule
@@ -318,26 +340,26 @@ fn unasked(call: &mut Call, batch: &BatchContext) -> Result<(), Ending> {
         Outcome::Ask => {
             call.consent = Consent::Unavailable;
             let source = || call.source(&batch.place);
-            Err(Ending::failed(nobody_to_ask(call), source))
+            Err(CallEnding::failed(nobody_to_ask(call), source))
         }
     }
 }
 
 /// How a call ends that is cancelled before it was settled whether it may run.
-fn cancelled(call: &mut Call, batch: &BatchContext) -> Ending {
+fn cancelled(call: &mut PreparedCall, batch: &BatchContext) -> CallEnding {
     if call.explanation.outcome == Outcome::Ask
         || call.verdict.assessment.level >= SafetyLevel::Dangerous
     {
         call.consent = Consent::Unanswered;
         call.decider = Decider::Nobody;
     }
-    Ending::new(CallOutcome::Cancelled, batch.cancelled())
+    CallEnding::new(CallOutcome::Cancelled, batch.cancelled())
 }
 
-fn denied_by_rule(call: &mut Call) -> Ending {
+fn denied_by_rule(call: &mut PreparedCall) -> CallEnding {
     call.consent = Consent::Denied;
     call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
-    Ending::new(CallOutcome::Denied, ruled_out(&call.explanation.reason))
+    CallEnding::new(CallOutcome::Denied, ruled_out(&call.explanation.reason))
 }
 
 fn ruled_out(why: &str) -> String {
@@ -345,7 +367,7 @@ fn ruled_out(why: &str) -> String {
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
-fn reason(call: &Call) -> String {
+fn reason(call: &PreparedCall) -> String {
     let (shown, ruled) = (&call.verdict.assessment.reason, &call.explanation.reason);
     if ruled == DANGEROUS_ASKS {
         shown.clone()
@@ -364,7 +386,7 @@ fn denial(reason: Option<String>) -> String {
 }
 
 /// Why CALL can't run where nobody can be asked, so that a model can try without what needs approval.
-fn nobody_to_ask(call: &Call) -> ToolFailure {
+fn nobody_to_ask(call: &PreparedCall) -> ToolFailure {
     let (tool, assessment) = (&call.tool, &call.verdict.assessment);
     let why = reason(call);
     let why = why.trim_end_matches('.');

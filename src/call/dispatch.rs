@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::batch::BatchContext;
 use super::executor::Executor;
-use super::prepared::Call;
+use super::prepared::PreparedCall;
 use crate::image;
 use crate::protocol::{HandlerId, HostRequest, ImageRequest};
 use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
@@ -22,7 +22,7 @@ impl Executor {
     /// Runs CALL's work where it belongs.
     pub(super) async fn dispatch(
         &self,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let text = match &call.tool.runner {
@@ -48,7 +48,7 @@ impl Executor {
     async fn run_on_emacs(
         &self,
         tool: &HostTool,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let body = (tool.request)(&call.arguments)?;
@@ -60,7 +60,7 @@ impl Executor {
     async fn run_operation(
         &self,
         tool: &OperationTool,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let mut arguments = call.json_with_assessed();
@@ -84,7 +84,7 @@ impl Executor {
     async fn run_handler(
         &self,
         handler: HandlerId,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<String, ToolFailure> {
         let watch = Self::watch(call, batch);
@@ -100,7 +100,7 @@ impl Executor {
     async fn run_in_image(
         &self,
         tool: &ImageTool,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
     ) -> Result<Content, ToolFailure> {
         let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);

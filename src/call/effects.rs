@@ -15,12 +15,14 @@ use super::batch::BatchContext;
 use super::executor::Executor;
 use super::facts::Facts;
 use super::policy::{Approval, EvalPolicy};
-use super::prepared::Call;
-use crate::audit::{Record, Step};
-use crate::effect::{Answer, Granted, Kind, Message, Question, Watch, parse_message};
+use super::prepared::PreparedCall;
+use crate::audit::{AuditRecord, AuditStep};
+use crate::effect::{
+    EffectAnswer, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
+};
 use crate::host::Asked;
 use crate::protocol::{
-    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, State,
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, SessionState,
 };
 use crate::rules::{Explanation, Outcome};
 use crate::tool::work::{answered, silent};
@@ -46,7 +48,7 @@ struct Asking<'a> {
 
 /// Who answered, and what.
 struct Settled {
-    answer: Answer,
+    answer: EffectAnswer,
     /// What the chat says of it.
     said: String,
     consent: Consent,
@@ -55,7 +57,7 @@ struct Settled {
 
 impl Executor {
     /// How the watch in the image is set for CALL; nothing where what it does is ours alone.
-    pub(super) fn watch(call: &Call, batch: &BatchContext) -> Option<Watch> {
+    pub(super) fn watch(call: &PreparedCall, batch: &BatchContext) -> Option<Watch> {
         let of_image = matches!(call.tool.origin, Origin::Image(_));
         if call.tool.code.is_none() && !of_image {
             return (call.tool.level == SafetyLevel::Safe).then_some(Watch::Looking);
@@ -81,7 +83,7 @@ impl Executor {
     /// answered, and does not count.
     pub(super) async fn request_asking(
         &self,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
         body: HostRequest,
         deadline: Duration,
@@ -97,12 +99,12 @@ impl Executor {
                 biased;
                 reply = &mut reply => return answered(reply),
                 Some(asked) = messages.recv() => match parse_message(&asked.text) {
-                    Ok(Message::Asked(question)) => {
+                    Ok(WatchMessage::Asked(question)) => {
                         let withdrawn = CancellationToken::new();
                         withdrawals.push((question.number, withdrawn.clone()));
                         open.push(self.settle_effect(call, batch, question, asked, withdrawn));
                     }
-                    Ok(Message::Withdrawn(number)) => {
+                    Ok(WatchMessage::Withdrawn(number)) => {
                         withdrawals
                             .iter()
                             .filter(|(it, _)| *it == number)
@@ -125,7 +127,7 @@ impl Executor {
     /// WITHDRAWN.
     async fn settle_effect(
         &self,
-        call: &Call,
+        call: &PreparedCall,
         batch: &BatchContext,
         question: Question,
         asked: Asked,
@@ -133,7 +135,7 @@ impl Executor {
     ) {
         let number = question.number;
         let settled = match is_harmless(&question, batch) {
-            true => Some(Answer::Allow),
+            true => Some(EffectAnswer::Allow),
             false => {
                 let asking = Asking::new(self, call, batch, question);
                 tokio::select! {
@@ -155,7 +157,7 @@ impl Executor {
 
 /// Whether QUESTION is about reading files none of which is private.
 fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
-    question.kind == Kind::ReadPrivate && !question.files.is_empty() && {
+    question.kind == EffectKind::ReadPrivate && !question.files.is_empty() && {
         let private = batch.workspace.private_files();
         let mut files = question.files.iter();
         files.all(|file| private.matching(file).is_none())
@@ -165,7 +167,7 @@ fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
 impl<'a> Asking<'a> {
     fn new(
         executor: &'a Executor,
-        call: &Call,
+        call: &PreparedCall,
         batch: &'a BatchContext,
         question: Question,
     ) -> Self {
@@ -184,7 +186,7 @@ impl<'a> Asking<'a> {
     }
 
     /// The answer, written down and told.
-    async fn settle(mut self) -> Answer {
+    async fn settle(mut self) -> EffectAnswer {
         let explanation = self.executor.explain(&self.facts);
         let mut settled = match explanation.outcome {
             Outcome::Run => Settled::allowed(Consent::ByRule, rule_of(&explanation)),
@@ -202,9 +204,9 @@ impl<'a> Asking<'a> {
             settled = Settled::denied(failure, settled.consent, settled.decider);
         }
         let outcome = match settled.answer {
-            Answer::Allow => CallOutcome::Succeeded,
-            Answer::Deny(_) => CallOutcome::Denied,
-            Answer::Stop => CallOutcome::Cancelled,
+            EffectAnswer::Allow => CallOutcome::Succeeded,
+            EffectAnswer::Deny(_) => CallOutcome::Denied,
+            EffectAnswer::Stop => CallOutcome::Cancelled,
         };
         self.end(outcome, settled.said, settled.consent);
         settled.answer
@@ -233,12 +235,12 @@ impl<'a> Asking<'a> {
             reason: reason(&self.question, explanation),
             arguments: self.arguments.clone(),
         });
-        self.tell_state(State::Approving);
+        self.tell_state(SessionState::Approving);
         let answer = tokio::select! {
             () = self.batch.cancel.cancelled() => None,
             answer = answer => Some(answer.unwrap_or_default()),
         };
-        self.tell_state(State::Running);
+        self.tell_state(SessionState::Running);
         let Some(answer) = answer else {
             return Settled::stopped(Consent::Unanswered, Decider::Nobody);
         };
@@ -259,7 +261,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    fn tell_state(&self, state: State) {
+    fn tell_state(&self, state: SessionState) {
         let session = self.batch.session;
         self.executor
             .tell(self.batch, Event::State { session, state });
@@ -268,13 +270,13 @@ impl<'a> Asking<'a> {
     /// Writes to the audit log what becomes of the effect; on failure, why it may not happen.
     async fn write_down(&self, settled: &Settled) -> Result<(), String> {
         let step = match settled.answer {
-            Answer::Allow => Step::Started,
-            Answer::Deny(_) | Answer::Stop => Step::Finished {
+            EffectAnswer::Allow => AuditStep::Started,
+            EffectAnswer::Deny(_) | EffectAnswer::Stop => AuditStep::Finished {
                 outcome: CallOutcome::Denied,
                 elapsed: self.since.elapsed(),
             },
         };
-        let record = Record {
+        let record = AuditRecord {
             session: self.batch.session,
             tool: &self.tool,
             level: SafetyLevel::Dangerous,
@@ -329,7 +331,7 @@ impl Drop for Asking<'_> {
 impl Settled {
     fn allowed(consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: Answer::Allow,
+            answer: EffectAnswer::Allow,
             said: "allowed".to_owned(),
             consent,
             decider,
@@ -339,7 +341,7 @@ impl Settled {
     /// For WHY, a sentence.
     fn denied(why: String, consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: Answer::Deny(Some(why.clone())),
+            answer: EffectAnswer::Deny(Some(why.clone())),
             said: why,
             consent,
             decider,
@@ -363,7 +365,7 @@ impl Settled {
 
     fn stopped(consent: Consent, decider: Decider) -> Self {
         Self {
-            answer: Answer::Stop,
+            answer: EffectAnswer::Stop,
             said: "the call was stopped".to_owned(),
             consent,
             decider,

@@ -9,7 +9,7 @@ use crate::tool::{Quotes, ToolFailure};
 use crate::trust::{SafetyLevel, Source};
 
 /// How a call ended.
-pub(super) struct Ending {
+pub(super) struct CallEnding {
     pub(super) outcome: CallOutcome,
     pub(super) content: String,
     /// Where the content comes from, if it is more than our own words.
@@ -18,7 +18,7 @@ pub(super) struct Ending {
     pub(super) remark: Option<String>,
 }
 
-impl Ending {
+impl CallEnding {
     /// An ending told in our own words, or the user's.
     pub(super) fn new(outcome: CallOutcome, content: impl Into<String>) -> Self {
         Self {
@@ -66,8 +66,8 @@ pub(super) fn remark(review: &str) -> String {
 }
 
 /// The end of a call that is beyond what is run of COUNT calls.
-pub(super) fn too_many(count: usize) -> Ending {
-    Ending::new(
+pub(super) fn too_many(count: usize) -> CallEnding {
+    CallEnding::new(
         CallOutcome::Failed,
         format!(
             "Not run: this message has {count} tool calls, and only the first {MOST_CALLS} of a message are run. Send this call again in a later message if you still need it."

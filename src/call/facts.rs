@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::reach::Reached;
-use crate::effect::{Kind, Question};
+use crate::effect::{EffectKind, Question};
 use crate::files::path::PathPolicy;
-use crate::rules::{Call, Place, Rule, Scope};
+use crate::rules::{Rule, RuledCall, Scope, TurnPlace};
 use crate::tool::{Arguments, Assessment, Origin, Runner, Tool};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -20,7 +20,7 @@ const PATH_PARAMETERS: [&str; 4] = ["path", "file", "source", "destination"];
 #[derive(Debug, Clone)]
 pub struct Facts {
     call: u64,
-    place: Place,
+    place: TurnPlace,
     tool: String,
     origin: Origin,
     level: SafetyLevel,
@@ -42,7 +42,7 @@ impl Facts {
         tool: &Tool,
         arguments: &Arguments,
         (assessment, reached): (&Assessment, &Reached),
-        place: &Place,
+        place: &TurnPlace,
     ) -> Self {
         let map = match arguments.to_json() {
             Value::Object(map) => map,
@@ -76,7 +76,7 @@ impl Facts {
 
     /// The facts about QUESTION, an effect that is about to happen while a call of TOOL runs.
     #[must_use]
-    pub fn of_effect(call: u64, tool: &Tool, question: &Question, place: &Place) -> Self {
+    pub fn of_effect(call: u64, tool: &Tool, question: &Question, place: &TurnPlace) -> Self {
         Self {
             call,
             place: place.clone(),
@@ -94,8 +94,8 @@ impl Facts {
 
     /// The call as rules take it.
     #[must_use]
-    pub fn call(&self) -> Call<'_> {
-        Call {
+    pub fn call(&self) -> RuledCall<'_> {
+        RuledCall {
             call: self.call,
             turn: self.place.turn,
             chat: self.place.chat,
@@ -153,7 +153,7 @@ impl Facts {
             _ => return None,
         };
         let mut call = self.call();
-        if Kind::of_tool(&self.tool).is_some() {
+        if EffectKind::of_tool(&self.tool).is_some() {
             return Some(Rule::allowing_effect(&call, scope));
         }
         // Of a tool that is not agent-q's own nobody knows what else it does with the file.

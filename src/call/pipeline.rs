@@ -13,18 +13,18 @@ use tracing::Instrument as _;
 
 use super::assess::Look;
 use super::batch::BatchContext;
-use super::ending::{Ending, remark, too_many};
+use super::ending::{CallEnding, remark, too_many};
 use super::executor::Executor;
 use super::facts::Facts;
 use super::format::{RESULT_LIMIT, cap};
 use super::metrics::MetricsKey;
-use super::prepared::{Call, Freshness, Prepared};
+use super::prepared::{Freshness, Prepared, PreparedCall};
 use super::reach::precheck;
 use super::source;
-use crate::audit::{AuditFailure, Record, Step};
+use crate::audit::{AuditFailure, AuditRecord, AuditStep};
 use crate::protocol::{
-    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId, State,
-    ToolCall,
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId,
+    SessionState, ToolCall,
 };
 use crate::runtime::panic_message;
 use crate::tool::{Answers, Arguments, Tool, ToolFailure};
@@ -120,13 +120,13 @@ impl Executor {
         let (tool, arguments) = match validate(call, batch) {
             Ok(valid) => valid,
             Err(failure) => {
-                return Prepared::Failed(Ending::new(CallOutcome::Failed, failure.message));
+                return Prepared::Failed(CallEnding::new(CallOutcome::Failed, failure.message));
             }
         };
         let place = &batch.place;
         let ended = |failure| {
             let source = || source::of_call(&tool, &arguments, place, tool.provenance);
-            Ending::failed(failure, source)
+            CallEnding::failed(failure, source)
         };
         let verdict = match self.assess(&tool, &arguments, Look::First, batch).await {
             Ok(verdict) => verdict,
@@ -139,7 +139,7 @@ impl Executor {
         };
         let found = (&verdict.assessment, &verdict.reached);
         let facts = Facts::gather(key.0, &tool, &arguments, found, place);
-        let call = Box::new(Call {
+        let call = Box::new(PreparedCall {
             key,
             tool,
             arguments,
@@ -195,7 +195,12 @@ impl Executor {
         result
     }
 
-    async fn settle_runnable(&self, id: &str, mut call: Call, batch: &BatchContext) -> CallResult {
+    async fn settle_runnable(
+        &self,
+        id: &str,
+        mut call: PreparedCall,
+        batch: &BatchContext,
+    ) -> CallResult {
         let waiting = Instant::now();
         let (ending, run) = match self.decide(&mut call, batch).await {
             Ok(()) => {
@@ -219,17 +224,20 @@ impl Executor {
         ending.result(id, elapsed, level, call.consent)
     }
 
-    async fn run_one(&self, call: &Call, batch: &BatchContext) -> Ending {
+    async fn run_one(&self, call: &PreparedCall, batch: &BatchContext) -> CallEnding {
         let session = batch.session;
         let arguments = call.arguments.to_json();
-        if let Err(failure) = self.audit(call, &arguments, Step::Started, session).await {
-            return Ending::new(CallOutcome::Failed, failure.to_string());
+        if let Err(failure) = self
+            .audit(call, &arguments, AuditStep::Started, session)
+            .await
+        {
+            return CallEnding::new(CallOutcome::Failed, failure.to_string());
         }
         self.tell(
             batch,
             Event::State {
                 session,
-                state: State::Running,
+                state: SessionState::Running,
             },
         );
         self.tell(
@@ -254,12 +262,12 @@ impl Executor {
         let work = AssertUnwindSafe(self.dispatch(call, batch)).catch_unwind();
         let finished = tokio::select! {
             () = batch.cancel.cancelled() => {
-                return Ending::new(CallOutcome::Cancelled, batch.cancelled());
+                return CallEnding::new(CallOutcome::Cancelled, batch.cancelled());
             }
             finished = work => finished,
         };
         match finished {
-            Ok(Ok(content)) => Ending {
+            Ok(Ok(content)) => CallEnding {
                 source: match call.tool.answers {
                     Answers::Text => {
                         let source = call.source(&batch.place);
@@ -268,9 +276,9 @@ impl Executor {
                     Answers::Words => None,
                 },
                 remark: call.review.as_deref().map(remark),
-                ..Ending::new(CallOutcome::Succeeded, content.text)
+                ..CallEnding::new(CallOutcome::Succeeded, content.text)
             },
-            Ok(Err(failure)) => Ending::failed(failure, || call.source(&batch.place)),
+            Ok(Err(failure)) => CallEnding::failed(failure, || call.source(&batch.place)),
             Err(payload) => {
                 let message = format!(
                     "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
@@ -280,13 +288,19 @@ impl Executor {
                 self.host.emit(Event::Fault {
                     message: message.clone(),
                 });
-                Ending::new(CallOutcome::Failed, message)
+                CallEnding::new(CallOutcome::Failed, message)
             }
         }
     }
 
-    async fn audit_end(&self, call: &Call, ending: &Ending, elapsed: Duration, session: SessionId) {
-        let step = Step::Finished {
+    async fn audit_end(
+        &self,
+        call: &PreparedCall,
+        ending: &CallEnding,
+        elapsed: Duration,
+        session: SessionId,
+    ) {
+        let step = AuditStep::Finished {
             outcome: ending.outcome,
             elapsed,
         };
@@ -303,13 +317,13 @@ impl Executor {
     /// Writes a step of CALL to the audit log, if the call changes anything.
     async fn audit(
         &self,
-        call: &Call,
+        call: &PreparedCall,
         arguments: &serde_json::Value,
-        step: Step,
+        step: AuditStep,
         session: SessionId,
     ) -> Result<(), AuditFailure> {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
-            let record = Record {
+            let record = AuditRecord {
                 session,
                 tool: &call.tool.name,
                 level: call.verdict.assessment.level,

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use lexpr::Value;
 use tokio::sync::oneshot;
 
-use super::approvals::Answer;
-use super::assess::Verdict;
-use super::ending::Ending;
+use super::approvals::ApprovalAnswer;
+use super::assess::CallVerdict;
+use super::ending::CallEnding;
 use super::facts::Facts;
 use super::source;
 use crate::protocol::{CallKey, Consent, Decider};
-use crate::rules::{Explanation, Place};
+use crate::rules::{Explanation, TurnPlace};
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::{Arguments, Tool};
 use crate::trust::{SafetyLevel, Source};
 
 /// A call that has passed validation, or the failure that it ended in.
 pub(super) enum Prepared {
-    Runnable(Box<Call>),
+    Runnable(Box<PreparedCall>),
     /// As things stand it would fail; calls before it may change that.
-    Doubtful(Box<Call>, Ending),
-    Failed(Ending),
+    Doubtful(Box<PreparedCall>, CallEnding),
+    Failed(CallEnding),
 }
 
 impl Prepared {
@@ -37,7 +37,7 @@ impl Prepared {
     }
 
     /// Whether it may change a file that LATER is about.
-    pub(super) fn may_change_files_of(&self, later: &Call) -> bool {
+    pub(super) fn may_change_files_of(&self, later: &PreparedCall) -> bool {
         match self {
             Self::Runnable(call) => {
                 let files = &call.verdict.reached.files;
@@ -50,18 +50,18 @@ impl Prepared {
     }
 }
 
-pub(super) struct Call {
+pub(super) struct PreparedCall {
     pub(super) key: CallKey,
     pub(super) tool: Arc<Tool>,
     pub(super) arguments: Arguments,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: CallVerdict,
     pub(super) freshness: Freshness,
     pub(super) facts: Facts,
     pub(super) explanation: Explanation,
     pub(super) consent: Consent,
     pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.
-    pub(super) answer: Option<oneshot::Receiver<Answer>>,
+    pub(super) answer: Option<oneshot::Receiver<ApprovalAnswer>>,
     /// What it would make of a file, for the user to review.
     pub(super) preview: Option<Preview>,
     /// What the review left of that.
@@ -79,9 +79,9 @@ pub(super) enum Freshness {
     Stale,
 }
 
-impl Call {
+impl PreparedCall {
     /// Where what the call returns comes from.
-    pub(super) fn source(&self, place: &Place) -> Source {
+    pub(super) fn source(&self, place: &TurnPlace) -> Source {
         source::of_call(&self.tool, &self.arguments, place, self.facts.yields())
     }
 

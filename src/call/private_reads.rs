@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::files::path::{PathPolicy, Verdict};
+use crate::files::path::{PathPolicy, PathVerdict};
 use crate::tool::work::WorkContext;
 
 /// A private file that code names.
@@ -62,13 +62,13 @@ pub(super) async fn named(
 /// The pattern of private files that LITERAL matches, as a path from the project or from DIRECTORY.
 fn private(literal: &str, directory: Option<&str>, policy: &PathPolicy) -> Option<String> {
     let pattern = |path: &str| match policy.judge(path) {
-        Verdict::Private { pattern, .. } => Some(pattern),
+        PathVerdict::Private { pattern, .. } => Some(pattern),
         // What is no path here, such as \"~a/.ssh/id_rsa\" for FORMAT, may still become one.
-        Verdict::Refused(_) => policy
+        PathVerdict::Refused(_) => policy
             .private_files()
             .matching(Path::new(path))
             .map(str::to_owned),
-        Verdict::Inside(_) | Verdict::Outside(_) => None,
+        PathVerdict::Inside(_) | PathVerdict::Outside(_) => None,
     };
     let there = directory
         .filter(|_| !literal.starts_with(['/', '~']))

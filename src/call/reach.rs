@@ -8,10 +8,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::files::FileError;
-use crate::files::path::{Resolved, Verdict};
+use crate::files::path::{PathVerdict, Resolved};
 use crate::protocol::HostRequest;
 use crate::tool::preview::Preview;
-use crate::tool::work::{EMACS_DEADLINE, Found, Judged, WorkContext, off_emacs, within};
+use crate::tool::work::{EMACS_DEADLINE, FoundForCall, Judged, WorkContext, off_emacs, within};
 use crate::tool::{Arguments, Assessment, Tool, ToolFailure};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -109,10 +109,10 @@ async fn find(
     tool: &Tool,
     arguments: &Arguments,
     context: &WorkContext,
-) -> Result<Found, ToolFailure> {
+) -> Result<FoundForCall, ToolFailure> {
     match tool.finding {
         Some(finding) => off_emacs(finding(arguments.clone(), context.clone())).await,
-        None => Ok(Found::default()),
+        None => Ok(FoundForCall::default()),
     }
 }
 
@@ -168,7 +168,7 @@ async fn reach(
 
 impl Reached {
     /// Adds what VERDICT found, and gives the place.
-    fn take(&mut self, verdict: Verdict) -> Result<Resolved, FileError> {
+    fn take(&mut self, verdict: PathVerdict) -> Result<Resolved, FileError> {
         self.concerns.extend(verdict.concern());
         let resolved = verdict.resolved()?;
         if resolved.relative.is_none() {

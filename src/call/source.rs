@@ -2,7 +2,7 @@
 //! Where the text of a result comes from. It is kept with the text, by what the call was about and
 //! never by what the text says, so that the model's copy can be marked as data.
 
-use crate::rules::Place;
+use crate::rules::TurnPlace;
 use crate::tool::{Arguments, Content, Origin, Runner, Tool};
 use crate::trust::{Provenance, Source};
 
@@ -11,7 +11,7 @@ use crate::trust::{Provenance, Source};
 pub(crate) fn of_call(
     tool: &Tool,
     arguments: &Arguments,
-    place: &Place,
+    place: &TurnPlace,
     provenance: Provenance,
 ) -> Source {
     let about = |category: &str| tool.categories.iter().any(|it| it == category);

@@ -11,10 +11,10 @@ use super::running::RunningBatch;
 use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::Approval;
 use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
-use crate::rules::Place;
+use crate::rules::TurnPlace;
 use crate::runtime::{held, on_emacs};
 use crate::session::settings::Settings;
-use crate::workspace::Ground;
+use crate::workspace::ProjectSettings;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
@@ -37,7 +37,7 @@ impl Engine {
             why_cancelled: running.why_cancelled,
             ..self.outside_chats(approval, running.cancel)
         };
-        context.workspace.set_ground(&Ground {
+        context.workspace.set_ground(&ProjectSettings {
             root: None,
             private,
         });
@@ -68,7 +68,7 @@ impl Engine {
             eval_policy: Settings::default().eval_policy,
             cancel,
             why_cancelled: Arc::default(),
-            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
+            place: TurnPlace::new(TurnId::next().0, NO_SESSION.0, None, None),
         }
     }
 

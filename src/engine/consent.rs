@@ -14,7 +14,7 @@ use crate::call::policy::Approval;
 use crate::call::predict::Prediction;
 use crate::exact;
 use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
-use crate::rules::{Outcome, Place, Rule};
+use crate::rules::{Outcome, Rule, TurnPlace};
 use crate::runtime::held;
 use crate::tool::ToolFailure;
 use crate::tool::preview::Preview;
@@ -168,7 +168,7 @@ impl Engine {
             eval_deadline: settings.eval_deadline,
             workspace: Arc::new(workspace),
             eval_policy: settings.eval_policy,
-            place: Place::new(0, id.0, root, settings.connection),
+            place: TurnPlace::new(0, id.0, root, settings.connection),
             ..outside
         }
     }

@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
-use crate::rules::{Place, RuleBook, Scope, StoreError};
+use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::held;
 use crate::session::{Session, SessionSettings, Shared};
 use crate::tool::ToolFailure;
@@ -191,7 +191,7 @@ impl Engine {
             None => settings.offered(self.registry(), &session.offer),
         };
         let root = settings.ground.root.as_deref().map(Path::new);
-        let place = Place::new(0, id.0, root, settings.connection.clone());
+        let place = TurnPlace::new(0, id.0, root, settings.connection.clone());
         let tools = self.shared.executor.without_denied(&tools, &place);
         Ok(settings.system_prompt(&tools))
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::glob::{FileGlob, globs};
 use super::path::{PathPolicy, Resolved};
-use super::walk::{Entry, Ground, Walk};
+use super::walk::{Ground, Walk, WalkedEntry};
 use super::{FileError, Stop, cancelled, count};
 
 pub use super::walk::Hidden;
@@ -117,7 +117,7 @@ pub fn search_files(
     let kept = Mutex::new(BTreeSet::new());
     let found = AtomicU64::new(0);
     let visitor = || {
-        |entry: &Entry<'_>| {
+        |entry: &WalkedEntry<'_>| {
             if glob.matches(entry.relative) {
                 found.fetch_add(1, Ordering::Relaxed);
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,5 +27,5 @@ pub use schema::type_signature_to_json_schema;
 pub use signature::parse_type_signature;
 pub use specification::{SpecificationError, ToolSpecification};
 pub use types::{
-    Presence, SignatureParameter, SignatureResult, Spelling, TypeSignature, ValueType,
+    SignatureParameter, SignaturePresence, SignatureResult, Spelling, TypeSignature, ValueType,
 };

@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 
 use super::error::GramError;
-use super::parameter::{ParameterReader, Place, RETURN_KEYS};
+use super::parameter::{DescribedIn, ParameterReader, RETURN_KEYS};
 use super::parser::parse;
-use super::syntax::{Annotations, Direction, Element, Node, Path};
+use super::syntax::{Annotations, Direction, Element, GramPath, Node};
 use super::types::{SignatureParameter, SignatureResult, Spelling, TypeSignature, ValueType};
 
 impl From<ValueType> for SignatureResult {
@@ -31,7 +31,7 @@ pub fn parse_type_signature(text: &str) -> Result<TypeSignature, GramError> {
 }
 
 /// The one path that TEXT has to be.
-pub(super) fn path_of_text(text: &str) -> Result<Path, GramError> {
+pub(super) fn path_of_text(text: &str) -> Result<GramPath, GramError> {
     const SIGNATURE: &str = "a type signature such as `(::Text {paramName:\"name\"})==>(::String)`";
     let document = parse(text)?;
     if let Some(header) = &document.header {
@@ -76,7 +76,7 @@ pub(super) fn path_of_text(text: &str) -> Result<Path, GramError> {
 }
 
 /// The signature that PATH, a part of SOURCE, writes.
-pub(super) fn signature_of_path(path: &Path, source: &str) -> Result<TypeSignature, GramError> {
+pub(super) fn signature_of_path(path: &GramPath, source: &str) -> Result<TypeSignature, GramError> {
     let mut nodes = nodes_in_order(path, source)?;
     let reader = ParameterReader { source };
     let Some(last) = nodes.pop() else {
@@ -115,7 +115,7 @@ pub(super) fn signature_of_path(path: &Path, source: &str) -> Result<TypeSignatu
 /// The nodes from the first parameter to the return type. An arrow to the left swaps what stands
 /// on its sides; since a path reads from the right, only the last arrow can do so: further left
 /// it would make a whole function the parameter of another, which no tool call can give.
-fn nodes_in_order<'a>(path: &'a Path, source: &str) -> Result<Vec<&'a Node>, GramError> {
+fn nodes_in_order<'a>(path: &'a GramPath, source: &str) -> Result<Vec<&'a Node>, GramError> {
     let mut nodes = vec![&path.first];
     for (index, step) in path.steps.iter().enumerate() {
         nodes.push(&step.node);
@@ -147,7 +147,7 @@ fn parameter(
         .node_name(node)?
         .unwrap_or_else(|| format!("arg{position}"));
     let record = node.subject.record.as_ref();
-    let described = reader.described(name, kind, record, Place::Node)?;
+    let described = reader.described(name, kind, record, DescribedIn::Node)?;
     Ok(described.or_spelt(label(node)))
 }
 
@@ -163,7 +163,7 @@ fn result(reader: &ParameterReader<'_>, node: &Node) -> Result<SignatureResult, 
     }
     let record = node.subject.record.as_ref();
     let described = reader
-        .described(String::new(), kind, record, Place::Node)?
+        .described(String::new(), kind, record, DescribedIn::Node)?
         .or_spelt(label(node));
     Ok(SignatureResult {
         kind: described.kind,

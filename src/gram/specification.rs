@@ -8,7 +8,7 @@ use super::error::{GramError, quote};
 use super::parser::parse;
 use super::print::{Identifier, Quoted};
 use super::signature::{path_of_text, signature_of_path};
-use super::syntax::{Bracket, Datum, Document, Element, Path};
+use super::syntax::{Bracket, Datum, Document, Element, GramPath};
 use super::types::TypeSignature;
 
 /// The labels of a tool's pattern: the contract's, and its implementation's.
@@ -259,7 +259,7 @@ pub(super) fn only_bracket<'a>(
     }
 }
 
-fn only_path<'a>(bracket: &'a Bracket, source: &str) -> Result<&'a Path, GramError> {
+fn only_path<'a>(bracket: &'a Bracket, source: &str) -> Result<&'a GramPath, GramError> {
     let (at, expected, found) = match bracket.elements.as_slice() {
         [Element::Path(path)] => return Ok(path),
         [] => (

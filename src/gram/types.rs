@@ -39,7 +39,7 @@ pub struct SignatureParameter {
     pub name: String,
     pub kind: ValueType,
     pub spelling: Spelling,
-    pub presence: Presence,
+    pub presence: SignaturePresence,
     pub description: Option<String>,
     /// The values allowed, when there are only some.
     pub choices: Vec<Json>,
@@ -55,7 +55,7 @@ impl SignatureParameter {
             name: name.into(),
             kind,
             spelling: Spelling::default(),
-            presence: Presence::Required,
+            presence: SignaturePresence::Required,
             description: None,
             choices: Vec::new(),
             minimum: None,
@@ -74,7 +74,7 @@ impl SignatureParameter {
 
 /// Whether a call must give a parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Presence {
+pub enum SignaturePresence {
     Required,
     Optional,
     /// Optional, and this value when it isn't given.

@@ -16,7 +16,7 @@ mod pattern;
 mod schema;
 mod verdict;
 
-pub use fault::{Fault, Problem, kind_of};
+pub use fault::{Fault, ValueProblem, kind_of};
 pub use schema::{Schema, SchemaError};
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A compiled schema, and why something is none. `compile` makes it, `check` goes by it.
 
-use super::keyword::{Node, NodeId, Resource};
+use super::keyword::{NodeId, Resource, SchemaNode};
 
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<SchemaNode>,
     pub(super) resources: Vec<Resource>,
     pub(super) root: NodeId,
     pub(super) evaluated: Evaluated,

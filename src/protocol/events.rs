@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::calls::CallResult;
 use super::emacs::HostRequest;
 use super::ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
-use crate::effect::Answer;
+use crate::effect::EffectAnswer;
 use crate::trust::SafetyLevel;
 
 /// What a session is doing, as its header line shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SessionState {
     /// Nothing runs.
     Idle,
     /// The request is sent, nothing has come back yet.
@@ -43,7 +43,10 @@ pub enum TurnOutcome {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A session changed its state.
-    State { session: SessionId, state: State },
+    State {
+        session: SessionId,
+        state: SessionState,
+    },
     /// A turn begins with this message of the user's.
     TurnStarted {
         session: SessionId,
@@ -83,7 +86,7 @@ pub enum Event {
         session: SessionId,
         request: RequestId,
         question: i64,
-        answer: Answer,
+        answer: EffectAnswer,
     },
     /// A tool call runs now, with these validated arguments.
     CallStarted {

@@ -17,7 +17,7 @@ use crate::protocol::{CallArguments, ToolCall};
 
 /// How the reply that carried the calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ReplyEnd {
     /// The provider said that it was complete.
     Complete,
     /// It met a limit, a filter or an error, or the connection was lost. No call of it runs: the
@@ -165,13 +165,13 @@ impl CallAccumulator {
 
     /// The calls in the order in which they began.
     #[must_use]
-    pub fn finish(self, ending: Ending) -> Vec<ToolCall> {
+    pub fn finish(self, ending: ReplyEnd) -> Vec<ToolCall> {
         self.calls
             .into_iter()
             .map(|call| ToolCall {
                 arguments: match ending {
-                    Ending::Complete => parse_arguments(&call.arguments),
-                    Ending::Cut => CallArguments::Truncated,
+                    ReplyEnd::Complete => parse_arguments(&call.arguments),
+                    ReplyEnd::Cut => CallArguments::Truncated,
                 },
                 id: if call.id.is_empty() {
                     synthesise_id()

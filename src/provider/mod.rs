@@ -23,7 +23,7 @@ pub use http::{Client, ClientSettings};
 
 /// One message of a conversation, in no provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum ChatMessage {
     System(String),
     User(String),
     Assistant {
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Secret {
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    pub messages: Vec<Message>,
+    pub messages: Vec<ChatMessage>,
     /// Tool schemas, as `Tool::schema` makes them.
     pub tools: Vec<Value>,
     pub tool_choice: ToolChoice,
@@ -153,7 +153,7 @@ pub struct Usage {
 
 /// A whole reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     pub text: String,
     pub reasoning: String,
     pub calls: Vec<ToolCall>,

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::decide::{DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::matching::Compiled;
-use super::{BadRule, Call, Effect, OtherArguments, Place, Rule, Scope, Store, StoreError};
+use super::{
+    BadRule, Effect, OtherArguments, Rule, RuledCall, Scope, Store, StoreError, TurnPlace,
+};
 
 type Ready = (Rule, Compiled);
 
@@ -115,7 +117,7 @@ impl RuleBook {
 
     /// What happens to CALL, and by which rule.
     #[must_use]
-    pub fn explain(&self, call: &Call<'_>) -> Explanation {
+    pub fn explain(&self, call: &RuledCall<'_>) -> Explanation {
         let rules = self.ready().map(|(rule, compiled)| (rule, compiled));
         let mut explanation = decide(rules, call);
         let Err(trouble) = &self.lasting else {
@@ -138,13 +140,13 @@ impl RuleBook {
 
     /// What happens to CALL.
     #[must_use]
-    pub fn decide(&self, call: &Call<'_>) -> Outcome {
+    pub fn decide(&self, call: &RuledCall<'_>) -> Outcome {
         self.explain(call).outcome
     }
 
     /// Whether a rule denies every call of TOOL in a chat at PLACE, so that it need not be offered.
     #[must_use]
-    pub fn denies_all(&self, tool: &str, place: &Place) -> bool {
+    pub fn denies_all(&self, tool: &str, place: &TurnPlace) -> bool {
         let bare = |rule: &Rule| {
             let free = rule.arguments.is_empty() && rule.other_arguments == OtherArguments::Any;
             free && rule.path.is_none() && rule.package.is_none() && rule.connection.is_none()

@@ -15,20 +15,20 @@ use serde_json::Value;
 
 pub use book::RuleBook;
 pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
-pub use place::Place;
+pub use place::TurnPlace;
 pub use rule::{
-    ArgumentPattern, BadRule, Call, Effect, Floor, OtherArguments, Pattern, Rule, Scope,
+    ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
 };
 pub use store::{Store, StoreError};
 
-use crate::effect::Kind;
+use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;
 
 impl Rule {
     /// The narrowest rule that allows CALL again: its tool, its files or else its arguments, on
     /// its connection. This is what a prompt offers, described, before it is taken.
     #[must_use]
-    pub fn allowing(call: &Call<'_>, scope: Scope) -> Self {
+    pub fn allowing(call: &RuledCall<'_>, scope: Scope) -> Self {
         let mut rule = Self::new(Effect::Allow, call.tool, scope);
         if call.level == SafetyLevel::Dangerous {
             rule.dangerous = Floor::Waived;
@@ -47,7 +47,7 @@ impl Rule {
             rule.other_arguments = OtherArguments::None;
             let equal = |(name, value): (&String, &Value)| ArgumentPattern {
                 name: name.clone(),
-                pattern: Pattern::Equals(matching::argument_text(value)),
+                pattern: TextPattern::Equals(matching::argument_text(value)),
             };
             rule.arguments = call.arguments.iter().map(equal).collect();
         }
@@ -59,7 +59,7 @@ impl Rule {
     /// The rule as a sentence: exactly what it matches.
     #[must_use]
     pub fn describe(&self) -> String {
-        if let Some(kind) = Kind::of_tool(&self.tool) {
+        if let Some(kind) = EffectKind::of_tool(&self.tool) {
             return self.describe_of_effects(kind);
         }
         let mut text = format!("{} {}", self.effect.verb(), self.tool);
@@ -69,8 +69,10 @@ impl Rule {
         for argument in &self.arguments {
             let name = &argument.name;
             match &argument.pattern {
-                Pattern::Equals(value) => text.push_str(&format!(", {name} = {value:?}")),
-                Pattern::Matches(regex) => text.push_str(&format!(", {name} matching /{regex}/")),
+                TextPattern::Equals(value) => text.push_str(&format!(", {name} = {value:?}")),
+                TextPattern::Matches(regex) => {
+                    text.push_str(&format!(", {name} matching /{regex}/"))
+                }
             }
         }
         if self.other_arguments == OtherArguments::None {

@@ -9,7 +9,7 @@ use crate::trust::Provenance;
 
 /// The turn in which calls are made, and what is around it.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct TurnPlace {
     pub turn: u64,
     pub chat: u64,
     /// The project's root, without symbolic links.
@@ -19,7 +19,7 @@ pub struct Place {
     foreign: Arc<AtomicBool>,
 }
 
-impl Place {
+impl TurnPlace {
     /// A place in which nothing was read yet.
     #[must_use]
     pub fn new(turn: u64, chat: u64, project: Option<&Path>, connection: Option<String>) -> Self {

@@ -68,7 +68,7 @@ impl Scope {
 /// What an argument's text must be. Anything that is not a string is taken as JSON text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pattern {
+pub enum TextPattern {
     /// Exactly this.
     Equals(String),
     /// A regular expression: of the whole text to allow, of any part of it to ask or deny.
@@ -80,7 +80,7 @@ pub enum Pattern {
 #[serde(deny_unknown_fields)]
 pub struct ArgumentPattern {
     pub name: String,
-    pub pattern: Pattern,
+    pub pattern: TextPattern,
 }
 
 /// Whether a call may have arguments that a rule says nothing about.
@@ -191,7 +191,7 @@ impl Rule {
 
 /// A tool call, as far as rules look at it.
 #[derive(Debug, Clone)]
-pub struct Call<'c> {
+pub struct RuledCall<'c> {
     /// The number of the call, of its turn and of its chat.
     pub call: u64,
     pub turn: u64,

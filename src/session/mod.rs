@@ -25,9 +25,9 @@ pub use shared::Shared;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome, UserMessage};
-use crate::provider::Message;
-use crate::rules::{Place, Scope};
+use crate::protocol::{Event, Op, SessionId, SessionState, TurnId, TurnOutcome, UserMessage};
+use crate::provider::ChatMessage;
+use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
 use crate::tool::libraries::LibrariesError;
@@ -61,7 +61,7 @@ struct Actor {
     settings: Arc<Mutex<Settings>>,
     workspace: Arc<Workspace>,
     offer: Arc<Offer>,
-    history: Vec<Message>,
+    history: Vec<ChatMessage>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
@@ -171,7 +171,7 @@ impl Actor {
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
             why_cancelled: Arc::default(),
-            place: Place::new(
+            place: TurnPlace::new(
                 turn.0,
                 self.id.0,
                 settings.ground.root.as_deref().map(Path::new),
@@ -251,7 +251,7 @@ impl Actor {
     fn end(&self, outcome: TurnOutcome) {
         self.emit(Event::State {
             session: self.id,
-            state: State::Idle,
+            state: SessionState::Idle,
         });
         self.emit(Event::TurnEnded {
             session: self.id,
@@ -277,7 +277,7 @@ impl Actor {
 
 async fn run_work(
     work: Work,
-    history: &mut Vec<Message>,
+    history: &mut Vec<ChatMessage>,
     shared: &Shared,
     settings: &Settings,
     batch: &BatchContext,
@@ -290,7 +290,7 @@ async fn run_work(
                 );
             };
             let text = batch.workspace.with_news(message.for_model());
-            history.push(Message::User(text));
+            history.push(ChatMessage::User(text));
             Turn {
                 shared,
                 settings,

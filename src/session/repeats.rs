@@ -20,11 +20,11 @@ type Asked = (String, String);
 /// The calls of a turn since anything was last changed.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    seen: HashMap<Asked, Seen>,
+    seen: HashMap<Asked, SeenResult>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenResult {
     outcome: CallOutcome,
     content: String,
     times: u32,
@@ -54,7 +54,7 @@ impl Repeats {
     }
 
     fn count(&mut self, asked: Asked, result: &CallResult) -> u32 {
-        let seen = self.seen.entry(asked).or_insert_with(|| Seen {
+        let seen = self.seen.entry(asked).or_insert_with(|| SeenResult {
             outcome: result.outcome,
             content: String::new(),
             times: 0,
@@ -62,7 +62,7 @@ impl Repeats {
         if seen.times > 0 && (seen.outcome, &seen.content) == (result.outcome, &result.content) {
             seen.times += 1;
         } else {
-            *seen = Seen {
+            *seen = SeenResult {
                 outcome: result.outcome,
                 content: result.content.clone(),
                 times: 1,

@@ -18,7 +18,7 @@ use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
-use crate::workspace::Ground;
+use crate::workspace::ProjectSettings;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -182,7 +182,7 @@ pub struct Settings {
     pub connection: Option<String>,
     pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
-    pub ground: Ground,
+    pub ground: ProjectSettings,
 }
 
 impl Default for Settings {
@@ -200,7 +200,7 @@ impl Default for Settings {
             connection: None,
             eval_policy: EvalPolicy::default(),
             agent: None,
-            ground: Ground::default(),
+            ground: ProjectSettings::default(),
         }
     }
 }

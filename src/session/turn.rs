@@ -4,10 +4,10 @@
 
 use crate::call::batch::{BatchContext, MOST_CALLS};
 use crate::call::format::{RESULT_LIMIT, cap};
-use crate::protocol::{CallArguments, CallResult, Event, State, ToolCall, TurnOutcome};
+use crate::protocol::{CallArguments, CallResult, Event, SessionState, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::{
-    ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition, StreamEvent,
+    ChatMessage, ChatRequest, Finish, ModelReply, ProviderSettings, RequestPosition, StreamEvent,
 };
 use crate::trust::fence::draw;
 
@@ -24,29 +24,29 @@ pub struct Turn<'a> {
 }
 
 /// How asking the model ended.
-enum Answer {
-    Whole(Reply),
+enum AskOutcome {
+    Whole(ModelReply),
     Broken(ProviderError),
     Cancelled { text: String, reasoning: String },
 }
 
 impl Turn<'_> {
     /// Runs the turn that HISTORY's last message, the user's, opens.
-    pub async fn run(&self, history: &mut Vec<Message>) -> TurnOutcome {
+    pub async fn run(&self, history: &mut Vec<ChatMessage>) -> TurnOutcome {
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
         for _ in 0..self.settings.max_iterations {
             match self.ask(history, position).await {
-                Answer::Whole(reply) => {
+                AskOutcome::Whole(reply) => {
                     if let Some(outcome) = self.take(history, reply, &mut repeats).await {
                         return outcome;
                     }
                 }
-                Answer::Broken(error) => {
+                AskOutcome::Broken(error) => {
                     keep_partial(history, &error);
                     return TurnOutcome::Failed(error.to_string());
                 }
-                Answer::Cancelled { text, reasoning } => {
+                AskOutcome::Cancelled { text, reasoning } => {
                     keep_text(history, text, reasoning);
                     return TurnOutcome::Cancelled;
                 }
@@ -59,12 +59,12 @@ impl Turn<'_> {
         ))
     }
 
-    async fn ask(&self, history: &[Message], position: RequestPosition) -> Answer {
+    async fn ask(&self, history: &[ChatMessage], position: RequestPosition) -> AskOutcome {
         let session = self.batch.session;
         let host = &self.shared.executor.host;
         host.emit(Event::State {
             session,
-            state: State::Waiting,
+            state: SessionState::Waiting,
         });
         let request = self.request(history, position);
         let (mut text, mut reasoning) = (String::new(), String::new());
@@ -74,7 +74,7 @@ impl Turn<'_> {
                 streaming = true;
                 host.emit(Event::State {
                     session,
-                    state: State::Streaming,
+                    state: SessionState::Streaming,
                 });
             }
             host.emit(match event {
@@ -111,19 +111,19 @@ impl Turn<'_> {
             .client
             .stream_chat(self.provider, &request, &mut sink);
         tokio::select! {
-            () = self.batch.cancel.cancelled() => Answer::Cancelled { text, reasoning },
+            () = self.batch.cancel.cancelled() => AskOutcome::Cancelled { text, reasoning },
             reply = reply => match reply {
-                Ok(reply) => Answer::Whole(reply),
-                Err(error) => Answer::Broken(error),
+                Ok(reply) => AskOutcome::Whole(reply),
+                Err(error) => AskOutcome::Broken(error),
             },
         }
     }
 
-    fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
+    fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
         let BatchContext { tools, place, .. } = self.batch;
         let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(Message::System(self.settings.system_prompt(&tools)));
+        messages.push(ChatMessage::System(self.settings.system_prompt(&tools)));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,
@@ -136,8 +136,8 @@ impl Turn<'_> {
     /// Records REPLY and runs its calls; gives the outcome when the turn is over.
     async fn take(
         &self,
-        history: &mut Vec<Message>,
-        reply: Reply,
+        history: &mut Vec<ChatMessage>,
+        reply: ModelReply,
         repeats: &mut Repeats,
     ) -> Option<TurnOutcome> {
         let session = self.batch.session;
@@ -160,7 +160,7 @@ impl Turn<'_> {
             keep_text(history, reply.text, reply.reasoning);
             return Some(ending(&reply.finish, cut));
         }
-        history.push(Message::Assistant {
+        history.push(ChatMessage::Assistant {
             text: reply.text,
             reasoning: reply.reasoning,
             calls: reply.calls.iter().map(replayable).collect(),
@@ -221,14 +221,14 @@ fn truncated(call: ToolCall) -> ToolCall {
     }
 }
 
-fn result_message(result: CallResult) -> Message {
-    Message::Tool {
+fn result_message(result: CallResult) -> ChatMessage {
+    ChatMessage::Tool {
         content: result.for_model(draw()),
         call_id: result.id,
     }
 }
 
-fn keep_partial(history: &mut Vec<Message>, error: &ProviderError) {
+fn keep_partial(history: &mut Vec<ChatMessage>, error: &ProviderError) {
     let Some(reply) = error.partial.as_deref() else {
         return;
     };
@@ -242,9 +242,9 @@ fn keep_partial(history: &mut Vec<Message>, error: &ProviderError) {
 }
 
 /// An assistant message without text would be refused by several providers.
-fn keep_text(history: &mut Vec<Message>, text: String, reasoning: String) {
+fn keep_text(history: &mut Vec<ChatMessage>, text: String, reasoning: String) {
     if !text.is_empty() {
-        history.push(Message::Assistant {
+        history.push(ChatMessage::Assistant {
             text,
             reasoning,
             calls: Vec::new(),

@@ -33,10 +33,10 @@ pub use code::{Code, Treatment};
 pub use content::{Answers, Content};
 pub use failure::{Quotes, ToolFailure};
 pub use parameter::{Parameter, ParameterType, Presence};
-use schema::{ArgumentSchema, SchemaError, Strangers};
+use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
 use work::{Finding, Instead, Precheck, Task};
 
-use crate::image::Reply;
+use crate::image::ImageReply;
 use crate::protocol::HandlerId;
 use crate::protocol::HostRequest;
 use crate::trust::Provenance;
@@ -89,7 +89,7 @@ pub struct ImageTool {
     /// Its arguments as a property list of strings, integers, keywords and lists.
     pub arguments: fn(&Arguments) -> lexpr::Value,
     /// The answer for the model.
-    pub render: fn(&Arguments, &Reply) -> Result<String, ToolFailure>,
+    pub render: fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>,
     /// How long it may run in the image, given the default for code.
     pub deadline: fn(&Arguments, Duration) -> Duration,
 }
@@ -282,7 +282,7 @@ impl Tool {
     /// # Errors
     ///
     /// When the schema can't be used.
-    pub fn compiled_schema(&self) -> Result<&ArgumentSchema, SchemaError> {
+    pub fn compiled_schema(&self) -> Result<&ArgumentSchema, ArgumentSchemaError> {
         self.schema
             .compiled
             .get_or_try_init(|| {

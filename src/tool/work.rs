@@ -19,9 +19,9 @@ use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
 use crate::files::path::{PathPolicy, Resolved};
 use crate::files::{FileError, Stop, Trouble};
 use crate::host::Host;
-use crate::image::Reply;
+use crate::image::ImageReply;
 use crate::protocol::{HostReply, HostRequest, SessionId};
-use crate::workspace::{Ground, Workspace};
+use crate::workspace::{ProjectSettings, Workspace};
 
 /// Emacs answers within its own slice, unless it is busy for long.
 pub(crate) const EMACS_DEADLINE: Duration = Duration::from_secs(120);
@@ -35,11 +35,12 @@ pub type Precheck = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Prev
 
 /// Finds in the user's files what the image has to know for a call, such as where a system is defined.
 /// Changes nothing.
-pub type Finding = fn(Arguments, WorkContext) -> BoxFuture<'static, Result<Found, ToolFailure>>;
+pub type Finding =
+    fn(Arguments, WorkContext) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>>;
 
 /// What a [`Finding`] found.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct FoundForCall {
     /// A property list of arguments for the image, after those of the call.
     pub arguments: lexpr::Value,
     /// The files that the call will use, which count like paths among its arguments.
@@ -48,7 +49,7 @@ pub struct Found {
     pub remark: String,
 }
 
-impl Default for Found {
+impl Default for FoundForCall {
     fn default() -> Self {
         Self {
             arguments: lexpr::Value::Null,
@@ -61,7 +62,7 @@ impl Default for Found {
 /// What a tool of the image does where the image can only say that it does not know: work outside of
 /// it, or nothing when the reply is an answer.
 pub type Instead =
-    fn(&Reply, &WorkContext) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
+    fn(&ImageReply, &WorkContext) -> Option<BoxFuture<'static, Result<Content, ToolFailure>>>;
 
 /// The surroundings of a call.
 #[derive(Clone)]
@@ -174,7 +175,7 @@ impl WorkContext {
         let reply = self
             .ask_emacs("project-root", Value::Object(serde_json::Map::new()))
             .await?;
-        let ground: Ground = parse_answer(&reply)?;
+        let ground: ProjectSettings = parse_answer(&reply)?;
         let workspace = Arc::clone(&self.workspace);
         self.on_a_thread(move |_| workspace.settle(&ground)).await
     }
@@ -233,7 +234,7 @@ impl WorkContext {
 pub async fn image_answer(
     (tool, image): (&Tool, &ImageTool),
     arguments: &Arguments,
-    reply: &Reply,
+    reply: &ImageReply,
     context: &WorkContext,
 ) -> Result<Content, ToolFailure> {
     match tool.instead.and_then(|instead| instead(reply, context)) {

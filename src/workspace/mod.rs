@@ -21,7 +21,7 @@ use journal::Journal;
 
 /// Where the files of a chat are, as Emacs says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Ground {
+pub struct ProjectSettings {
     /// The project's root; none when the chat doesn't say.
     #[serde(rename = "project_root")]
     pub root: Option<String>,
@@ -35,7 +35,7 @@ type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
 /// What a chat knows of the user's files.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    ground: Mutex<(Ground, Judged)>,
+    ground: Mutex<(ProjectSettings, Judged)>,
     seen: Mutex<HashMap<PathBuf, Seen>>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
@@ -71,7 +71,7 @@ pub struct Now {
 
 impl Workspace {
     /// Takes over where the files are; a policy is made when it is first needed.
-    pub fn set_ground(&self, ground: &Ground) {
+    pub fn set_ground(&self, ground: &ProjectSettings) {
         let mut held = held(&self.ground);
         if held.0 != *ground {
             *held = (ground.clone(), None);
@@ -113,7 +113,7 @@ impl Workspace {
     /// # Errors
     ///
     /// There is still none, or it can't be one.
-    pub fn settle(&self, ground: &Ground) -> Result<Arc<PathPolicy>, FileError> {
+    pub fn settle(&self, ground: &ProjectSettings) -> Result<Arc<PathPolicy>, FileError> {
         if held(&self.ground).0.root.is_none() {
             self.set_ground(ground);
         }

@@ -14,7 +14,7 @@ use agent_q_core::call::policy::{Approval, EvalPolicy};
 use agent_q_core::gram::{parse, parse_type_signature};
 use agent_q_core::host::Host;
 use agent_q_core::protocol::{CallArguments, Event, HostReply, HostRequest, SessionId, ToolCall};
-use agent_q_core::rules::{Place, RuleBook};
+use agent_q_core::rules::{RuleBook, TurnPlace};
 use agent_q_core::tool::registry::Registry;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
@@ -96,7 +96,7 @@ async fn calls() {
         eval_policy: EvalPolicy::default(),
         cancel: CancellationToken::new(),
         why_cancelled: Arc::default(),
-        place: Place::new(1, 1, None, None),
+        place: TurnPlace::new(1, 1, None, None),
     };
     let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));
     for _ in 0..RUNS {

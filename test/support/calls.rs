@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use agent_q_core::rules::{
-    ArgumentPattern, Call, Effect, Floor, Outcome, Pattern, Rule, RuleBook, Scope,
+    ArgumentPattern, Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, TextPattern,
 };
 use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value, json};
@@ -39,8 +39,8 @@ pub fn given(tool: &'static str, level: SafetyLevel, arguments: Value, paths: &[
 }
 
 impl Given {
-    pub fn call(&self) -> Call<'_> {
-        Call {
+    pub fn call(&self) -> RuledCall<'_> {
+        RuledCall {
             call: 3,
             turn: 2,
             chat: 1,
@@ -85,7 +85,7 @@ pub fn on_path(effect: Effect, tool: &str, path: &str) -> Rule {
 }
 
 pub fn with_argument(effect: Effect, tool: &str, name: &str, regex: &str) -> Rule {
-    let pattern = Pattern::Matches(regex.into());
+    let pattern = TextPattern::Matches(regex.into());
     let arguments = vec![ArgumentPattern {
         name: name.into(),
         pattern,

@@ -25,7 +25,7 @@ pub use agent_q_core::protocol::{
     CallArguments, CallKey, CallOutcome, CallResult, Consent, Decision, Event, HostError,
     HostReply, SessionId, ToolCall,
 };
-pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Place, Rule, RuleBook, Scope};
+pub use agent_q_core::rules::{Effect, Floor, OtherArguments, Rule, RuleBook, Scope, TurnPlace};
 pub use agent_q_core::tool::registry::Registry;
 pub use agent_q_core::tool::{
     Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure,
@@ -74,7 +74,7 @@ pub fn bench(approval: Approval) -> Bench {
             eval_policy: EvalPolicy::default(),
             cancel: CancellationToken::new(),
             why_cancelled: Arc::default(),
-            place: Place::new(1, 7, None, None),
+            place: TurnPlace::new(1, 7, None, None),
         },
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use agent_q_core::files::path::{PathPolicy, Resolved, Verdict};
+use agent_q_core::files::path::{PathPolicy, PathVerdict, Resolved};
 use tempfile::TempDir;
 
 /// `base/project` with a few files, `base/project-secrets`, `base/outside`, `base/home`.
@@ -52,13 +52,13 @@ impl Ground {
         self.base.path().canonicalize().unwrap().join(path)
     }
 
-    pub fn judge(&self, path: &str) -> Verdict {
+    pub fn judge(&self, path: &str) -> PathVerdict {
         self.policy.judge(path)
     }
 
     pub fn inside(&self, path: &str) -> Resolved {
         match self.judge(path) {
-            Verdict::Inside(resolved) => resolved,
+            PathVerdict::Inside(resolved) => resolved,
             other => panic!("{path}: {other:?}"),
         }
     }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use agent_q_core::files::FileError;
-use agent_q_core::files::grep::{Found, Grep, grep};
+use agent_q_core::files::grep::{FoundLines, Grep, grep};
 use agent_q_core::files::path::PathPolicy;
 use agent_q_core::files::search::{FileSearch, FoundFiles, search_files};
 use tempfile::TempDir;
@@ -44,11 +44,11 @@ impl Project {
             .collect()
     }
 
-    pub fn grep(&self, search: &Grep) -> Result<Found, FileError> {
+    pub fn grep(&self, search: &Grep) -> Result<FoundLines, FileError> {
         self.grep_in("", search)
     }
 
-    pub fn grep_in(&self, path: &str, search: &Grep) -> Result<Found, FileError> {
+    pub fn grep_in(&self, path: &str, search: &Grep) -> Result<FoundLines, FileError> {
         let target = self.policy.judge(path).resolved().unwrap();
         grep(&self.policy, &target, search, &|| false)
     }

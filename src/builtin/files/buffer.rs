@@ -15,7 +15,7 @@ use crate::tool::{
     ToolFailure,
 };
 use crate::trust::SafetyLevel;
-use crate::workspace::journal::{Disk, Entry, Place, State};
+use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
@@ -194,15 +194,15 @@ async fn write(arguments: Arguments, context: WorkContext) -> Result<String, Too
     );
     let content = arguments.required_text("content");
     let new = [before, content, rest].concat();
-    let state = |text: &str| State::Text {
+    let state = |text: &str| ContentState::Text {
         text: Arc::from(text),
         encoding: None,
     };
     context.go_on()?;
-    let was = context.workspace.journal.record(Entry::Changed {
+    let was = context.workspace.journal.record(JournalEntry::Changed {
         place: match &live.file {
-            Some(file) => Place::File(file.into()),
-            None => Place::Buffer(live.buffer.clone()),
+            Some(file) => ChangedPlace::File(file.into()),
+            None => ChangedPlace::Buffer(live.buffer.clone()),
         },
         shown: live.buffer.clone(),
         before: state(&old),

@@ -13,7 +13,7 @@ use crate::diff::middle::difference;
 use crate::diff::{CONTEXT, Diff, label};
 use crate::files::encoding::{Encoding, LineEnds, Mark};
 use crate::files::fingerprint::{Fingerprint, text_hash};
-use crate::files::path::{Kind, Resolved};
+use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{WholeText, read_text};
 use crate::files::verified::Parents;
 use crate::files::{encoding, verified};
@@ -21,7 +21,7 @@ use crate::tool::ToolFailure;
 use crate::tool::preview::{Divisible, Preview};
 use crate::tool::work::{WorkContext, parse_answer};
 use crate::workspace::Now;
-use crate::workspace::journal::{Disk, Entry, Place, State};
+use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
 /// A buffer as Emacs tells of it.
 #[derive(Debug, Clone, Deserialize)]
@@ -77,15 +77,15 @@ impl Current {
 
     /// As the journal keeps it.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ContentState {
         let text = Arc::from(self.text.as_str());
         match &self.home {
-            Home::Nowhere => State::Absent,
-            Home::Disk(_, encoding) => State::Text {
+            Home::Nowhere => ContentState::Absent,
+            Home::Disk(_, encoding) => ContentState::Text {
                 text,
                 encoding: Some(*encoding),
             },
-            Home::Buffer(_) => State::Text {
+            Home::Buffer(_) => ContentState::Text {
                 text,
                 encoding: None,
             },
@@ -130,7 +130,7 @@ pub async fn load(context: &WorkContext, target: &Resolved) -> Result<Current, T
 ///
 /// It can't be read.
 pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, ToolFailure> {
-    if target.kind == Kind::Directory {
+    if target.kind == PathKind::Directory {
         return Err(ToolFailure::new(format!(
             "'{}' is a directory, not a file.",
             target.shown()
@@ -142,7 +142,7 @@ pub async fn look(context: &WorkContext, target: &Resolved) -> Result<Current, T
             home: Home::Buffer(live),
         });
     }
-    if target.kind == Kind::Missing {
+    if target.kind == PathKind::Missing {
         return Ok(Current {
             text: String::new(),
             home: Home::Nowhere,
@@ -261,8 +261,8 @@ impl Plan {
     /// Why it was not made; then nothing was.
     pub async fn commit(&self, context: &WorkContext) -> Result<Made, ToolFailure> {
         let journal = &context.workspace.journal;
-        let entry = |after: &str| Entry::Changed {
-            place: Place::File(self.target.path.clone()),
+        let entry = |after: &str| JournalEntry::Changed {
+            place: ChangedPlace::File(self.target.path.clone()),
             shown: self.target.shown(),
             before: self.before_state(),
             after: self.after_state(after),
@@ -293,18 +293,18 @@ impl Plan {
         made
     }
 
-    fn before_state(&self) -> State {
+    fn before_state(&self) -> ContentState {
         match &self.current.home {
             // The user has the buffer of a file that is still to be made.
-            Home::Buffer(live) if self.target.kind == Kind::Missing && !live.modified => {
-                State::Absent
+            Home::Buffer(live) if self.target.kind == PathKind::Missing && !live.modified => {
+                ContentState::Absent
             }
             _ => self.current.state(),
         }
     }
 
-    fn after_state(&self, after: &str) -> State {
-        State::Text {
+    fn after_state(&self, after: &str) -> ContentState {
+        ContentState::Text {
             text: Arc::from(after),
             encoding: match self.current.home {
                 Home::Disk(_, encoding) => Some(encoding),

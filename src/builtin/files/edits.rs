@@ -11,7 +11,7 @@ use super::reading::path_parameter;
 use crate::diff::{insert_at_line, replace_unique};
 use crate::files::encoding::LineEnds;
 use crate::files::missing::missing;
-use crate::files::path::{Kind, Resolved};
+use crate::files::path::{PathKind, Resolved};
 use crate::files::verified::Parents;
 use crate::tool::preview::{Preview, Reviewed};
 use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
@@ -129,7 +129,7 @@ async fn plan_reviewed(
 /// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
 fn report(verb: &str, plan: &Plan, made: &Made) -> String {
     let verb = match plan.target.kind {
-        Kind::File if verb == CREATED => "Replaced file",
+        PathKind::File if verb == CREATED => "Replaced file",
         _ => verb,
     };
     let (shown, note) = (plan.target.shown(), made.note());
@@ -334,7 +334,7 @@ async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Pla
     let taken = match &current.home {
         Home::Nowhere => false,
         Home::Disk(..) => true,
-        Home::Buffer(live) => target.kind == Kind::File || live.modified,
+        Home::Buffer(live) => target.kind == PathKind::File || live.modified,
     };
     if taken && !arguments.flag("allow_overwrite") {
         return Err(ToolFailure::new(format!(

@@ -12,7 +12,7 @@ use super::edits::{description_parameter, overwrite_parameter, parents, parents_
 use super::reading::path_parameter;
 use crate::files::encoding::decode;
 use crate::files::fingerprint::{Fingerprint, text_hash};
-use crate::files::path::{Kind, Link, Resolved};
+use crate::files::path::{Link, PathKind, Resolved};
 use crate::files::read::LARGEST_WHOLE;
 use crate::files::verified::{Overwrite, Parents};
 use crate::files::{FileError, Trouble, human_size, verified};
@@ -23,7 +23,7 @@ use crate::tool::{
 };
 use crate::trust::SafetyLevel;
 use crate::workspace::Now;
-use crate::workspace::journal::{Disk, Entry, Place, State};
+use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
 type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
 type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
@@ -45,9 +45,9 @@ fn text(name: &str, description: &str) -> Parameter {
 pub async fn on_disk(
     context: &WorkContext,
     target: &Resolved,
-) -> Result<(State, Option<Fingerprint>), ToolFailure> {
-    if target.kind == Kind::Missing {
-        return Ok((State::Absent, None));
+) -> Result<(ContentState, Option<Fingerprint>), ToolFailure> {
+    if target.kind == PathKind::Missing {
+        return Ok((ContentState::Absent, None));
     }
     let target = target.clone();
     context
@@ -71,11 +71,11 @@ pub async fn on_disk(
                 .map_err(in_words)?;
             let fingerprint = Fingerprint::of_bytes(&bytes);
             let state = match decode(&bytes, &target.shown()) {
-                Ok((text, encoding)) => State::Text {
+                Ok((text, encoding)) => ContentState::Text {
                     text: Arc::from(&*text),
                     encoding: Some(encoding),
                 },
-                Err(_) => State::Bytes(Arc::from(bytes)),
+                Err(_) => ContentState::Bytes(Arc::from(bytes)),
             };
             Ok((state, Some(fingerprint)))
         })
@@ -85,7 +85,7 @@ pub async fn on_disk(
 /// The file at TARGET, which is going to go, as it is now.
 struct Going {
     target: Resolved,
-    state: State,
+    state: ContentState,
     /// None when there is nothing.
     fingerprint: Option<Fingerprint>,
 }
@@ -103,8 +103,8 @@ impl Going {
     fn now(&self) -> Option<Now> {
         let file = self.fingerprint?;
         let text = match &self.state {
-            State::Text { text, .. } => text_hash(text),
-            State::Bytes(_) | State::Absent => file.hash,
+            ContentState::Text { text, .. } => text_hash(text),
+            ContentState::Bytes(_) | ContentState::Absent => file.hash,
         };
         Some(Now {
             file: Some(file),
@@ -161,9 +161,9 @@ fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
     }
 }
 
-fn changes(target: &Resolved, before: State, after: State) -> Entry {
-    Entry::Changed {
-        place: Place::File(target.path.clone()),
+fn changes(target: &Resolved, before: ContentState, after: ContentState) -> JournalEntry {
+    JournalEntry::Changed {
+        place: ChangedPlace::File(target.path.clone()),
         shown: target.shown(),
         before,
         after,
@@ -205,10 +205,10 @@ fn delete_file() -> Tool {
 }
 
 /// What becomes of the file at TARGET, whose text in STATE goes; the user can only take all of it.
-fn whole(target: &Resolved, state: &State, note: String) -> Preview {
+fn whole(target: &Resolved, state: &ContentState, note: String) -> Preview {
     let original = match state {
-        State::Text { text, .. } => Arc::clone(text),
-        State::Bytes(_) | State::Absent => Arc::from(""),
+        ContentState::Text { text, .. } => Arc::clone(text),
+        ContentState::Bytes(_) | ContentState::Absent => Arc::from(""),
     };
     Preview {
         shown: target.shown(),
@@ -222,13 +222,13 @@ fn whole(target: &Resolved, state: &State, note: String) -> Preview {
 
 async fn deletable(arguments: &Arguments, context: &WorkContext) -> Result<Going, ToolFailure> {
     let target = context.resolve(arguments.required_text("path")).await?;
-    if target.kind == Kind::Directory {
+    if target.kind == PathKind::Directory {
         return Err(ToolFailure::new(format!(
             "'{}' is a directory; only files can be deleted.",
             target.shown()
         )));
     }
-    if target.kind == Kind::Missing {
+    if target.kind == PathKind::Missing {
         return Err(crate::files::missing::missing(&target).into());
     }
     not_a_link(&target)?;
@@ -246,7 +246,7 @@ async fn delete(arguments: Arguments, context: WorkContext) -> Result<String, To
         fingerprint,
     } = going;
     let journal = &context.workspace.journal;
-    let was = journal.record(changes(&target, before, State::Absent));
+    let was = journal.record(changes(&target, before, ContentState::Absent));
     let removed = target.clone();
     if let Err(failure) = context
         .on_a_thread(move |_| verified::remove(&removed, fingerprint.as_ref()))
@@ -274,9 +274,9 @@ fn move_file() -> Tool {
                 replaced.check_seen(&context)?;
                 let (shown, destination) = (source.shown(), &replaced.target);
                 Ok(match &replaced.state {
-                    State::Absent => {
+                    ContentState::Absent => {
                         let note = format!("It becomes '{}'.", destination.shown());
-                        whole(&source, &State::Absent, note)
+                        whole(&source, &ContentState::Absent, note)
                     }
                     state => {
                         let note = format!("It is replaced by '{shown}', which goes.");
@@ -324,28 +324,28 @@ async fn movable(
     let destination = context.resolve(given).await?;
     not_a_link(&source)?;
     match source.kind {
-        Kind::File => {}
-        Kind::Missing => return Err(crate::files::missing::missing(&source).into()),
-        Kind::Directory => {
+        PathKind::File => {}
+        PathKind::Missing => return Err(crate::files::missing::missing(&source).into()),
+        PathKind::Directory => {
             return Err(ToolFailure::new(format!(
                 "'{}' is a directory; only files can be moved.",
                 source.shown()
             )));
         }
     }
-    if destination.kind == Kind::Directory {
+    if destination.kind == PathKind::Directory {
         return Err(ToolFailure::new(format!(
             "'{}' is a directory; name the file that it should become.",
             destination.shown()
         )));
     }
-    if destination.kind == Kind::File && !arguments.flag("allow_overwrite") {
+    if destination.kind == PathKind::File && !arguments.flag("allow_overwrite") {
         return Err(ToolFailure::new(format!(
             "'{}' already exists. Use allow_overwrite: true to replace it.",
             destination.shown()
         )));
     }
-    if destination.kind == Kind::Missing {
+    if destination.kind == PathKind::Missing {
         verified::can_create(&destination, parents(arguments))?;
     }
     if let Some(live) = buffer_of(context, &destination).await? {
@@ -369,10 +369,10 @@ async fn relocate(arguments: Arguments, context: WorkContext) -> Result<String, 
     } = replaced;
     let journal = &context.workspace.journal;
     let mut was = None;
-    if state != State::Absent {
-        was = Some(journal.record(changes(&destination, state, State::Absent)));
+    if state != ContentState::Absent {
+        was = Some(journal.record(changes(&destination, state, ContentState::Absent)));
     }
-    let moved = journal.record(Entry::Moved {
+    let moved = journal.record(JournalEntry::Moved {
         from: source.path.clone(),
         to: destination.path.clone(),
         folders: destination.missing_folders(),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::change::{LiveBuffer, Wanted, visiting};
 use crate::files::grep::{DEFAULT_MATCHES, Grep, MOST_CONTEXT, grep};
 use crate::files::listing::{SortBy, file_info, list_directory, project_root_text};
-use crate::files::path::{Kind, Resolved};
+use crate::files::path::{PathKind, Resolved};
 use crate::files::read::{LARGEST_PAGE, Window, read_page};
 use crate::files::search::{DEFAULT_FILES, FileSearch, search_files};
 use crate::files::tree::{DEFAULT_DEPTH, TreeOptions, directory_tree};
@@ -120,7 +120,7 @@ async fn read(arguments: Arguments, context: WorkContext) -> Result<String, Tool
     let target = context.resolve(arguments.required_text("path")).await?;
     let (offset, lines) = (arguments.integer("offset"), arguments.integer("limit"));
     let window = Window::new(offset, lines)?;
-    if target.kind != Kind::Directory
+    if target.kind != PathKind::Directory
         && let Some(live) = visiting(&context, &target, Wanted::TextIfModified).await?
         && let Some(text) = live.text.clone()
     {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
 use super::moves::{on_disk, rename};
 use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
-use crate::files::path::{Kind, Resolved};
+use crate::files::path::{PathKind, Resolved};
 use crate::files::verified;
 use crate::files::verified::Parents;
 use crate::tool::ToolFailure;
@@ -17,7 +17,7 @@ use crate::tool::work::{WorkContext, parse_answer};
 use crate::trust::fence::{draw, fence};
 use crate::trust::{Provenance, Source};
 use crate::workspace::Workspace;
-use crate::workspace::journal::{Disk, Entry, Place, State};
+use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
 
 /// The latest turn of the chat whose changes in the image hold, as Emacs tells it.
 #[derive(Debug, Clone, Deserialize)]
@@ -106,11 +106,11 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
     ));
 }
 
-async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFailure> {
+async fn put_back(context: &WorkContext, entry: &JournalEntry) -> Result<String, ToolFailure> {
     match entry {
-        Entry::Moved { from, to, folders } => {
+        JournalEntry::Moved { from, to, folders } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);
-            if now.kind != Kind::File || then.kind != Kind::Missing {
+            if now.kind != PathKind::File || then.kind != PathKind::Missing {
                 return Err(ToolFailure::new(format!(
                     "'{}' can't be moved back to '{}': one of them was changed since.",
                     now.shown(),
@@ -121,14 +121,14 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
             remove_folders(to, *folders);
             Ok(format!("moved back to {}", then.shown()))
         }
-        Entry::Changed {
-            place: Place::Buffer(name),
+        JournalEntry::Changed {
+            place: ChangedPlace::Buffer(name),
             before,
             after,
             ..
         } => buffer_back(context, name, before, after).await,
-        Entry::Changed {
-            place: Place::File(path),
+        JournalEntry::Changed {
+            place: ChangedPlace::File(path),
             before,
             after,
             mode,
@@ -137,7 +137,7 @@ async fn put_back(context: &WorkContext, entry: &Entry) -> Result<String, ToolFa
             ..
         } => {
             let shown = file_back(context, path, (before, after), *mode, *disk).await?;
-            if *before == State::Absent {
+            if *before == ContentState::Absent {
                 remove_folders(path, *folders);
             }
             Ok(shown)
@@ -167,8 +167,8 @@ fn changed_since(shown: &str) -> ToolFailure {
 async fn buffer_back(
     context: &WorkContext,
     name: &str,
-    before: &State,
-    after: &State,
+    before: &ContentState,
+    after: &ContentState,
 ) -> Result<String, ToolFailure> {
     let reply = context
         .ask_emacs("buffer-state", json!({"buffer": name}))
@@ -181,7 +181,7 @@ async fn buffer_back(
     if !current.state().same(after) {
         return Err(changed_since(name));
     }
-    if let State::Text { text, .. } = before {
+    if let ContentState::Text { text, .. } = before {
         change_buffer(context, &live, &current.text, text, Save::No).await?;
     }
     Ok(format!("buffer {name}"))
@@ -190,15 +190,18 @@ async fn buffer_back(
 async fn file_back(
     context: &WorkContext,
     path: &Path,
-    (before, after): (&State, &State),
+    (before, after): (&ContentState, &ContentState),
     mode: Option<u32>,
     disk: Disk,
 ) -> Result<String, ToolFailure> {
     let target = at(context, path).await?;
     let shown = target.shown();
-    let binary = matches!((before, after), (State::Bytes(_), _) | (_, State::Bytes(_)));
+    let binary = matches!(
+        (before, after),
+        (ContentState::Bytes(_), _) | (_, ContentState::Bytes(_))
+    );
     // A file that was deleted may still be open in Emacs; only what is on disk counts then.
-    let disk_only = binary || *after == State::Absent;
+    let disk_only = binary || *after == ContentState::Absent;
     let (now, current) = if disk_only {
         (on_disk(context, &target).await?.0, None)
     } else {
@@ -212,7 +215,7 @@ async fn file_back(
         return Err(changed_since(&shown));
     }
     let made = restore(context, &target, before, current.as_ref(), disk).await?;
-    if target.kind == Kind::Missing
+    if target.kind == PathKind::Missing
         && let Some(mode) = mode
     {
         use std::os::unix::fs::PermissionsExt;
@@ -226,7 +229,7 @@ async fn file_back(
 async fn restore(
     context: &WorkContext,
     target: &Resolved,
-    before: &State,
+    before: &ContentState,
     current: Option<&Current>,
     disk: Disk,
 ) -> Result<Made, ToolFailure> {
@@ -235,13 +238,13 @@ async fn restore(
         _ => None,
     };
     match before {
-        State::Absent => {
+        ContentState::Absent => {
             let target = target.clone();
             context
                 .on_a_thread(move |_| verified::remove(&target, None))
                 .await?;
         }
-        State::Text { text, encoding } => {
+        ContentState::Text { text, encoding } => {
             if let Some((live, now)) = live {
                 // What the turn saved is saved again; what the user had not saved stays that way.
                 let save = match (live.modified, disk) {
@@ -264,7 +267,7 @@ async fn restore(
             };
             write(context, target, bytes).await?;
         }
-        State::Bytes(bytes) => write(context, target, bytes.to_vec()).await?,
+        ContentState::Bytes(bytes) => write(context, target, bytes.to_vec()).await?,
     }
     Ok(Made::OnDisk)
 }
@@ -277,7 +280,7 @@ async fn write(
     let target = target.clone();
     context
         .on_a_thread(move |_| match target.kind {
-            Kind::Missing => verified::create(&target, &bytes, Parents::Make),
+            PathKind::Missing => verified::create(&target, &bytes, Parents::Make),
             _ => verified::replace(&target, &bytes, None),
         })
         .await

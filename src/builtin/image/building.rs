@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lexpr::Value;
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
@@ -80,7 +80,7 @@ pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
     timeout(arguments, default.max(LONG))
 }
 
-fn render_loading(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let mut head = format!("Loaded {}", data.text("system").unwrap_or("the system"));
     if let Some(version) = data.text("version") {
@@ -141,7 +141,7 @@ fn run_tests() -> Tool {
     tool
 }
 
-fn render_tests(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let number = |name: &str| data.integer(name).unwrap_or_default();
     let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
@@ -243,7 +243,7 @@ fn tracing_tool(
     parameters: Vec<Parameter>,
     operation: &'static str,
     arguments: fn(&Arguments) -> Value,
-    render: fn(&Arguments, &Reply) -> Result<String, ToolFailure>,
+    render: fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>,
 ) -> Tool {
     Tool::new(
         name,
@@ -362,7 +362,7 @@ fn get_trace() -> Tool {
     )
 }
 
-fn render_trace(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_trace(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let entries: Vec<Plist<'_>> = data.plists("entries").collect();
     let mut lines = vec![traced(data)];

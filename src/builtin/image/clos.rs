@@ -3,7 +3,7 @@
 
 use lexpr::Value;
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
@@ -52,7 +52,7 @@ fn class_slots() -> Tool {
     )
 }
 
-fn render_slots(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_slots(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let slots: Vec<Plist<'_>> = data.plists("slots").collect();
     let mut lines = vec![format!(
@@ -152,7 +152,7 @@ fn class_hierarchy() -> Tool {
     )
 }
 
-fn render_hierarchy(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_hierarchy(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let mut lines = vec![format!(
         "{} ({}){}",
@@ -225,7 +225,7 @@ fn method_specializers() -> Tool {
     )
 }
 
-fn render_methods(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_methods(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let methods: Vec<Plist<'_>> = data.plists("methods").collect();
     let mut lines = vec![format!(

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::files::missing::missing;
 use crate::files::path::Resolved;
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::code::Unit;
 use crate::tool::work::WorkContext;
 use crate::tool::{
@@ -180,7 +180,7 @@ async fn definition(
     })
 }
 
-fn render_compilation(arguments: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let count = data.integer("compiled").unwrap_or_default();
     let failed = data.texts("failed");

@@ -206,7 +206,7 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     }
 }
 
-fn reply(text: &str) -> Result<crate::image::Reply, ToolFailure> {
+fn reply(text: &str) -> Result<crate::image::ImageReply, ToolFailure> {
     parse_reply(text).map_err(|error| ToolFailure::new(error.to_string()))
 }
 

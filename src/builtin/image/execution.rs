@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
     Treatment,
@@ -161,7 +161,7 @@ pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
 /// When it did not come to its end.
 pub(super) fn render_evaluation(
     arguments: &Arguments,
-    reply: &Reply,
+    reply: &ImageReply,
 ) -> Result<String, ToolFailure> {
     let mut lines = evaluation(reply)?;
     let data = outcome::returned(reply)?;
@@ -175,14 +175,14 @@ pub(super) fn render_evaluation(
 /// # Errors
 ///
 /// When it did not come to its end.
-pub(super) fn render_resumed(reply: &Reply) -> Result<String, ToolFailure> {
+pub(super) fn render_resumed(reply: &ImageReply) -> Result<String, ToolFailure> {
     let mut lines = evaluation(reply)?;
     lines.extend(parked_note(outcome::returned(reply)?));
     Ok(lines.join("\n"))
 }
 
 /// What evaluating forms gave, a line or more for each.
-pub(super) fn evaluation(reply: &Reply) -> Result<Vec<String>, ToolFailure> {
+pub(super) fn evaluation(reply: &ImageReply) -> Result<Vec<String>, ToolFailure> {
     let data = outcome::returned(reply)?;
     let forms: Vec<Plist<'_>> = data.plists("forms").collect();
     let mut lines = match forms.as_slice() {

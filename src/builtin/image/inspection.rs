@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look at objects, machine code and the image as a whole.
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{
@@ -42,7 +42,7 @@ fn inspect_value() -> Tool {
     )
 }
 
-fn render_object(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_object(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let mut lines = vec![format!(
         "{}: {}",
@@ -110,7 +110,7 @@ fn disassemble_function() -> Tool {
     )
 }
 
-fn render_code(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_code(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let name = data.text("name").unwrap_or_default();
     let methods = data.texts("methods");
@@ -167,7 +167,7 @@ fn image_status() -> Tool {
     )
 }
 
-fn render_status(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_status(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     Ok(match data.text("part") {
         Some(part) => status_part(part, data),

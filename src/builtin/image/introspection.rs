@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools that look into the Lisp image without changing it.
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{
     Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,
 };
@@ -47,7 +47,7 @@ fn describe_symbol() -> Tool {
     )
 }
 
-fn render_description(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let name = data.text("name").unwrap_or_default();
     let mut lines = vec![match (data.keyword("status"), data.text("package")) {
@@ -170,7 +170,7 @@ fn apropos_search() -> Tool {
     )
 }
 
-fn render_matches(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_matches(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let total = data.integer("total").unwrap_or_default();
     let place = data
@@ -231,7 +231,7 @@ fn function_arglist() -> Tool {
     )
 }
 
-fn render_arglist(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_arglist(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let name = data.text("name").unwrap_or_default();
     let kind = match data.text("kind") {
@@ -289,7 +289,7 @@ fn macroexpand_form() -> Tool {
     tool
 }
 
-fn render_expansion(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_expansion(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let mode = data.text("mode").unwrap_or("once");
     let mut lines = vec![

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::image::{Reply, property_list};
+use crate::image::{ImageReply, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
@@ -45,7 +45,7 @@ fn undo_definition() -> Tool {
     tool
 }
 
-fn render(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let results = data.texts("results").join("\n");
     match data.flag("undone") {

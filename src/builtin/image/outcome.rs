@@ -5,7 +5,7 @@
 use lexpr::Value;
 
 use super::compiler_output::said_once;
-use crate::image::{ErrorReport, Frame, Plist, Reply};
+use crate::image::{ConditionReport, Frame, ImageReply, Plist};
 use crate::tool::ToolFailure;
 
 /// The data that the operation returned.
@@ -13,12 +13,12 @@ use crate::tool::ToolFailure;
 /// # Errors
 ///
 /// When it returned none, the text that says why.
-pub fn returned(reply: &Reply) -> Result<Plist<'_>, ToolFailure> {
+pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
     match reply {
-        Reply::Returned(value) => Ok(Plist::new(value)),
-        Reply::Missed(message) => Err(ToolFailure::quoting(message)),
-        Reply::Error(report) => Err(ToolFailure::quoting(error(report))),
-        Reply::Cancelled {
+        ImageReply::Returned(value) => Ok(Plist::new(value)),
+        ImageReply::Missed(message) => Err(ToolFailure::quoting(message)),
+        ImageReply::Error(report) => Err(ToolFailure::quoting(error(report))),
+        ImageReply::Cancelled {
             because,
             output,
             value,
@@ -30,7 +30,7 @@ pub fn returned(reply: &Reply) -> Result<Plist<'_>, ToolFailure> {
     }
 }
 
-fn error(report: &ErrorReport) -> String {
+fn error(report: &ConditionReport) -> String {
     let mut lines = vec![format!(
         "Error {}: {}",
         report.condition_type,

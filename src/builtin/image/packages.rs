@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The tools about packages.
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{flag, integer, labelled, look_up, looking, page_parameters, rest, text};
@@ -45,7 +45,7 @@ fn list_package_symbols() -> Tool {
     )
 }
 
-fn render_symbols(arguments: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_symbols(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let symbols: Vec<Plist<'_>> = data.plists("symbols").collect();
     let offset = data.integer("offset").unwrap_or_default();
@@ -118,7 +118,7 @@ fn package_info() -> Tool {
     )
 }
 
-fn render_package(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_package(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let mut lines = vec![format!(
         "{}: {} external and {} internal symbols{}",

@@ -5,7 +5,7 @@
 use futures_util::future::BoxFuture;
 
 use crate::files::grep::{Case, Grep, grep};
-use crate::image::{Plist, Reply};
+use crate::image::{ImageReply, Plist};
 use crate::tool::work::WorkContext;
 use crate::tool::{Content, ToolFailure};
 
@@ -18,7 +18,7 @@ pub type Answer = BoxFuture<'static, Result<Content, ToolFailure>>;
 
 /// Where the sources mention what the image, by its REPLY, has no cross-references of.
 #[must_use]
-pub fn mentions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
+pub fn mentions(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
     let data = data(reply)?;
     let why = data.text("unavailable")?.to_owned();
     let context = context.clone();
@@ -60,7 +60,7 @@ fn mention(name: &str) -> String {
 /// Where the sources define what the image, by its REPLY, does not know the place of, or does not
 /// have at all: a framework's tests, and what is not loaded.
 #[must_use]
-pub fn definitions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
+pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Answer> {
     let data = data(reply)?;
     let name = data.text("search")?.to_owned();
     let shown = data.text("name").unwrap_or(&name);
@@ -92,9 +92,9 @@ pub fn definitions(reply: &Reply, context: &WorkContext) -> Option<Answer> {
     }))
 }
 
-fn data(reply: &Reply) -> Option<Plist<'_>> {
+fn data(reply: &ImageReply) -> Option<Plist<'_>> {
     match reply {
-        Reply::Returned(value) => Some(Plist::new(value)),
+        ImageReply::Returned(value) => Some(Plist::new(value)),
         _ => None,
     }
 }

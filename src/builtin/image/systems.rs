@@ -10,8 +10,8 @@ use lexpr::Value;
 use crate::files::path::PathPolicy;
 use crate::files::systems::{ProjectSystem, is_definition, project_systems};
 use crate::files::{FileError, Trouble};
-use crate::image::{Plist, Reply, property_list};
-use crate::tool::work::{Found, WorkContext};
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::work::{FoundForCall, WorkContext};
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
 use super::common::{counted, labelled, look_up, looking, text};
@@ -31,14 +31,14 @@ pub(super) const SYSTEM_SYNTAX: &str =
 pub(super) fn finding(
     arguments: Arguments,
     context: WorkContext,
-) -> BoxFuture<'static, Result<Found, ToolFailure>> {
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
     Box::pin(async move {
         let system = arguments.text("system").map(str::to_owned);
         let path = system.as_deref().and_then(path).map(str::to_owned);
         let policy = match context.policy().await {
             Ok(policy) => policy,
             // There are no project's systems then; ASDF may know others.
-            Err(_) if path.is_none() => return Ok(Found::default()),
+            Err(_) if path.is_none() => return Ok(FoundForCall::default()),
             Err(failure) => return Err(failure),
         };
         context
@@ -57,10 +57,10 @@ pub(super) fn finding(
 pub(super) fn finding_if_named(
     arguments: Arguments,
     context: WorkContext,
-) -> BoxFuture<'static, Result<Found, ToolFailure>> {
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
     match arguments.text("system") {
         Some(_) => finding(arguments, context),
-        None => Box::pin(async { Ok(Found::default()) }),
+        None => Box::pin(async { Ok(FoundForCall::default()) }),
     }
 }
 
@@ -75,7 +75,7 @@ fn in_file(
     path: &str,
     mut systems: Vec<ProjectSystem>,
     policy: &PathPolicy,
-) -> Result<Found, FileError> {
+) -> Result<FoundForCall, FileError> {
     let file: PathBuf = policy.judge(path).resolved()?.path;
     if !file.is_file() {
         return Err(FileError::new(
@@ -92,7 +92,7 @@ fn in_file(
         });
     }
     let shown = file.to_string_lossy().into_owned();
-    Ok(Found {
+    Ok(FoundForCall {
         arguments: joined(&systems, Some(&shown)),
         remark: format!(": {shown}"),
         files: vec![shown],
@@ -100,7 +100,7 @@ fn in_file(
 }
 
 /// What there is to know about the system called NAME; of all, when there is no name.
-fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> Found {
+fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> FoundForCall {
     let entry = name.and_then(|name| {
         let name = name
             .trim()
@@ -111,7 +111,7 @@ fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> Found {
         let named = |name: &str| systems.iter().find(|it| it.name.to_lowercase() == name);
         named(&name).or_else(|| named(&primary))
     });
-    Found {
+    FoundForCall {
         arguments: joined(systems, None),
         files: Vec::new(),
         remark: entry.map_or(String::new(), |it| {
@@ -207,7 +207,7 @@ fn system_info() -> Tool {
     tool
 }
 
-fn render_info(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_info(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     if data.get("listed").is_some() {
         return Ok(listing(data));

@@ -3,7 +3,7 @@
 
 use lexpr::Value;
 
-use crate::image::{Plist, Reply, property_list};
+use crate::image::{ImageReply, Plist, property_list};
 use crate::tool::work::WorkContext;
 use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
 
@@ -42,7 +42,7 @@ pub fn tools() -> Vec<Tool> {
 type Words = fn(&str, Plist<'_>) -> (String, String);
 
 /// Where the sources mention what the image, by its REPLY, can't know all uses of or knows none of.
-fn mentions(reply: &Reply, context: &WorkContext, words: Words) -> Option<sources::Answer> {
+fn mentions(reply: &ImageReply, context: &WorkContext, words: Words) -> Option<sources::Answer> {
     if let Some(answer) = sources::mentions(reply, context) {
         return Some(answer);
     }
@@ -322,11 +322,11 @@ fn find_definition() -> Tool {
     )
 }
 
-fn render_definitions(_: &Arguments, reply: &Reply) -> Result<String, ToolFailure> {
+fn render_definitions(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
     let data = outcome::returned(reply)?;
     let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
     let mut lines = Vec::new();
-    let mut quoted = Quoted::default();
+    let mut quoted = QuotedForms::default();
     for definition in &definitions {
         lines.extend(quoted.lines(*definition));
     }
@@ -348,12 +348,12 @@ fn render_definitions(_: &Arguments, reply: &Reply) -> Result<String, ToolFailur
 
 /// What an answer has quoted: the form of a class has all its accessors in it.
 #[derive(Default)]
-struct Quoted<'a> {
+struct QuotedForms<'a> {
     texts: Vec<&'a str>,
     size: usize,
 }
 
-impl<'a> Quoted<'a> {
+impl<'a> QuotedForms<'a> {
     fn lines(&mut self, definition: Plist<'a>) -> Vec<String> {
         let place = definition.text("where").unwrap_or("in an unknown place");
         let mut head = format!(

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use graph::{Graph, circles, room, upward};
-use paths::{Sources, read, uses};
+use paths::{Sources, read, shared_names, uses};
 
 /// The rooms of src, the lowest first. A room may use those that stand before it here.
 const ROOMS: &[(&str, &str)] = &[
@@ -67,6 +67,9 @@ const CIRCLES: &[(&[&str], &str)] = &[(
     "A tool has its work in it, and the work of some may look at the tools that there are.",
 )];
 
+/// Names that stand for several types and are meant to, with the reason.
+const SHARED_NAMES: &[(&str, &str)] = &[];
+
 fn sources() -> Sources {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))
 }
@@ -120,6 +123,13 @@ fn rooms_use_only_rooms_below_them() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+#[test]
+fn a_name_is_one_type() {
+    let mut found = shared_names(&sources());
+    found.retain(|name, _| !SHARED_NAMES.iter().any(|(meant, _)| meant == name));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 /// A house that was made up: what its files say.
 fn made_up(files: &[(&str, &str)]) -> Sources {
     files
@@ -167,4 +177,20 @@ fn an_arrow_that_leads_up_is_found() {
         upward(&uses(&house), &["low", "high"]),
         ["low/mod.rs uses high.rs"]
     );
+}
+
+#[test]
+fn a_name_of_two_types_is_found_unless_both_are_kept_to_themselves() {
+    let house = made_up(&[
+        (
+            "one.rs",
+            "pub(crate) struct Place<'p>(&'p str); struct Inner; pub enum Kind { A }",
+        ),
+        (
+            "two.rs",
+            "enum Place { Here } struct Inner; // pub struct Kind;",
+        ),
+    ]);
+    let found: Vec<String> = shared_names(&house).into_keys().collect();
+    assert_eq!(found, ["Place"]);
 }

@@ -302,3 +302,25 @@ fn file_of<'s>(
         _ => Some(file),
     }
 }
+/// The names that files of SOURCES give to more than one type, if one of these is offered to other files;
+/// each name with the files.
+pub fn shared_names(sources: &Sources) -> BTreeMap<String, Vec<String>> {
+    let mut named: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut offered = BTreeSet::new();
+    for (file, text) in sources {
+        let tokens = tokens(text);
+        for (at, kind) in tokens.iter().enumerate() {
+            if !["struct", "enum", "trait"].contains(&kind.as_str()) {
+                continue;
+            }
+            let name = &tokens[at + 1];
+            named.entry(name.clone()).or_default().push(file.clone());
+            // `pub struct` and `pub(crate) struct`.
+            if at > 0 && ["pub", ")"].contains(&tokens[at - 1].as_str()) {
+                offered.insert(name.clone());
+            }
+        }
+    }
+    named.retain(|name, files| files.len() > 1 && offered.contains(name));
+    named
+}
