@@ -3,10 +3,7 @@
 //! points and nothing else; see `bridge` for how they meet Emacs and `session` for what they drive.
 //! The map of the rooms is in test/rust/rooms, which also keeps it true.
 
-#![deny(unsafe_code)]
-
 pub mod audit;
-#[allow(unsafe_code)]
 pub mod bridge;
 pub mod builtin;
 pub mod call;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Samples of searching, reading and diffing, a line each: a name and seconds; beside ripgrep where it
 //! is installed, or else grep and find. `cargo run --release --example bench_files`, or `make bench`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program for a terminal"
+)]
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! How the time of reading grows with the text: with its length, never with the square of it.
 //! Only ratios are asserted; the figures themselves are `bench_tools`'s.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The core's half of what is asked of an image: one test program, a module for each of its parts.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
 
 mod image_looking_test;
 mod image_sources_test;

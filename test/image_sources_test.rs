@@ -7,12 +7,12 @@ use crate::executor_bench::*;
 const PROGRAM: &str = "(defun callee (x) x)\n(defun caller () (Callee 1) (callees))\n(defmethod (setf\n area) (new it) it)\n(defvar *level* 1)\n";
 
 /// What TOOL answers when the image has replied VALUE, in a project with a program.
-async fn answer(tool: &str, arguments: serde_json::Value, value: &str) -> (CallOutcome, String) {
+async fn answer(tool: &str, arguments: Value, value: &str) -> (CallOutcome, String) {
     let result = result(tool, arguments, value).await;
     (result.outcome, result.content)
 }
 
-async fn result(tool: &str, arguments: serde_json::Value, value: &str) -> CallResult {
+async fn result(tool: &str, arguments: Value, value: &str) -> CallResult {
     let project = tempfile::TempDir::new().unwrap();
     std::fs::write(project.path().join("look.lisp"), PROGRAM).unwrap();
     std::fs::write(project.path().join("look.txt"), PROGRAM).unwrap();

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The HTTP client against the scripted server: what it sends, what it makes of each way to
 //! answer, and what it does when nobody answers.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
 
 use std::time::Duration;
 

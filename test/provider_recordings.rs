@@ -64,7 +64,7 @@ fn check_reply(reply: &ModelReply, expected: &Value) {
         match (&call.arguments, expected["finish"].as_str()) {
             (arguments, Some("length")) => assert_eq!(*arguments, CallArguments::Truncated),
             (CallArguments::Object(map), _) => {
-                assert_eq!(Value::Object(map.clone()), wanted["args"])
+                assert_eq!(Value::Object(map.clone()), wanted["args"]);
             }
             (other, _) => panic!("{} has {other:?}", call.name),
         }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Chats with a scripted model: one test program, a module for each of its parts.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
 
 mod bounds_test;
 mod session_offer_test;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the core meets Emacs: the only place, with `lib.rs`, that uses the `emacs` crate or unsafe
-//! code. Everything here runs on Emacs's thread, in slices, and never waits.
+//! Where the core meets Emacs: the only place, with `lib.rs`, that uses the `emacs` crate, and the only
+//! room with unsafe code, in `wake`. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
 pub mod diff;

@@ -13,6 +13,7 @@ use super::path::Resolved;
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.
+#[must_use]
 pub fn missing(target: &Resolved) -> FileError {
     let near = near_names(target);
     let hint = if near.is_empty() {

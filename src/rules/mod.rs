@@ -71,7 +71,7 @@ impl Rule {
             match &argument.pattern {
                 TextPattern::Equals(value) => text.push_str(&format!(", {name} = {value:?}")),
                 TextPattern::Matches(regex) => {
-                    text.push_str(&format!(", {name} matching /{regex}/"))
+                    text.push_str(&format!(", {name} matching /{regex}/"));
                 }
             }
         }

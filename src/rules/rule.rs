@@ -108,10 +108,6 @@ mod floor {
 
     use super::Floor;
 
-    #[allow(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde asks for a reference"
-    )]
     pub fn serialize<S: Serializer>(floor: &Floor, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bool(*floor == Floor::Waived)
     }

@@ -14,6 +14,7 @@ pub enum Provenance {
 
 impl Provenance {
     /// That of texts from FILES, which are followed to their ends, for PROJECT, if there is one.
+    #[must_use]
     pub fn of_files(files: &[PathBuf], project: Option<&Path>) -> Self {
         let inside = |file: &PathBuf| project.is_some_and(|root| file.starts_with(root));
         match files.iter().all(inside) {

@@ -2,6 +2,11 @@
 //! Samples of what the tool system costs by itself, a line each: a name and seconds. A trivial call
 //! through the whole pipeline, beside the same work handed to a worker thread and nothing else; the
 //! schemas of 200 tools; gram. `cargo run --release --example bench_tools`, or `make bench`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program for a terminal"
+)]
 
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};

@@ -2,6 +2,11 @@
 //! The scripted model server as a program:
 //! `scripted-server SCRIPT.json [--requests FILE] [--port N]`. It says where it listens and serves
 //! until its standard input closes or it is killed.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program for a terminal"
+)]
 
 use std::fs::OpenOptions;
 use std::io::Read;

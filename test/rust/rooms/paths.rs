@@ -219,7 +219,7 @@ fn leaves_of_tree(
             leaves.push((path.clone(), path.last().cloned().unwrap_or_default()));
             return at.max(1);
         }
-        if !(token == "self" && !path.is_empty()) {
+        if token != "self" || path.is_empty() {
             path.push(token.to_owned());
         }
         at += 1;
