@@ -2,7 +2,7 @@
 //! Signatures that are built in code: printing one and reading it gives the same signature, and the
 //! reference grammar can read the print of all that don't nest.
 
-use crate::gram_support::{reference_accepts, uses_extension};
+use crate::reference::{reference_accepts, uses_extension};
 use agent_q_core::gram::{
     SignatureParameter, SignaturePresence, SignatureResult, ToolSpecification, TypeSignature,
     ValueType, parse, parse_type_signature,

@@ -2,7 +2,7 @@
 //! Our reader and the reference grammar over generated texts: what the grammar can make, both
 //! accept; what mutation makes of it, both accept or both reject.
 
-use crate::gram_support::{reference_accepts, uses_extension};
+use crate::reference::{reference_accepts, uses_extension};
 use agent_q_core::gram::{agent_from_gram, parse, parse_type_signature};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -266,7 +266,7 @@ fn a_write_that_breaks_off_leaves_the_original() {
             "ulimit -f 64; trap '' XFSZ; exec \"$0\" --exact \"$1\"",
         ])
         .arg(std::env::current_exe().unwrap())
-        .arg("files_verified::a_write_that_breaks_off_leaves_the_original")
+        .arg("verified::a_write_that_breaks_off_leaves_the_original")
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -6,10 +6,10 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod gram_contract;
-mod gram_grammar;
-mod gram_library;
-mod gram_oracle;
-mod gram_print;
-mod gram_signature_errors;
-mod gram_support;
+mod contract;
+mod grammar;
+mod library;
+mod oracle;
+mod print;
+mod reference;
+mod signature_errors;

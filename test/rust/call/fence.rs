@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What the model reads of a result: marked as data by where it comes from, and never broken out of.
 
-#[path = "support/fence.rs"]
+#[path = "../support/fence.rs"]
 mod reader;
 
 use crate::executor_bench::*;

@@ -6,7 +6,7 @@
     allow(dead_code, unused_imports, reason = "the race is for Linux")
 )]
 
-#[path = "support/executor_bench.rs"]
+#[path = "../support/executor_bench.rs"]
 mod executor_bench;
 
 use std::fs;

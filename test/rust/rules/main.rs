@@ -5,9 +5,9 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod rules_decide;
-mod rules_properties;
-mod rules_store;
+mod decide;
+mod properties;
+mod store;
 
-#[path = "support/calls.rs"]
+#[path = "../support/calls.rs"]
 mod calls;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::gram_support::{reference_accepts, uses_extension};
+use crate::reference::{reference_accepts, uses_extension};
 use agent_q_core::gram::syntax::{Datum, Direction, Element, NumeralKind, Stroke, Value};
 use agent_q_core::gram::{GramError, MAX_NESTING, json, parse};
 use serde_json::json;

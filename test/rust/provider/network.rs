@@ -10,7 +10,7 @@ use agent_q_core::provider::discovery::Candidate;
 use agent_q_core::provider::{FailureKind, Secret, StreamEvent};
 use serde_json::{Value, json};
 
-use super::{ask_with, client, failure, request, retries, settings, start};
+use super::http::{ask_with, client, failure, request, retries, settings, start};
 
 /// A port of this machine at which nothing listens.
 fn free_port() -> u16 {

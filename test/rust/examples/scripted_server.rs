@@ -12,6 +12,7 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::process::ExitCode;
 
+#[path = "../support/scripted_server.rs"]
 mod scripted_server;
 
 use scripted_server::{Script, ScriptedServer};

@@ -5,17 +5,17 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod diff_hunks;
-mod diff_replace;
-mod files_path;
-mod files_race;
-mod files_read;
-mod files_search;
-mod files_systems;
-mod files_verified;
-mod files_walk;
+mod hunks;
+mod path;
+mod race;
+mod read;
+mod replace;
+mod search;
+mod systems;
+mod verified;
+mod walk;
 
-#[path = "support/ground.rs"]
+#[path = "../support/ground.rs"]
 mod ground;
-#[path = "support/project.rs"]
+#[path = "../support/project.rs"]
 mod project;

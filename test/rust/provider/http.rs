@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The HTTP client against the scripted server: what it sends, what it makes of each way to
 //! answer, and what it does when nobody answers.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that can't go on says so by a panic"
-)]
 
 use std::time::Duration;
 
@@ -16,18 +12,14 @@ use agent_q_core::provider::{
 };
 use serde_json::{Map, Value, json};
 
-mod provider_network;
-#[path = "support/scripted_server.rs"]
-mod scripted_server;
-
-use scripted_server::{Script, ScriptedServer};
+use crate::scripted_server::{Script, ScriptedServer};
 
 const KEY: &str = "sk-test-0123456789abcdef";
 
 /// Long enough for any test's machine, short enough to wait for where it must pass.
 const IDLE: Duration = Duration::from_secs(1);
 
-fn client() -> Client {
+pub(super) fn client() -> Client {
     Client::new(ClientSettings {
         idle_timeout: IDLE,
         retry: RetryPolicy {
@@ -38,7 +30,7 @@ fn client() -> Client {
     })
 }
 
-fn settings(base_url: String) -> ProviderSettings {
+pub(super) fn settings(base_url: String) -> ProviderSettings {
     ProviderSettings {
         name: "test".into(),
         base_url,
@@ -50,7 +42,7 @@ fn settings(base_url: String) -> ProviderSettings {
     }
 }
 
-fn request() -> ChatRequest {
+pub(super) fn request() -> ChatRequest {
     ChatRequest {
         messages: vec![ChatMessage::User("Hi".into())],
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
@@ -59,12 +51,12 @@ fn request() -> ChatRequest {
     }
 }
 
-fn start(script: Value) -> ScriptedServer {
+pub(super) fn start(script: Value) -> ScriptedServer {
     ScriptedServer::start(&script.to_string())
 }
 
 /// The outcome of one request with these settings, and what was shown.
-async fn ask_with(
+pub(super) async fn ask_with(
     settings: &ProviderSettings,
 ) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     let mut events = Vec::new();
@@ -79,7 +71,7 @@ async fn ask(server: &ScriptedServer) -> (Result<ModelReply, ProviderError>, Vec
 }
 
 /// The failure of a request that shows nothing.
-async fn failure(turn: Value) -> ProviderError {
+pub(super) async fn failure(turn: Value) -> ProviderError {
     let server = start(json!({"turns": [turn], "repeat_last": true}));
     ask(&server).await.0.expect_err("a failure")
 }
@@ -92,7 +84,7 @@ fn shown(events: &[StreamEvent]) -> String {
     events.iter().filter_map(text).collect()
 }
 
-fn retries(events: &[StreamEvent]) -> usize {
+pub(super) fn retries(events: &[StreamEvent]) -> usize {
     let is_retry = |event: &&StreamEvent| matches!(event, StreamEvent::Retrying { .. });
     events.iter().filter(is_retry).count()
 }

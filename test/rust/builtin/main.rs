@@ -5,12 +5,12 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod image_looking_test;
-mod image_sources_test;
-mod image_test;
-mod image_tools_test;
+mod image;
+mod looking;
+mod sources;
+mod tools;
 
-#[path = "support/executor_bench.rs"]
+#[path = "../support/executor_bench.rs"]
 mod executor_bench;
-#[path = "support/image_tools.rs"]
+#[path = "../support/image_tools.rs"]
 mod image_tools;

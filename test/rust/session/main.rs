@@ -5,9 +5,9 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod bounds_test;
-mod session_offer_test;
-mod session_test;
+mod bounds;
+mod offer;
+mod turns;
 
-#[path = "support/chat.rs"]
+#[path = "../support/chat.rs"]
 mod chat;

@@ -5,12 +5,12 @@
     reason = "a test that can't go on says so by a panic"
 )]
 
-mod audit_test;
-mod executor_code_test;
-mod executor_effects_test;
-mod executor_rules_test;
-mod executor_test;
-mod fence_test;
+mod audit;
+mod code;
+mod effects;
+mod fence;
+mod pipeline;
+mod rules;
 
-#[path = "support/executor_bench.rs"]
+#[path = "../support/executor_bench.rs"]
 mod executor_bench;
