@@ -46,17 +46,31 @@ impl Executor {
     /// What the rules say about a call with FACTS.
     #[must_use]
     pub fn explain(&self, facts: &Facts) -> Explanation {
+        self.ask_rules(facts).0
+    }
+
+    /// The same, and the generation of the rules that say so.
+    pub(super) fn ask_rules(&self, facts: &Facts) -> (Explanation, u64) {
         let mut book = held(&self.rules);
         book.reload();
-        if facts.concerns(book.file()) {
-            return Explanation {
+        let explanation = if facts.concerns(book.file()) {
+            Explanation {
                 outcome: Outcome::Deny,
                 reason: "No tool may touch the file of the user's rules.".into(),
                 rule: None,
                 matching: Vec::new(),
-            };
-        }
-        book.explain(&facts.call())
+            }
+        } else {
+            book.explain(&facts.call())
+        };
+        (explanation, book.generation())
+    }
+
+    /// Which rules hold now.
+    fn generation(&self) -> u64 {
+        let mut book = held(&self.rules);
+        book.reload();
+        book.generation()
     }
 
     /// TOOLS without those that the rules deny altogether at PLACE: a model need not be told of them.
@@ -69,6 +83,13 @@ impl Executor {
         Registry::of(tools)
     }
 
+    /// Has CALL judged by the rules once more, unless nothing has changed that they go by.
+    fn judge_if_changed(&self, call: &mut PreparedCall, batch: &BatchContext) {
+        if call.facts.may_have_changed() || call.generation != self.generation() {
+            self.judge(call, batch);
+        }
+    }
+
     /// Has CALL judged by the rules as it is now.
     fn judge(&self, call: &mut PreparedCall, batch: &BatchContext) {
         call.facts = Facts::gather(
@@ -78,7 +99,7 @@ impl Executor {
             (&call.verdict.assessment, &call.verdict.reached),
             &batch.place,
         );
-        call.explanation = self.explain(&call.facts);
+        (call.explanation, call.generation) = self.ask_rules(&call.facts);
     }
 
     /// Opens an approval request if the rules want one and somebody can answer it.
@@ -152,7 +173,7 @@ impl Executor {
         call: &mut PreparedCall,
         batch: &BatchContext,
     ) -> Result<(), CallEnding> {
-        self.judge(call, batch);
+        self.judge_if_changed(call, batch);
         match call.explanation.outcome {
             Outcome::Deny => Err(denied_by_rule(call)),
             Outcome::Run | Outcome::Ask => Ok(()),
@@ -171,7 +192,7 @@ impl Executor {
             }
             let Some(answer) = call.answer.take() else {
                 // The rules, and what the turn has read, may be others than when it was prepared.
-                self.judge(call, batch);
+                self.judge_if_changed(call, batch);
                 self.ask_if_needed(call, batch);
                 if call.answer.is_some() || batch.cancel.is_cancelled() {
                     continue;

@@ -31,6 +31,16 @@ pub struct Facts {
     provenance: Provenance,
     /// Where the text that the tool returns comes from.
     yields: Provenance,
+    /// Whether files that the arguments name were followed only to know these facts.
+    followed: Followed,
+}
+
+/// Whether facts may be others when they are gathered again for the same call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    No,
+    /// A path may lead elsewhere by then.
+    Paths,
 }
 
 impl Facts {
@@ -48,8 +58,8 @@ impl Facts {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        let (paths, provenance) = match tool.origin {
-            Origin::BuiltIn => (reached.files.clone(), reached.provenance),
+        let (paths, provenance, followed) = match tool.origin {
+            Origin::BuiltIn => (reached.files.clone(), reached.provenance, Followed::No),
             Origin::EmacsLisp | Origin::Library(_) | Origin::Image(_) => {
                 named(&map, place.project.as_deref())
             }
@@ -71,6 +81,7 @@ impl Facts {
             provenance: place.provenance(),
             arguments: map,
             yields,
+            followed,
         }
     }
 
@@ -89,6 +100,7 @@ impl Facts {
             provenance: place.provenance(),
             arguments: question.arguments(),
             yields: Provenance::Own,
+            followed: Followed::No,
         }
     }
 
@@ -117,6 +129,13 @@ impl Facts {
             provenance: self.place.provenance(),
             ..self.clone()
         }
+    }
+
+    /// Whether gathering them again could give others: the turn has read something since, or a path was
+    /// followed that may lead elsewhere now.
+    #[must_use]
+    pub fn may_have_changed(&self) -> bool {
+        self.followed == Followed::Paths || self.provenance != self.place.provenance()
     }
 
     /// The chat that makes the call.
@@ -166,18 +185,21 @@ impl Facts {
 
 /// The files that ARGUMENTS of a tool that is not ours name, and whether all are in PROJECT. One that
 /// can't be followed to its end is left out: no rule allows a call for it.
-fn named(arguments: &Map<String, Value>, project: Option<&Path>) -> (Vec<PathBuf>, Provenance) {
+fn named(
+    arguments: &Map<String, Value>,
+    project: Option<&Path>,
+) -> (Vec<PathBuf>, Provenance, Followed) {
     let given: Vec<&str> = arguments
         .iter()
         .filter(|(name, _)| PATH_PARAMETERS.contains(&name.as_str()) || name.ends_with("_path"))
         .filter_map(|(_, value)| value.as_str())
         .collect();
     if given.is_empty() {
-        return (Vec::new(), Provenance::Own);
+        return (Vec::new(), Provenance::Own, Followed::No);
     }
     let (root, home) = (project.unwrap_or(Path::new("/")), std::env::home_dir());
     let Ok(policy) = PathPolicy::with_private::<&str>(root, home.as_deref(), &[]) else {
-        return (Vec::new(), Provenance::Own);
+        return (Vec::new(), Provenance::Own, Followed::Paths);
     };
     let paths: Vec<PathBuf> = given
         .into_iter()
@@ -185,5 +207,5 @@ fn named(arguments: &Map<String, Value>, project: Option<&Path>) -> (Vec<PathBuf
         .map(|resolved| resolved.path)
         .collect();
     let provenance = Provenance::of_files(&paths, project);
-    (paths, provenance)
+    (paths, provenance, Followed::Paths)
 }

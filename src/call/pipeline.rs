@@ -139,13 +139,15 @@ impl Executor {
         };
         let found = (&verdict.assessment, &verdict.reached);
         let facts = Facts::gather(key.0, &tool, &arguments, found, place);
+        let (explanation, generation) = self.ask_rules(&facts);
         let call = Box::new(PreparedCall {
             key,
             tool,
             arguments,
             verdict,
             freshness: Freshness::Fresh,
-            explanation: self.explain(&facts),
+            explanation,
+            generation,
             facts,
             consent: Consent::NotNeeded,
             decider: Decider::Level,

@@ -58,6 +58,8 @@ pub(super) struct PreparedCall {
     pub(super) freshness: Freshness,
     pub(super) facts: Facts,
     pub(super) explanation: Explanation,
+    /// The generation of the rules that said so.
+    pub(super) generation: u64,
     pub(super) consent: Consent,
     pub(super) decider: Decider,
     /// The user's answer, for calls that were asked about.

@@ -87,7 +87,7 @@ impl Engine {
     ///
     /// When it is no rule, can't be used, or can't be written.
     pub fn add_rule(&self, rule: &str, answered: Option<CallKey>) -> Result<u64, RequestError> {
-        let rule: Rule = serde_json::from_str(rule).map_err(RequestError::Settings)?;
+        let rule: Rule = serde_json::from_str(rule).map_err(RequestError::RuleText)?;
         let number = held(&self.shared.executor.rules).add(rule)?;
         self.shared.executor.settle_by_rules(answered);
         Ok(number)
@@ -128,7 +128,7 @@ impl Engine {
     ///
     /// When there is no such tool or the arguments don't fit.
     pub fn explain_call(&self, call: &str) -> Result<QuestionId, RequestError> {
-        let imagined: Imagined = serde_json::from_str(call).map_err(RequestError::Settings)?;
+        let imagined: Imagined = serde_json::from_str(call).map_err(RequestError::Question)?;
         let tool = self.shared.registry.resolve(&imagined.tool)?;
         let arguments = tool.check(imagined.arguments)?;
         let context = self.context(imagined.session);

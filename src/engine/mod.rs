@@ -37,6 +37,12 @@ pub enum RequestError {
     NoSession(u64),
     #[error("The settings are not understood: {0}")]
     Settings(#[source] serde_json::Error),
+    #[error("The levels of tools are not understood: {0}")]
+    Levels(#[source] serde_json::Error),
+    #[error("The rule is not understood: {0}")]
+    RuleText(#[source] serde_json::Error),
+    #[error("The question about a call is not understood: {0}")]
+    Question(#[source] serde_json::Error),
     #[error("This tool call does not wait for an answer any more.")]
     NotWaiting,
     #[error("The arguments are not a JSON object: {0}")]
@@ -107,7 +113,7 @@ impl Engine {
     /// When the text is no such object, or names no level.
     pub fn set_levels(&self, levels: &str) -> Result<(), RequestError> {
         let levels: HashMap<String, String> =
-            serde_json::from_str(levels).map_err(RequestError::Settings)?;
+            serde_json::from_str(levels).map_err(RequestError::Levels)?;
         let levels = levels
             .into_iter()
             .map(|(name, level)| Ok((name, SafetyLevel::parse(&level)?)))

@@ -2,6 +2,8 @@
 //! The user's rules in the pipeline: deny wins, danger needs a rule for exactly that, and text from
 //! outside stops what would run unasked.
 
+use std::sync::Arc;
+
 use crate::executor_bench::*;
 
 impl Bench {
@@ -189,4 +191,45 @@ async fn a_definition_from_outside_the_project_stops_rules_for_dangerous_calls()
         let ran = results[0].outcome == CallOutcome::Succeeded;
         assert_eq!(ran, !foreign, "{file}");
     }
+}
+
+#[tokio::test]
+async fn a_rule_that_comes_while_a_call_waits_is_asked_though_the_call_was_judged_before() {
+    let bench = bench(Approval::Ask);
+    bench.echo("erase", SafetyLevel::Dangerous);
+    let calls = [call("a", "erase", json!({"text": "disk"}))];
+    let answering = async {
+        let key = bench.asked().await;
+        bench.add(bench.rule(Effect::Deny, "erase"));
+        assert!(bench.executor.approvals.answer(key, Decision::Approved));
+    };
+    let (results, ()) = tokio::join!(bench.run(&calls), answering);
+    assert_eq!(results[0].outcome, CallOutcome::Denied);
+}
+
+#[tokio::test]
+async fn where_a_call_leads_is_found_out_once() {
+    let bench = bench(Approval::None);
+    let mut look = Tool::new(
+        "look",
+        "A tool.",
+        SafetyLevel::Safe,
+        &[],
+        vec![Parameter::optional("buffer", ParameterType::String, "")],
+        Runner::Worker(Arc::new(|_| Ok("seen".to_owned()))),
+    );
+    look.buffer = Some("buffer");
+    bench.batch.tools.register(look);
+    let nothing = || HostReply::Done("null".to_owned());
+    bench
+        .host
+        .replies
+        .lock()
+        .unwrap()
+        .extend([nothing(), nothing()]);
+    let results = bench
+        .run(&[call("a", "look", json!({"buffer": "x"}))])
+        .await;
+    assert_eq!(results[0].content, "seen");
+    assert_eq!(bench.host.requests.lock().unwrap().len(), 1);
 }

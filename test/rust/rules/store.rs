@@ -113,6 +113,35 @@ fn rules_are_revoked() {
 }
 
 #[test]
+fn the_generation_grows_with_every_change_and_with_nothing_else() {
+    let (_folder, file) = place();
+    let mut book = RuleBook::open(&file);
+    let mut last = book.generation();
+    let mut changed = |book: &RuleBook| {
+        let before = std::mem::replace(&mut last, book.generation());
+        before < last
+    };
+    let deny = |scope| Rule::new(Effect::Deny, "a", scope);
+    let lasting = book.add(deny(Scope::Always)).unwrap();
+    assert!(changed(&book));
+    book.add(deny(Scope::Turn(1))).unwrap();
+    assert!(changed(&book));
+    book.reload();
+    book.forget(&Scope::Turn(2));
+    book.add(Rule::new(Effect::Deny, "", Scope::Always))
+        .unwrap_err();
+    let unchanged = !changed(&book);
+    book.forget(&Scope::Turn(1));
+    assert!(changed(&book));
+    assert_eq!(book.revoke(lasting), Ok(true));
+    assert!(changed(&book));
+    RuleBook::open(&file).add(deny(Scope::Always)).unwrap();
+    book.reload();
+    assert!(changed(&book), "another Emacs added one");
+    assert!(unchanged);
+}
+
+#[test]
 fn two_books_on_one_file_lose_nothing() {
     let (_folder, file) = place();
     let (mut one, mut two) = (RuleBook::open(&file), RuleBook::open(&file));
