@@ -3,8 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::files::FileError;
-use crate::files::Trouble;
+use crate::files::{FileError, Trouble};
 use crate::runtime::held;
 use crate::workspace::ProjectSettings;
 use crate::workspace::quoting::Quoting;

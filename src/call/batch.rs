@@ -53,7 +53,7 @@ impl Watcher {
 /// nobody asked for; a model that means it sends the rest again.
 pub const MOST_CALLS: usize = 128;
 
-/// The batch of a batch of calls.
+/// What a batch of calls is made in.
 #[derive(Debug, Clone)]
 pub struct BatchContext {
     pub session: SessionId,

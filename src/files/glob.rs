@@ -10,7 +10,6 @@ use super::{FileError, Trouble};
 
 /// The longest glob, and how many braces may be open in it: the parser is recursive.
 const LONGEST_GLOB: usize = 1000;
-
 const MOST_BRACES: usize = 20;
 
 /// A compiled glob.

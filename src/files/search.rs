@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Finding files by a glob: `*` and `?` stay within a name, `**` crosses folders, and a pattern
-//! without a slash is about names in any folder.
+//! Finding files by a glob, the first ones by their paths, side by side in many folders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::glob::{FileGlob, globs};
 use super::path::{PathPolicy, Resolved};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Type signatures of tools: what they say, and the reader of their chain of nodes. The record of
-//! a node is read in `parameter`; the JSON schema is made in `schema`, the text in `print`.
+//! Type signatures of tools (see `types`): the reader of their chain of nodes. The record of a node
+//! is read in `parameter`; the JSON schema is made in `schema`, the text in `print`.
 
 use std::collections::HashSet;
 

@@ -37,10 +37,8 @@ use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
 use work::{Finding, Instead, Precheck, Task};
 
 use crate::image::ImageReply;
-use crate::protocol::HandlerId;
-use crate::protocol::HostRequest;
-use crate::trust::Provenance;
-use crate::trust::SafetyLevel;
+use crate::protocol::{HandlerId, HostRequest};
+use crate::trust::{Provenance, SafetyLevel};
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.

@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 
-use crate::files::fingerprint::Fingerprint;
-use crate::files::fingerprint::text_hash;
+use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::PathPolicy;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::files::{FileError, Trouble};

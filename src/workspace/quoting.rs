@@ -6,10 +6,9 @@ use std::io::Read;
 use std::path::{Component, Path};
 
 use super::{ProjectSettings, make_policy};
-use crate::files::FileError;
-use crate::files::Trouble;
 use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::files::verified::open_for_read;
+use crate::files::{FileError, Trouble};
 
 /// The largest file that is read.
 const LARGEST: u64 = 5_000_000;
