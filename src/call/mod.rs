@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The way of a call, from what a model or a user sent to its one result: looked up, validated, assessed,
-//! decided, run, recorded. [`pipeline`] has the order; each step has a file of its own.
+//! decided, run, recorded. `pipeline` has the order; each step has a file of its own.
 
 pub mod approvals;
 mod assess;

@@ -50,6 +50,7 @@ impl Prepared {
     }
 }
 
+/// A call that has passed validation, with all that is known of it so far.
 pub(super) struct PreparedCall {
     pub(super) key: CallKey,
     pub(super) tool: Arc<Tool>,
