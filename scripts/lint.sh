@@ -54,11 +54,11 @@ short() {
 # Cargo finds no test by itself here (autotests = false), and the ERT runner takes *-test.el.
 listed() {
   bad=$(
-    find test -name '*.rs' -not -path 'test/support/*' -not -path 'test/fixtures/*' |
+    find test -name '*.rs' -not -path 'test/rust/support/*' |
       while read -r file; do
         module=$(basename "$file" .rs)
         grep -q "^path = \"$file\"" Cargo.toml ||
-          grep -q "^mod $module;" test/*.rs ||
+          grep -qs "^mod $module;" "$(dirname "$file")/main.rs" ||
           echo "$file: not in Cargo.toml, and no module of a test that is"
       done
     sed -n 's/^path = "\(test\/.*\)"/\1/p' Cargo.toml |

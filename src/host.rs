@@ -2,18 +2,10 @@
 //! What the core needs of the program around it: a place for events, and somebody who does what
 //! only Emacs can do. `bridge::host` is Emacs; the tests bring their own.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-
 use futures_util::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use crate::protocol::{
-    CallKey, Decider, Decision, Event, HostReply, HostRequest, RequestId, SessionId,
-};
-use crate::rules::Facts;
-use crate::runtime::held;
-use crate::tool::preview::Preview;
+use crate::protocol::{Event, HostReply, HostRequest, RequestId, SessionId};
 
 /// The program around the core.
 pub trait Host: Send + Sync {
@@ -41,105 +33,4 @@ pub struct Asked {
     pub request: RequestId,
     /// A property list as in replies of the image.
     pub text: String,
-}
-
-/// The approval requests that wait for the user's answer.
-#[derive(Debug, Default)]
-pub struct Approvals {
-    waiting: Mutex<HashMap<CallKey, Waiting>>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    sender: oneshot::Sender<Answer>,
-    facts: Facts,
-    preview: Option<Preview>,
-}
-
-/// An answer and who gave it.
-#[derive(Debug, Clone)]
-pub struct Answer {
-    pub decision: Decision,
-    pub decider: Decider,
-}
-
-impl Default for Answer {
-    /// A request that was dropped lets nothing run.
-    fn default() -> Self {
-        Self {
-            decision: Decision::Unanswered(
-                "The request for approval was dropped, so the tool was not run.".to_owned(),
-            ),
-            decider: Decider::Nobody,
-        }
-    }
-}
-
-impl Approvals {
-    /// Opens a request about a call with FACTS, which would do what PREVIEW shows to a file. Do this
-    /// before the user is told, so that no answer comes too early.
-    pub fn open(
-        &self,
-        call: CallKey,
-        facts: Facts,
-        preview: Option<Preview>,
-    ) -> oneshot::Receiver<Answer> {
-        let (sender, receiver) = oneshot::channel();
-        let waiting = Waiting {
-            sender,
-            facts,
-            preview,
-        };
-        held(&self.waiting).insert(call, waiting);
-        receiver
-    }
-
-    /// Hands the user's answer to the call that waits for it; false when none does.
-    pub fn answer(&self, call: CallKey, decision: Decision) -> bool {
-        self.answer_by(call, decision, Decider::User)
-    }
-
-    /// The same for an answer that DECIDER gave.
-    pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
-        let answer = Answer { decision, decider };
-        held(&self.waiting)
-            .remove(&call)
-            .is_some_and(|waiting| waiting.sender.send(answer).is_ok())
-    }
-
-    /// What is known of a call that waits.
-    #[must_use]
-    pub fn facts(&self, call: CallKey) -> Option<Facts> {
-        held(&self.waiting)
-            .get(&call)
-            .map(|waiting| waiting.facts.clone())
-    }
-
-    /// What is known of all calls that wait.
-    #[must_use]
-    pub fn waiting(&self) -> Vec<(CallKey, Facts)> {
-        held(&self.waiting)
-            .iter()
-            .map(|(call, waiting)| (*call, waiting.facts.clone()))
-            .collect()
-    }
-
-    /// What a call that waits would make of a file.
-    #[must_use]
-    pub fn preview(&self, call: CallKey) -> Option<Preview> {
-        held(&self.waiting)
-            .get(&call)
-            .and_then(|waiting| waiting.preview.clone())
-    }
-
-    /// Forgets a request that nobody waits for any more.
-    pub fn close(&self, call: CallKey) {
-        held(&self.waiting).remove(&call);
-    }
-
-    /// How many requests wait.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        held(&self.waiting).len()
-    }
 }

@@ -207,7 +207,7 @@ fn merge(last: Option<&mut Event>, event: Event) -> Option<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{SessionId, State};
+    use crate::protocol::{SessionId, SessionState};
 
     fn text(session: u64, text: &str) -> Event {
         Event::Text {
@@ -219,7 +219,7 @@ mod tests {
     fn state(session: u64) -> Event {
         Event::State {
             session: SessionId(session),
-            state: State::Idle,
+            state: SessionState::Idle,
         }
     }
 

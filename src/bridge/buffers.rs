@@ -15,6 +15,7 @@ const READ_LIMIT: i64 = 12_000;
 const NAMES_SHOWN: usize = 20;
 
 /// Serves WHAT. Lisp errors become a failed reply.
+#[must_use]
 pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
     let signalled = |message: String| HostReply::Failed(HostError::Signalled(message));
     match find(env, what.buffer.as_deref()) {
@@ -28,6 +29,7 @@ pub fn read(env: &Env, what: &ReadBuffer) -> HostReply {
 }
 
 /// Tells the file that the buffer NAME visits and whether that is on another machine; null for none.
+#[must_use]
 pub fn visited_file(env: &Env, name: Option<&str>) -> HostReply {
     let visited = || -> Result<serde_json::Value> {
         let Some(buffer) = find(env, name)? else {

@@ -41,6 +41,7 @@ impl EmacsHost {
 
     /// Passes on what the image's watch says in TEXT while REQUEST is under way; false when nobody
     /// takes it.
+    #[must_use]
     pub fn ask(&self, request: RequestId, text: String) -> bool {
         let questions = held(&self.waiting)
             .get(&request)
@@ -49,11 +50,13 @@ impl EmacsHost {
     }
 
     /// How many requests wait for Emacs.
+    #[must_use]
     pub fn waiting_count(&self) -> usize {
         held(&self.waiting).len()
     }
 
     /// Whether somebody still waits for REQUEST.
+    #[must_use]
     pub fn is_waiting(&self, request: RequestId) -> bool {
         held(&self.waiting).contains_key(&request)
     }

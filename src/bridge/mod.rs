@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Where the core meets Emacs: the only place, with `lib.rs`, that uses the `emacs` crate or unsafe
-//! code. Everything here runs on Emacs's thread, in slices, and never waits.
+//! Where the core meets Emacs: the only place, with `lib.rs`, that uses the `emacs` crate, and the only
+//! room with unsafe code, in `wake`. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
 pub mod diff;
@@ -20,17 +20,16 @@ use std::time::{Duration, Instant};
 use emacs::{Env, IntoLisp, Result, Value};
 use once_cell::sync::OnceCell;
 
+use crate::audit::AuditLog;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
-use crate::log;
-use crate::near;
 use crate::protocol::{Event, HostRequest, SessionId};
 use crate::rules::RuleBook;
-use crate::runtime;
+use crate::runtime::on_emacs;
 use crate::session::context::Context;
-use crate::store::audit::AuditLog;
 use crate::tool::definition::InvalidTool;
+use crate::{log, runtime};
 use host::EmacsHost;
 use text::Text;
 
@@ -133,14 +132,14 @@ pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
 pub fn attend(core: &Core) -> bool {
     let claimed = core.host.queue.claim_wake();
     if claimed {
-        near::attend();
+        on_emacs::attend();
     }
     claimed
 }
 
 /// Lets Emacs be woken again; true when it will be at once.
 pub fn ready(core: &Core) -> bool {
-    near::leave();
+    on_emacs::leave();
     core.host.queue.ready()
 }
 
@@ -148,12 +147,12 @@ pub fn ready(core: &Core) -> bool {
 /// itself is served on the way, and the calls that this lets go on do so.
 pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>> {
     let core = core(env)?;
-    near::attend();
+    on_emacs::attend();
     let started = Instant::now();
     let mut events = Vec::new();
     while (events.len() as i64) < most_events && started.elapsed() < budget {
         let Some(event) = core.host.queue.pop() else {
-            if near::run_ready() {
+            if on_emacs::run_ready() {
                 continue;
             }
             break;

@@ -3,10 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::files::FileError;
-use crate::files::Trouble;
+use crate::files::{FileError, Trouble};
 use crate::runtime::held;
-use crate::workspace::Ground;
+use crate::workspace::ProjectSettings;
 use crate::workspace::quoting::Quoting;
 
 /// The last one that was made, with the JSON text that it was made from: a chat has many questions.
@@ -20,7 +19,7 @@ pub fn quoting(ground: &str) -> Result<Arc<Quoting>, FileError> {
     {
         return Ok(Arc::clone(quoting));
     }
-    let parsed: Ground = serde_json::from_str(ground).map_err(|error| {
+    let parsed: ProjectSettings = serde_json::from_str(ground).map_err(|error| {
         FileError::new(
             Trouble::BadRequest,
             format!("The project is not understood: {error}."),

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The pipe that wakes Emacs. It carries one unread byte at most, so that writing never blocks;
 //! the events themselves stay in the queue until Emacs drains it.
+//! The one file with unsafe code: the descriptor of Emacs's pipe, and the signals of our threads.
+
+#![allow(unsafe_code, reason = "Emacs and the system are asked through C here")]
 
 use std::ffi::CString;
 use std::fs::File;

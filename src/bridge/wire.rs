@@ -5,22 +5,22 @@
 use emacs::{Env, IntoLisp, Result, Value, Vector};
 
 use super::text::Text;
+use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
-    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, State,
-    TurnOutcome,
+    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, SessionState,
+    ToolCall, TurnOutcome,
 };
-use crate::provider::ToolCall;
 use crate::provider::accumulator::parse_arguments;
-use crate::tool::metrics::{MetricsKey, Statistics};
-use crate::tool::{Origin, Parameter, Presence, SafetyLevel, Tool};
+use crate::tool::{Origin, Parameter, Presence, Tool};
+use crate::trust::SafetyLevel;
 
 /// A property list in the making.
-struct Plist<'e> {
+struct PlistBuilder<'e> {
     env: &'e Env,
     items: Vec<Value<'e>>,
 }
 
-impl<'e> Plist<'e> {
+impl<'e> PlistBuilder<'e> {
     fn new(env: &'e Env) -> Self {
         Self {
             env,
@@ -74,7 +74,7 @@ impl<'e> Plist<'e> {
 
 /// EVENT as its property list.
 pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
-    let kind = |name: &str| Plist::event(env, name);
+    let kind = |name: &str| PlistBuilder::event(env, name);
     let of =
         |name: &str, session: &crate::protocol::SessionId| kind(name)?.number("session", session.0);
     match event {
@@ -165,7 +165,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::BatchFinished { batch, results } => {
             let results: Vec<Value<'e>> = results
                 .iter()
-                .map(|result| Plist::new(env).result(result)?.list())
+                .map(|result| PlistBuilder::new(env).result(result)?.list())
                 .collect::<Result<_>>()?;
             kind("batch-finished")?
                 .number("batch", batch.0)?
@@ -247,7 +247,7 @@ pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
         .iter()
         .map(|it| parameter(env, it))
         .collect::<Result<_>>()?;
-    Plist::new(env)
+    PlistBuilder::new(env)
         .put("name", &tool.name)?
         .put("description", &tool.description)?
         .put("level", tool.level.name())?
@@ -275,7 +275,7 @@ pub fn statistics<'e>(
     statistics: &Statistics,
 ) -> Result<Value<'e>> {
     let milliseconds = |time: Option<std::time::Duration>| time.map(|it| it.as_secs_f64() * 1000.0);
-    Plist::new(env)
+    PlistBuilder::new(env)
         .put("tool", &key.tool)?
         .put("library", key.library.clone())?
         .number("calls", statistics.calls)?
@@ -298,7 +298,7 @@ fn parameter<'e>(env: &'e Env, parameter: &Parameter) -> Result<Value<'e>> {
                 .map_or_else(|| choice.to_string(), str::to_owned)
         })
         .collect();
-    Plist::new(env)
+    PlistBuilder::new(env)
         .put("name", &parameter.name)?
         .put("type", parameter.kind.name())?
         .put("description", &parameter.description)?
@@ -359,7 +359,7 @@ fn servers_list<'e>(env: &'e Env, servers: &[DiscoveredServer]) -> Result<Value<
     let servers: Vec<Value<'e>> = servers
         .iter()
         .map(|server| {
-            Plist::new(env)
+            PlistBuilder::new(env)
                 .put("name", &server.name)?
                 .put("base-url", &server.base_url)?
                 .put("models", strings(env, &server.models)?)?
@@ -373,13 +373,13 @@ fn pretty(value: &serde_json::Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
 }
 
-fn state_name(state: State) -> &'static str {
+fn state_name(state: SessionState) -> &'static str {
     match state {
-        State::Idle => "idle",
-        State::Waiting => "waiting",
-        State::Streaming => "streaming",
-        State::Running => "running",
-        State::Approving => "approving",
+        SessionState::Idle => "idle",
+        SessionState::Waiting => "waiting",
+        SessionState::Streaming => "streaming",
+        SessionState::Running => "running",
+        SessionState::Approving => "approving",
     }
 }
 

@@ -19,12 +19,12 @@ pub struct Near {
     pub line: usize,
     /// That line.
     pub text: String,
-    pub difference: Difference,
+    pub difference: Mismatch,
 }
 
 /// How a place differs from what was looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Difference {
+pub enum Mismatch {
     WhiteSpace,
     Words,
 }
@@ -55,9 +55,9 @@ pub fn near_matches(text: &str, wanted: &str) -> Vec<Near> {
         .take(MOST)
         .collect();
     let (places, difference) = if same.is_empty() {
-        (alike(&squeezed_lines, wanted), Difference::Words)
+        (alike(&squeezed_lines, wanted), Mismatch::Words)
     } else {
-        (same, Difference::WhiteSpace)
+        (same, Mismatch::WhiteSpace)
     };
     let near = |index: usize| Near {
         line: index + 1,
@@ -126,8 +126,8 @@ pub(super) fn listed(near: &[Near]) -> String {
         .map(|near| format!("line {}: {}", near.line, near.text))
         .collect();
     let how = match first.difference {
-        Difference::WhiteSpace => "the same but for white space",
-        Difference::Words => "most like it",
+        Mismatch::WhiteSpace => "the same but for white space",
+        Mismatch::Words => "most like it",
     };
     format!("; {how}: {}", places.join(" | "))
 }

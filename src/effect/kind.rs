@@ -3,7 +3,7 @@
 
 /// What kind of effect it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EffectKind {
     WriteFile,
     DeleteFile,
     RenameFile,
@@ -27,49 +27,65 @@ pub enum Kind {
 }
 
 /// Each kind with its name, and with what somebody may do who may cause such effects.
-const KINDS: [(Kind, &str, &str); 20] = [
-    (Kind::WriteFile, "write-file", "write files"),
-    (Kind::DeleteFile, "delete-file", "delete files"),
-    (Kind::RenameFile, "rename-file", "rename files"),
-    (Kind::MakeDirectory, "make-directory", "make directories"),
+const KINDS: [(EffectKind, &str, &str); 20] = [
+    (EffectKind::WriteFile, "write-file", "write files"),
+    (EffectKind::DeleteFile, "delete-file", "delete files"),
+    (EffectKind::RenameFile, "rename-file", "rename files"),
     (
-        Kind::ChangeAttributes,
+        EffectKind::MakeDirectory,
+        "make-directory",
+        "make directories",
+    ),
+    (
+        EffectKind::ChangeAttributes,
         "change-attributes",
         "change the attributes of files",
     ),
-    (Kind::RunProgram, "run-program", "run the program"),
-    (Kind::Connect, "connect", "connect to"),
-    (Kind::Listen, "listen", "listen at"),
-    (Kind::LoadFile, "load-file", "load files"),
-    (Kind::ExitLisp, "exit-lisp", "end the Lisp"),
-    (Kind::SaveImage, "save-image", "save the image"),
+    (EffectKind::RunProgram, "run-program", "run the program"),
+    (EffectKind::Connect, "connect", "connect to"),
+    (EffectKind::Listen, "listen", "listen at"),
+    (EffectKind::LoadFile, "load-file", "load files"),
+    (EffectKind::ExitLisp, "exit-lisp", "end the Lisp"),
+    (EffectKind::SaveImage, "save-image", "save the image"),
     (
-        Kind::StopThread,
+        EffectKind::StopThread,
         "stop-thread",
         "stop or interrupt the thread",
     ),
-    (Kind::ForeignCode, "foreign-code", "call the foreign code"),
-    (Kind::Redefine, "redefine", "redefine"),
     (
-        Kind::SetEnvironment,
+        EffectKind::ForeignCode,
+        "foreign-code",
+        "call the foreign code",
+    ),
+    (EffectKind::Redefine, "redefine", "redefine"),
+    (
+        EffectKind::SetEnvironment,
         "set-environment",
         "set the environment's",
     ),
-    (Kind::TakeOver, "take-over", "set"),
-    (Kind::ReadPrivate, "read-private", "read private files"),
-    (Kind::ReadSecret, "read-secret", "read the environment's"),
+    (EffectKind::TakeOver, "take-over", "set"),
     (
-        Kind::WriteToClient,
+        EffectKind::ReadPrivate,
+        "read-private",
+        "read private files",
+    ),
+    (
+        EffectKind::ReadSecret,
+        "read-secret",
+        "read the environment's",
+    ),
+    (
+        EffectKind::WriteToClient,
         "write-to-client",
         "write to the editor's connection",
     ),
-    (Kind::Outlive, "outlive", "leave threads running"),
+    (EffectKind::Outlive, "outlive", "leave threads running"),
 ];
 
 /// What the names begin with that rules know effects by, as they know tools.
 const PREFIX: &str = "effect/";
 
-impl Kind {
+impl EffectKind {
     fn entry(self) -> &'static (Self, &'static str, &'static str) {
         KINDS
             .iter()
@@ -118,10 +134,10 @@ mod tests {
     #[test]
     fn each_kind_is_found_by_both_its_names() {
         for (kind, name, _) in KINDS {
-            assert_eq!(Kind::named(name), Some(kind));
-            assert_eq!(Kind::of_tool(&kind.tool()), Some(kind));
+            assert_eq!(EffectKind::named(name), Some(kind));
+            assert_eq!(EffectKind::of_tool(&kind.tool()), Some(kind));
         }
-        assert_eq!(Kind::of_tool("delete_file"), None);
-        assert_eq!(Kind::of_tool("effect/other"), None);
+        assert_eq!(EffectKind::of_tool("delete_file"), None);
+        assert_eq!(EffectKind::of_tool("effect/other"), None);
     }
 }

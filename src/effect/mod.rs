@@ -7,14 +7,14 @@ mod question;
 
 use lexpr::Value;
 
-pub use kind::Kind;
-pub use question::{Message, Question, parse_message};
+pub use kind::EffectKind;
+pub use question::{Question, WatchMessage, parse_message};
 
 use crate::image::{Plist, property_list};
 
 /// What becomes of an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum EffectAnswer {
     Allow,
     /// The code gets an error; the reason, if any, is told to the model.
     Deny(Option<String>),
@@ -22,7 +22,7 @@ pub enum Answer {
     Stop,
 }
 
-impl Answer {
+impl EffectAnswer {
     /// The answer's name on the wire.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -49,7 +49,7 @@ pub struct Granted(Vec<Value>);
 
 impl Granted {
     /// Adds effects of KIND on what the code literally calls TEXT.
-    pub fn add(&mut self, kind: Kind, text: &str) {
+    pub fn add(&mut self, kind: EffectKind, text: &str) {
         let entry = [Value::string(kind.name()), Value::string(text)];
         self.0.push(Value::list(entry));
     }

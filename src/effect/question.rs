@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use lexpr::Value;
 use serde_json::{Map, json};
 
-use super::Kind;
+use super::EffectKind;
 use crate::image::{MalformedReply, Plist, parse};
 
 /// What the watch says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum WatchMessage {
     Asked(Question),
     /// The question of this number needs no answer any more.
     Withdrawn(i64),
@@ -22,7 +22,7 @@ pub enum Message {
 pub struct Question {
     /// Unique in its call.
     pub number: i64,
-    pub kind: Kind,
+    pub kind: EffectKind,
     /// What is about to happen, such as "delete /tmp/x/a.txt".
     pub words: String,
     /// The files that it is about, absolute.
@@ -73,21 +73,21 @@ impl Question {
 /// # Errors
 ///
 /// When TEXT is nothing that a watch says.
-pub fn parse_message(text: &str) -> Result<Message, MalformedReply> {
+pub fn parse_message(text: &str) -> Result<WatchMessage, MalformedReply> {
     let value = parse(text)?;
     let plist = Plist::new(&value);
     let number = plist
         .integer("question")
         .ok_or_else(|| MalformedReply::new("a question without a number"))?;
     if plist.flag("withdrawn") {
-        return Ok(Message::Withdrawn(number));
+        return Ok(WatchMessage::Withdrawn(number));
     }
     let owned = |name| plist.text(name).map(str::to_owned);
     let kind = plist
         .text("effect")
-        .and_then(Kind::named)
+        .and_then(EffectKind::named)
         .ok_or_else(|| MalformedReply::new("an effect of no known kind"))?;
-    Ok(Message::Asked(Question {
+    Ok(WatchMessage::Asked(Question {
         number,
         kind,
         words: owned("words").unwrap_or_else(|| kind.deed().to_owned()),
@@ -118,10 +118,10 @@ mod tests {
             r#"(:call 7 :question 2 :effect "delete-file" :words "delete /tmp/a" :files ("/tmp/a")
                 :target "/tmp/a" :function "SHOP::CLEANUP" :form "(shop::cleanup)" :frames ("(A)" "(B)"))"#,
         );
-        let Ok(Message::Asked(question)) = asked else {
+        let Ok(WatchMessage::Asked(question)) = asked else {
             panic!("{asked:?}")
         };
-        assert_eq!(question.kind, Kind::DeleteFile);
+        assert_eq!(question.kind, EffectKind::DeleteFile);
         assert_eq!(question.files, [PathBuf::from("/tmp/a")]);
         assert_eq!(
             json!(question.arguments()),
@@ -134,7 +134,7 @@ mod tests {
     fn what_is_no_question_is_an_error_or_a_withdrawal() {
         assert_eq!(
             parse_message("(:call 7 :question 2 :withdrawn t)"),
-            Ok(Message::Withdrawn(2))
+            Ok(WatchMessage::Withdrawn(2))
         );
         for text in [
             "",

@@ -4,28 +4,20 @@
 
 use std::sync::Arc;
 
-use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
-use crate::near;
-use crate::protocol::{BatchId, Event, SessionId, TurnId};
-use crate::provider::ToolCall;
-use crate::rules::Place;
-use crate::runtime::held;
-use crate::session::settings::{Approval, Settings};
-use crate::tool::circumstances::{Circumstances, Watcher};
-use crate::workspace::Ground;
+use super::running::RunningBatch;
+use crate::call::batch::{BatchContext, Watcher};
+use crate::call::policy::Approval;
+use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
+use crate::rules::TurnPlace;
+use crate::runtime::{held, on_emacs};
+use crate::session::settings::Settings;
+use crate::workspace::ProjectSettings;
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
-
-/// How a batch that runs is cancelled.
-#[derive(Debug, Clone, Default)]
-pub(super) struct RunningBatch {
-    cancel: CancellationToken,
-    why_cancelled: Arc<OnceCell<String>>,
-}
 
 impl Engine {
     /// Runs CALLS; a `BatchFinished` event brings the results. PRIVATE are the user's globs of private
@@ -40,32 +32,32 @@ impl Engine {
         let batch = BatchId::next();
         let running = RunningBatch::default();
         held(&self.batches).insert(batch, running.clone());
-        let circumstances = Circumstances {
+        let context = BatchContext {
             watcher,
             why_cancelled: running.why_cancelled,
             ..self.outside_chats(approval, running.cancel)
         };
-        circumstances.workspace.set_ground(&Ground {
+        context.workspace.set_ground(&ProjectSettings {
             root: None,
             private,
         });
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
-        near::spawn(self.guarded(async move {
-            let results = executor.run(&calls, &circumstances).await;
+        on_emacs::spawn(self.guarded(async move {
+            let results = executor.run(&calls, &context).await;
             held(&batches).remove(&batch);
             executor.host.emit(Event::BatchFinished { batch, results });
         }));
         batch
     }
 
-    /// The circumstances of calls that no chat makes.
+    /// The context of calls that no chat makes.
     pub(super) fn outside_chats(
         &self,
         approval: Approval,
         cancel: CancellationToken,
-    ) -> Circumstances {
-        Circumstances {
+    ) -> BatchContext {
+        BatchContext {
             session: NO_SESSION,
             watcher: Watcher::Nobody,
             tools: Arc::clone(&self.shared.registry),
@@ -76,7 +68,7 @@ impl Engine {
             eval_policy: Settings::default().eval_policy,
             cancel,
             why_cancelled: Arc::default(),
-            place: Place::new(TurnId::next().0, NO_SESSION.0, None, None),
+            place: TurnPlace::new(TurnId::next().0, NO_SESSION.0, None, None),
         }
     }
 

@@ -9,14 +9,16 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Engine, RequestError};
+use crate::call::batch::BatchContext;
+use crate::call::policy::Approval;
+use crate::call::predict::Prediction;
+use crate::exact;
 use crate::protocol::{CallKey, Decider, Decision, Event, QuestionId, SessionId};
-use crate::rules::{Outcome, Place, Provenance, Rule};
+use crate::rules::{Outcome, Rule, TurnPlace};
 use crate::runtime::held;
-use crate::session::settings::Approval;
-use crate::tool::circumstances::Circumstances;
-use crate::tool::foretell::Foretold;
+use crate::tool::ToolFailure;
 use crate::tool::preview::Preview;
-use crate::tool::{ToolFailure, exact};
+use crate::trust::Provenance;
 use crate::workspace::Workspace;
 
 /// A call that the user wonders about.
@@ -85,7 +87,7 @@ impl Engine {
     ///
     /// When it is no rule, can't be used, or can't be written.
     pub fn add_rule(&self, rule: &str, answered: Option<CallKey>) -> Result<u64, RequestError> {
-        let rule: Rule = serde_json::from_str(rule).map_err(RequestError::Settings)?;
+        let rule: Rule = serde_json::from_str(rule).map_err(RequestError::RuleText)?;
         let number = held(&self.shared.executor.rules).add(rule)?;
         self.shared.executor.settle_by_rules(answered);
         Ok(number)
@@ -126,20 +128,20 @@ impl Engine {
     ///
     /// When there is no such tool or the arguments don't fit.
     pub fn explain_call(&self, call: &str) -> Result<QuestionId, RequestError> {
-        let imagined: Imagined = serde_json::from_str(call).map_err(RequestError::Settings)?;
+        let imagined: Imagined = serde_json::from_str(call).map_err(RequestError::Question)?;
         let tool = self.shared.registry.resolve(&imagined.tool)?;
         let arguments = tool.check(imagined.arguments)?;
-        let circumstances = self.circumstances(imagined.session);
+        let context = self.context(imagined.session);
         if imagined.foreign == Some(true) {
-            circumstances.place.note_foreign();
+            context.place.note_foreign();
         }
         let question = QuestionId::next();
         let executor = self.shared.executor.clone();
         self.spawn(async move {
-            let foretold = executor.foretell(&tool, &arguments, &circumstances).await;
-            let provenance = circumstances.place.provenance();
-            let answer = match foretold {
-                Ok(foretold) => explained(&foretold, provenance),
+            let prediction = executor.predict(&tool, &arguments, &context).await;
+            let provenance = context.place.provenance();
+            let answer = match prediction {
+                Ok(prediction) => explained(&prediction, provenance),
                 Err(failure) => json!({"outcome": "fail", "reason": failure.message}),
             };
             executor.host.emit(Event::Explained { question, answer });
@@ -147,8 +149,8 @@ impl Engine {
         Ok(question)
     }
 
-    /// The circumstances of a call that the chat SESSION would make in its next turn.
-    fn circumstances(&self, session: Option<u64>) -> Circumstances {
+    /// The context of a call that the chat SESSION would make in its next turn.
+    fn context(&self, session: Option<u64>) -> BatchContext {
         let outside = self.outside_chats(Approval::Ask, CancellationToken::new());
         let id = SessionId(session.unwrap_or_default());
         let sessions = held(&self.sessions);
@@ -160,13 +162,13 @@ impl Engine {
         let workspace = Workspace::default();
         workspace.set_ground(&settings.ground);
         let root = settings.ground.root.as_deref().map(Path::new);
-        Circumstances {
+        BatchContext {
             session: id,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::new(workspace),
             eval_policy: settings.eval_policy,
-            place: Place::new(0, id.0, root, settings.connection),
+            place: TurnPlace::new(0, id.0, root, settings.connection),
             ..outside
         }
     }
@@ -187,11 +189,11 @@ fn described(rule: &Rule) -> Value {
     json
 }
 
-fn explained(foretold: &Foretold, provenance: Provenance) -> Value {
-    let Foretold {
+fn explained(prediction: &Prediction, provenance: Provenance) -> Value {
+    let Prediction {
         explanation,
         assessment,
-    } = foretold;
+    } = prediction;
     json!({
         "outcome": match explanation.outcome {
             Outcome::Run => "run",

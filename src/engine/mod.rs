@@ -4,29 +4,31 @@
 
 pub mod batch;
 mod consent;
+mod running;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use batch::RunningBatch;
+use running::RunningBatch;
 
+use crate::audit::AuditLog;
+use crate::call::executor::Executor;
+use crate::call::metrics::Metrics;
 use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, SessionId};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
-use crate::rules::{Place, RuleBook, Scope, StoreError};
-use crate::runtime::{self, held};
-use crate::session::{self, Session, SessionSettings, Shared};
-use crate::store::audit::AuditLog;
+use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
+use crate::runtime::held;
+use crate::session::{Session, SessionSettings, Shared};
+use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
-use crate::tool::executor::Executor;
 use crate::tool::libraries::Libraries;
-use crate::tool::metrics::Metrics;
 use crate::tool::registry::Registry;
-use crate::tool::{SafetyLevel, ToolFailure};
-use crate::tools;
+use crate::trust::SafetyLevel;
 use crate::workspace::journal;
+use crate::{builtin, runtime, session};
 
 /// Why Emacs's request could not be passed on.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,12 @@ pub enum RequestError {
     NoSession(u64),
     #[error("The settings are not understood: {0}")]
     Settings(#[source] serde_json::Error),
+    #[error("The levels of tools are not understood: {0}")]
+    Levels(#[source] serde_json::Error),
+    #[error("The rule is not understood: {0}")]
+    RuleText(#[source] serde_json::Error),
+    #[error("The question about a call is not understood: {0}")]
+    Question(#[source] serde_json::Error),
     #[error("This tool call does not wait for an answer any more.")]
     NotWaiting,
     #[error("The arguments are not a JSON object: {0}")]
@@ -63,7 +71,7 @@ impl Engine {
     #[must_use]
     pub fn new(host: Arc<dyn Host>, audit: AuditLog, rules: RuleBook) -> Self {
         let registry = Arc::new(Registry::default());
-        tools::register(&registry);
+        builtin::register(&registry);
         let executor = Executor {
             approvals: Arc::default(),
             host,
@@ -105,7 +113,7 @@ impl Engine {
     /// When the text is no such object, or names no level.
     pub fn set_levels(&self, levels: &str) -> Result<(), RequestError> {
         let levels: HashMap<String, String> =
-            serde_json::from_str(levels).map_err(RequestError::Settings)?;
+            serde_json::from_str(levels).map_err(RequestError::Levels)?;
         let levels = levels
             .into_iter()
             .map(|(name, level)| Ok((name, SafetyLevel::parse(&level)?)))
@@ -189,7 +197,7 @@ impl Engine {
             None => settings.offered(self.registry(), &session.offer),
         };
         let root = settings.ground.root.as_deref().map(Path::new);
-        let place = Place::new(0, id.0, root, settings.connection.clone());
+        let place = TurnPlace::new(0, id.0, root, settings.connection.clone());
         let tools = self.shared.executor.without_denied(&tools, &place);
         Ok(settings.system_prompt(&tools))
     }
@@ -217,7 +225,7 @@ impl Engine {
     pub fn image_undone(&self, id: SessionId, results: &str) -> Result<(), RequestError> {
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
-        tools::undo::image_undone(&session.workspace, results);
+        builtin::files::undo::image_undone(&session.workspace, results);
         Ok(())
     }
 

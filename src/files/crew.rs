@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Stop;
 use super::ignored::Ignored;
-use super::walk::{Entry, Ground, Kind, Walk, give_way, list};
+use super::walk::{Ground, Walk, WalkedEntry, WalkedKind, give_way, list};
 
 /// The most threads that walk.
 const MOST_THREADS: usize = 12;
@@ -42,7 +42,7 @@ impl Ground {
     /// until one of them or STOP says that it ends.
     pub fn files_side_by_side<V>(&self, visitor: impl Fn() -> V + Sync, stop: Stop<'_>)
     where
-        V: FnMut(&Entry<'_>) -> Walk,
+        V: FnMut(&WalkedEntry<'_>) -> Walk,
     {
         let crew = Crew::default();
         crew.board()
@@ -54,12 +54,12 @@ impl Ground {
                 scope.spawn(|| {
                     give_way();
                     let mut visit = visitor();
-                    let mut visit = |entry: &Entry<'_>| match stop() {
+                    let mut visit = |entry: &WalkedEntry<'_>| match stop() {
                         true => Walk::Ends,
                         false => visit(entry),
                     };
                     while let Some(job) = crew.next() {
-                        let turn = Turn(&crew);
+                        let turn = JobGuard(&crew);
                         if stop() || self.perform(job, &crew, &mut visit) == Walk::Ends {
                             crew.board().ended = true;
                         }
@@ -70,7 +70,12 @@ impl Ground {
         });
     }
 
-    fn perform(&self, job: Job, crew: &Crew, visit: &mut dyn FnMut(&Entry<'_>) -> Walk) -> Walk {
+    fn perform(
+        &self,
+        job: Job,
+        crew: &Crew,
+        visit: &mut dyn FnMut(&WalkedEntry<'_>) -> Walk,
+    ) -> Walk {
         match job {
             Job::Files(folder, path, names, ignored) => {
                 self.visit_files((&folder, &path), &names, &ignored, visit)
@@ -85,8 +90,8 @@ impl Ground {
                 let mut jobs = Vec::new();
                 for (name, kind) in listing.names {
                     match kind {
-                        Kind::File => files.push(name),
-                        Kind::Folder => {
+                        WalkedKind::File => files.push(name),
+                        WalkedKind::Folder => {
                             use std::os::unix::ffi::OsStrExt;
                             path.push(std::ffi::OsStr::from_bytes(name.to_bytes()));
                             if self.wants(&path, kind, &ignored) {
@@ -94,7 +99,7 @@ impl Ground {
                             }
                             path.pop();
                         }
-                        Kind::Link | Kind::Special => {}
+                        WalkedKind::Link | WalkedKind::Special => {}
                     }
                 }
                 let rest = files.split_off(files.len().min(BATCH));
@@ -146,9 +151,9 @@ impl Crew {
 }
 
 /// A job that a thread has; over however it ends.
-struct Turn<'c>(&'c Crew);
+struct JobGuard<'c>(&'c Crew);
 
-impl Drop for Turn<'_> {
+impl Drop for JobGuard<'_> {
     fn drop(&mut self) {
         let mut board = self.0.board();
         board.busy -= 1;

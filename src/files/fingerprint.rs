@@ -100,3 +100,14 @@ fn hash_range(file: &File, from: u64, to: u64, hash: &mut Xxh3) -> io::Result<()
     }
     Ok(())
 }
+
+/// A number for TEXT that does not depend on its line ends, which Emacs hides in its buffers.
+#[must_use]
+pub fn text_hash(text: &str) -> u64 {
+    let plain = if text.contains('\r') {
+        Fingerprint::of_bytes(text.replace("\r\n", "\n").as_bytes())
+    } else {
+        Fingerprint::of_bytes(text.as_bytes())
+    };
+    plain.hash
+}

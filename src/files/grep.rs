@@ -11,9 +11,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 
-use super::path::{Kind, PathPolicy, Resolved};
-use super::search::{FileGlob, Hidden, private_note};
-use super::walk::{Entry, Ground, Walk};
+use super::glob::FileGlob;
+use super::path::{PathKind, PathPolicy, Resolved};
+use super::search::{Hidden, private_note};
+use super::walk::{Ground, Walk, WalkedEntry};
 use super::{FileError, Stop, Trouble, cancelled, count};
 
 /// How many matching lines are shown when nobody says.
@@ -85,7 +86,7 @@ pub struct FoundIn {
 
 /// All that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundLines {
     pub pattern: String,
     pub files: Vec<FoundIn>,
     /// Matching lines that are shown, and all of them.
@@ -98,7 +99,7 @@ pub struct Found {
     pub private: u64,
 }
 
-impl Found {
+impl FoundLines {
     /// The answer for a model: `path:line: text`, and `path-line- text` around it.
     #[must_use]
     pub fn text(&self) -> String {
@@ -160,11 +161,11 @@ pub fn grep(
     target: &Resolved,
     grep: &Grep,
     stop: Stop<'_>,
-) -> Result<Found, FileError> {
+) -> Result<FoundLines, FileError> {
     let matcher = matcher(grep)?;
     let glob = grep.glob.as_deref().map(FileGlob::new).transpose()?;
     let collector = Collector::new(grep);
-    let private = if target.kind == Kind::File {
+    let private = if target.kind == PathKind::File {
         let file = super::verified::open_for_read(target)?;
         Worker::new(&matcher, grep, &collector, stop).search(Path::new(""), file);
         0
@@ -173,7 +174,7 @@ pub fn grep(
         let visitor = || {
             let mut worker = Worker::new(&matcher, grep, &collector, stop);
             let glob = glob.as_ref();
-            move |entry: &Entry<'_>| {
+            move |entry: &WalkedEntry<'_>| {
                 worker.visit(glob, entry);
                 Walk::On
             }
@@ -242,7 +243,7 @@ impl<'g> Worker<'g> {
         }
     }
 
-    fn visit(&mut self, glob: Option<&FileGlob>, entry: &Entry<'_>) {
+    fn visit(&mut self, glob: Option<&FileGlob>, entry: &WalkedEntry<'_>) {
         if glob.is_some_and(|glob| !glob.matches(entry.relative)) {
             return;
         }
@@ -429,7 +430,7 @@ impl Collector {
         }
     }
 
-    fn finish(self, target: &Resolved, private: u64) -> Found {
+    fn finish(self, target: &Resolved, private: u64) -> FoundLines {
         let kept = self
             .kept
             .into_inner()
@@ -455,7 +456,7 @@ impl Collector {
             };
             files.push(FoundIn { path, lines });
         }
-        Found {
+        FoundLines {
             pattern: self.pattern,
             shown: (self.limit - left) as u64,
             files,

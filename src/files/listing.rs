@@ -39,7 +39,7 @@ pub enum EntryKind {
 
 /// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ListedEntry {
     pub name: String,
     pub kind: EntryKind,
     pub size: u64,
@@ -49,10 +49,10 @@ pub struct Entry {
 
 /// What is in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub struct FolderListing {
     pub folder: PathBuf,
     /// The first entries in the order that was asked for.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListedEntry>,
     pub files: u64,
     pub folders: u64,
     /// Entries that start with a dot and are not counted elsewhere.
@@ -61,7 +61,7 @@ pub struct Listing {
     pub more: u64,
 }
 
-impl Listing {
+impl FolderListing {
     /// The answer for a model.
     #[must_use]
     pub fn text(&self) -> String {
@@ -107,10 +107,10 @@ pub fn list_directory(
     folder: &Resolved,
     hidden: Hidden,
     sort: SortBy,
-) -> Result<Listing, FileError> {
+) -> Result<FolderListing, FileError> {
     let opened = open_directory(folder)?;
     let in_words = |error: rustix::io::Errno| FileError::system(folder.shown(), &error.into());
-    let mut listing = Listing {
+    let mut listing = FolderListing {
         folder: folder.path.clone(),
         entries: Vec::new(),
         files: 0,
@@ -142,7 +142,7 @@ pub fn list_directory(
     Ok(listing)
 }
 
-fn sort_entries(entries: &mut [Entry], sort: SortBy) {
+fn sort_entries(entries: &mut [ListedEntry], sort: SortBy) {
     entries.sort_by(|a, b| {
         let first = match sort {
             SortBy::Name => std::cmp::Ordering::Equal,
@@ -153,7 +153,7 @@ fn sort_entries(entries: &mut [Entry], sort: SortBy) {
     });
 }
 
-fn entry(folder: &OwnedFd, name: &std::ffi::CStr) -> Option<Entry> {
+fn entry(folder: &OwnedFd, name: &std::ffi::CStr) -> Option<ListedEntry> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => EntryKind::File,
@@ -164,7 +164,7 @@ fn entry(folder: &OwnedFd, name: &std::ffi::CStr) -> Option<Entry> {
         }
         _ => EntryKind::Special,
     };
-    Some(Entry {
+    Some(ListedEntry {
         name: name.to_string_lossy().into_owned(),
         kind,
         size: size(&stat),

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 
 use rustix::fs::{Dir, Mode, OFlags};
 
+use super::identity::{PASS, identity};
 use super::path::Resolved;
-use super::verified::{PASS, identity};
 use super::{FileError, Trouble};
 
 /// The error for a file that is not there, with names like it that are.
+#[must_use]
 pub fn missing(target: &Resolved) -> FileError {
     let near = near_names(target);
     let hint = if near.is_empty() {

@@ -4,11 +4,11 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use super::identity::Identity;
 use super::private::{DEFAULT_PATTERNS, PrivateFiles};
 use super::{FileError, Trouble};
 
@@ -20,26 +20,9 @@ const LONGEST_NAME: usize = 255;
 /// Trees in which reading can hang, act, or show other processes.
 const KERNEL_TREES: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// What tells one file from all others, whatever it is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
-    pub device: u64,
-    pub inode: u64,
-}
-
-impl Identity {
-    #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        }
-    }
-}
-
 /// What is at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PathKind {
     File,
     Directory,
     Missing,
@@ -62,7 +45,7 @@ pub struct Resolved {
     pub given: String,
     /// From the project's root, when it is inside; empty for the root.
     pub relative: Option<PathBuf>,
-    pub kind: Kind,
+    pub kind: PathKind,
     /// The file itself, or the deepest folder above it that exists.
     pub anchor: Identity,
     /// How many names at the end of `path` don't exist yet.
@@ -98,7 +81,7 @@ impl Resolved {
 
 /// What was decided about a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PathVerdict {
     /// In the project.
     Inside(Resolved),
     /// Elsewhere: everything there asks.
@@ -113,7 +96,7 @@ pub enum Verdict {
     Refused(FileError),
 }
 
-impl Verdict {
+impl PathVerdict {
     /// The path, when it may be used at all.
     ///
     /// # Errors
@@ -206,17 +189,17 @@ impl PathPolicy {
 
     /// Decides about PATH: relative to the root, absolute, or from `~/`.
     #[must_use]
-    pub fn judge(&self, path: &str) -> Verdict {
+    pub fn judge(&self, path: &str) -> PathVerdict {
         match self.resolve(path) {
             Ok(resolved) => match self.private.matching(&resolved.path) {
-                Some(pattern) => Verdict::Private {
+                Some(pattern) => PathVerdict::Private {
                     pattern: pattern.to_owned(),
                     resolved,
                 },
-                None if resolved.relative.is_some() => Verdict::Inside(resolved),
-                None => Verdict::Outside(resolved),
+                None if resolved.relative.is_some() => PathVerdict::Inside(resolved),
+                None => PathVerdict::Outside(resolved),
             },
-            Err(error) => Verdict::Refused(error),
+            Err(error) => PathVerdict::Refused(error),
         }
     }
 
@@ -249,9 +232,9 @@ impl PathPolicy {
         let existing = walk.trail.iter().rev().find_map(|step| step.identity);
         Ok(Resolved {
             kind: match missing {
-                0 if walk.at_file => Kind::File,
-                0 => Kind::Directory,
-                _ => Kind::Missing,
+                0 if walk.at_file => PathKind::File,
+                0 => PathKind::Directory,
+                _ => PathKind::Missing,
             },
             anchor: existing.unwrap_or(self.root_identity),
             path,
@@ -291,8 +274,8 @@ impl PathPolicy {
     }
 
     /// Follows PATH from the file system's root, one name at a time.
-    fn follow(&self, path: &Path, given: &str) -> Result<Walk, FileError> {
-        let mut walk = Walk::default();
+    fn follow(&self, path: &Path, given: &str) -> Result<Following, FileError> {
+        let mut walk = Following::default();
         let mut left: VecDeque<OsString> = names(path).collect();
         let mut links = 0;
         walk.start(given)?;
@@ -339,21 +322,21 @@ impl PathPolicy {
 
 /// One name on the way, with what it is; nothing when it doesn't exist.
 #[derive(Debug)]
-struct Step {
+struct NameStep {
     name: OsString,
     identity: Option<Identity>,
 }
 
 /// How far a path was followed.
 #[derive(Debug, Default)]
-struct Walk {
+struct Following {
     /// The first is the file system's root.
-    trail: Vec<Step>,
+    trail: Vec<NameStep>,
     at_file: bool,
     link: Link,
 }
 
-impl Walk {
+impl Following {
     fn path(&self) -> PathBuf {
         let mut path = PathBuf::from("/");
         path.extend(self.trail.iter().skip(1).map(|step| &step.name));
@@ -365,7 +348,7 @@ impl Walk {
             .metadata()
             .map_err(|error| FileError::system(given, &error))?;
         self.at_file = false;
-        self.trail = vec![Step {
+        self.trail = vec![NameStep {
             name: OsString::from("/"),
             identity: Some(Identity::of(&metadata)),
         }];
@@ -410,7 +393,7 @@ impl Walk {
             }
             self.at_file = !metadata.is_dir();
         }
-        self.trail.push(Step {
+        self.trail.push(NameStep {
             name,
             identity: metadata.as_ref().map(Identity::of),
         });

@@ -344,7 +344,7 @@ fn can_be_below(glob: &str, root: &str) -> bool {
     literal.starts_with(root) || root.starts_with(literal)
 }
 
-fn glob(text: &str, pattern: &str) -> Result<globset::Glob, FileError> {
+fn glob(text: &str, pattern: &str) -> Result<Glob, FileError> {
     GlobBuilder::new(text)
         .literal_separator(true)
         .case_insensitive(true)

@@ -70,7 +70,7 @@ const NUL_PICTURE: &str = "␀";
 
 /// One line of a page, without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct PageLine {
     pub text: String,
     /// How many bytes of it were left out.
     pub cut: u64,
@@ -81,7 +81,7 @@ pub struct Line {
 pub struct Page {
     /// The number of the first line.
     pub first: u64,
-    pub lines: Vec<Line>,
+    pub lines: Vec<PageLine>,
     /// How many lines the file has, when that is known.
     pub total: Option<u64>,
     /// The line that the next page starts with, when there is one.
@@ -245,7 +245,7 @@ struct Scan {
     /// The line that is being collected, and how much of it did not fit.
     line: Vec<u8>,
     cut: u64,
-    lines: Vec<Line>,
+    lines: Vec<PageLine>,
     collected: usize,
     plain_ends: bool,
     return_ends: bool,
@@ -368,7 +368,7 @@ impl Scan {
             },
         };
         self.collected += text.len();
-        self.lines.push(Line {
+        self.lines.push(PageLine {
             text,
             cut: std::mem::take(&mut self.cut),
         });

@@ -1,121 +1,20 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Finding files by a glob: `*` and `?` stay within a name, `**` crosses folders, and a pattern
-//! without a slash is about names in any folder.
+//! Finding files by a glob, the first ones by their paths, side by side in many folders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use globset::{GlobBuilder, GlobMatcher};
-
+use super::glob::{FileGlob, globs};
 use super::path::{PathPolicy, Resolved};
-use super::walk::{Entry, Ground, Walk};
-use super::{FileError, Stop, Trouble, cancelled, count};
+use super::walk::{Ground, Walk, WalkedEntry};
+use super::{FileError, Stop, cancelled, count};
 
 pub use super::walk::Hidden;
 
-/// The longest glob, and how many braces may be open in it: the parser is recursive.
-const LONGEST_GLOB: usize = 1000;
-const MOST_BRACES: usize = 20;
-
 /// How many files are named when nobody says.
 pub const DEFAULT_FILES: usize = 200;
-
-/// A compiled glob.
-#[derive(Debug, Clone)]
-pub struct FileGlob {
-    matcher: GlobMatcher,
-    about: About,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
-    Names,
-    Paths,
-}
-
-impl FileGlob {
-    /// Compiles PATTERN.
-    ///
-    /// # Errors
-    ///
-    /// A sentence that says what is wrong with it.
-    pub fn new(pattern: &str) -> Result<Self, FileError> {
-        if pattern.len() > LONGEST_GLOB {
-            let message = format!(
-                "The glob has {} bytes; at most {LONGEST_GLOB} can be used.",
-                pattern.len()
-            );
-            return Err(FileError::new(Trouble::BadRequest, message));
-        }
-        let bad = |why: String| {
-            FileError::new(
-                Trouble::BadRequest,
-                format!("The glob '{pattern}' can't be used: {why}."),
-            )
-        };
-        let trimmed = pattern.trim_start_matches("./");
-        let anchored = trimmed.trim_start_matches('/');
-        let whole = anchored.trim_end_matches('/');
-        if whole.is_empty() {
-            return Err(bad("it is empty".into()));
-        }
-        if whole.split('/').any(|name| name == "..") {
-            return Err(bad("'..' leads out of the folder that is searched".into()));
-        }
-        if open_braces(whole) > MOST_BRACES {
-            return Err(bad(format!("its braces are more than {MOST_BRACES} deep")));
-        }
-        let names = whole == trimmed.trim_end_matches('/') && !whole.contains('/');
-        let matcher = GlobBuilder::new(whole)
-            .literal_separator(true)
-            .backslash_escape(true)
-            .build()
-            .map_err(|error| bad(error.kind().to_string()))?
-            .compile_matcher();
-        let about = if names { About::Names } else { About::Paths };
-        Ok(Self { matcher, about })
-    }
-
-    /// Whether RELATIVE, a path below the folder that is searched, is meant.
-    #[must_use]
-    pub fn matches(&self, relative: &Path) -> bool {
-        match self.about {
-            About::Names => relative
-                .file_name()
-                .is_some_and(|name| self.matcher.is_match(name)),
-            About::Paths => self.matcher.is_match(relative),
-        }
-    }
-}
-
-/// How many braces are open in GLOB where most are.
-fn open_braces(glob: &str) -> usize {
-    let (mut open, mut most) = (0_usize, 0);
-    for byte in glob.bytes() {
-        match byte {
-            b'{' => open += 1,
-            b'}' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        most = most.max(open);
-    }
-    most
-}
-
-/// Compiles PATTERNS.
-///
-/// # Errors
-///
-/// The first that can't be used.
-pub fn globs(patterns: &[String]) -> Result<Vec<FileGlob>, FileError> {
-    patterns
-        .iter()
-        .map(|pattern| FileGlob::new(pattern))
-        .collect()
-}
 
 /// What files to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +115,7 @@ pub fn search_files(
     let kept = Mutex::new(BTreeSet::new());
     let found = AtomicU64::new(0);
     let visitor = || {
-        |entry: &Entry<'_>| {
+        |entry: &WalkedEntry<'_>| {
             if glob.matches(entry.relative) {
                 found.fetch_add(1, Ordering::Relaxed);
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);

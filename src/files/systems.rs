@@ -10,7 +10,7 @@ use regex::Regex;
 
 use super::path::PathPolicy;
 use super::search::Hidden;
-use super::walk::{Entry, Ground, Kind, Walk};
+use super::walk::{Ground, Walk, WalkedEntry, WalkedKind};
 use super::{FileError, Stop, cancelled};
 
 /// How deep below the root they are looked for: `lib/bank/bank.asd` is found.
@@ -43,7 +43,7 @@ pub fn project_systems(
     let ground = Ground::new(policy, &root, Hidden::LeaveOut, Vec::new())?;
     let mut systems = Vec::new();
     ground.in_order(DEPTH, &mut |entry| {
-        if entry.kind == Kind::File && is_definition(entry.relative) {
+        if entry.kind == WalkedKind::File && is_definition(entry.relative) {
             add_systems(&ground, entry, &mut systems);
         }
         match stop() || systems.len() >= MOST_SYSTEMS {
@@ -59,7 +59,7 @@ pub fn project_systems(
 }
 
 /// Adds what the file ENTRY of GROUND defines to SYSTEMS. What can't be read can't be loaded either.
-fn add_systems(ground: &Ground, entry: &Entry<'_>, systems: &mut Vec<ProjectSystem>) {
+fn add_systems(ground: &Ground, entry: &WalkedEntry<'_>, systems: &mut Vec<ProjectSystem>) {
     let file = ground.root().join(entry.relative);
     let mut text = Vec::new();
     let read = entry

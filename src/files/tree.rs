@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::glob::globs;
 use super::listing::EntryKind;
 use super::path::{PathPolicy, Resolved};
-use super::search::{Hidden, globs, private_note};
-use super::walk::{Entry, Ground, Kind, Walk};
+use super::search::{Hidden, private_note};
+use super::walk::{Ground, Walk, WalkedEntry, WalkedKind};
 use super::{FileError, Stop, cancelled, count, human_size};
 
 /// How deep a tree goes when nobody says.
@@ -86,12 +87,12 @@ pub fn directory_tree(
 }
 
 /// What is shown of ENTRY; nothing when it is gone.
-fn branch(entry: &Entry<'_>) -> Option<Branch> {
+fn branch(entry: &WalkedEntry<'_>) -> Option<Branch> {
     let kind = match entry.kind {
-        Kind::File => EntryKind::File,
-        Kind::Folder => EntryKind::Directory,
-        Kind::Link => EntryKind::Link(entry.target()?),
-        Kind::Special => EntryKind::Special,
+        WalkedKind::File => EntryKind::File,
+        WalkedKind::Folder => EntryKind::Directory,
+        WalkedKind::Link => EntryKind::Link(entry.target()?),
+        WalkedKind::Special => EntryKind::Special,
     };
     let size = match kind {
         EntryKind::File => u64::try_from(entry.stat()?.st_size).unwrap_or(0),

@@ -12,15 +12,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::fingerprint::Fingerprint;
+use super::identity::{PASS, identity};
 use super::missing::missing;
-use super::path::{Identity, Kind, Resolved};
+use super::path::{PathKind, Resolved};
 use super::{FileError, Trouble};
-
-/// What opening a folder on the way needs: the right to pass, not to list it.
-#[cfg(target_os = "linux")]
-pub(super) const PASS: OFlags = OFlags::PATH;
-#[cfg(not(target_os = "linux"))]
-pub(super) const PASS: OFlags = OFlags::RDONLY;
 
 const FOLDER_MODE: u32 = 0o777;
 const FILE_MODE: u32 = 0o666;
@@ -40,7 +35,7 @@ pub enum Overwrite {
 }
 
 /// A folder that is held open, and the name of a file in it.
-struct Place {
+struct HeldPlace {
     folder: OwnedFd,
     name: OsString,
     shown: String,
@@ -66,12 +61,12 @@ pub fn open_for_read(target: &Resolved) -> Result<File, FileError> {
 /// It is missing, no folder, not readable, or not what was judged.
 pub fn open_directory(target: &Resolved) -> Result<OwnedFd, FileError> {
     match target.kind {
-        Kind::Directory => {}
-        Kind::File => {
+        PathKind::Directory => {}
+        PathKind::File => {
             let message = format!("'{}' is a file, not a directory.", target.shown());
             return Err(FileError::new(Trouble::WrongKind, message));
         }
-        Kind::Missing => return Err(missing(target)),
+        PathKind::Missing => return Err(missing(target)),
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = if target.path.parent().is_some() {
@@ -118,7 +113,7 @@ fn no_folder(target: &Resolved) -> FileError {
 ///
 /// Something is there, a folder is missing, or the system refuses; then nothing is left behind.
 pub fn create(target: &Resolved, content: &[u8], parents: Parents) -> Result<(), FileError> {
-    if target.kind != Kind::Missing {
+    if target.kind != PathKind::Missing {
         return Err(exists(&target.shown()));
     }
     let place = reach(target, parents)?;
@@ -173,7 +168,7 @@ pub fn replace(
 ///
 /// It is missing, a folder, not what was judged or expected, or the system refuses.
 pub fn remove(target: &Resolved, expected: Option<&Fingerprint>) -> Result<(), FileError> {
-    if target.kind == Kind::Directory {
+    if target.kind == PathKind::Directory {
         let message = format!(
             "'{}' is a directory; only files can be deleted.",
             target.shown()
@@ -205,20 +200,20 @@ pub fn rename(
 ) -> Result<(), FileError> {
     must_be_file(source)?;
     match (destination.kind, overwrite) {
-        (Kind::Missing, _) | (Kind::File, Overwrite::Replace) => {}
-        (Kind::Directory, _) => {
+        (PathKind::Missing, _) | (PathKind::File, Overwrite::Replace) => {}
+        (PathKind::Directory, _) => {
             let message = format!(
                 "'{}' is a directory; name the file that it should become.",
                 destination.shown()
             );
             return Err(FileError::new(Trouble::WrongKind, message));
         }
-        (Kind::File, Overwrite::Refuse) => return Err(exists(&destination.shown())),
+        (PathKind::File, Overwrite::Refuse) => return Err(exists(&destination.shown())),
     }
     let from = reach(source, Parents::MustExist)?;
     from.still_judged(source)?;
     let to = reach(destination, parents)?;
-    if destination.kind == Kind::File {
+    if destination.kind == PathKind::File {
         if let Some(expected) = expected {
             expected.must_be_of(&File::from(to.open_judged(destination)?), destination)?;
         }
@@ -230,7 +225,7 @@ pub fn rename(
         &to.folder,
         &to.name,
         match destination.kind {
-            Kind::File => Overwrite::Replace,
+            PathKind::File => Overwrite::Replace,
             _ => Overwrite::Refuse,
         },
     );
@@ -257,7 +252,7 @@ pub fn rename(
 ///
 /// It is missing or not what was judged.
 pub(super) fn stat_judged(target: &Resolved) -> Result<(OwnedFd, Stat), FileError> {
-    if target.kind == Kind::Missing {
+    if target.kind == PathKind::Missing {
         return Err(missing(target));
     }
     if target.path.parent().is_none() {
@@ -270,7 +265,7 @@ pub(super) fn stat_judged(target: &Resolved) -> Result<(OwnedFd, Stat), FileErro
     Ok((place.folder, stat))
 }
 
-impl Place {
+impl HeldPlace {
     /// Opens the file, which must be the one that TARGET was judged as.
     fn open_judged(&self, target: &Resolved) -> Result<OwnedFd, FileError> {
         // NONBLOCK: a pipe put in the file's place must not hang the reader.
@@ -356,7 +351,7 @@ impl Place {
 }
 
 /// Opens the folder that holds TARGET, name by name, making the missing ones when asked.
-fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
+fn reach(target: &Resolved, parents: Parents) -> Result<HeldPlace, FileError> {
     let shown = target.shown();
     let mut names: Vec<OsString> = target.path.iter().skip(1).map(OsStr::to_owned).collect();
     let Some(name) = names.pop() else {
@@ -375,10 +370,10 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
         folder = rustix::fs::openat(&folder, name, flags, Mode::empty())
             .map_err(|error| on_the_way(error, &shown))?;
     }
-    if target.kind == Kind::Missing {
+    if target.kind == PathKind::Missing {
         same_identity(&folder, target)?;
     }
-    let mut place = Place {
+    let mut place = HeldPlace {
         folder,
         name,
         shown,
@@ -393,7 +388,7 @@ fn reach(target: &Resolved, parents: Parents) -> Result<Place, FileError> {
     Ok(place)
 }
 
-impl Place {
+impl HeldPlace {
     fn make_folder(&mut self, name: &OsStr, flags: OFlags) -> Result<(), FileError> {
         rustix::fs::mkdirat(&self.folder, name, Mode::from_raw_mode(FOLDER_MODE)).map_err(
             |error| match error {
@@ -446,9 +441,9 @@ fn look_like(file: &File, stat: &Stat) -> io::Result<()> {
 
 fn must_be_file(target: &Resolved) -> Result<(), FileError> {
     match target.kind {
-        Kind::File => Ok(()),
-        Kind::Missing => Err(missing(target)),
-        Kind::Directory => Err(FileError::new(
+        PathKind::File => Ok(()),
+        PathKind::Missing => Err(missing(target)),
+        PathKind::Directory => Err(FileError::new(
             Trouble::WrongKind,
             format!("'{}' is a directory, not a file.", target.shown()),
         )),
@@ -462,18 +457,6 @@ fn same_identity(file: impl AsFd, target: &Resolved) -> Result<Stat, FileError> 
         Ok(stat)
     } else {
         Err(changed(&target.shown()))
-    }
-}
-
-#[allow(
-    clippy::unnecessary_cast,
-    clippy::cast_sign_loss,
-    reason = "their types differ by system"
-)]
-pub(super) fn identity(stat: &Stat) -> Identity {
-    Identity {
-        device: stat.st_dev as u64,
-        inode: stat.st_ino as u64,
     }
 }
 

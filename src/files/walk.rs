@@ -15,10 +15,10 @@ use ignore::Match;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 use super::FileError;
+use super::glob::FileGlob;
 use super::ignored::{Ignored, Own, Thing};
 use super::path::{PathPolicy, Resolved};
 use super::private::PrivateFiles;
-use super::search::FileGlob;
 use super::verified::open_directory;
 
 /// Whether files whose name starts with a dot are shown.
@@ -31,7 +31,7 @@ pub enum Hidden {
 
 /// What an entry of a folder is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WalkedKind {
     File,
     Folder,
     Link,
@@ -59,17 +59,17 @@ pub(super) struct Ground {
 }
 
 /// What a walk comes to.
-pub(super) struct Entry<'w> {
+pub(super) struct WalkedEntry<'w> {
     /// From the folder that is walked.
     pub relative: &'w Path,
-    pub kind: Kind,
+    pub kind: WalkedKind,
     folder: &'w OwnedFd,
     name: &'w CStr,
 }
 
 /// What is in a folder.
-pub(super) struct Listing {
-    pub names: Vec<(CString, Kind)>,
+pub(super) struct FolderContents {
+    pub names: Vec<(CString, WalkedKind)>,
     pub own: Own,
 }
 
@@ -104,7 +104,7 @@ impl Ground {
 
     /// Calls VISIT with what is in the folder, and in those DEPTH - 1 below it, each folder before what
     /// is in it and all in the order of their names, until it says that the walk ends.
-    pub fn in_order(&self, depth: usize, visit: &mut dyn FnMut(&Entry<'_>) -> Walk) {
+    pub fn in_order(&self, depth: usize, visit: &mut dyn FnMut(&WalkedEntry<'_>) -> Walk) {
         if let Ok(folder) = self.open_folder(Path::new("")) {
             let mut path = self.root.clone();
             self.descend(&folder, &mut path, depth, &self.ignored, visit);
@@ -117,7 +117,7 @@ impl Ground {
         path: &mut PathBuf,
         depth: usize,
         ignored: &Ignored,
-        visit: &mut dyn FnMut(&Entry<'_>) -> Walk,
+        visit: &mut dyn FnMut(&WalkedEntry<'_>) -> Walk,
     ) -> Walk {
         let mut listing = list(folder);
         listing.names.sort_by(|one, other| one.0.cmp(&other.0));
@@ -125,7 +125,7 @@ impl Ground {
         for (name, kind) in &listing.names {
             path.push(OsStr::from_bytes(name.to_bytes()));
             if self.wants(path, *kind, &ignored) {
-                let entry = Entry {
+                let entry = WalkedEntry {
                     relative: self.relative(path),
                     kind: *kind,
                     folder,
@@ -134,7 +134,7 @@ impl Ground {
                 if visit(&entry) == Walk::Ends {
                     return Walk::Ends;
                 }
-                if *kind == Kind::Folder
+                if *kind == WalkedKind::Folder
                     && depth > 1
                     && let Ok(below) = rustix::fs::openat(folder, name, FOLDER, Mode::empty())
                     && self.descend(&below, path, depth - 1, &ignored, visit) == Walk::Ends
@@ -153,15 +153,15 @@ impl Ground {
         (folder, path): (&OwnedFd, &Path),
         names: &[CString],
         ignored: &Ignored,
-        visit: &mut dyn FnMut(&Entry<'_>) -> Walk,
+        visit: &mut dyn FnMut(&WalkedEntry<'_>) -> Walk,
     ) -> Walk {
         let mut path = path.to_owned();
         for name in names {
             path.push(OsStr::from_bytes(name.to_bytes()));
-            if self.wants(&path, Kind::File, ignored) {
-                let entry = Entry {
+            if self.wants(&path, WalkedKind::File, ignored) {
+                let entry = WalkedEntry {
                     relative: self.relative(&path),
-                    kind: Kind::File,
+                    kind: WalkedKind::File,
                     folder,
                     name,
                 };
@@ -175,10 +175,10 @@ impl Ground {
     }
 
     /// Whether what is at PATH, of KIND, is not left out.
-    pub(super) fn wants(&self, path: &Path, kind: Kind, ignored: &Ignored) -> bool {
+    pub(super) fn wants(&self, path: &Path, kind: WalkedKind, ignored: &Ignored) -> bool {
         let thing = match kind {
-            Kind::Folder => Thing::Folder,
-            Kind::File | Kind::Link | Kind::Special => Thing::Other,
+            WalkedKind::Folder => Thing::Folder,
+            WalkedKind::File | WalkedKind::Link | WalkedKind::Special => Thing::Other,
         };
         let name = path.file_name().unwrap_or_default();
         match ignored.decides(path, thing) {
@@ -238,8 +238,8 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 /// What is in FOLDER, as far as it can be read.
-pub(super) fn list(folder: &OwnedFd) -> Listing {
-    let mut listing = Listing {
+pub(super) fn list(folder: &OwnedFd) -> FolderContents {
+    let mut listing = FolderContents {
         names: Vec::new(),
         own: Own::default(),
     };
@@ -263,17 +263,17 @@ pub(super) fn list(folder: &OwnedFd) -> Listing {
             known => known,
         };
         let kind = match kind {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Folder,
-            FileType::Symlink => Kind::Link,
-            _ => Kind::Special,
+            FileType::RegularFile => WalkedKind::File,
+            FileType::Directory => WalkedKind::Folder,
+            FileType::Symlink => WalkedKind::Link,
+            _ => WalkedKind::Special,
         };
         listing.names.push((name.to_owned(), kind));
     }
     listing
 }
 
-impl Entry<'_> {
+impl WalkedEntry<'_> {
     /// Opens it, which must be no symbolic link, without waiting for anything.
     pub fn open(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

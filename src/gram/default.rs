@@ -6,9 +6,8 @@ use serde_json::{Map, Value as Json};
 
 use super::error::GramError;
 use super::json::{expected_for, is_less, is_whole, number, to_json};
-use super::parameter::describe;
-use super::signature::{Presence, SignatureParameter, ValueType};
-use super::syntax::{Datum, Record, Value};
+use super::syntax::{Datum, GramRecord, Value, describe};
+use super::types::{SignatureParameter, SignaturePresence, ValueType};
 
 pub(super) struct DefaultReader<'a> {
     pub source: &'a str,
@@ -74,12 +73,12 @@ impl DefaultReader<'_> {
     fn object(
         &self,
         value: &Value,
-        record: &Record,
+        record: &GramRecord,
         fields: &[SignatureParameter],
     ) -> Result<Json, GramError> {
         let needed = fields
             .iter()
-            .filter(|field| field.presence == Presence::Required);
+            .filter(|field| field.presence == SignaturePresence::Required);
         for field in needed {
             if record.get(&field.name).is_none() {
                 return Err(self.fail(value, format!("an object with the field `{}`", field.name)));

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Number, Value as Json};
 
-use super::syntax::{Datum, Numeral, NumeralKind, Record, Value};
+use super::syntax::{Datum, GramRecord, Numeral, NumeralKind, Value};
 
 /// VALUE as JSON: a symbol is its text, but `null` is null; of a tagged text the text counts.
 ///
@@ -29,7 +29,7 @@ pub fn to_json(value: &Value) -> Result<Json, &Value> {
 /// # Errors
 ///
 /// As [`to_json`].
-pub fn record_to_json(record: &Record) -> Result<Map<String, Json>, &Value> {
+pub fn record_to_json(record: &GramRecord) -> Result<Map<String, Json>, &Value> {
     let properties = record.properties.iter();
     properties
         .map(|(key, property)| Ok((key.clone(), to_json(&property.value)?)))

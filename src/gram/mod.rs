@@ -17,14 +17,15 @@ mod signature;
 mod specification;
 pub mod syntax;
 mod type_expression;
+mod types;
 
 pub use agent::{AgentSpecification, ModelReference, agent_from_gram};
 pub use error::GramError;
 pub use library::{BindError, Difference, LibraryError, LibraryTool, ToolLibrary};
 pub use parser::{MAX_NESTING, parse};
 pub use schema::type_signature_to_json_schema;
-pub use signature::{
-    Presence, SignatureParameter, SignatureResult, Spelling, TypeSignature, ValueType,
-    parse_type_signature,
-};
+pub use signature::parse_type_signature;
 pub use specification::{SpecificationError, ToolSpecification};
+pub use types::{
+    SignatureParameter, SignaturePresence, SignatureResult, Spelling, TypeSignature, ValueType,
+};

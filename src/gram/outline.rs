@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::signature::{Presence, SignatureParameter, Spelling, TypeSignature, ValueType};
+use super::types::{SignatureParameter, SignaturePresence, Spelling, TypeSignature, ValueType};
 
 impl TypeSignature {
     /// `{"parameters": [{"name", "type", "optional", …}], "return": TYPE}`, each type under the
@@ -24,9 +24,9 @@ fn parameter(parameter: &SignatureParameter) -> Json {
     outline.insert("type".into(), kind.into());
     outline.insert(
         "optional".into(),
-        (parameter.presence != Presence::Required).into(),
+        (parameter.presence != SignaturePresence::Required).into(),
     );
-    if let Presence::Default(default) = &parameter.presence {
+    if let SignaturePresence::Default(default) = &parameter.presence {
         outline.insert("default".into(), default.clone());
     }
     if let Some(description) = &parameter.description {

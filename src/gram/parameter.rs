@@ -10,9 +10,9 @@ use super::default::DefaultReader;
 use super::error::{GramError, quote};
 use super::json::{expected_for, is_less, number};
 use super::parser::MAX_NESTING;
-use super::signature::{Presence, SignatureParameter, Spelling, ValueType};
-use super::syntax::{Datum, Node, Record, Value};
+use super::syntax::{Datum, GramRecord, Node, Value, describe};
 use super::type_expression::{TypeExpression, parse_type};
+use super::types::{SignatureParameter, SignaturePresence, Spelling, ValueType};
 
 const NODE_KEYS: &[&str] = &[
     "paramName",
@@ -41,7 +41,7 @@ pub(super) const RETURN_KEYS: &[&str] = &["paramName", "description", "fields", 
 
 /// Where a parameter is described, which decides the keys its record may hold.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum DescribedIn {
     Node,
     Field,
 }
@@ -110,16 +110,16 @@ impl ParameterReader<'_> {
         &self,
         name: String,
         kind: ValueType,
-        record: Option<&Record>,
-        place: Place,
+        record: Option<&GramRecord>,
+        place: DescribedIn,
     ) -> Result<SignatureParameter, GramError> {
         let mut parameter = SignatureParameter::new(name, kind);
         let Some(record) = record else {
             return Ok(parameter);
         };
         match place {
-            Place::Node => self.only_known_keys(record, NODE_KEYS, "a parameter")?,
-            Place::Field => self.only_known_keys(record, FIELD_KEYS, "a field")?,
+            DescribedIn::Node => self.only_known_keys(record, NODE_KEYS, "a parameter")?,
+            DescribedIn::Field => self.only_known_keys(record, FIELD_KEYS, "a field")?,
         }
         self.complete_type(&mut parameter, record)?;
         if let Some(value) = record.get("description") {
@@ -134,14 +134,14 @@ impl ParameterReader<'_> {
                 source: self.source,
             }
             .read(value, &parameter)?;
-            parameter.presence = Presence::Default(default);
+            parameter.presence = SignaturePresence::Default(default);
         }
         Ok(parameter)
     }
 
     pub fn only_known_keys(
         &self,
-        record: &Record,
+        record: &GramRecord,
         known: &[&str],
         whose: &str,
     ) -> Result<(), GramError> {
@@ -166,10 +166,10 @@ impl ParameterReader<'_> {
         }
     }
 
-    fn optional(&self, value: &Value) -> Result<Presence, GramError> {
+    fn optional(&self, value: &Value) -> Result<SignaturePresence, GramError> {
         match &value.datum {
-            Datum::Boolean(true) => Ok(Presence::Optional),
-            Datum::Boolean(false) => Ok(Presence::Required),
+            Datum::Boolean(true) => Ok(SignaturePresence::Optional),
+            Datum::Boolean(false) => Ok(SignaturePresence::Required),
             other => Err(self.fail(value.span.start, "true or false", describe(other))),
         }
     }
@@ -178,7 +178,7 @@ impl ParameterReader<'_> {
     fn complete_type(
         &self,
         parameter: &mut SignatureParameter,
-        record: &Record,
+        record: &GramRecord,
     ) -> Result<(), GramError> {
         let kind = &mut parameter.kind;
         if let Some(value) = record.get("elementType") {
@@ -271,19 +271,23 @@ impl ParameterReader<'_> {
         let name = self.name(self.text(name, "a name")?, name.span.start)?;
         let (expression, word) = self.type_expression(required("type")?)?;
         let (kind, maybe) = match expression {
-            TypeExpression::Plain(kind) => (kind, Presence::Required),
-            TypeExpression::Maybe(kind) => (kind, Presence::Optional),
+            TypeExpression::Plain(kind) => (kind, SignaturePresence::Required),
+            TypeExpression::Maybe(kind) => (kind, SignaturePresence::Optional),
         };
-        let field = self.described(name, kind, Some(record), Place::Field)?;
+        let field = self.described(name, kind, Some(record), DescribedIn::Field)?;
         let mut field = field.or_spelt(word);
-        if field.presence == Presence::Required {
+        if field.presence == SignaturePresence::Required {
             field.presence = maybe;
         }
         Ok(field)
     }
 
     /// Reads `enum`, `minimum` and `maximum`.
-    fn limits(&self, parameter: &mut SignatureParameter, record: &Record) -> Result<(), GramError> {
+    fn limits(
+        &self,
+        parameter: &mut SignatureParameter,
+        record: &GramRecord,
+    ) -> Result<(), GramError> {
         parameter.minimum = self.limit(parameter, record, "minimum")?;
         parameter.maximum = self.limit(parameter, record, "maximum")?;
         let limits = (
@@ -306,7 +310,7 @@ impl ParameterReader<'_> {
     fn limit(
         &self,
         parameter: &SignatureParameter,
-        record: &Record,
+        record: &GramRecord,
         key: &str,
     ) -> Result<Option<Number>, GramError> {
         let Some(value) = record.get(key) else {
@@ -350,18 +354,5 @@ fn bare_object(kind: &mut ValueType) -> Option<&mut Option<Vec<SignatureParamete
         ValueType::Object(fields @ None) => Some(fields),
         ValueType::Array(Some(element)) => bare_object(element),
         _ => None,
-    }
-}
-
-/// What DATUM is, for a message.
-pub(super) fn describe(datum: &Datum) -> String {
-    match datum {
-        Datum::Boolean(truth) => truth.to_string(),
-        Datum::Number(numeral) => format!("`{}`", numeral.text),
-        Datum::Range { .. } => "a range".to_owned(),
-        Datum::Symbol(text) => format!("`{text}`"),
-        Datum::Text(text) | Datum::Tagged { text, .. } => quote(text),
-        Datum::Array(_) => "an array".to_owned(),
-        Datum::Map(_) => "a map".to_owned(),
     }
 }

@@ -7,8 +7,8 @@ use std::collections::HashSet;
 use super::error::GramError;
 use super::lexer::{Cursor, starts_symbol};
 use super::syntax::{
-    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, Name, Node, Numeral, Path,
-    Pattern, Property, Record, Span, Step, Stroke, Subject, Value,
+    Annotations, Arrow, Bracket, Datum, Direction, Document, Element, GramPath, GramPattern,
+    GramRecord, Name, Node, Numeral, PathStep, Property, Span, Stroke, Subject, Value,
 };
 
 /// How deep brackets, arrays and maps may nest. A parser that calls itself needs a limit, or a
@@ -55,7 +55,7 @@ impl Parser<'_> {
         }
     }
 
-    fn pattern(&mut self) -> Result<Pattern, GramError> {
+    fn pattern(&mut self) -> Result<GramPattern, GramError> {
         let annotations = self.annotations()?;
         let element = match self.cursor.peek() {
             b'[' => Element::Bracket(self.bracket()?),
@@ -67,7 +67,7 @@ impl Parser<'_> {
             }
             _ => return Err(self.cursor.error("the annotated pattern, `(` or `[`")),
         };
-        Ok(Pattern {
+        Ok(GramPattern {
             annotations,
             element,
         })
@@ -145,7 +145,7 @@ impl Parser<'_> {
     }
 
     /// A path is read in a loop and kept flat, so that a long one costs no depth.
-    fn path(&mut self) -> Result<Path, GramError> {
+    fn path(&mut self) -> Result<GramPath, GramError> {
         let start = self.cursor.position();
         let first = self.node()?;
         let mut steps = Vec::new();
@@ -153,7 +153,7 @@ impl Parser<'_> {
             let end = self.cursor.position();
             self.cursor.skip_blank();
             let Some(arrow) = self.arrow()? else {
-                return Ok(Path {
+                return Ok(GramPath {
                     first,
                     steps,
                     span: start..end,
@@ -164,7 +164,7 @@ impl Parser<'_> {
                 return Err(self.cursor.error("the node behind the arrow, `(`"));
             }
             let node = self.node()?;
-            steps.push(Step { arrow, node });
+            steps.push(PathStep { arrow, node });
         }
     }
 
@@ -251,14 +251,14 @@ impl Parser<'_> {
         Ok(labels)
     }
 
-    fn record(&mut self) -> Result<Record, GramError> {
+    fn record(&mut self) -> Result<GramRecord, GramError> {
         self.map(&["::", ":"])
     }
 
     /// `{key SEPARATOR value, …}`: a record takes either separator, a map among the values one.
-    fn map(&mut self, separators: &[&str]) -> Result<Record, GramError> {
+    fn map(&mut self, separators: &[&str]) -> Result<GramRecord, GramError> {
         let start = self.open("{")?;
-        let mut record = Record::default();
+        let mut record = GramRecord::default();
         self.cursor.skip_blank();
         if !self.cursor.take("}") {
             loop {
@@ -273,7 +273,7 @@ impl Parser<'_> {
         Ok(record)
     }
 
-    fn property(&mut self, separators: &[&str], record: &mut Record) -> Result<(), GramError> {
+    fn property(&mut self, separators: &[&str], record: &mut GramRecord) -> Result<(), GramError> {
         self.cursor.skip_blank();
         let Some(key) = self.key()? else {
             return Err(self

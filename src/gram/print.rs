@@ -7,7 +7,9 @@ use std::fmt::{self, Display, Write};
 use serde_json::{Number, Value as Json};
 
 use super::lexer::Cursor;
-use super::signature::{Presence, SignatureParameter, SignatureResult, TypeSignature, ValueType};
+use super::types::{
+    SignatureParameter, SignaturePresence, SignatureResult, TypeSignature, ValueType,
+};
 
 /// The canonical text: `(::Text {paramName:"name"})==>(::String)`. Reading it gives the same
 /// signature again, when its defaults and limits fit their types.
@@ -64,21 +66,21 @@ impl Properties {
 fn write_details(out: &mut impl Write, parameter: &SignatureParameter) -> fmt::Result {
     let mut properties = Properties::default();
     match &parameter.presence {
-        Presence::Required => {}
-        Presence::Optional => properties.add("optional", "true"),
-        Presence::Default(value) => properties.add("default", Datum(value)),
+        SignaturePresence::Required => {}
+        SignaturePresence::Optional => properties.add("optional", "true"),
+        SignaturePresence::Default(value) => properties.add("default", JsonDatum(value)),
     }
     if let Some(description) = &parameter.description {
         properties.add("description", Quoted(description));
     }
     if !parameter.choices.is_empty() {
-        properties.add("enum", Datum(&parameter.choices.clone().into()));
+        properties.add("enum", JsonDatum(&parameter.choices.clone().into()));
     }
     if let Some(minimum) = &parameter.minimum {
-        properties.add("minimum", Datum(&minimum.clone().into()));
+        properties.add("minimum", JsonDatum(&minimum.clone().into()));
     }
     if let Some(maximum) = &parameter.maximum {
-        properties.add("maximum", Datum(&maximum.clone().into()));
+        properties.add("maximum", JsonDatum(&maximum.clone().into()));
     }
     add_inner_types(&mut properties, &parameter.kind);
     properties
@@ -171,9 +173,9 @@ fn write_string(out: &mut impl Write, text: &str, quote: char) -> fmt::Result {
 }
 
 /// A JSON value as a gram value.
-struct Datum<'a>(&'a Json);
+struct JsonDatum<'a>(&'a Json);
 
-impl Display for Datum<'_> {
+impl Display for JsonDatum<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Json::Null => out.write_str("null"),
@@ -184,7 +186,7 @@ impl Display for Datum<'_> {
                 out.write_char('[')?;
                 for (index, value) in values.iter().enumerate() {
                     let separator = if index == 0 { "" } else { ", " };
-                    write!(out, "{separator}{}", Datum(value))?;
+                    write!(out, "{separator}{}", JsonDatum(value))?;
                 }
                 out.write_char(']')
             }
@@ -192,7 +194,7 @@ impl Display for Datum<'_> {
                 out.write_char('{')?;
                 for (index, (key, value)) in object.iter().enumerate() {
                     let separator = if index == 0 { "" } else { ", " };
-                    write!(out, "{separator}{}:{}", Identifier(key), Datum(value))?;
+                    write!(out, "{separator}{}:{}", Identifier(key), JsonDatum(value))?;
                 }
                 out.write_char('}')
             }

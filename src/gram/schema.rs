@@ -5,9 +5,8 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::error::GramError;
-use super::signature::{
-    Presence, SignatureParameter, TypeSignature, ValueType, parse_type_signature,
-};
+use super::signature::parse_type_signature;
+use super::types::{SignatureParameter, SignaturePresence, TypeSignature, ValueType};
 
 /// The JSON schema of the signature that TEXT writes.
 ///
@@ -37,7 +36,7 @@ fn insert_fields(schema: &mut Map<String, Json>, fields: &[SignatureParameter]) 
         .collect();
     let required: Vec<&str> = fields
         .iter()
-        .filter(|field| field.presence == Presence::Required)
+        .filter(|field| field.presence == SignaturePresence::Required)
         .map(|field| field.name.as_str())
         .collect();
     schema.insert("properties".to_owned(), Json::Object(properties));
@@ -53,7 +52,7 @@ fn parameter_schema(parameter: &SignatureParameter) -> Json {
     if !parameter.choices.is_empty() {
         schema.insert("enum".to_owned(), parameter.choices.clone().into());
     }
-    if let Presence::Default(value) = &parameter.presence {
+    if let SignaturePresence::Default(value) = &parameter.presence {
         schema.insert("default".to_owned(), value.clone());
     }
     let limits = [

@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::error::{GramError, quote};
 use super::parser::parse;
 use super::print::{Identifier, Quoted};
-use super::signature::{TypeSignature, path_of_text, signature_of_path};
-use super::syntax::{Bracket, Datum, Document, Element, Path};
+use super::signature::{path_of_text, signature_of_path};
+use super::syntax::{Bracket, Datum, Document, Element, GramPath};
+use super::types::TypeSignature;
 
 /// The labels of a tool's pattern: the contract's, and its implementation's.
 const TOOL_LABELS: [&str; 2] = ["ToolSpecification", "Tool"];
@@ -212,7 +213,7 @@ pub(super) fn text_property<'a>(
     match &value.datum {
         Datum::Text(text) | Datum::Tagged { text, .. } => Ok(Some(TextProperty { text, at })),
         other => {
-            let found = super::parameter::describe(other);
+            let found = super::syntax::describe(other);
             Err(GramError::at(
                 source,
                 at,
@@ -258,7 +259,7 @@ pub(super) fn only_bracket<'a>(
     }
 }
 
-fn only_path<'a>(bracket: &'a Bracket, source: &str) -> Result<&'a Path, GramError> {
+fn only_path<'a>(bracket: &'a Bracket, source: &str) -> Result<&'a GramPath, GramError> {
     let (at, expected, found) = match bracket.elements.as_slice() {
         [Element::Path(path)] => return Ok(path),
         [] => (

@@ -6,19 +6,21 @@ use std::ops::Range;
 
 use indexmap::IndexMap;
 
+use super::error::quote;
+
 /// Where a part stands in its text, in bytes.
 pub type Span = Range<usize>;
 
 /// A whole text: an optional header, then patterns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Document {
-    pub header: Option<Record>,
-    pub patterns: Vec<Pattern>,
+    pub header: Option<GramRecord>,
+    pub patterns: Vec<GramPattern>,
 }
 
 /// A pattern of the top level, with its annotations.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pattern {
+pub struct GramPattern {
     pub annotations: Annotations,
     pub element: Element,
 }
@@ -34,7 +36,7 @@ pub struct Annotations {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Element {
     Bracket(Bracket),
-    Path(Path),
+    Path(GramPath),
     Reference(Name),
 }
 
@@ -60,15 +62,15 @@ pub struct Bracket {
 /// A node, and the arrows and nodes after it: `(a)-->(b)==>(c)`. Reads from the right: the target
 /// of an arrow is the whole rest of the path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Path {
+pub struct GramPath {
     pub first: Node,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PathStep>,
     pub span: Span,
 }
 
 /// An arrow and the node behind it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct PathStep {
     pub arrow: Arrow,
     pub node: Node,
 }
@@ -110,7 +112,7 @@ pub struct Subject {
     pub identifier: Option<Name>,
     /// A set: a label that is written twice is here once.
     pub labels: Vec<Name>,
-    pub record: Option<Record>,
+    pub record: Option<GramRecord>,
 }
 
 impl Subject {
@@ -135,12 +137,12 @@ pub struct Name {
 
 /// `{key: value, …}`. Of a key that is written twice, the last value counts.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Record {
+pub struct GramRecord {
     pub properties: IndexMap<String, Property>,
     pub span: Span,
 }
 
-impl Record {
+impl GramRecord {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.properties.get(key).map(|property| &property.value)
@@ -177,7 +179,7 @@ pub enum Datum {
         text: String,
     },
     Array(Vec<Value>),
-    Map(Record),
+    Map(GramRecord),
 }
 
 /// A number as it is written.
@@ -197,4 +199,17 @@ pub enum NumeralKind {
     Octal,
     /// `168cm`: an integer and its unit
     Measurement,
+}
+
+/// What DATUM is, for a message.
+pub(super) fn describe(datum: &Datum) -> String {
+    match datum {
+        Datum::Boolean(truth) => truth.to_string(),
+        Datum::Number(numeral) => format!("`{}`", numeral.text),
+        Datum::Range { .. } => "a range".to_owned(),
+        Datum::Symbol(text) => format!("`{text}`"),
+        Datum::Text(text) | Datum::Tagged { text, .. } => quote(text),
+        Datum::Array(_) => "an array".to_owned(),
+        Datum::Map(_) => "a map".to_owned(),
+    }
 }

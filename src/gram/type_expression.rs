@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use super::error::{describe, quote};
 use super::lexer::Cursor;
 use super::parser::MAX_NESTING;
-use super::signature::{Presence, SignatureParameter, ValueType};
+use super::types::{SignatureParameter, SignaturePresence, ValueType};
 
 const A_TYPE: &str = "a type: Text, Int, Double, Bool, Object, Array, [T], {field: T} or Maybe T";
 
@@ -143,8 +143,8 @@ impl TypeReader<'_> {
 
     fn field(&mut self, name: String) -> Result<SignatureParameter, TypeError> {
         let (kind, presence) = match self.expression()? {
-            TypeExpression::Plain(kind) => (kind, Presence::Required),
-            TypeExpression::Maybe(kind) => (kind, Presence::Optional),
+            TypeExpression::Plain(kind) => (kind, SignaturePresence::Required),
+            TypeExpression::Maybe(kind) => (kind, SignaturePresence::Optional),
         };
         let field = SignatureParameter {
             presence,

@@ -12,13 +12,13 @@ pub use reply::{MalformedReply, denials, parse, parse_reply, quoted_files, with_
 
 /// What the Common Lisp half answered.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reply {
+pub enum ImageReply {
     /// The operation's own data, a property list.
     Returned(lexpr::Value),
     /// An expected miss: one sentence that says what to try.
     Missed(String),
     /// A condition that nobody handled.
-    Error(ErrorReport),
+    Error(ConditionReport),
     /// The call was stopped; why and after how long, as Emacs says, and what it had printed and done
     /// until then.
     Cancelled {
@@ -39,7 +39,7 @@ pub struct Frame {
 
 /// A condition as the image saw it, before the stack was unwound.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ErrorReport {
+pub struct ConditionReport {
     /// The condition's type, such as `DIVISION-BY-ZERO`.
     pub condition_type: String,
     pub message: String,

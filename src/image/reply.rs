@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Replies of the Common Lisp half, parsed. They come from a program that anybody may have
-//! changed, so whatever they are ends in a [`Reply`] or in a sentence.
+//! changed, so whatever they are ends in a [`ImageReply`] or in a sentence.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use lexpr::Value;
 use lexpr::parse::{KeywordSyntax, NilSymbol, Options, StringSyntax, TSymbol};
 
-use super::{ErrorReport, Frame, Plist, Reply};
+use super::{ConditionReport, Frame, ImageReply, Plist};
 
 /// How deep lists in a reply may be. Those that we send are less than ten deep.
 const DEPTH_LIMIT: usize = 64;
@@ -36,20 +36,20 @@ impl MalformedReply {
 /// # Errors
 ///
 /// When TEXT is no reply.
-pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
+pub fn parse_reply(text: &str) -> Result<ImageReply, MalformedReply> {
     let value = parse(text)?;
     let plist = Plist::new(&value);
     let outcome = plist
         .keyword("outcome")
         .ok_or_else(|| MalformedReply::new("it has no outcome"))?;
     match outcome {
-        "returned" => Ok(Reply::Returned(data(plist))),
+        "returned" => Ok(ImageReply::Returned(data(plist))),
         "missed" => plist
             .text("message")
-            .map(|message| Reply::Missed(message.to_owned()))
+            .map(|message| ImageReply::Missed(message.to_owned()))
             .ok_or_else(|| MalformedReply::new("it has no message")),
-        "error" => Ok(Reply::Error(error_report(plist))),
-        "cancelled" => Ok(Reply::Cancelled {
+        "error" => Ok(ImageReply::Error(error_report(plist))),
+        "cancelled" => Ok(ImageReply::Cancelled {
             because: plist.text("because").map(str::to_owned),
             output: owned(plist, "output"),
             value: data(plist),
@@ -60,8 +60,8 @@ pub fn parse_reply(text: &str) -> Result<Reply, MalformedReply> {
 
 /// The files whose text REPLY quotes, as Emacs names them: those of definitions with their source.
 #[must_use]
-pub fn quoted_files(reply: &Reply) -> Vec<PathBuf> {
-    let Reply::Returned(data) = reply else {
+pub fn quoted_files(reply: &ImageReply) -> Vec<PathBuf> {
+    let ImageReply::Returned(data) = reply else {
         return Vec::new();
     };
     Plist::new(data)
@@ -114,8 +114,8 @@ fn data(plist: Plist<'_>) -> Value {
     plist.get("value").cloned().unwrap_or(Value::Null)
 }
 
-fn error_report(plist: Plist<'_>) -> ErrorReport {
-    ErrorReport {
+fn error_report(plist: Plist<'_>) -> ConditionReport {
+    ConditionReport {
         condition_type: plist.text("type").unwrap_or("ERROR").to_owned(),
         message: owned(plist, "message"),
         restarts: plist.list("restarts").filter_map(restart).collect(),

@@ -9,10 +9,14 @@ use super::Fault;
 use super::decimal::{Decimal, canonical};
 use super::fault::kind_of;
 use super::keyword::{Bound, Constant, Keyword, Type};
-use super::pattern::{Match, Pattern};
-use super::verdict::{Path, Verdict};
+use super::pattern::{Match, SchemaPattern};
+use super::verdict::{SchemaVerdict, ValuePath};
 
-pub(super) fn of_types<'v>(types: &[Type], value: &Value, path: &Path<'_>) -> Verdict<'v> {
+pub(super) fn of_types<'v>(
+    types: &[Type],
+    value: &Value,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
     let fits = |kind: &Type| match (kind, value) {
         (Type::Null, Value::Null)
         | (Type::Boolean, Value::Bool(_))
@@ -24,26 +28,30 @@ pub(super) fn of_types<'v>(types: &[Type], value: &Value, path: &Path<'_>) -> Ve
         _ => false,
     };
     if types.iter().any(fits) {
-        return Verdict::default();
+        return SchemaVerdict::default();
     }
     let expected: Vec<&str> = types.iter().map(|kind| kind.with_article()).collect();
     let fault = Fault::Type {
         expected: expected.join(" or "),
         found: kind_of(value),
     };
-    Verdict::fault(path, fault)
+    SchemaVerdict::fault(path, fault)
 }
 
-pub(super) fn among<'v>(constants: &[Constant], value: &Value, path: &Path<'_>) -> Verdict<'v> {
+pub(super) fn among<'v>(
+    constants: &[Constant],
+    value: &Value,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
     let own = canonical(value);
     if constants.iter().any(|constant| constant.canonical == own) {
-        return Verdict::default();
+        return SchemaVerdict::default();
     }
     let shown: Vec<&str> = constants
         .iter()
         .map(|constant| constant.shown.as_str())
         .collect();
-    Verdict::other(path, format!("{value} is not one of {}", shown.join(", ")))
+    SchemaVerdict::other(path, format!("{value} is not one of {}", shown.join(", ")))
 }
 
 pub(super) fn number_problem(keyword: &Keyword, number: &Decimal, shown: &Value) -> Option<String> {
@@ -65,8 +73,8 @@ pub(super) fn counted<'v>(
     bound: &Bound<u64>,
     count: usize,
     what: &str,
-    path: &Path<'_>,
-) -> Verdict<'v> {
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     let (holds, expected) = match bound {
         Bound::AtLeast(least) => (count >= *least, format!("at least {least}")),
@@ -75,36 +83,40 @@ pub(super) fn counted<'v>(
         Bound::Below(bound) => (count < *bound, format!("less than {bound}")),
     };
     if holds {
-        return Verdict::default();
+        return SchemaVerdict::default();
     }
-    Verdict::other(
+    SchemaVerdict::other(
         path,
         format!("Field must have {expected} {what}, but it has {count}"),
     )
 }
 
-pub(super) fn shaped<'v>(pattern: &Pattern, text: &str, path: &Path<'_>) -> Verdict<'v> {
+pub(super) fn shaped<'v>(
+    pattern: &SchemaPattern,
+    text: &str,
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
     match pattern.find_in(text) {
-        Match::Found => Verdict::default(),
-        Match::Absent => Verdict::other(
+        Match::Found => SchemaVerdict::default(),
+        Match::Absent => SchemaVerdict::other(
             path,
             format!("Field must match the pattern {}", pattern.source),
         ),
-        Match::GaveUp => Verdict::other(
+        Match::GaveUp => SchemaVerdict::other(
             path,
             format!("the pattern {} takes too long to match", pattern.source),
         ),
     }
 }
 
-pub(super) fn different<'v>(elements: &[Value], path: &Path<'_>) -> Verdict<'v> {
+pub(super) fn different<'v>(elements: &[Value], path: &ValuePath<'_>) -> SchemaVerdict<'v> {
     let mut seen = HashSet::new();
     match elements
         .iter()
         .find(|element| !seen.insert(canonical(element)))
     {
-        None => Verdict::default(),
-        Some(twice) => Verdict::other(
+        None => SchemaVerdict::default(),
+        Some(twice) => SchemaVerdict::other(
             path,
             format!("Field must have different elements, but it has {twice} twice"),
         ),
@@ -114,11 +126,11 @@ pub(super) fn different<'v>(elements: &[Value], path: &Path<'_>) -> Verdict<'v> 
 pub(super) fn missing<'v>(
     names: &[String],
     members: &Map<String, Value>,
-    path: &Path<'_>,
-) -> Verdict<'v> {
-    let mut verdict = Verdict::default();
+    path: &ValuePath<'_>,
+) -> SchemaVerdict<'v> {
+    let mut verdict = SchemaVerdict::default();
     for name in names.iter().filter(|name| !members.contains_key(*name)) {
-        verdict.absorb(Verdict::fault(path, Fault::Missing(name.clone())));
+        verdict.absorb(SchemaVerdict::fault(path, Fault::Missing(name.clone())));
     }
     verdict
 }

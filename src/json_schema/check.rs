@@ -6,24 +6,33 @@ use serde_json::{Map, Value};
 
 use super::assertions::{among, counted, different, missing, number_problem, of_types, shaped};
 use super::decimal::Decimal;
+use super::fault::{Fault, ValueProblem};
 use super::keyword::{Keyword, NodeId, Others, ResourceId};
-use super::pattern::{Match, Pattern};
-use super::verdict::{Path, Verdict};
-use super::{Evaluated, Fault, Problem, Schema};
+use super::pattern::{Match, SchemaPattern};
+use super::schema::{Evaluated, Schema};
+use super::verdict::{SchemaVerdict, ValuePath};
 
 /// How many schemas may be entered within each other: several for each level of the deepest value.
 const DEEPEST: usize = 500;
 /// How many schemas may be entered for one value.
 const MOST_STEPS: usize = 1_000_000;
 
-pub(super) fn problems(schema: &Schema, value: &Value) -> Vec<Problem> {
+impl Schema {
+    /// All that is wrong with VALUE; nothing if it fits.
+    #[must_use]
+    pub fn problems(&self, value: &Value) -> Vec<ValueProblem> {
+        problems(self, value)
+    }
+}
+
+fn problems(schema: &Schema, value: &Value) -> Vec<ValueProblem> {
     let mut check = Check {
         schema,
         scope: Vec::new(),
         entered: Vec::new(),
         steps: 0,
     };
-    check.enter(schema.root, value, &Path::Root).problems
+    check.enter(schema.root, value, &ValuePath::Root).problems
 }
 
 struct Check<'s> {
@@ -36,14 +45,22 @@ struct Check<'s> {
 }
 
 impl<'s> Check<'s> {
-    fn enter<'v>(&mut self, id: NodeId, value: &'v Value, path: &Path<'_>) -> Verdict<'v> {
+    fn enter<'v>(
+        &mut self,
+        id: NodeId,
+        value: &'v Value,
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
         let entry = (id, std::ptr::from_ref(value));
         self.steps += 1;
         if self.entered.contains(&entry) {
-            return Verdict::other(path, "the schema refers to itself without end".to_owned());
+            return SchemaVerdict::other(
+                path,
+                "the schema refers to itself without end".to_owned(),
+            );
         }
         if self.entered.len() == DEEPEST || self.steps > MOST_STEPS {
-            return Verdict::other(
+            return SchemaVerdict::other(
                 path,
                 "the schema asks for too much work to check this".to_owned(),
             );
@@ -51,7 +68,7 @@ impl<'s> Check<'s> {
         let node = &self.schema.nodes[id.0];
         self.entered.push(entry);
         self.scope.push(node.resource);
-        let mut verdict = Verdict::default();
+        let mut verdict = SchemaVerdict::default();
         for keyword in &node.keywords {
             let said = self.apply(keyword, value, path, &verdict);
             verdict.absorb(said);
@@ -69,11 +86,11 @@ impl<'s> Check<'s> {
         &mut self,
         keyword: &Keyword,
         value: &'v Value,
-        path: &Path<'_>,
-        before: &Verdict<'v>,
-    ) -> Verdict<'v> {
+        path: &ValuePath<'_>,
+        before: &SchemaVerdict<'v>,
+    ) -> SchemaVerdict<'v> {
         match (keyword, value) {
-            (Keyword::Never, _) => Verdict::other(path, "nothing is allowed here".to_owned()),
+            (Keyword::Never, _) => SchemaVerdict::other(path, "nothing is allowed here".to_owned()),
             (Keyword::Types(types), _) => of_types(types, value, path),
             (Keyword::OneOfConstants(constants), _) => among(constants, value, path),
             (Keyword::Reference(node), _) => self.enter(*node, value, path),
@@ -82,8 +99,10 @@ impl<'s> Check<'s> {
                 self.enter(node, value, path)
             }
             (Keyword::SchemaItself, _) => match Schema::compile(value) {
-                Ok(_) => Verdict::default(),
-                Err(error) => Verdict::other(path, format!("Field must be a schema: {error}")),
+                Ok(_) => SchemaVerdict::default(),
+                Err(error) => {
+                    SchemaVerdict::other(path, format!("Field must be a schema: {error}"))
+                }
             },
             (
                 Keyword::AllOf(_)
@@ -95,7 +114,9 @@ impl<'s> Check<'s> {
             ) => self.combined(keyword, value, path),
             (Keyword::Number(_) | Keyword::MultipleOf(_), Value::Number(number)) => {
                 number_problem(keyword, &Decimal::of(number), value)
-                    .map_or_else(Verdict::default, |sentence| Verdict::other(path, sentence))
+                    .map_or_else(SchemaVerdict::default, |sentence| {
+                        SchemaVerdict::other(path, sentence)
+                    })
             }
             (Keyword::Length(bound), Value::String(text)) => {
                 counted(bound, text.chars().count(), "characters", path)
@@ -103,7 +124,7 @@ impl<'s> Check<'s> {
             (Keyword::Pattern(pattern), Value::String(text)) => shaped(pattern, text, path),
             (_, Value::Array(elements)) => self.array(keyword, elements, path, before),
             (_, Value::Object(members)) => self.object(keyword, value, members, path, before),
-            _ => Verdict::default(),
+            _ => SchemaVerdict::default(),
         }
     }
 
@@ -123,9 +144,9 @@ impl<'s> Check<'s> {
         &mut self,
         keyword: &Keyword,
         value: &'v Value,
-        path: &Path<'_>,
-    ) -> Verdict<'v> {
-        let mut verdict = Verdict::default();
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
+        let mut verdict = SchemaVerdict::default();
         match keyword {
             Keyword::AllOf(nodes) => {
                 for node in nodes {
@@ -135,7 +156,7 @@ impl<'s> Check<'s> {
             Keyword::AnyOf(nodes) => {
                 let (fitting, problems) = self.alternatives(nodes, value, path);
                 if fitting.is_empty() {
-                    return Verdict::fault(path, Fault::NoAlternative(problems));
+                    return SchemaVerdict::fault(path, Fault::NoAlternative(problems));
                 }
                 fitting
                     .into_iter()
@@ -144,7 +165,7 @@ impl<'s> Check<'s> {
             Keyword::OneOf(nodes) => {
                 let (mut fitting, problems) = self.alternatives(nodes, value, path);
                 match fitting.len() {
-                    0 => return Verdict::fault(path, Fault::NoAlternative(problems)),
+                    0 => return SchemaVerdict::fault(path, Fault::NoAlternative(problems)),
                     1 => fitting.drain(..).for_each(|(_, fits)| verdict.absorb(fits)),
                     _ => {
                         let places: Vec<String> = fitting
@@ -156,13 +177,13 @@ impl<'s> Check<'s> {
                             nodes.len(),
                             places.join(" and ")
                         );
-                        return Verdict::other(path, sentence);
+                        return SchemaVerdict::other(path, sentence);
                     }
                 }
             }
             Keyword::Not(node) if self.enter(*node, value, path).fits() => {
                 let sentence = "Field has a value that the schema excludes";
-                return Verdict::other(path, sentence.to_owned());
+                return SchemaVerdict::other(path, sentence.to_owned());
             }
             Keyword::Conditional {
                 condition,
@@ -190,8 +211,8 @@ impl<'s> Check<'s> {
         &mut self,
         nodes: &[NodeId],
         value: &'v Value,
-        path: &Path<'_>,
-    ) -> (Vec<(usize, Verdict<'v>)>, Vec<Vec<Problem>>) {
+        path: &ValuePath<'_>,
+    ) -> (Vec<(usize, SchemaVerdict<'v>)>, Vec<Vec<ValueProblem>>) {
         let mut fitting = Vec::new();
         let mut problems = Vec::new();
         for (index, node) in nodes.iter().enumerate() {
@@ -209,16 +230,16 @@ impl<'s> Check<'s> {
         &mut self,
         keyword: &Keyword,
         elements: &'v [Value],
-        path: &Path<'_>,
-        before: &Verdict<'v>,
-    ) -> Verdict<'v> {
+        path: &ValuePath<'_>,
+        before: &SchemaVerdict<'v>,
+    ) -> SchemaVerdict<'v> {
         match keyword {
             Keyword::ElementCount(bound) => counted(bound, elements.len(), "elements", path),
             Keyword::DifferentElements => different(elements, path),
             Keyword::Elements { first, others } => {
-                let mut verdict = Verdict::default();
+                let mut verdict = SchemaVerdict::default();
                 for (index, (element, node)) in elements.iter().zip(first).enumerate() {
-                    let said = self.enter(*node, element, &Path::Element(path, index));
+                    let said = self.enter(*node, element, &ValuePath::Element(path, index));
                     verdict.problems.extend(said.problems);
                     self.note_element(&mut verdict, index);
                 }
@@ -239,7 +260,7 @@ impl<'s> Check<'s> {
                     .collect();
                 self.other_elements(*others, elements, rest, path)
             }
-            _ => Verdict::default(),
+            _ => SchemaVerdict::default(),
         }
     }
 
@@ -248,19 +269,19 @@ impl<'s> Check<'s> {
         others: Others,
         elements: &'v [Value],
         rest: Vec<usize>,
-        path: &Path<'_>,
-    ) -> Verdict<'v> {
-        let mut verdict = Verdict::default();
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
+        let mut verdict = SchemaVerdict::default();
         match others {
             Others::Forbidden => {
                 if let Some(first) = rest.first() {
                     let sentence = format!("no element is allowed from index {first} on");
-                    return Verdict::other(path, sentence);
+                    return SchemaVerdict::other(path, sentence);
                 }
             }
             Others::Fit(node) => {
                 for index in rest {
-                    let said = self.enter(node, &elements[index], &Path::Element(path, index));
+                    let said = self.enter(node, &elements[index], &ValuePath::Element(path, index));
                     verdict.problems.extend(said.problems);
                     self.note_element(&mut verdict, index);
                 }
@@ -274,13 +295,13 @@ impl<'s> Check<'s> {
         node: NodeId,
         (at_least, at_most): (u64, Option<u64>),
         elements: &'v [Value],
-        path: &Path<'_>,
-    ) -> Verdict<'v> {
-        let mut verdict = Verdict::default();
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
+        let mut verdict = SchemaVerdict::default();
         let mut count = 0;
         for (index, element) in elements.iter().enumerate() {
             if self
-                .enter(node, element, &Path::Element(path, index))
+                .enter(node, element, &ValuePath::Element(path, index))
                 .fits()
             {
                 count += 1;
@@ -292,7 +313,7 @@ impl<'s> Check<'s> {
             let sentence = format!(
                 "Field must have at least {at_least}{most} elements of a kind that the schema names, but it has {count}"
             );
-            return Verdict::other(path, sentence);
+            return SchemaVerdict::other(path, sentence);
         }
         verdict
     }
@@ -302,9 +323,9 @@ impl<'s> Check<'s> {
         keyword: &Keyword,
         value: &'v Value,
         members: &'v Map<String, Value>,
-        path: &Path<'_>,
-        before: &Verdict<'v>,
-    ) -> Verdict<'v> {
+        path: &ValuePath<'_>,
+        before: &SchemaVerdict<'v>,
+    ) -> SchemaVerdict<'v> {
         match keyword {
             Keyword::MemberCount(bound) => counted(bound, members.len(), "members", path),
             Keyword::Required(names) => missing(names, members, path),
@@ -315,10 +336,10 @@ impl<'s> Check<'s> {
                 self.enter(*node, value, path)
             }
             Keyword::MemberNames(node) => {
-                let mut verdict = Verdict::default();
+                let mut verdict = SchemaVerdict::default();
                 for name in members.keys() {
                     let text = Value::String(name.clone());
-                    let said = self.enter(*node, &text, &Path::Member(path, name));
+                    let said = self.enter(*node, &text, &ValuePath::Member(path, name));
                     verdict.problems.extend(said.problems);
                 }
                 verdict
@@ -334,19 +355,19 @@ impl<'s> Check<'s> {
                     .filter(|(name, _)| !before.members.contains(name.as_str()));
                 self.other_members(*others, rest.collect(), &[], path)
             }
-            _ => Verdict::default(),
+            _ => SchemaVerdict::default(),
         }
     }
 
     fn members<'v>(
         &mut self,
         named: &[(String, NodeId)],
-        patterns: &[(Pattern, NodeId)],
+        patterns: &[(SchemaPattern, NodeId)],
         others: Option<Others>,
         members: &'v Map<String, Value>,
-        path: &Path<'_>,
-    ) -> Verdict<'v> {
-        let mut verdict = Verdict::default();
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
+        let mut verdict = SchemaVerdict::default();
         let mut rest: Vec<(&'v String, &'v Value)> = Vec::new();
         for (name, value) in members {
             let by_name = named
@@ -363,7 +384,7 @@ impl<'s> Check<'s> {
                 continue;
             }
             for node in nodes {
-                let said = self.enter(node, value, &Path::Member(path, name));
+                let said = self.enter(node, value, &ValuePath::Member(path, name));
                 verdict.problems.extend(said.problems);
             }
             self.note_member(&mut verdict, name);
@@ -379,19 +400,19 @@ impl<'s> Check<'s> {
         others: Others,
         rest: Vec<(&'v String, &'v Value)>,
         named: &[(String, NodeId)],
-        path: &Path<'_>,
-    ) -> Verdict<'v> {
-        let mut verdict = Verdict::default();
+        path: &ValuePath<'_>,
+    ) -> SchemaVerdict<'v> {
+        let mut verdict = SchemaVerdict::default();
         match others {
             Others::Forbidden if rest.is_empty() => {}
             Others::Forbidden => {
                 let names = rest.iter().map(|(name, _)| (*name).clone()).collect();
                 let known = named.iter().map(|(name, _)| name.clone()).collect();
-                return Verdict::fault(path, Fault::Unexpected { names, known });
+                return SchemaVerdict::fault(path, Fault::Unexpected { names, known });
             }
             Others::Fit(node) => {
                 for (name, value) in rest {
-                    let said = self.enter(node, value, &Path::Member(path, name));
+                    let said = self.enter(node, value, &ValuePath::Member(path, name));
                     verdict.problems.extend(said.problems);
                     self.note_member(&mut verdict, name);
                 }
@@ -400,13 +421,13 @@ impl<'s> Check<'s> {
         verdict
     }
 
-    fn note_member<'v>(&self, verdict: &mut Verdict<'v>, name: &'v str) {
+    fn note_member<'v>(&self, verdict: &mut SchemaVerdict<'v>, name: &'v str) {
         if self.schema.evaluated == Evaluated::Asked {
             verdict.members.insert(name);
         }
     }
 
-    fn note_element(&self, verdict: &mut Verdict<'_>, index: usize) {
+    fn note_element(&self, verdict: &mut SchemaVerdict<'_>, index: usize) {
         if self.schema.evaluated == Evaluated::Asked {
             verdict.elements.insert(index);
         }

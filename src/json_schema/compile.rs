@@ -8,11 +8,22 @@ use serde_json::{Map, Value};
 
 use super::decimal::{Decimal, canonical};
 use super::index::{Draft, Index, Spot, Target};
-use super::keyword::{Bound, Constant, Keyword, Node, NodeId, Others, Resource, Type};
-use super::pattern::Pattern;
-use super::{Evaluated, Schema, SchemaError};
+use super::keyword::{Bound, Constant, Keyword, NodeId, Others, Resource, SchemaNode, Type};
+use super::pattern::SchemaPattern;
+use super::schema::{Evaluated, Schema, SchemaError};
 
-pub(super) fn compile(schema: &Value) -> Result<Schema, SchemaError> {
+impl Schema {
+    /// Compiles SCHEMA, of the draft that its `$schema` names, 2020-12 without one.
+    ///
+    /// # Errors
+    ///
+    /// The first keyword that is used wrong, or reference to something outside of the schema.
+    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
+        compile(schema)
+    }
+}
+
+fn compile(schema: &Value) -> Result<Schema, SchemaError> {
     let index = Index::of(schema)?;
     let spots: HashMap<*const Value, Spot<'_>> = index
         .schemas
@@ -70,7 +81,7 @@ impl<'s> Compiler<'_, 's> {
     }
 
     /// Compiles until no schema is left that another one asked for.
-    fn nodes(&mut self) -> Result<Vec<Node>, SchemaError> {
+    fn nodes(&mut self) -> Result<Vec<SchemaNode>, SchemaError> {
         let mut nodes = Vec::new();
         while let Some(spot) = self.waiting.get(nodes.len()).cloned() {
             let keywords = match spot.value {
@@ -90,7 +101,7 @@ impl<'s> Compiler<'_, 's> {
                     ));
                 }
             };
-            nodes.push(Node {
+            nodes.push(SchemaNode {
                 resource: spot.resource,
                 keywords,
             });
@@ -365,8 +376,8 @@ impl<'s> Keywords<'_, '_, 's> {
         texts.ok_or_else(|| self.wrong(keyword, "an array of names"))
     }
 
-    fn pattern(&self, keyword: &str, source: &str) -> Result<Pattern, SchemaError> {
-        Pattern::compile(source).map_err(|message| SchemaError {
+    fn pattern(&self, keyword: &str, source: &str) -> Result<SchemaPattern, SchemaError> {
+        SchemaPattern::compile(source).map_err(|message| SchemaError {
             pointer: format!("{}/{keyword}", self.spot.pointer),
             message,
         })

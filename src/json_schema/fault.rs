@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// One thing that is wrong with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ValueProblem {
     /// Where, such as `address.city` or `items[2]`; empty for the value as a whole.
     pub path: String,
     pub fault: Fault,
@@ -29,13 +29,13 @@ pub enum Fault {
     },
     /// It fits none of several schemas; why not, of each.
     #[error("Field must fit one of {}: {}", .0.len(), alternatives(.0))]
-    NoAlternative(Vec<Vec<Problem>>),
+    NoAlternative(Vec<Vec<ValueProblem>>),
     /// Anything else, in a sentence.
     #[error("{0}")]
     Other(String),
 }
 
-impl std::fmt::Display for Problem {
+impl std::fmt::Display for ValueProblem {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.path.is_empty() {
             write!(formatter, "{}: ", self.path)?;
@@ -66,7 +66,7 @@ fn unexpected(names: &[String], known: &[String]) -> String {
     }
 }
 
-fn alternatives(alternatives: &[Vec<Problem>]) -> String {
+fn alternatives(alternatives: &[Vec<ValueProblem>]) -> String {
     let first: Vec<String> = alternatives
         .iter()
         .enumerate()

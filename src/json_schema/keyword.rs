@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::decimal::Decimal;
-use super::pattern::Pattern;
+use super::pattern::SchemaPattern;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct NodeId(pub(super) usize);
@@ -16,7 +16,7 @@ pub(super) struct ResourceId(pub(super) usize);
 
 /// One schema. The keywords that ask what the others looked at are last.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct SchemaNode {
     pub(super) resource: ResourceId,
     pub(super) keywords: Vec<Keyword>,
 }
@@ -71,7 +71,7 @@ pub(super) enum Keyword {
     Number(Bound<Decimal>),
     MultipleOf(Decimal),
     Length(Bound<u64>),
-    Pattern(Pattern),
+    Pattern(SchemaPattern),
     ElementCount(Bound<u64>),
     DifferentElements,
     Elements {
@@ -87,7 +87,7 @@ pub(super) enum Keyword {
     Required(Vec<String>),
     Members {
         named: Vec<(String, NodeId)>,
-        patterns: Vec<(Pattern, NodeId)>,
+        patterns: Vec<(SchemaPattern, NodeId)>,
         others: Option<Others>,
     },
     MemberNames(NodeId),

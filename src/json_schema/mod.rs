@@ -13,67 +13,16 @@ mod fault;
 mod index;
 mod keyword;
 mod pattern;
+mod schema;
 mod verdict;
 
-use serde_json::Value;
-
-pub use fault::{Fault, Problem, kind_of};
-use keyword::{Node, NodeId, Resource};
-
-/// A compiled schema.
-#[derive(Debug)]
-pub struct Schema {
-    nodes: Vec<Node>,
-    resources: Vec<Resource>,
-    root: NodeId,
-    evaluated: Evaluated,
-}
-
-/// Whether anything asks which members and elements other keywords have looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evaluated {
-    Asked,
-    Unasked,
-}
-
-/// Why something is no usable schema, and where in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(pointer))]
-pub struct SchemaError {
-    /// A JSON pointer into the schema; empty for all of it.
-    pub pointer: String,
-    pub message: String,
-}
-
-fn place(pointer: &str) -> String {
-    if pointer.is_empty() {
-        String::new()
-    } else {
-        format!("at {pointer}: ")
-    }
-}
-
-impl Schema {
-    /// Compiles SCHEMA, of the draft that its `$schema` names, 2020-12 without one.
-    ///
-    /// # Errors
-    ///
-    /// The first keyword that is used wrong, or reference to something outside of the schema.
-    pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
-        compile::compile(schema)
-    }
-
-    /// All that is wrong with VALUE; nothing if it fits.
-    #[must_use]
-    pub fn problems(&self, value: &Value) -> Vec<Problem> {
-        check::problems(self, value)
-    }
-}
+pub use fault::{Fault, ValueProblem, kind_of};
+pub use schema::{Schema, SchemaError};
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

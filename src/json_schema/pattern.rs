@@ -7,7 +7,7 @@ use fancy_regex::Regex;
 
 /// A compiled `pattern`, or a name of `patternProperties`.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct SchemaPattern {
     /// As the schema has it.
     pub(super) source: String,
     regex: Regex,
@@ -22,7 +22,7 @@ pub(super) enum Match {
     GaveUp,
 }
 
-impl Pattern {
+impl SchemaPattern {
     /// # Errors
     ///
     /// A sentence on what is wrong with SOURCE.
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, text: &str) -> bool {
-        Pattern::compile(pattern).unwrap().find_in(text) == Match::Found
+        SchemaPattern::compile(pattern).unwrap().find_in(text) == Match::Found
     }
 
     #[test]
@@ -168,13 +168,13 @@ mod tests {
     #[test]
     fn looks_around_but_not_for_ever() {
         assert!(matches("^(?!ba).*$", "abc") && !matches("^(?!ba).*$", "bac"));
-        let slow = Pattern::compile(r"^(a|a)*(?=b)\1$").unwrap();
+        let slow = SchemaPattern::compile(r"^(a|a)*(?=b)\1$").unwrap();
         assert_eq!(slow.find_in(&"a".repeat(64)), Match::GaveUp);
     }
 
     #[test]
     fn says_what_is_no_pattern() {
-        let error = Pattern::compile("(").unwrap_err();
+        let error = SchemaPattern::compile("(").unwrap_err();
         assert!(error.contains("is not a regular expression"), "{error}");
     }
 }

@@ -3,45 +3,45 @@
 
 use std::collections::HashSet;
 
-use super::{Fault, Problem};
+use super::{Fault, ValueProblem};
 
 /// The way to a value, as a reader would write it: `address.city`, `items[2]`.
-pub(super) enum Path<'p> {
+pub(super) enum ValuePath<'p> {
     Root,
-    Member(&'p Path<'p>, &'p str),
-    Element(&'p Path<'p>, usize),
+    Member(&'p ValuePath<'p>, &'p str),
+    Element(&'p ValuePath<'p>, usize),
 }
 
-impl std::fmt::Display for Path<'_> {
+impl std::fmt::Display for ValuePath<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Path::Root => Ok(()),
-            Path::Member(Path::Root, name) => formatter.write_str(name),
-            Path::Member(parent, name) => write!(formatter, "{parent}.{name}"),
-            Path::Element(parent, index) => write!(formatter, "{parent}[{index}]"),
+            ValuePath::Root => Ok(()),
+            ValuePath::Member(ValuePath::Root, name) => formatter.write_str(name),
+            ValuePath::Member(parent, name) => write!(formatter, "{parent}.{name}"),
+            ValuePath::Element(parent, index) => write!(formatter, "{parent}[{index}]"),
         }
     }
 }
 
 /// What one schema, or one keyword of it, says of a value.
 #[derive(Default)]
-pub(super) struct Verdict<'v> {
-    pub(super) problems: Vec<Problem>,
+pub(super) struct SchemaVerdict<'v> {
+    pub(super) problems: Vec<ValueProblem>,
     /// The members and elements that it looked at.
     pub(super) members: HashSet<&'v str>,
     pub(super) elements: HashSet<usize>,
 }
 
-impl<'v> Verdict<'v> {
-    pub(super) fn fault(path: &Path<'_>, fault: Fault) -> Self {
+impl<'v> SchemaVerdict<'v> {
+    pub(super) fn fault(path: &ValuePath<'_>, fault: Fault) -> Self {
         let path = path.to_string();
         Self {
-            problems: vec![Problem { path, fault }],
+            problems: vec![ValueProblem { path, fault }],
             ..Self::default()
         }
     }
 
-    pub(super) fn other(path: &Path<'_>, sentence: String) -> Self {
+    pub(super) fn other(path: &ValuePath<'_>, sentence: String) -> Self {
         Self::fault(path, Fault::Other(sentence))
     }
 

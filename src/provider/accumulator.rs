@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 
 use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, TooMuch};
 use super::whole::WholeObject;
-use super::{CallArguments, ToolCall};
+use crate::exact;
 use crate::json_schema::kind_of;
-use crate::tool::exact;
+use crate::protocol::{CallArguments, ToolCall};
 
 /// How the reply that carried the calls ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ReplyEnd {
     /// The provider said that it was complete.
     Complete,
     /// It met a limit, a filter or an error, or the connection was lost. No call of it runs: the
@@ -165,13 +165,13 @@ impl CallAccumulator {
 
     /// The calls in the order in which they began.
     #[must_use]
-    pub fn finish(self, ending: Ending) -> Vec<ToolCall> {
+    pub fn finish(self, ending: ReplyEnd) -> Vec<ToolCall> {
         self.calls
             .into_iter()
             .map(|call| ToolCall {
                 arguments: match ending {
-                    Ending::Complete => parse_arguments(&call.arguments),
-                    Ending::Cut => CallArguments::Truncated,
+                    ReplyEnd::Complete => parse_arguments(&call.arguments),
+                    ReplyEnd::Cut => CallArguments::Truncated,
                 },
                 id: if call.id.is_empty() {
                     synthesise_id()

@@ -4,9 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    CallArguments, ChatRequest, Message, ProviderSettings, RequestPosition, ToolCall, ToolChoice,
-};
+use super::{ChatMessage, ChatRequest, ProviderSettings, RequestPosition, ToolChoice};
+use crate::protocol::{CallArguments, ToolCall};
 
 /// Hosts that refuse a request with `reasoning_content` in it. Everybody else ignores the field or
 /// wants it back beside the calls that the reasoning led to.
@@ -107,14 +106,14 @@ fn tool_choice_json(choice: &ToolChoice) -> Value {
     }
 }
 
-fn message_json(message: &Message, policy: ReasoningPolicy) -> Value {
+fn message_json(message: &ChatMessage, policy: ReasoningPolicy) -> Value {
     match message {
-        Message::System(text) => json!({"role": "system", "content": text}),
-        Message::User(text) => json!({"role": "user", "content": text}),
-        Message::Tool { call_id, content } => {
+        ChatMessage::System(text) => json!({"role": "system", "content": text}),
+        ChatMessage::User(text) => json!({"role": "user", "content": text}),
+        ChatMessage::Tool { call_id, content } => {
             json!({"role": "tool", "tool_call_id": call_id, "content": content})
         }
-        Message::Assistant {
+        ChatMessage::Assistant {
             text,
             reasoning,
             calls,

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::Reply;
+use super::ModelReply;
 use super::retry::RetryAdvice;
 
 /// Why there is no whole reply.
@@ -16,7 +16,7 @@ pub struct ProviderError {
     /// Whether sending the request again can help.
     pub retry: RetryAdvice,
     /// What had arrived. Calls in it never run.
-    pub partial: Option<Box<Reply>>,
+    pub partial: Option<Box<ModelReply>>,
 }
 
 /// What sort of failure it is.

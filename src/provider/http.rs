@@ -17,7 +17,7 @@ use super::failure::{
 };
 use super::reply::ReplyReader;
 use super::retry::{RetryAdvice, RetryPolicy, advice};
-use super::{ChatRequest, ProviderSettings, Reply, StreamEvent};
+use super::{ChatRequest, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
 
 /// How long the server has to accept the connection.
@@ -73,7 +73,7 @@ pub struct Client {
 }
 
 /// A request ready to be sent, as often as needed.
-struct Prepared {
+struct PreparedRequest {
     client: reqwest::Client,
     url: Url,
     headers: HeaderMap,
@@ -98,7 +98,7 @@ impl Client {
         settings: &ProviderSettings,
         request: &ChatRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
-    ) -> Result<Reply, ProviderError> {
+    ) -> Result<ModelReply, ProviderError> {
         self.stream_with_retries(settings, request, sink)
             .instrument(tracing::error_span!("request", model = settings.model))
             .await
@@ -113,7 +113,7 @@ impl Client {
         settings: &ProviderSettings,
         request: &ChatRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
-    ) -> Result<Reply, ProviderError> {
+    ) -> Result<ModelReply, ProviderError> {
         let prepared = self.prepare(settings, request)?;
         let policy = &self.settings.retry;
         let mut attempt = 1;
@@ -139,9 +139,9 @@ impl Client {
 
     async fn attempt(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
-    ) -> Result<Reply, ProviderError> {
+    ) -> Result<ModelReply, ProviderError> {
         let idle = self.settings.idle_timeout;
         tracing::debug!(bytes = prepared.body.len(), "sending");
         let sending = prepared
@@ -166,7 +166,7 @@ impl Client {
         mut response: Response,
         destination: &Destination,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
-    ) -> Result<Reply, ProviderError> {
+    ) -> Result<ModelReply, ProviderError> {
         let ClientSettings {
             idle_timeout: idle,
             content_timeout: silence,
@@ -243,13 +243,13 @@ impl Client {
         &self,
         settings: &ProviderSettings,
         request: &ChatRequest,
-    ) -> Result<Prepared, ProviderError> {
+    ) -> Result<PreparedRequest, ProviderError> {
         let url = endpoint(&settings.base_url, &["chat", "completions"])?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let headers = headers(settings, &host)?;
         let body = serde_json::to_vec(&request_body(settings, request))
             .map_err(|error| settings_failure(format!("The request can't be written: {error}.")))?;
-        Ok(Prepared {
+        Ok(PreparedRequest {
             client: self.client_for(&url)?,
             destination: Destination {
                 port: url.port_or_known_default().unwrap_or_default(),

@@ -16,12 +16,14 @@ mod whole;
 
 use serde_json::{Map, Value};
 
+use crate::protocol::ToolCall;
+
 pub use failure::{FailureKind, ProviderError};
 pub use http::{Client, ClientSettings};
 
 /// One message of a conversation, in no provider's dialect.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Message {
+pub enum ChatMessage {
     System(String),
     User(String),
     Assistant {
@@ -35,30 +37,6 @@ pub enum Message {
         call_id: String,
         content: String,
     },
-}
-
-/// A tool call that arrived whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolCall {
-    /// The provider's id, or one of ours when it gave none.
-    pub id: String,
-    pub name: String,
-    /// The arguments as received, JSON text.
-    pub raw_arguments: String,
-    pub arguments: CallArguments,
-}
-
-/// What the arguments of a received call turned out to be.
-#[derive(Debug, Clone, PartialEq)]
-pub enum CallArguments {
-    /// A JSON object; the call may run.
-    Object(Map<String, Value>),
-    /// Not a JSON object: the model is told so and can repeat the call.
-    Malformed(String),
-    /// An object with numbers that would change when they are read, as the sentences say.
-    Inexact(String),
-    /// The reply ended before the call was complete: it never runs.
-    Truncated,
 }
 
 /// Which tools the model may call.
@@ -122,7 +100,7 @@ impl std::fmt::Debug for Secret {
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    pub messages: Vec<Message>,
+    pub messages: Vec<ChatMessage>,
     /// Tool schemas, as `Tool::schema` makes them.
     pub tools: Vec<Value>,
     pub tool_choice: ToolChoice,
@@ -175,7 +153,7 @@ pub struct Usage {
 
 /// A whole reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     pub text: String,
     pub reasoning: String,
     pub calls: Vec<ToolCall>,

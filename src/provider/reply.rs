@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Reduces what a Chat Completions server sends to one [`Reply`]: [`Reducer`] takes the payloads
+//! Reduces what a Chat Completions server sends to one [`ModelReply`]: [`Reducer`] takes the payloads
 //! of events, [`ReplyReader`] the bytes of a body. Pure; `http` feeds it.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::accumulator::{CallAccumulator, Ending};
+use super::accumulator::{CallAccumulator, ReplyEnd};
 use super::bounds::{MAX_TEXT_BYTES, TooMuch};
 use super::failure::{ErrorReport, FailureKind, ProviderError, excerpt};
 use super::retry::{RetryAdvice, stream_advice};
 use super::sse::{MAX_EVENT_BYTES, SseDecoder};
-use super::{Finish, Reply, StreamEvent, Usage};
+use super::{Finish, ModelReply, StreamEvent, Usage};
 
 /// One payload, as much of it as matters, read leniently: servers differ in all of it.
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ impl Reducer {
     }
 
     /// The stream is over.
-    pub fn finish(mut self) -> Result<Reply, ProviderError> {
+    pub fn finish(mut self) -> Result<ModelReply, ProviderError> {
         if let Some(failure) = self.failure.take() {
             return Err(self.interrupt(failure));
         }
@@ -124,8 +124,8 @@ impl Reducer {
             (None, Terminator::Awaited) => return Err(self.interrupt(cut_off())),
         };
         let ending = match finish {
-            Finish::Length | Finish::ContentFilter => Ending::Cut,
-            _ => Ending::Complete,
+            Finish::Length | Finish::ContentFilter => ReplyEnd::Cut,
+            _ => ReplyEnd::Complete,
         };
         // What to do next depends on the calls that are there, not on what the reason says.
         let finish = match (finish, self.calls.is_empty()) {
@@ -145,13 +145,15 @@ impl Reducer {
     pub fn interrupt(self, mut error: ProviderError) -> ProviderError {
         if self.has_content() {
             error.retry = RetryAdvice::Never;
-            error.partial = Some(Box::new(self.into_reply(Finish::Interrupted, Ending::Cut)));
+            error.partial = Some(Box::new(
+                self.into_reply(Finish::Interrupted, ReplyEnd::Cut),
+            ));
         }
         error
     }
 
-    fn into_reply(self, finish: Finish, ending: Ending) -> Reply {
-        Reply {
+    fn into_reply(self, finish: Finish, ending: ReplyEnd) -> ModelReply {
+        ModelReply {
             text: self.text,
             reasoning: self.reasoning,
             calls: self.calls.finish(ending),
@@ -441,7 +443,7 @@ impl ReplyReader {
     }
 
     /// The body ended as bodies do. The second value is what its last, unended event shows.
-    pub fn finish(mut self) -> (Result<Reply, ProviderError>, Vec<StreamEvent>) {
+    pub fn finish(mut self) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
         let mut events = Vec::new();
         let reducer = &mut self.reducer;
         match std::mem::take(&mut self.body) {

@@ -5,13 +5,13 @@
 /// What is known of the text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WholeObject {
-    place: Place,
+    place: ReadState,
     /// How many brackets are open.
     depth: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum ReadState {
     #[default]
     Before,
     Inside,
@@ -30,38 +30,42 @@ impl WholeObject {
     pub fn read(&mut self, more: &str) {
         for byte in more.bytes() {
             self.place = match (self.place, byte) {
-                (Place::Never, _) => return,
-                (Place::Escaped, _) | (Place::InString, ..=b'!' | b'#'..=b'[' | b']'..) => {
-                    Place::InString
+                (ReadState::Never, _) => return,
+                (ReadState::Escaped, _) | (ReadState::InString, ..=b'!' | b'#'..=b'[' | b']'..) => {
+                    ReadState::InString
                 }
-                (Place::InString, b'\\') => Place::Escaped,
-                (Place::InString, b'"') => Place::Inside,
-                (Place::Inside, b'"') => Place::InString,
+                (ReadState::InString, b'\\') => ReadState::Escaped,
+                (ReadState::InString, b'"') => ReadState::Inside,
+                (ReadState::Inside, b'"') => ReadState::InString,
                 (place, b' ' | b'\t' | b'\n' | b'\r') => place,
-                (Place::Before, b'{') | (Place::Inside, b'{' | b'[') => {
+                (ReadState::Before, b'{') | (ReadState::Inside, b'{' | b'[') => {
                     self.depth += 1;
-                    Place::Inside
+                    ReadState::Inside
                 }
-                (Place::Inside, b'}' | b']') => {
+                (ReadState::Inside, b'}' | b']') => {
                     self.depth -= 1;
                     match self.depth {
-                        0 => Place::Behind,
-                        _ => Place::Inside,
+                        0 => ReadState::Behind,
+                        _ => ReadState::Inside,
                     }
                 }
-                (Place::Inside, _) => Place::Inside,
-                (Place::Before | Place::Behind | Place::Whole, _) => Place::Never,
+                (ReadState::Inside, _) => ReadState::Inside,
+                (ReadState::Before | ReadState::Behind | ReadState::Whole, _) => ReadState::Never,
             };
         }
     }
 
     /// Whether TEXT, all of what was read, is an object.
     pub fn is(&mut self, text: &str) -> bool {
-        if self.place == Place::Behind {
+        if self.place == ReadState::Behind {
             let valid = serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-            self.place = if valid { Place::Whole } else { Place::Never };
+            self.place = if valid {
+                ReadState::Whole
+            } else {
+                ReadState::Never
+            };
         }
-        self.place == Place::Whole
+        self.place == ReadState::Whole
     }
 }
 

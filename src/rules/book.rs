@@ -6,7 +6,9 @@ use std::path::Path;
 
 use super::decide::{DANGEROUS_ASKS, Explanation, Outcome, decide};
 use super::matching::Compiled;
-use super::{BadRule, Call, Effect, OtherArguments, Place, Rule, Scope, Store, StoreError};
+use super::{
+    BadRule, Effect, OtherArguments, Rule, RuledCall, Scope, Store, StoreError, TurnPlace,
+};
 
 type Ready = (Rule, Compiled);
 
@@ -19,6 +21,7 @@ pub struct RuleBook {
     passing: Vec<Ready>,
     /// The number of the last rule that is only in memory.
     last_passing: u64,
+    generation: u64,
 }
 
 /// Rules that are only in memory have numbers from here on, so that none in the file gets one.
@@ -34,6 +37,7 @@ impl RuleBook {
             lasting: Ok(Vec::new()),
             passing: Vec::new(),
             last_passing: FIRST_PASSING,
+            generation: 0,
         };
         book.reload();
         book
@@ -50,6 +54,13 @@ impl RuleBook {
         if let Some(loaded) = self.store.load_if_changed() {
             self.take(loaded);
         }
+    }
+
+    /// A number that grows with every change of the rules: what they said is what they say as long as
+    /// it is the same.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Why the file can't be used.
@@ -84,6 +95,7 @@ impl RuleBook {
             self.last_passing += 1;
             rule.id = self.last_passing;
             self.passing.push((rule, compiled));
+            self.generation += 1;
             Ok(self.last_passing)
         }
     }
@@ -94,9 +106,7 @@ impl RuleBook {
     ///
     /// The file can't be read or written; then nothing changed.
     pub fn revoke(&mut self, id: u64) -> Result<bool, StoreError> {
-        let before = self.passing.len();
-        self.passing.retain(|(rule, _)| rule.id != id);
-        if self.passing.len() < before {
+        if self.forget_where(|rule| rule.id == id) {
             return Ok(true);
         }
         let (rules, revoked) = self.store.update(|rules| {
@@ -110,12 +120,21 @@ impl RuleBook {
 
     /// Forgets the rules of a call, a turn or a chat that is over.
     pub fn forget(&mut self, scope: &Scope) {
-        self.passing.retain(|(rule, _)| rule.scope != *scope);
+        self.forget_where(|rule| rule.scope == *scope);
+    }
+
+    /// Forgets the rules in memory that are OVER; false when none is.
+    fn forget_where(&mut self, over: impl Fn(&Rule) -> bool) -> bool {
+        let before = self.passing.len();
+        self.passing.retain(|(rule, _)| !over(rule));
+        let forgotten = self.passing.len() < before;
+        self.generation += u64::from(forgotten);
+        forgotten
     }
 
     /// What happens to CALL, and by which rule.
     #[must_use]
-    pub fn explain(&self, call: &Call<'_>) -> Explanation {
+    pub fn explain(&self, call: &RuledCall<'_>) -> Explanation {
         let rules = self.ready().map(|(rule, compiled)| (rule, compiled));
         let mut explanation = decide(rules, call);
         let Err(trouble) = &self.lasting else {
@@ -138,13 +157,13 @@ impl RuleBook {
 
     /// What happens to CALL.
     #[must_use]
-    pub fn decide(&self, call: &Call<'_>) -> Outcome {
+    pub fn decide(&self, call: &RuledCall<'_>) -> Outcome {
         self.explain(call).outcome
     }
 
     /// Whether a rule denies every call of TOOL in a chat at PLACE, so that it need not be offered.
     #[must_use]
-    pub fn denies_all(&self, tool: &str, place: &Place) -> bool {
+    pub fn denies_all(&self, tool: &str, place: &TurnPlace) -> bool {
         let bare = |rule: &Rule| {
             let free = rule.arguments.is_empty() && rule.other_arguments == OtherArguments::Any;
             free && rule.path.is_none() && rule.package.is_none() && rule.connection.is_none()
@@ -168,6 +187,7 @@ impl RuleBook {
     }
 
     fn take(&mut self, loaded: Result<Vec<Rule>, StoreError>) {
+        self.generation += 1;
         self.lasting = loaded.and_then(|rules| {
             let ready = rules.into_iter().map(|rule| {
                 let compiled = Compiled::new(&rule)?;

@@ -2,8 +2,8 @@
 //! What happens to a call, and by which rule.
 
 use super::matching::Compiled;
-use super::{Call, Effect, Floor, Provenance, Rule};
-use crate::tool::SafetyLevel;
+use super::{Effect, Floor, Rule, RuledCall};
+use crate::trust::{Provenance, SafetyLevel};
 
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ pub const DANGEROUS_ASKS: &str = "Dangerous calls ask.";
 /// Decides about CALL by RULES.
 pub(super) fn decide<'r>(
     rules: impl Iterator<Item = (&'r Rule, &'r Compiled)>,
-    call: &Call<'_>,
+    call: &RuledCall<'_>,
 ) -> Explanation {
     let mut found: Vec<(&Rule, Floor)> = rules
         .filter(|(_, compiled)| compiled.matches(call))
@@ -72,7 +72,7 @@ pub(super) fn decide<'r>(
 /// A dangerous call that no rule asks about or denies.
 fn dangerous<'r>(
     found: &[(&'r Rule, Floor)],
-    call: &Call<'_>,
+    call: &RuledCall<'_>,
 ) -> (Outcome, Option<&'r Rule>, String) {
     let waiving = found.iter().find(|(_, floor)| *floor == Floor::Waived);
     match waiving.map(|(rule, _)| *rule) {

@@ -4,8 +4,8 @@
 
 use globset::escape;
 
-use super::{ArgumentPattern, Call, Effect, Floor, Pattern, Rule, Scope};
-use crate::effect::Kind;
+use super::{ArgumentPattern, Effect, Floor, Rule, RuledCall, Scope, TextPattern};
+use crate::effect::EffectKind;
 
 /// The argument with the function of the program that is at it.
 const FUNCTION: &str = "function";
@@ -16,7 +16,7 @@ const TARGET: &str = "target";
 impl Rule {
     /// The narrowest rule that lets the effect CALL happen again: to the files in its folder by the
     /// same function, to the same file by any code where none is known, or to the same target.
-    pub(super) fn allowing_effect(call: &Call<'_>, scope: Scope) -> Self {
+    pub(crate) fn allowing_effect(call: &RuledCall<'_>, scope: Scope) -> Self {
         let mut rule = Self::new(Effect::Allow, call.tool, scope);
         rule.dangerous = Floor::Waived;
         let text = |name: &str| call.arguments.get(name).and_then(|it| it.as_str());
@@ -25,7 +25,7 @@ impl Rule {
             if let Some(value) = value {
                 rule.arguments.push(ArgumentPattern {
                     name: name.to_owned(),
-                    pattern: Pattern::Equals(value.to_owned()),
+                    pattern: TextPattern::Equals(value.to_owned()),
                 });
             }
         }
@@ -43,13 +43,13 @@ impl Rule {
     }
 
     /// A rule about effects of KIND as a sentence.
-    pub(super) fn describe_of_effects(&self, kind: Kind) -> String {
+    pub(super) fn describe_of_effects(&self, kind: EffectKind) -> String {
         let argument = |name: &str| {
             let mut arguments = self.arguments.iter();
             let found = arguments.find(|it| it.name == name)?;
             Some(match &found.pattern {
-                Pattern::Equals(value) => value.clone(),
-                Pattern::Matches(regex) => format!("what matches /{regex}/"),
+                TextPattern::Equals(value) => value.clone(),
+                TextPattern::Matches(regex) => format!("what matches /{regex}/"),
             })
         };
         let who = argument(FUNCTION).unwrap_or_else(|| "any code".to_owned());
@@ -70,8 +70,8 @@ impl Rule {
         for other in &self.arguments {
             if ![FUNCTION, TARGET].contains(&other.name.as_str()) {
                 text.push_str(&match &other.pattern {
-                    Pattern::Equals(value) => format!(", {} = {value:?}", other.name),
-                    Pattern::Matches(regex) => format!(", {} matching /{regex}/", other.name),
+                    TextPattern::Equals(value) => format!(", {} = {value:?}", other.name),
+                    TextPattern::Matches(regex) => format!(", {} matching /{regex}/", other.name),
                 });
             }
         }
@@ -89,13 +89,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rules::Provenance;
-    use crate::tool::SafetyLevel;
+    use crate::trust::{Provenance, SafetyLevel};
 
     fn offered(tool: &str, arguments: serde_json::Value, files: &[&str]) -> (Rule, String) {
         let paths: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let call = Call {
+        let call = RuledCall {
             call: 1,
             turn: 1,
             chat: 1,

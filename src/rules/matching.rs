@@ -8,7 +8,9 @@ use globset::{GlobBuilder, GlobMatcher};
 use regex::Regex;
 use serde_json::Value;
 
-use super::{ArgumentPattern, BadRule, Call, Effect, Floor, OtherArguments, Pattern, Rule, Scope};
+use super::{
+    ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
+};
 
 /// The most memory that a rule's regular expression may compile to.
 const REGEX_SIZE: usize = 1 << 20;
@@ -40,6 +42,20 @@ enum PathGlob {
     Absolute(GlobMatcher),
     InProject(GlobMatcher),
     Name(GlobMatcher),
+}
+
+impl Rule {
+    /// Whether the rule may let dangerous calls run: an exact tool, and a constraint on what the
+    /// call is about that does not fit everything.
+    #[must_use]
+    pub fn waives_floor(&self) -> bool {
+        self.effect == Effect::Allow
+            && self.dangerous == Floor::Waived
+            && !is_glob(&self.tool)
+            && (self.path.as_deref().is_some_and(constrains_path)
+                || self.other_arguments == OtherArguments::None
+                || self.arguments.iter().any(|it| constrains(&it.pattern)))
+    }
 }
 
 impl Compiled {
@@ -96,7 +112,7 @@ impl Compiled {
         self.tool.is_match(tool)
     }
 
-    pub fn matches(&self, call: &Call<'_>) -> bool {
+    pub fn matches(&self, call: &RuledCall<'_>) -> bool {
         self.in_scope(call)
             && self.tool.is_match(call.tool)
             && self.matches_paths(call)
@@ -105,7 +121,7 @@ impl Compiled {
             && self.matches_name(self.connection.as_ref(), call.connection)
     }
 
-    fn in_scope(&self, call: &Call<'_>) -> bool {
+    fn in_scope(&self, call: &RuledCall<'_>) -> bool {
         match &self.scope {
             Scope::Once(number) => *number == call.call,
             Scope::Turn(number) => *number == call.turn,
@@ -115,7 +131,7 @@ impl Compiled {
         }
     }
 
-    fn matches_paths(&self, call: &Call<'_>) -> bool {
+    fn matches_paths(&self, call: &RuledCall<'_>) -> bool {
         let Some(glob) = &self.path else { return true };
         let mut paths = call.paths.iter();
         match self.effect {
@@ -126,7 +142,7 @@ impl Compiled {
         }
     }
 
-    fn matches_arguments(&self, call: &Call<'_>) -> bool {
+    fn matches_arguments(&self, call: &RuledCall<'_>) -> bool {
         let named = |name: &String| self.arguments.iter().any(|(it, _)| it == name);
         if self.other_arguments == OtherArguments::None && !call.arguments.keys().all(named) {
             return false;
@@ -233,8 +249,8 @@ fn path_glob(text: &str, letters: Letters) -> Result<PathGlob, BadRule> {
 
 fn matcher(argument: &ArgumentPattern, effect: Effect) -> Result<Matcher, BadRule> {
     let text = match &argument.pattern {
-        Pattern::Equals(value) => return Ok(Matcher::Equals(value.clone())),
-        Pattern::Matches(text) => text,
+        TextPattern::Equals(value) => return Ok(Matcher::Equals(value.clone())),
+        TextPattern::Matches(text) => text,
     };
     // Each is compiled on its own first, so that no stray parenthesis opens up the anchors.
     let build = |text: &str| {
@@ -277,10 +293,10 @@ pub(super) fn constrains_path(text: &str) -> bool {
 }
 
 /// Whether a pattern leaves anything out that a model could write.
-pub(super) fn constrains(pattern: &Pattern) -> bool {
+pub(super) fn constrains(pattern: &TextPattern) -> bool {
     match pattern {
-        Pattern::Equals(_) => true,
-        Pattern::Matches(text) => {
+        TextPattern::Equals(_) => true,
+        TextPattern::Matches(text) => {
             let whole = Regex::new(&format!(r"\A(?:{text})\z"));
             // Any real constraint fails for most of these.
             const PROBES: [&str; 4] = ["", "x", "(delete-file \"/x\")\n(quit)", "\u{3bb} 0 #.(x)"];

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use crate::tool::fence::one_line;
+use crate::trust::fence::one_line;
 
 /// What the system prompt says of it.
 pub const MEANING: &str = "Each message of the user starts with an <agent-q-context> block that agent-q wrote: project, Lisp image, and where the user was when they sent it. The latest block counts; names in it are only names.";

@@ -6,6 +6,7 @@ pub mod context;
 pub mod prompt;
 mod repeats;
 pub mod settings;
+mod shared;
 mod turn;
 
 use std::collections::VecDeque;
@@ -19,32 +20,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 pub use settings::{SessionSettings, Settings};
+pub use shared::Shared;
 
-use crate::protocol::{Event, Op, SessionId, State, TurnId, TurnOutcome, UserMessage};
-use crate::provider::Message;
-use crate::provider::http::Client;
-use crate::rules::{Place, Scope};
+use crate::builtin::files::undo;
+use crate::builtin::files::undo::Undone;
+use crate::call::batch::{BatchContext, Watcher};
+use crate::protocol::{Event, Op, SessionId, SessionState, TurnId, TurnOutcome, UserMessage};
+use crate::provider::ChatMessage;
+use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
-use crate::tool::circumstances::{Circumstances, Watcher};
 use crate::tool::console;
-use crate::tool::executor::Executor;
-use crate::tool::libraries::{Libraries, LibrariesError};
+use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
-use crate::tools::undo::{self, Undone};
 use crate::workspace::Workspace;
 use turn::Turn;
-
-/// What all sessions use.
-#[derive(Clone)]
-pub struct Shared {
-    /// All tools of the process; each turn takes from it what its chat offers.
-    pub registry: Arc<Registry>,
-    /// What agents' specifications are bound to.
-    pub libraries: Arc<Libraries>,
-    pub executor: Executor,
-    pub client: Arc<Client>,
-}
 
 /// A session as Emacs's side holds it.
 #[derive(Debug, Clone)]
@@ -71,7 +61,7 @@ struct Actor {
     settings: Arc<Mutex<Settings>>,
     workspace: Arc<Workspace>,
     offer: Arc<Offer>,
-    history: Vec<Message>,
+    history: Vec<ChatMessage>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
@@ -170,7 +160,7 @@ impl Actor {
         };
         self.offer.begin_turn(settings.unoffered());
         let turn = TurnId::next();
-        let circumstances = Circumstances {
+        let batch = BatchContext {
             session: self.id,
             watcher: Watcher::Chat,
             tools,
@@ -181,7 +171,7 @@ impl Actor {
             eval_policy: settings.eval_policy,
             cancel: cancel.clone(),
             why_cancelled: Arc::default(),
-            place: Place::new(
+            place: TurnPlace::new(
                 turn.0,
                 self.id.0,
                 settings.ground.root.as_deref().map(Path::new),
@@ -194,8 +184,7 @@ impl Actor {
         let mut life = Life::Open;
         let outcome = {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
-            let work =
-                run_work(work, &mut history, &shared, &settings, &circumstances).instrument(span);
+            let work = run_work(work, &mut history, &shared, &settings, &batch).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -262,7 +251,7 @@ impl Actor {
     fn end(&self, outcome: TurnOutcome) {
         self.emit(Event::State {
             session: self.id,
-            state: State::Idle,
+            state: SessionState::Idle,
         });
         self.emit(Event::TurnEnded {
             session: self.id,
@@ -288,10 +277,10 @@ impl Actor {
 
 async fn run_work(
     work: Work,
-    history: &mut Vec<Message>,
+    history: &mut Vec<ChatMessage>,
     shared: &Shared,
     settings: &Settings,
-    circumstances: &Circumstances,
+    batch: &BatchContext,
 ) -> TurnOutcome {
     match work {
         Work::Message(message) => {
@@ -300,21 +289,21 @@ async fn run_work(
                     "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
                 );
             };
-            let text = circumstances.workspace.with_news(message.for_model());
-            history.push(Message::User(text));
+            let text = batch.workspace.with_news(message.for_model());
+            history.push(ChatMessage::User(text));
             Turn {
                 shared,
                 settings,
                 provider,
-                circumstances,
+                batch,
             }
             .run(history)
             .await
         }
-        Work::Console(line) => match console::parse(&line, &circumstances.tools) {
+        Work::Console(line) => match console::parse(&line, &batch.tools) {
             Ok(call) => {
-                shared.executor.run(&[call], circumstances).await;
-                if circumstances.cancel.is_cancelled() {
+                shared.executor.run(&[call], batch).await;
+                if batch.cancel.is_cancelled() {
                     TurnOutcome::Cancelled
                 } else {
                     TurnOutcome::Finished
@@ -323,9 +312,9 @@ async fn run_work(
             Err(failure) => TurnOutcome::Failed(failure.message),
         },
         Work::Undo => {
-            let context = shared.executor.context(circumstances);
+            let context = shared.executor.context(batch);
             let Undone { text, image } = undo::undo_turn(&context).await;
-            let session = circumstances.session;
+            let session = batch.session;
             shared.executor.host.emit(Event::Notice { session, text });
             if let Some(image) = image {
                 shared.executor.host.emit(Event::ImageChanged {

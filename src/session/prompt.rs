@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::tool::fence::MEANING;
+use crate::trust::fence::MEANING;
 
 use super::context;
 
@@ -19,6 +19,7 @@ pub enum Tools {
 
 /// The whole system prompt for a request with TOOLS. An agent's own INSTRUCTION takes the place of our
 /// base text.
+#[must_use]
 pub fn compose(instruction: Option<&str>, tools: Tools, instructions: Option<&str>) -> String {
     let mut prompt = instruction.unwrap_or(BASE).trim().to_owned();
     // Writing to a String cannot fail.

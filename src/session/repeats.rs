@@ -4,10 +4,9 @@
 
 use std::collections::HashMap;
 
-use crate::protocol::{CallOutcome, CallResult};
-use crate::provider::ToolCall;
-use crate::tool::SafetyLevel;
+use crate::protocol::{CallOutcome, CallResult, ToolCall};
 use crate::tool::sendable::LONGEST_NAME;
+use crate::trust::SafetyLevel;
 use crate::visible::spelled;
 
 /// How often a call has to give the same result before the model is told.
@@ -21,11 +20,11 @@ type Asked = (String, String);
 /// The calls of a turn since anything was last changed.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    seen: HashMap<Asked, Seen>,
+    seen: HashMap<Asked, SeenResult>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct SeenResult {
     outcome: CallOutcome,
     content: String,
     times: u32,
@@ -55,7 +54,7 @@ impl Repeats {
     }
 
     fn count(&mut self, asked: Asked, result: &CallResult) -> u32 {
-        let seen = self.seen.entry(asked).or_insert_with(|| Seen {
+        let seen = self.seen.entry(asked).or_insert_with(|| SeenResult {
             outcome: result.outcome,
             content: String::new(),
             times: 0,
@@ -63,7 +62,7 @@ impl Repeats {
         if seen.times > 0 && (seen.outcome, &seen.content) == (result.outcome, &result.content) {
             seen.times += 1;
         } else {
-            *seen = Seen {
+            *seen = SeenResult {
                 outcome: result.outcome,
                 content: result.content.clone(),
                 times: 1,

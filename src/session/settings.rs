@@ -9,14 +9,16 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::prompt::{self, Tools};
+use super::prompt;
+use super::prompt::Tools;
+use crate::builtin::more;
+use crate::call::policy::{Approval, EvalPolicy};
 use crate::gram::ToolSpecification;
 use crate::provider::{ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
-use crate::tools::more;
-use crate::workspace::Ground;
+use crate::workspace::ProjectSettings;
 
 /// Changes to a session's settings.
 #[derive(Debug, Default, Deserialize)]
@@ -84,31 +86,6 @@ fn specifications<'de, D: Deserializer<'de>>(
         .iter()
         .map(|json| ToolSpecification::from_json(json).map_err(serde::de::Error::custom))
         .collect()
-}
-
-/// Whether somebody can answer an approval request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Approval {
-    /// The chat asks its user.
-    Ask,
-    /// Nobody can answer: calls that need approval fail.
-    None,
-}
-
-/// When code that the model wants to run in the image is run without asking.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EvalPolicy {
-    /// Never: the user is asked about all of it.
-    AskAlways,
-    /// When assessing it finds nothing that reaches outside the program.
-    #[default]
-    AskOnHit,
-    /// Always.
-    NeverAsk,
-    /// No code is run at all.
-    ReadOnly,
 }
 
 /// A provider as Emacs writes it.
@@ -205,7 +182,7 @@ pub struct Settings {
     pub connection: Option<String>,
     pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
-    pub ground: Ground,
+    pub ground: ProjectSettings,
 }
 
 impl Default for Settings {
@@ -223,7 +200,7 @@ impl Default for Settings {
             connection: None,
             eval_policy: EvalPolicy::default(),
             agent: None,
-            ground: Ground::default(),
+            ground: ProjectSettings::default(),
         }
     }
 }

@@ -2,52 +2,51 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets the limit. The history is consistent at every exit.
 
-use crate::protocol::{CallResult, Event, State, TurnOutcome};
+use crate::call::batch::{BatchContext, MOST_CALLS};
+use crate::call::format::{RESULT_LIMIT, cap};
+use crate::protocol::{CallArguments, CallResult, Event, SessionState, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::{
-    CallArguments, ChatRequest, Finish, Message, ProviderSettings, Reply, RequestPosition,
-    StreamEvent, ToolCall,
+    ChatMessage, ChatRequest, Finish, ModelReply, ProviderSettings, RequestPosition, StreamEvent,
 };
-use crate::tool::circumstances::{Circumstances, MOST_CALLS};
-use crate::tool::fence::draw;
-use crate::tool::format::{RESULT_LIMIT, cap};
+use crate::trust::fence::draw;
 
-use super::Shared;
 use super::repeats::Repeats;
 use super::settings::Settings;
+use super::shared::Shared;
 
 /// What a turn needs besides the history.
 pub struct Turn<'a> {
     pub shared: &'a Shared,
     pub settings: &'a Settings,
     pub provider: &'a ProviderSettings,
-    pub circumstances: &'a Circumstances,
+    pub batch: &'a BatchContext,
 }
 
 /// How asking the model ended.
-enum Answer {
-    Whole(Reply),
+enum AskOutcome {
+    Whole(ModelReply),
     Broken(ProviderError),
     Cancelled { text: String, reasoning: String },
 }
 
 impl Turn<'_> {
     /// Runs the turn that HISTORY's last message, the user's, opens.
-    pub async fn run(&self, history: &mut Vec<Message>) -> TurnOutcome {
+    pub async fn run(&self, history: &mut Vec<ChatMessage>) -> TurnOutcome {
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
         for _ in 0..self.settings.max_iterations {
             match self.ask(history, position).await {
-                Answer::Whole(reply) => {
+                AskOutcome::Whole(reply) => {
                     if let Some(outcome) = self.take(history, reply, &mut repeats).await {
                         return outcome;
                     }
                 }
-                Answer::Broken(error) => {
+                AskOutcome::Broken(error) => {
                     keep_partial(history, &error);
                     return TurnOutcome::Failed(error.to_string());
                 }
-                Answer::Cancelled { text, reasoning } => {
+                AskOutcome::Cancelled { text, reasoning } => {
                     keep_text(history, text, reasoning);
                     return TurnOutcome::Cancelled;
                 }
@@ -60,12 +59,12 @@ impl Turn<'_> {
         ))
     }
 
-    async fn ask(&self, history: &[Message], position: RequestPosition) -> Answer {
-        let session = self.circumstances.session;
+    async fn ask(&self, history: &[ChatMessage], position: RequestPosition) -> AskOutcome {
+        let session = self.batch.session;
         let host = &self.shared.executor.host;
         host.emit(Event::State {
             session,
-            state: State::Waiting,
+            state: SessionState::Waiting,
         });
         let request = self.request(history, position);
         let (mut text, mut reasoning) = (String::new(), String::new());
@@ -75,7 +74,7 @@ impl Turn<'_> {
                 streaming = true;
                 host.emit(Event::State {
                     session,
-                    state: State::Streaming,
+                    state: SessionState::Streaming,
                 });
             }
             host.emit(match event {
@@ -112,19 +111,19 @@ impl Turn<'_> {
             .client
             .stream_chat(self.provider, &request, &mut sink);
         tokio::select! {
-            () = self.circumstances.cancel.cancelled() => Answer::Cancelled { text, reasoning },
+            () = self.batch.cancel.cancelled() => AskOutcome::Cancelled { text, reasoning },
             reply = reply => match reply {
-                Ok(reply) => Answer::Whole(reply),
-                Err(error) => Answer::Broken(error),
+                Ok(reply) => AskOutcome::Whole(reply),
+                Err(error) => AskOutcome::Broken(error),
             },
         }
     }
 
-    fn request(&self, history: &[Message], position: RequestPosition) -> ChatRequest {
-        let Circumstances { tools, place, .. } = self.circumstances;
+    fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
+        let BatchContext { tools, place, .. } = self.batch;
         let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(Message::System(self.settings.system_prompt(&tools)));
+        messages.push(ChatMessage::System(self.settings.system_prompt(&tools)));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,
@@ -137,11 +136,11 @@ impl Turn<'_> {
     /// Records REPLY and runs its calls; gives the outcome when the turn is over.
     async fn take(
         &self,
-        history: &mut Vec<Message>,
-        reply: Reply,
+        history: &mut Vec<ChatMessage>,
+        reply: ModelReply,
         repeats: &mut Repeats,
     ) -> Option<TurnOutcome> {
-        let session = self.circumstances.session;
+        let session = self.batch.session;
         if let Some(usage) = reply.usage {
             self.shared.executor.host.emit(Event::Usage {
                 session,
@@ -157,21 +156,17 @@ impl Turn<'_> {
             // A cut call can't be replayed to any provider, so only the text is kept. The executor
             // gets the calls all the same: each ends in the chat with the reason why it never ran.
             let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
-            self.shared.executor.run(&calls, self.circumstances).await;
+            self.shared.executor.run(&calls, self.batch).await;
             keep_text(history, reply.text, reply.reasoning);
             return Some(ending(&reply.finish, cut));
         }
-        history.push(Message::Assistant {
+        history.push(ChatMessage::Assistant {
             text: reply.text,
             reasoning: reply.reasoning,
             calls: reply.calls.iter().map(replayable).collect(),
         });
-        let mut results = self
-            .shared
-            .executor
-            .run(&reply.calls, self.circumstances)
-            .await;
-        let cancelled = self.circumstances.cancel.is_cancelled();
+        let mut results = self.shared.executor.run(&reply.calls, self.batch).await;
+        let cancelled = self.batch.cancel.is_cancelled();
         let mut stuck = None;
         // The calls beyond were not run, so they say nothing about what the model does.
         for (call, result) in reply.calls.iter().zip(&mut results).take(MOST_CALLS) {
@@ -226,14 +221,14 @@ fn truncated(call: ToolCall) -> ToolCall {
     }
 }
 
-fn result_message(result: CallResult) -> Message {
-    Message::Tool {
+fn result_message(result: CallResult) -> ChatMessage {
+    ChatMessage::Tool {
         content: result.for_model(draw()),
         call_id: result.id,
     }
 }
 
-fn keep_partial(history: &mut Vec<Message>, error: &ProviderError) {
+fn keep_partial(history: &mut Vec<ChatMessage>, error: &ProviderError) {
     let Some(reply) = error.partial.as_deref() else {
         return;
     };
@@ -247,9 +242,9 @@ fn keep_partial(history: &mut Vec<Message>, error: &ProviderError) {
 }
 
 /// An assistant message without text would be refused by several providers.
-fn keep_text(history: &mut Vec<Message>, text: String, reasoning: String) {
+fn keep_text(history: &mut Vec<ChatMessage>, text: String, reasoning: String) {
     if !text.is_empty() {
-        history.push(Message::Assistant {
+        history.push(ChatMessage::Assistant {
             text,
             reasoning,
             calls: Vec::new(),

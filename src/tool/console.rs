@@ -6,8 +6,9 @@
 use serde_json::{Map, Number, Value};
 
 use super::registry::Registry;
-use super::{Parameter, ParameterType, Presence, Tool, ToolFailure, exact};
-use crate::provider::{CallArguments, ToolCall};
+use super::{Parameter, ParameterType, Presence, Tool, ToolFailure};
+use crate::exact;
+use crate::protocol::{CallArguments, ToolCall};
 
 /// The call that LINE asks for. Types are converted here, fitness is the executor's to check.
 ///
@@ -173,7 +174,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tool::{Runner, SafetyLevel};
+    use crate::tool::Runner;
+    use crate::trust::SafetyLevel;
 
     fn parsed(line: &str) -> Result<Value, String> {
         let registry = Registry::default();

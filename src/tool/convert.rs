@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::exact;
 use super::references::{DEEPEST, of_elements, with_references};
+use crate::exact;
 
 /// The whole numbers that a float holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;

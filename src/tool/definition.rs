@@ -6,9 +6,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::schema::Strangers;
-use super::{HandlerId, Origin, Parameter, ParameterType, Presence, Runner, SafetyLevel, Tool};
-use super::{exact, sendable};
-use crate::rules::Provenance;
+use super::{Origin, Parameter, ParameterType, Presence, Runner, Tool, sendable};
+use crate::exact;
+use crate::protocol::HandlerId;
+use crate::trust::{Provenance, SafetyLevel};
 
 /// The category of tools that bring text from elsewhere, such as web pages.
 const NETWORK: &str = "network";

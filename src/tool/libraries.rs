@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::definition::InvalidTool;
+use super::registry::Registry;
+use super::schema::Strangers;
+use super::{Origin, Runner, Tool, sendable};
 use crate::gram::{BindError, LibraryError, LibraryTool, ToolLibrary, ToolSpecification};
+use crate::protocol::HandlerId;
 use crate::runtime::held;
-use crate::tool::definition::InvalidTool;
-use crate::tool::registry::Registry;
-use crate::tool::schema::Strangers;
-use crate::tool::sendable;
-use crate::tool::{HandlerId, Origin, Runner, SafetyLevel, Tool};
+use crate::trust::SafetyLevel;
 
 /// What runs a library's tool.
 #[derive(Debug, Clone, PartialEq)]

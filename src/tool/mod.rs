@@ -1,36 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tool system: what a tool is, where it is found, and how a call of it runs.
-//! Providers see a tool's schema, sessions run its calls through [`executor`], and the families of
-//! built-in tools are in `crate::tools`.
+//! What a tool is: its parameters and schema, where it is found, and how its work is described.
+//! Providers see a tool's schema, `call` takes calls of it on their way, and the built-in tools are in `builtin`.
 
 pub mod arguments;
-mod assess;
-pub mod circumstances;
 pub mod code;
 pub mod console;
+mod content;
 mod convert;
-mod decide;
 mod default;
 pub mod definition;
-mod dispatch;
-mod effects;
-mod ending;
-pub mod exact;
-pub mod executor;
 mod failure;
-pub mod fence;
-pub mod foretell;
-pub mod format;
 pub mod libraries;
-pub mod metrics;
 pub mod offer;
+mod parameter;
 pub mod preview;
-mod private_reads;
 mod references;
 pub mod registry;
 pub mod schema;
 pub mod sendable;
-pub mod source;
 pub mod work;
 
 use std::fmt;
@@ -43,136 +30,15 @@ use serde_json::{Map, Value, json};
 pub use arguments::Arguments;
 use code::FindUnit;
 pub use code::{Code, Treatment};
+pub use content::{Answers, Content};
 pub use failure::{Quotes, ToolFailure};
-use schema::{ArgumentSchema, SchemaError, Strangers};
-pub use source::{Answers, Content, Source};
+pub use parameter::{Parameter, ParameterType, Presence};
+use schema::{ArgumentSchema, ArgumentSchemaError, Strangers};
 use work::{Finding, Instead, Precheck, Task};
 
-use crate::image::Reply;
-use crate::protocol::HostRequest;
-use crate::rules::Provenance;
-
-/// How much harm a call can do, and so who decides whether it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SafetyLevel {
-    /// Only reads; runs at once.
-    Safe,
-    /// Changes the state of the image or a buffer; is logged, then runs.
-    Cautious,
-    /// Changes what lasts; runs only when it was approved.
-    Dangerous,
-}
-
-impl SafetyLevel {
-    /// The level's name as it is written in definitions, events and messages.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::Cautious => "cautious",
-            Self::Dangerous => "dangerous",
-        }
-    }
-}
-
-impl fmt::Display for SafetyLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The JSON type of a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterType {
-    String,
-    Boolean,
-    Number,
-    Integer,
-    Object,
-    Array,
-}
-
-impl ParameterType {
-    /// The type's name in JSON Schema.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Boolean => "boolean",
-            Self::Number => "number",
-            Self::Integer => "integer",
-            Self::Object => "object",
-            Self::Array => "array",
-        }
-    }
-}
-
-/// Whether a call must give a parameter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    Required,
-    Optional,
-}
-
-/// One parameter of a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Parameter {
-    pub name: String,
-    pub kind: ParameterType,
-    pub description: String,
-    pub presence: Presence,
-    /// What else its schema says: `enum`, `items`, `properties`, `default`, `minimum`, `maximum`.
-    pub constraints: Map<String, Value>,
-}
-
-impl Parameter {
-    #[must_use]
-    pub fn required(name: &str, kind: ParameterType, description: &str) -> Self {
-        Self::new(name, kind, description, Presence::Required)
-    }
-
-    #[must_use]
-    pub fn optional(name: &str, kind: ParameterType, description: &str) -> Self {
-        Self::new(name, kind, description, Presence::Optional)
-    }
-
-    fn new(name: &str, kind: ParameterType, description: &str, presence: Presence) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind,
-            description: description.to_owned(),
-            presence,
-            constraints: Map::new(),
-        }
-    }
-
-    /// The same parameter, limited to these texts.
-    #[must_use]
-    pub fn one_of(mut self, choices: &[&str]) -> Self {
-        let choices: Vec<Value> = choices.iter().map(|&choice| choice.into()).collect();
-        self.constraints.insert("enum".into(), choices.into());
-        self
-    }
-
-    /// The values allowed, when there are only some.
-    #[must_use]
-    pub fn choices(&self) -> &[Value] {
-        self.constraints
-            .get("enum")
-            .and_then(Value::as_array)
-            .map_or(&[], Vec::as_slice)
-    }
-
-    fn schema(&self) -> Value {
-        let mut schema = Map::new();
-        schema.insert("type".into(), self.kind.name().into());
-        if !self.description.is_empty() {
-            schema.insert("description".into(), self.description.clone().into());
-        }
-        schema.extend(self.constraints.clone());
-        Value::Object(schema)
-    }
-}
+use crate::image::ImageReply;
+use crate::protocol::{HandlerId, HostRequest};
+use crate::trust::{Provenance, SafetyLevel};
 
 /// What the arguments of a call show: the level it has with them, and why that is more than the
 /// tool's own.
@@ -221,7 +87,7 @@ pub struct ImageTool {
     /// Its arguments as a property list of strings, integers, keywords and lists.
     pub arguments: fn(&Arguments) -> lexpr::Value,
     /// The answer for the model.
-    pub render: fn(&Arguments, &Reply) -> Result<String, ToolFailure>,
+    pub render: fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>,
     /// How long it may run in the image, given the default for code.
     pub deadline: fn(&Arguments, Duration) -> Duration,
 }
@@ -245,10 +111,6 @@ pub enum Runner {
     /// By a function in Emacs Lisp.
     Handler(HandlerId),
 }
-
-/// A tool's function in Emacs Lisp; Emacs keeps the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HandlerId(pub u64);
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -418,7 +280,7 @@ impl Tool {
     /// # Errors
     ///
     /// When the schema can't be used.
-    pub fn compiled_schema(&self) -> Result<&ArgumentSchema, SchemaError> {
+    pub fn compiled_schema(&self) -> Result<&ArgumentSchema, ArgumentSchemaError> {
         self.schema
             .compiled
             .get_or_try_init(|| {

@@ -9,7 +9,8 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use indexmap::IndexMap;
 
 use super::sendable::LONGEST_NAME;
-use super::{SafetyLevel, Tool, ToolFailure};
+use super::{Tool, ToolFailure};
+use crate::trust::SafetyLevel;
 use crate::visible::spelled;
 
 /// How alike a wrong name must be to be suggested; 1 is the same.

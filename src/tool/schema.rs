@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Parameter, Presence, default, exact};
-use crate::json_schema::{self, Fault, Schema};
+use super::{Parameter, Presence, default};
+use crate::json_schema::{Fault, Schema};
+use crate::{exact, json_schema};
 
 /// A schema ready to check arguments against.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ pub struct ArgumentSchema {
 /// Why something is no usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("This is not a usable JSON Schema: {0}")]
-pub struct SchemaError(String);
+pub struct ArgumentSchemaError(String);
 
 /// One thing that is wrong with arguments.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}{message}", prefix(path))]
-pub struct Problem {
+pub struct ArgumentProblem {
     /// Where, such as `address.city` or `items[2]`; empty for the arguments as a whole.
     pub path: String,
     pub message: String,
@@ -32,7 +33,7 @@ pub struct Problem {
 /// Everything that is wrong with arguments; prints one problem a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.0))]
-pub struct Problems(pub Vec<Problem>);
+pub struct ArgumentProblems(pub Vec<ArgumentProblem>);
 
 /// Whether members that a schema does not name may pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,9 +65,9 @@ impl ArgumentSchema {
     /// # Errors
     ///
     /// When it is no valid schema, or refers to something that would have to be fetched.
-    pub fn compile(json: Value, strangers: Strangers) -> Result<Self, SchemaError> {
+    pub fn compile(json: Value, strangers: Strangers) -> Result<Self, ArgumentSchemaError> {
         if !json.is_object() {
-            return Err(SchemaError("Schema must be an object".to_owned()));
+            return Err(ArgumentSchemaError("Schema must be an object".to_owned()));
         }
         let strict;
         let checked = match strangers {
@@ -76,7 +77,8 @@ impl ArgumentSchema {
                 &strict
             }
         };
-        let compiled = Schema::compile(checked).map_err(|error| SchemaError(error.to_string()))?;
+        let compiled =
+            Schema::compile(checked).map_err(|error| ArgumentSchemaError(error.to_string()))?;
         Ok(Self { json, compiled })
     }
 
@@ -85,14 +87,14 @@ impl ArgumentSchema {
     /// # Errors
     ///
     /// Every problem, with its path.
-    pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, Problems> {
+    pub fn check(&self, mut arguments: Value) -> Result<Map<String, Value>, ArgumentProblems> {
         default::fill(&self.json, &mut arguments);
         let found = self.compiled.problems(&arguments).into_iter();
-        let problems: Vec<Problem> = found.map(problem).collect();
+        let problems: Vec<ArgumentProblem> = found.map(problem).collect();
         match arguments {
             Value::Object(arguments) if problems.is_empty() => Ok(arguments),
-            Value::Object(_) => Err(Problems(problems)),
-            _ => Err(Problems(vec![Problem {
+            Value::Object(_) => Err(ArgumentProblems(problems)),
+            _ => Err(ArgumentProblems(vec![ArgumentProblem {
                 path: String::new(),
                 message: "Arguments must be an object".to_owned(),
             }])),
@@ -142,7 +144,7 @@ fn without_strangers(schema: &Value) -> Value {
 }
 
 /// PROBLEM in the words of tool calls, whose arguments as a whole are parameters.
-fn problem(problem: json_schema::Problem) -> Problem {
+fn problem(problem: json_schema::ValueProblem) -> ArgumentProblem {
     let message = match problem.fault {
         Fault::Missing(name) if problem.path.is_empty() => {
             format!("Missing required field: {name} (required parameter '{name}' missing)")
@@ -150,7 +152,7 @@ fn problem(problem: json_schema::Problem) -> Problem {
         Fault::Unexpected { names, known } if problem.path.is_empty() => unknown(&names, &known),
         fault => fault.to_string(),
     };
-    Problem {
+    ArgumentProblem {
         path: problem.path,
         message,
     }
@@ -173,7 +175,7 @@ fn prefix(path: &str) -> String {
     }
 }
 
-fn lines(problems: &[Problem]) -> String {
+fn lines(problems: &[ArgumentProblem]) -> String {
     let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     lines.join("\n")
 }

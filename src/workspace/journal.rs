@@ -9,14 +9,14 @@ use crate::diff::{self, CONTEXT, Diff};
 use crate::files::encoding::Encoding;
 use crate::runtime::held;
 
-use super::text_hash;
+use crate::files::fingerprint::text_hash;
 
 /// How many turns can be undone, the latest.
 const MOST_TURNS: usize = 20;
 
 /// Where something was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ChangedPlace {
     /// A file, or the buffer that visits it.
     File(PathBuf),
     /// A buffer without a file, by name.
@@ -25,7 +25,7 @@ pub enum Place {
 
 /// What was or is at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum ContentState {
     Absent,
     Text {
         text: Arc<str>,
@@ -36,7 +36,7 @@ pub enum State {
     Bytes(Arc<[u8]>),
 }
 
-impl State {
+impl ContentState {
     /// Whether both are the same to the user; line ends that Emacs hides don't count.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
@@ -66,13 +66,13 @@ pub enum Disk {
 
 /// One thing that a turn did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum JournalEntry {
     Changed {
-        place: Place,
+        place: ChangedPlace,
         /// The name that people know it by.
         shown: String,
-        before: State,
-        after: State,
+        before: ContentState,
+        after: ContentState,
         /// The file's permissions before.
         mode: Option<u32>,
         disk: Disk,
@@ -87,7 +87,7 @@ pub enum Entry {
 }
 
 /// The changes of one turn, in order.
-pub type Turn = Vec<Entry>;
+pub type Turn = Vec<JournalEntry>;
 
 /// The changes of a chat's turns.
 #[derive(Debug, Default)]
@@ -103,11 +103,11 @@ struct Inner {
     /// The number of the turn that runs.
     current: u64,
     /// The next change belongs to a new turn.
-    fresh: Freshness,
+    fresh: Grouping,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Freshness {
+enum Grouping {
     #[default]
     NewTurn,
     SameTurn,
@@ -117,19 +117,19 @@ impl Journal {
     /// From now on changes belong to the turn NUMBER.
     pub fn begin_turn(&self, number: u64) {
         let mut inner = held(&self.inner);
-        inner.fresh = Freshness::NewTurn;
+        inner.fresh = Grouping::NewTurn;
         inner.current = number;
     }
 
     /// Notes a change that is about to be made. What was at the place before its first change of
     /// the turn stays. Gives back the journal's turn as it was, for [`Journal::take_back`].
-    pub fn record(&self, entry: Entry) -> Turn {
+    pub fn record(&self, entry: JournalEntry) -> Turn {
         let mut inner = held(&self.inner);
-        if inner.fresh == Freshness::NewTurn {
+        if inner.fresh == Grouping::NewTurn {
             let number = inner.current;
             inner.turns.push(Turn::new());
             inner.numbers.push(number);
-            inner.fresh = Freshness::SameTurn;
+            inner.fresh = Grouping::SameTurn;
             if inner.turns.len() > MOST_TURNS {
                 inner.turns.remove(0);
                 inner.numbers.remove(0);
@@ -142,21 +142,21 @@ impl Journal {
         // What happened before a move may have been to another file of that name.
         let since_move = turn
             .iter()
-            .rposition(|entry| matches!(entry, Entry::Moved { .. }))
+            .rposition(|entry| matches!(entry, JournalEntry::Moved { .. }))
             .map_or(0, |index| index + 1);
         let known = turn[since_move..]
             .iter_mut()
             .find_map(|known| match (known, &entry) {
                 (
-                    Entry::Changed {
+                    JournalEntry::Changed {
                         place, after, disk, ..
                     },
-                    Entry::Changed { place: here, .. },
+                    JournalEntry::Changed { place: here, .. },
                 ) if place == here => Some((after, disk)),
                 _ => None,
             });
         match (known, entry) {
-            (Some((known, known_disk)), Entry::Changed { after, disk, .. }) => {
+            (Some((known, known_disk)), JournalEntry::Changed { after, disk, .. }) => {
                 *known = after;
                 if disk == Disk::Changed {
                     *known_disk = disk;
@@ -173,7 +173,7 @@ impl Journal {
         if was.is_empty() {
             inner.turns.pop();
             inner.numbers.pop();
-            inner.fresh = Freshness::NewTurn;
+            inner.fresh = Grouping::NewTurn;
         } else if let Some(turn) = inner.turns.last_mut() {
             *turn = was;
         }
@@ -200,13 +200,13 @@ impl Journal {
         } else {
             inner.turns.push(left);
         }
-        inner.fresh = Freshness::NewTurn;
+        inner.fresh = Grouping::NewTurn;
     }
 }
 
 /// TURN as one diff; ROOT is what its paths are shown from.
 #[must_use]
-pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
+pub fn as_diff(turn: &[JournalEntry], root: Option<&Path>) -> String {
     let name = |path: &Path| {
         let inside = root.and_then(|root| path.strip_prefix(root).ok());
         inside.unwrap_or(path).display().to_string()
@@ -214,14 +214,14 @@ pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
     let mut text = String::new();
     for entry in turn {
         match entry {
-            Entry::Moved { from, to, .. } => {
+            JournalEntry::Moved { from, to, .. } => {
                 text.push_str(&format!(
                     "rename from {}\nrename to {}\n",
                     name(from),
                     name(to)
                 ));
             }
-            Entry::Changed {
+            JournalEntry::Changed {
                 shown,
                 before,
                 after,
@@ -232,10 +232,10 @@ pub fn as_diff(turn: &[Entry], root: Option<&Path>) -> String {
     text
 }
 
-fn one_diff(shown: &str, before: &State, after: &State) -> String {
-    let label = |side: &str, state: &State| match state {
-        State::Absent => "/dev/null".to_owned(),
-        State::Text { .. } | State::Bytes(_) => diff::label(side, shown),
+fn one_diff(shown: &str, before: &ContentState, after: &ContentState) -> String {
+    let label = |side: &str, state: &ContentState| match state {
+        ContentState::Absent => "/dev/null".to_owned(),
+        ContentState::Text { .. } | ContentState::Bytes(_) => diff::label(side, shown),
     };
     match (before.text(), after.text()) {
         (Some(old), Some(new)) => {

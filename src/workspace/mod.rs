@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! A chat's place among the user's files: by what paths are judged, what the model last saw of
-//! each text, and what its turns changed ([`journal`]). Only state; `crate::tools` does the work.
+//! each text, and what its turns changed ([`journal`]). Only state; `crate::builtin` does the work.
 
 pub mod journal;
 pub mod quoting;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 
-use crate::files::fingerprint::Fingerprint;
+use crate::files::fingerprint::{Fingerprint, text_hash};
 use crate::files::path::PathPolicy;
 use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::files::{FileError, Trouble};
@@ -20,7 +20,7 @@ use journal::Journal;
 
 /// Where the files of a chat are, as Emacs says.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct Ground {
+pub struct ProjectSettings {
     /// The project's root; none when the chat doesn't say.
     #[serde(rename = "project_root")]
     pub root: Option<String>,
@@ -34,7 +34,7 @@ type Judged = Option<Result<Arc<PathPolicy>, FileError>>;
 /// What a chat knows of the user's files.
 #[derive(Debug, Default)]
 pub struct Workspace {
-    ground: Mutex<(Ground, Judged)>,
+    ground: Mutex<(ProjectSettings, Judged)>,
     seen: Mutex<HashMap<PathBuf, Seen>>,
     pub journal: Journal,
     /// What the model is told with the user's next message.
@@ -68,20 +68,9 @@ pub struct Now {
     pub text: u64,
 }
 
-/// A number for TEXT that does not depend on its line ends, which Emacs hides in its buffers.
-#[must_use]
-pub fn text_hash(text: &str) -> u64 {
-    let plain = if text.contains('\r') {
-        Fingerprint::of_bytes(text.replace("\r\n", "\n").as_bytes())
-    } else {
-        Fingerprint::of_bytes(text.as_bytes())
-    };
-    plain.hash
-}
-
 impl Workspace {
     /// Takes over where the files are; a policy is made when it is first needed.
-    pub fn set_ground(&self, ground: &Ground) {
+    pub fn set_ground(&self, ground: &ProjectSettings) {
         let mut held = held(&self.ground);
         if held.0 != *ground {
             *held = (ground.clone(), None);
@@ -123,7 +112,7 @@ impl Workspace {
     /// # Errors
     ///
     /// There is still none, or it can't be one.
-    pub fn settle(&self, ground: &Ground) -> Result<Arc<PathPolicy>, FileError> {
+    pub fn settle(&self, ground: &ProjectSettings) -> Result<Arc<PathPolicy>, FileError> {
         if held(&self.ground).0.root.is_none() {
             self.set_ground(ground);
         }

@@ -5,11 +5,10 @@
 use std::io::Read;
 use std::path::{Component, Path};
 
-use super::{Ground, make_policy};
-use crate::files::FileError;
-use crate::files::Trouble;
-use crate::files::path::{PathPolicy, Resolved, Verdict};
+use super::{ProjectSettings, make_policy};
+use crate::files::path::{PathPolicy, PathVerdict, Resolved};
 use crate::files::verified::open_for_read;
+use crate::files::{FileError, Trouble};
 
 /// The largest file that is read.
 const LARGEST: u64 = 5_000_000;
@@ -45,7 +44,7 @@ impl Quoting {
     /// # Errors
     ///
     /// The root or a pattern can't be used.
-    pub fn new(ground: &Ground) -> Result<Self, FileError> {
+    pub fn new(ground: &ProjectSettings) -> Result<Self, FileError> {
         let root = ground.root.as_deref();
         let policy = make_policy(root.unwrap_or("/"), ground.private.as_deref())?;
         Ok(Self {
@@ -62,9 +61,9 @@ impl Quoting {
     pub fn judge(&self, path: &str) -> Result<Resolved, FileError> {
         let verdict = self.policy.judge(path);
         let unasked = match &verdict {
-            Verdict::Inside(_) if self.project => true,
-            Verdict::Inside(file) | Verdict::Outside(file) => is_source(&file.path),
-            Verdict::Private { .. } | Verdict::Refused(_) => false,
+            PathVerdict::Inside(_) if self.project => true,
+            PathVerdict::Inside(file) | PathVerdict::Outside(file) => is_source(&file.path),
+            PathVerdict::Private { .. } | PathVerdict::Refused(_) => false,
         };
         match verdict.concern() {
             _ if unasked => verdict.resolved(),

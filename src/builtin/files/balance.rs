@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Whether a change leaves a text readable as Lisp, for all tools that edit files. Emacs finds what is
+//! wrong. It knows no reader macros, so a file that it can't read may be fine: then the forms around
+//! the change alone are judged, and the change may not make them worse.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::diff::middle::difference;
+use crate::files::path::Resolved;
+use crate::tool::ToolFailure;
+use crate::tool::work::{WorkContext, parse_answer};
+
+/// Files whose text has to be Lisp that can be read, by the end of their names.
+const LISP_FILES: [&str; 9] = [
+    "lisp", "lsp", "cl", "asd", "ros", "el", "scm", "sexp", "clisp",
+];
+
+/// What keeps a text from being read as Lisp.
+#[derive(Debug, Deserialize)]
+pub struct Imbalance {
+    /// A sentence about the first place.
+    pub problem: String,
+    /// How many parentheses and quotes have no partner in all.
+    excess: usize,
+}
+
+/// Whether TARGET is a file of Lisp code.
+#[must_use]
+pub fn is_lisp(target: &Resolved) -> bool {
+    let extension = target.path.extension().and_then(|it| it.to_str());
+    extension.is_some_and(|it| LISP_FILES.iter().any(|lisp| it.eq_ignore_ascii_case(lisp)))
+}
+
+/// Makes sure that the change of BEFORE, the text of the file SHOWN if it is there, to AFTER leaves Lisp
+/// that can be read, or at least nothing worse than before. Gives a word on what was wrong already.
+///
+/// # Errors
+///
+/// Where AFTER can't be read because of the change.
+pub async fn check_change(
+    context: &WorkContext,
+    before: Option<&str>,
+    after: &str,
+    shown: &str,
+) -> Result<Option<String>, ToolFailure> {
+    let whole = imbalance(context, after, shown, 1).await?;
+    let around = around(before.unwrap_or_default(), after);
+    let part = imbalance(context, around.after, shown, around.line).await?;
+    if whole.is_none() && part.is_none() {
+        return Ok(None);
+    }
+    let was = match before {
+        Some(before) => imbalance(context, before, shown, 1).await?,
+        None => None,
+    };
+    let Some(was) = was else {
+        return match whole {
+            Some(found) => Err(refused(shown, &found)),
+            None => Ok(None),
+        };
+    };
+    // A file that seems to be mended as a whole can be so by what the change breaks.
+    if let Some(found) = part {
+        let was = imbalance(context, around.before, shown, around.line).await?;
+        if was.is_none_or(|was| found.excess > was.excess) {
+            return Err(refused(shown, &found));
+        }
+    }
+    Ok(Some(format!(
+        "'{shown}' was unbalanced before the change, too, perhaps only because of reader macros: {} Only the forms around the change were checked.",
+        was.problem
+    )))
+}
+
+fn refused(shown: &str, found: &Imbalance) -> ToolFailure {
+    ToolFailure::quoting(format!(
+        "The change would leave '{shown}' unbalanced: {} Nothing was changed; send it again with its parentheses right.",
+        found.problem
+    ))
+}
+
+/// What keeps TEXT, which starts at LINE of the file SHOWN, from being read as Lisp.
+///
+/// # Errors
+///
+/// Emacs does not answer.
+pub async fn imbalance(
+    context: &WorkContext,
+    text: &str,
+    shown: &str,
+    line: usize,
+) -> Result<Option<Imbalance>, ToolFailure> {
+    let arguments = json!({"text": text, "name": shown, "line": line});
+    let reply = context.ask_emacs("check-source", arguments).await?;
+    parse_answer(&reply)
+}
+
+/// The top-level forms around a change.
+#[derive(Debug, PartialEq, Eq)]
+struct Around<'t> {
+    before: &'t str,
+    after: &'t str,
+    /// The line at which they start.
+    line: usize,
+}
+
+/// The top-level forms that the change of BEFORE to AFTER touches. Such forms start in the first
+/// column, whatever is wrong with those before them.
+fn around<'t>(before: &'t str, after: &'t str) -> Around<'t> {
+    let middle = difference(before, after);
+    let head = before
+        .char_indices()
+        .nth(middle.start)
+        .map_or(before.len(), |(byte, _)| byte);
+    // A form of which the change takes the very first parenthesis has the one before it untouched.
+    let at_line = head == 0 || before[..head].ends_with('\n');
+    let start = match at_line && before[head..].starts_with('(') {
+        true => head,
+        false => before[..head].rfind("\n(").map_or(0, |byte| byte + 1),
+    };
+    let rest = &before[head + middle.old.len()..];
+    let end = rest.find("\n(").map_or(rest.len(), |byte| byte + 1);
+    let untouched = rest.len() - end;
+    Around {
+        before: &before[start..before.len() - untouched],
+        after: &after[start..after.len() - untouched],
+        line: before[..start].matches('\n').count() + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_seen_with_the_forms_that_it_touches() {
+        let before = "(a\n (é))\n(b 1)\n\n(c)\n";
+        assert_eq!(
+            around(before, "(a\n (é))\n(b 22)\n\n(c)\n"),
+            Around {
+                before: "(b 1)\n\n",
+                after: "(b 22)\n\n",
+                line: 3
+            }
+        );
+        assert_eq!(
+            around(before, "(a\n (é))\n(b 1)\n\n(c) d"),
+            Around {
+                before: "(c)\n",
+                after: "(c) d",
+                line: 5
+            }
+        );
+        // What breaks the start of a form is not made up for by what is odd before it.
+        assert_eq!(around(before, "(a\n (é))\nb 1)\n\n(c)\n").after, "b 1)\n\n");
+    }
+}

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that change files: by text, by line, by definition, and as a whole. Each plans its
+//! change before anyone is asked and again when it runs; `change` makes it.
+
+use futures_util::future::BoxFuture;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::change::{Current, Home, Made, Plan, load};
+use super::reading::path_parameter;
+use crate::diff::{insert_at_line, replace_unique};
+use crate::files::encoding::LineEnds;
+use crate::files::missing::missing;
+use crate::files::path::{PathKind, Resolved};
+use crate::files::verified::Parents;
+use crate::tool::preview::{Preview, Reviewed};
+use crate::tool::work::{Precheck, Task, WorkContext, parse_answer, to_the_end};
+use crate::tool::{Arguments, Assessment, Parameter, ParameterType, Runner, Tool, ToolFailure};
+use crate::trust::SafetyLevel;
+
+type Answer = BoxFuture<'static, Result<String, ToolFailure>>;
+type Checked = BoxFuture<'static, Result<Preview, ToolFailure>>;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![
+        edit_file(),
+        insert(),
+        write_file(),
+        create_file(),
+        propose_file_edit(),
+        edit_definition(),
+        insert_definition(),
+        super::parens::check_parens(),
+    ]
+}
+
+/// A tool that changes the file of its parameter `path`.
+fn tool(
+    name: &str,
+    description: &str,
+    parameters: Vec<Parameter>,
+    task: Task,
+    precheck: Precheck,
+) -> Tool {
+    Tool {
+        paths: &["path"],
+        precheck: Some(precheck),
+        assess: |level, arguments| Assessment {
+            level,
+            reason: format!("It changes '{}'.", arguments.required_text("path")),
+        },
+        ..Tool::new(
+            name,
+            description,
+            SafetyLevel::Dangerous,
+            &["filesystem", "editing"],
+            parameters,
+            Runner::Task(task),
+        )
+    }
+}
+
+/// The task and the check of a tool, made from what plans its change.
+macro_rules! by_plan {
+    ($plan:path, $verb:expr) => {
+        (
+            (|arguments, context| -> Answer {
+                Box::pin(to_the_end(async move {
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
+                    let remark = plan.check(&context).await?;
+                    context.go_on()?;
+                    let unseen = plan.unseen(&context);
+                    let made = plan.commit(&context).await?;
+                    let mut report = report($verb, &plan, &made);
+                    if let Some(remark) = remark {
+                        report.push('\n');
+                        report.push_str(&remark);
+                    }
+                    if unseen {
+                        report.push_str(UNSEEN);
+                    }
+                    Ok(report)
+                }))
+            }) as Task,
+            (|arguments, context| -> Checked {
+                Box::pin(async move {
+                    let plan = match &context.reviewed {
+                        Some(reviewed) => plan_reviewed(&arguments, reviewed, &context).await?,
+                        None => $plan(&arguments, &context).await?,
+                    };
+                    plan.check(&context).await?;
+                    plan.propose(&context);
+                    Ok(plan.preview())
+                })
+            }) as Precheck,
+        )
+    };
+}
+
+/// What is said of a new file.
+const CREATED: &str = "Created file";
+
+/// What is said of a change that the user has reviewed on a text which the model does not know.
+const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
+
+/// What the user made of the change in a review, which was of the whole file.
+async fn plan_reviewed(
+    arguments: &Arguments,
+    reviewed: &Reviewed,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    if current.text != reviewed.original {
+        return Err(ToolFailure::new(format!(
+            "'{}' was changed while the user reviewed the edit; nothing was changed. Read it again.",
+            target.shown()
+        )));
+    }
+    Ok(Plan {
+        parents: parents(arguments),
+        ..Plan::new(target, current, reviewed.modified.clone())
+    })
+}
+
+/// What is told of the change PLAN, which was MADE. Of a new file the model knows the text.
+fn report(verb: &str, plan: &Plan, made: &Made) -> String {
+    let verb = match plan.target.kind {
+        PathKind::File if verb == CREATED => "Replaced file",
+        _ => verb,
+    };
+    let (shown, note) = (plan.target.shown(), made.note());
+    if plan.current.text.is_empty() && made.saved_as().is_none() {
+        let lines = plan.after.lines().count();
+        let plural = if lines == 1 { "" } else { "s" };
+        return format!("{verb} {shown}{note}: {lines} line{plural}.");
+    }
+    format!("{verb} {shown}{note}.\n\n{}", plan.diff(made))
+}
+
+fn text(name: &str, description: &str) -> Parameter {
+    Parameter::required(name, ParameterType::String, description)
+}
+
+fn flag(name: &str, description: &str, default: serde_json::Value) -> Parameter {
+    let mut parameter = Parameter::optional(name, ParameterType::Boolean, description);
+    parameter.constraints.insert("default".into(), default);
+    parameter
+}
+
+pub(super) fn overwrite_parameter() -> Parameter {
+    flag(
+        "allow_overwrite",
+        "Allow replacing an existing file",
+        json!(false),
+    )
+}
+
+pub(super) fn parents_parameter() -> Parameter {
+    flag("create_parents", "Create missing directories", json!(true))
+}
+
+/// What becomes of missing directories; only a tool with that parameter may be told to make none.
+pub(super) fn parents(arguments: &Arguments) -> Parents {
+    match arguments.to_json()["create_parents"] {
+        serde_json::Value::Bool(false) => Parents::MustExist,
+        _ => Parents::Make,
+    }
+}
+
+pub(super) fn description_parameter() -> Parameter {
+    Parameter::optional(
+        "description",
+        ParameterType::String,
+        "Why, in a few words, for the user",
+    )
+}
+
+/// The file of the parameter `path` and what stands there.
+async fn target(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, Current), ToolFailure> {
+    let target = context.resolve(arguments.required_text("path")).await?;
+    let current = load(context, &target).await?;
+    Ok((target, current))
+}
+
+/// The same for a file that has to exist.
+async fn existing(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Resolved, Current), ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    match current.home {
+        Home::Nowhere => Err(missing(&target).into()),
+        Home::Disk(..) | Home::Buffer(_) => {
+            not_deleted(&target, &current)?;
+            Ok((target, current))
+        }
+    }
+}
+
+/// Makes sure that no edit brings a file back that was deleted while its buffer was open.
+fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
+    match &current.home {
+        Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file makes it again.",
+            target.shown(),
+            live.buffer
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// GIVEN, which the model wrote, with the line ends that a text in CURRENT's place has.
+fn adapted(given: &str, current: &Current) -> String {
+    match LineEnds::of(current.text.as_bytes()) {
+        LineEnds::CrLf => LineEnds::CrLf.adapt(given).into_owned(),
+        _ if matches!(current.home, Home::Buffer(_)) => given.replace("\r\n", "\n"),
+        _ => given.to_owned(),
+    }
+}
+
+fn edit_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_edit, "Edit applied to");
+    tool(
+        "edit_file",
+        "Replace one exact, unique piece of text in a file. In Lisp files prefer edit_definition.",
+        vec![
+            path_parameter(""),
+            text("old_str", "Exactly as in the file; enough to be unique"),
+            text("new_str", ""),
+            description_parameter(),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_edit(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let old = arguments.required_text("old_str");
+    let new = arguments.required_text("new_str");
+    let after = replaced(&current, &target, old, new)?;
+    Ok(Plan::new(target, current, after))
+}
+
+fn replaced(
+    current: &Current,
+    target: &Resolved,
+    old: &str,
+    new: &str,
+) -> Result<String, ToolFailure> {
+    let (old, new) = (adapted(old, current), adapted(new, current));
+    match replace_unique(&current.text, &old, &new) {
+        Ok(edited) => Ok(edited.text),
+        // It shows what stands near.
+        Err(error) => Err(ToolFailure::quoting(format!("{}: {error}", target.shown()))),
+    }
+}
+
+fn insert() -> Tool {
+    let (task, precheck) = by_plan!(plan_insert, "Inserted into");
+    tool(
+        "insert_at_line",
+        "Insert lines into a file by line number. For a whole Lisp definition use insert_definition.",
+        vec![
+            path_parameter(""),
+            text("content", "The lines to insert"),
+            Parameter::required(
+                "line",
+                ParameterType::Integer,
+                "Insert after this line; 0: at the top, -1: at the end",
+            ),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_insert(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let line = arguments.integer("line").unwrap_or(-1);
+    let content = adapted(arguments.required_text("content"), &current);
+    let edited = insert_at_line(&current.text, &content, line)
+        .map_err(|error| ToolFailure::new(format!("{}: {error}", target.shown())))?;
+    Ok(Plan::new(target, current, edited.text))
+}
+
+fn write_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_write, "Wrote");
+    tool(
+        "write_file",
+        "Create or overwrite a whole file, with its directories. For changes use edit_definition or edit_file.",
+        vec![
+            path_parameter(""),
+            text("content", ""),
+        ],
+        task,
+        precheck,
+    )
+    .filed_under(&["buffer"])
+}
+
+async fn plan_write(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    let after = adapted(arguments.required_text("content"), &current);
+    Ok(Plan::new(target, current, after))
+}
+
+fn create_file() -> Tool {
+    let (task, precheck) = by_plan!(plan_create, CREATED);
+    tool(
+        "create_file",
+        "Create a new file. Unlike write_file it refuses to replace an existing file, unless allow_overwrite is true.",
+        vec![
+            path_parameter(""),
+            text("content", ""),
+            overwrite_parameter(),
+            parents_parameter(),
+            description_parameter(),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_create(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    let taken = match &current.home {
+        Home::Nowhere => false,
+        Home::Disk(..) => true,
+        Home::Buffer(live) => target.kind == PathKind::File || live.modified,
+    };
+    if taken && !arguments.flag("allow_overwrite") {
+        return Err(ToolFailure::new(format!(
+            "'{}' already exists. Use allow_overwrite: true to replace it.",
+            target.shown()
+        )));
+    }
+    let after = adapted(arguments.required_text("content"), &current);
+    Ok(Plan {
+        parents: parents(arguments),
+        ..Plan::new(target, current, after)
+    })
+}
+
+fn propose_file_edit() -> Tool {
+    let (task, precheck) = by_plan!(plan_proposal, "Changes applied to");
+    tool(
+        "propose_file_edit",
+        "Propose a change to a file as a diff, for the user to review. edit_file asks the user as well and needs less text; prefer it.",
+        vec![
+            path_parameter(""),
+            text("original", "The text now: the whole file, or a part that occurs once; empty for a new file"),
+            text("modified", "The text as it should be"),
+            text("description", "What the change does, for the user"),
+        ],
+        task,
+        precheck,
+    )
+    .filed_under(&["diff"])
+}
+
+async fn plan_proposal(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = target(arguments, context).await?;
+    not_deleted(&target, &current)?;
+    let original = adapted(arguments.required_text("original"), &current);
+    let modified = adapted(arguments.required_text("modified"), &current);
+    let after = if original == current.text {
+        modified
+    } else if matches!(current.home, Home::Nowhere) {
+        return Err(missing(&target).into());
+    } else {
+        replaced(&current, &target, &original, &modified)?
+    };
+    Ok(Plan::new(target, current, after))
+}
+
+fn edit_definition() -> Tool {
+    let (task, precheck) = by_plan!(plan_definition, "Definition replaced in");
+    tool(
+        "edit_definition",
+        "Replace one definition (defun, defmethod, defclass, test...) in a Lisp file by name, without quoting its old text. Refuses unbalanced code.",
+        vec![
+            path_parameter(""),
+            text(
+                "name",
+                "Such as \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
+            ),
+            text("new_source", ""),
+        ],
+        task,
+        precheck,
+    )
+}
+
+/// A top-level form, in characters from the start.
+#[derive(Deserialize)]
+struct Form {
+    start: usize,
+    end: usize,
+}
+
+async fn find_form(
+    (target, current): (&Resolved, &Current),
+    name: &str,
+    context: &WorkContext,
+) -> Result<std::ops::Range<usize>, ToolFailure> {
+    let arguments = json!({"text": current.text, "name": name, "file": target.shown()});
+    let reply = context.ask_emacs("find-definition", arguments).await?;
+    let form: Form = parse_answer(&reply)?;
+    let text = &current.text;
+    let place = |characters: usize| {
+        let mut places = text.char_indices().map(|(place, _)| place);
+        places.nth(characters).unwrap_or(text.len())
+    };
+    Ok(place(form.start)..place(form.end))
+}
+
+async fn plan_definition(
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let form = find_form(
+        (&target, &current),
+        arguments.required_text("name"),
+        context,
+    )
+    .await?;
+    let source = adapted(arguments.required_text("new_source").trim(), &current);
+    let text = &current.text;
+    let after = [&text[..form.start], &source, &text[form.end..]].concat();
+    Ok(Plan::new(target, current, after))
+}
+
+fn insert_definition() -> Tool {
+    let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
+    tool(
+        "insert_definition",
+        "Insert a new definition into a Lisp file, after the definition of a name or at the end. Refuses unbalanced code.",
+        vec![
+            path_parameter(""),
+            text("source", ""),
+            Parameter::optional(
+                "after",
+                ParameterType::String,
+                "Name as in edit_definition; default: end of file",
+            ),
+        ],
+        task,
+        precheck,
+    )
+}
+
+async fn plan_insertion(arguments: &Arguments, context: &WorkContext) -> Result<Plan, ToolFailure> {
+    let (target, current) = existing(arguments, context).await?;
+    let ends = LineEnds::of(current.text.as_bytes());
+    let source = format!("{}\n", arguments.required_text("source").trim());
+    let text = &current.text;
+    let after = match arguments.text("after") {
+        Some(name) => {
+            let form = find_form((&target, &current), name, context).await?;
+            let rest = &text[form.end..];
+            // A comment behind the form stays with it; what else follows on the line is not its own.
+            let line_end = match rest.trim_start_matches([' ', '\t', '\r']) {
+                own if own.is_empty() || own.starts_with(['\n', ';']) => {
+                    rest.find('\n').map_or(rest.len(), |end| end + 1)
+                }
+                _ => 0,
+            };
+            let (tail, rest) = rest.split_at(line_end);
+            let gap = if tail.ends_with('\n') { "\n" } else { "\n\n" };
+            let inserted = ends.adapt(&format!("{gap}{source}")).into_owned();
+            [&text[..form.end], tail, &inserted, rest].concat()
+        }
+        None => {
+            let kept = text.trim_end_matches(['\n', '\r', ' ', '\t']);
+            let gap = if kept.is_empty() { "" } else { "\n\n" };
+            format!("{kept}{}", ends.adapt(&format!("{gap}{source}")))
+        }
+    };
+    Ok(Plan::new(target, current, after))
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools of the user's files and buffers: reading, searching, editing, moving, and putting back.
+
+mod balance;
+pub mod buffer;
+pub mod change;
+pub mod edits;
+mod made;
+pub mod moves;
+mod parens;
+pub mod reading;
+pub mod undo;

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Putting back what a chat's latest turn changed, as far as nobody has changed it since.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::change::{Current, Home, LiveBuffer, Made, Save, change_buffer, load};
+use super::moves::{on_disk, rename};
+use crate::files::encoding::{Encoding, LineEnds, Mark, encode};
+use crate::files::path::{PathKind, Resolved};
+use crate::files::verified;
+use crate::files::verified::Parents;
+use crate::tool::ToolFailure;
+use crate::tool::work::{WorkContext, parse_answer};
+use crate::trust::fence::{draw, fence};
+use crate::trust::{Provenance, Source};
+use crate::workspace::Workspace;
+use crate::workspace::journal::{ChangedPlace, ContentState, Disk, JournalEntry};
+
+/// The latest turn of the chat whose changes in the image hold, as Emacs tells it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ImageTurn {
+    pub turn: u64,
+    /// What it changed, such as "SHOP::TAX (function, redefined)".
+    pub definitions: Vec<String>,
+}
+
+/// What came of undoing a turn.
+#[derive(Debug)]
+pub struct Undone {
+    pub text: String,
+    /// What the turn changed in the image, which only the user takes back.
+    pub image: Option<ImageTurn>,
+}
+
+/// Undoes the latest turn that changed anything, in files and buffers. The model is told with the
+/// user's next message.
+pub async fn undo_turn(context: &WorkContext) -> Undone {
+    let image = image_turn(context).await;
+    let files = context.workspace.journal.last_number();
+    let of_image = image.as_ref().map(|image| image.turn);
+    if files.is_none() && image.is_none() {
+        let text = "There is no turn whose changes could be undone.".to_owned();
+        return Undone { text, image };
+    }
+    if files < of_image {
+        let text =
+            "The latest turn that changed anything changed no file and no buffer.".to_owned();
+        return Undone { text, image };
+    }
+    Undone {
+        text: undo_files(context).await,
+        image: image.filter(|_| files == of_image),
+    }
+}
+
+/// What the chat's turns changed in the image; nothing when that can't be known.
+async fn image_turn(context: &WorkContext) -> Option<ImageTurn> {
+    let reply = context.ask_emacs("image-turn", json!({})).await.ok()?;
+    parse_answer::<Option<ImageTurn>>(&reply).ok()?
+}
+
+/// Puts back what the latest turn changed, the last change first, and says what came of it.
+async fn undo_files(context: &WorkContext) -> String {
+    let turn = context.workspace.journal.last().unwrap_or_default();
+    let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
+    for entry in turn.into_iter().rev() {
+        match put_back(context, &entry).await {
+            Ok(line) => {
+                done += 1;
+                lines.push(format!("- {line}"));
+            }
+            Err(failure) => {
+                lines.push(format!("- {failure}"));
+                left.insert(0, entry);
+            }
+        }
+    }
+    let kept = left.len();
+    context.workspace.journal.undone(left);
+    let summary = match (done, kept) {
+        (_, 0) => format!("Undid {done} of {done} changes of the turn:"),
+        _ => format!("Undid {done} of {} changes of the turn:", done + kept),
+    };
+    let text = format!("{summary}\n{}", lines.join("\n"));
+    if done > 0 {
+        context.workspace.tell_later(format!(
+            "The user had changes of yours undone. {text}\nRead these files again before you go on."
+        ));
+    }
+    text
+}
+
+/// Has the model told that the user took back what a turn changed in the image; RESULTS is the
+/// image's word on it.
+pub fn image_undone(workspace: &Workspace, results: &str) {
+    let source = Source {
+        what: "the image".to_owned(),
+        provenance: Provenance::Own,
+    };
+    workspace.tell_later(format!(
+        "The user took back definitions that you changed in the image:\n{}",
+        fence(results, &source, draw())
+    ));
+}
+
+async fn put_back(context: &WorkContext, entry: &JournalEntry) -> Result<String, ToolFailure> {
+    match entry {
+        JournalEntry::Moved { from, to, folders } => {
+            let (now, then) = (at(context, to).await?, at(context, from).await?);
+            if now.kind != PathKind::File || then.kind != PathKind::Missing {
+                return Err(ToolFailure::new(format!(
+                    "'{}' can't be moved back to '{}': one of them was changed since.",
+                    now.shown(),
+                    then.shown()
+                )));
+            }
+            rename(context, &now, (&then, None), Parents::Make).await?;
+            remove_folders(to, *folders);
+            Ok(format!("moved back to {}", then.shown()))
+        }
+        JournalEntry::Changed {
+            place: ChangedPlace::Buffer(name),
+            before,
+            after,
+            ..
+        } => buffer_back(context, name, before, after).await,
+        JournalEntry::Changed {
+            place: ChangedPlace::File(path),
+            before,
+            after,
+            mode,
+            disk,
+            folders,
+            ..
+        } => {
+            let shown = file_back(context, path, (before, after), *mode, *disk).await?;
+            if *before == ContentState::Absent {
+                remove_folders(path, *folders);
+            }
+            Ok(shown)
+        }
+    }
+}
+
+/// Removes the FOLDERS that were made for the file at PATH, as far as nothing else is in them now.
+fn remove_folders(path: &Path, folders: usize) {
+    for folder in path.ancestors().skip(1).take(folders) {
+        if std::fs::remove_dir(folder).is_err() {
+            return;
+        }
+    }
+}
+
+async fn at(context: &WorkContext, path: &Path) -> Result<Resolved, ToolFailure> {
+    context.follow(&path.to_string_lossy()).await
+}
+
+fn changed_since(shown: &str) -> ToolFailure {
+    ToolFailure::new(format!(
+        "'{shown}' was changed since the turn, so it was left as it is."
+    ))
+}
+
+async fn buffer_back(
+    context: &WorkContext,
+    name: &str,
+    before: &ContentState,
+    after: &ContentState,
+) -> Result<String, ToolFailure> {
+    let reply = context
+        .ask_emacs("buffer-state", json!({"buffer": name}))
+        .await?;
+    let live: LiveBuffer = parse_answer(&reply)?;
+    let current = Current {
+        text: live.text.clone().unwrap_or_default(),
+        home: Home::Buffer(live.clone()),
+    };
+    if !current.state().same(after) {
+        return Err(changed_since(name));
+    }
+    if let ContentState::Text { text, .. } = before {
+        change_buffer(context, &live, &current.text, text, Save::No).await?;
+    }
+    Ok(format!("buffer {name}"))
+}
+
+async fn file_back(
+    context: &WorkContext,
+    path: &Path,
+    (before, after): (&ContentState, &ContentState),
+    mode: Option<u32>,
+    disk: Disk,
+) -> Result<String, ToolFailure> {
+    let target = at(context, path).await?;
+    let shown = target.shown();
+    let binary = matches!(
+        (before, after),
+        (ContentState::Bytes(_), _) | (_, ContentState::Bytes(_))
+    );
+    // A file that was deleted may still be open in Emacs; only what is on disk counts then.
+    let disk_only = binary || *after == ContentState::Absent;
+    let (now, current) = if disk_only {
+        (on_disk(context, &target).await?.0, None)
+    } else {
+        let current = load(context, &target).await?;
+        (current.state(), Some(current))
+    };
+    if now.same(before) {
+        return Ok(format!("{shown} (already as it was)"));
+    }
+    if !now.same(after) {
+        return Err(changed_since(&shown));
+    }
+    let made = restore(context, &target, before, current.as_ref(), disk).await?;
+    if target.kind == PathKind::Missing
+        && let Some(mode) = mode
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let permissions = std::fs::Permissions::from_mode(mode);
+        let _ = std::fs::set_permissions(&target.path, permissions);
+    }
+    Ok(format!("{shown}{}", made.note()))
+}
+
+/// Makes BEFORE what is at TARGET, where CURRENT is now.
+async fn restore(
+    context: &WorkContext,
+    target: &Resolved,
+    before: &ContentState,
+    current: Option<&Current>,
+    disk: Disk,
+) -> Result<Made, ToolFailure> {
+    let live = match current.map(|current| (&current.home, current)) {
+        Some((Home::Buffer(live), current)) => Some((live, &current.text)),
+        _ => None,
+    };
+    match before {
+        ContentState::Absent => {
+            let target = target.clone();
+            context
+                .on_a_thread(move |_| verified::remove(&target, None))
+                .await?;
+        }
+        ContentState::Text { text, encoding } => {
+            if let Some((live, now)) = live {
+                // What the turn saved is saved again; what the user had not saved stays that way.
+                let save = match (live.modified, disk) {
+                    (true, Disk::Untouched) => Save::No,
+                    _ => Save::Yes,
+                };
+                return change_buffer(context, live, now, text, save).await;
+            }
+            let (ends, now_encoding) = match current {
+                Some(Current {
+                    text,
+                    home: Home::Disk(_, encoding),
+                }) => (LineEnds::of(text.as_bytes()), *encoding),
+                _ => (LineEnds::Lf, Encoding::Utf8(Mark::None)),
+            };
+            let bytes = match encoding {
+                Some(encoding) => encode(text, *encoding)?,
+                // What a buffer held has plain line ends, whatever the file has.
+                None => encode(&ends.adapt(text), now_encoding)?,
+            };
+            write(context, target, bytes).await?;
+        }
+        ContentState::Bytes(bytes) => write(context, target, bytes.to_vec()).await?,
+    }
+    Ok(Made::OnDisk)
+}
+
+async fn write(
+    context: &WorkContext,
+    target: &Resolved,
+    bytes: Vec<u8>,
+) -> Result<(), ToolFailure> {
+    let target = target.clone();
+    context
+        .on_a_thread(move |_| match target.kind {
+            PathKind::Missing => verified::create(&target, &bytes, Parents::Make),
+            _ => verified::replace(&target, &bytes, None),
+        })
+        .await
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that load, test and trace what is in the Lisp image.
+
+use std::time::Duration;
+
+use lexpr::Value;
+
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::{
+    Arguments, Assessment, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+};
+use crate::trust::SafetyLevel;
+
+use super::common::{counted, flag, package_parameter, text};
+use super::execution::{NAMED, timeout};
+use super::outcome;
+use super::systems::{SYSTEM_SYNTAX, built, finding, finding_if_named, other_file};
+
+/// Systems and their tests take longer than forms do.
+const LONG: Duration = Duration::from_secs(300);
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![
+        load_system(),
+        run_tests(),
+        trace_function(),
+        untrace_function(),
+        get_trace(),
+    ]
+}
+
+fn load_system() -> Tool {
+    let mut tool = Tool::new(
+        "load_system",
+        "Load an ASDF system, e.g. after editing its files: recompiles changed files and returns errors and warnings.",
+        SafetyLevel::Dangerous,
+        &["execution"],
+        vec![
+            Parameter::required("system", ParameterType::String, SYSTEM_SYNTAX),
+            Parameter::optional("force", ParameterType::Boolean, "Recompile all its files"),
+            Parameter::optional(
+                "notes",
+                ParameterType::Boolean,
+                "List the compiler's optimization notes, too; else they are only counted",
+            ),
+            long_timeout_parameter(),
+        ],
+        Runner::Image(ImageTool {
+            operation: "load-system",
+            arguments: |arguments| {
+                property_list([
+                    ("system", text(arguments, "system")),
+                    ("force", flag(arguments, "force")),
+                    ("notes", flag(arguments, "notes")),
+                ])
+            },
+            render: render_loading,
+            deadline: long,
+        }),
+    );
+    tool.assess = |level, _| Assessment {
+        level,
+        reason: "loads code into your image".to_owned(),
+    };
+    tool.finding = Some(finding);
+    tool.code = Some(NAMED);
+    tool
+}
+
+fn long_timeout_parameter() -> Parameter {
+    Parameter::optional(
+        "timeout",
+        ParameterType::Number,
+        &format!("Seconds, default {}", LONG.as_secs()),
+    )
+}
+
+pub(super) fn long(arguments: &Arguments, default: Duration) -> Duration {
+    timeout(arguments, default.max(LONG))
+}
+
+fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let mut head = format!("Loaded {}", data.text("system").unwrap_or("the system"));
+    if let Some(version) = data.text("version") {
+        head.push_str(&format!(" {version}"));
+    }
+    if let Some(file) = data.text("file") {
+        head.push_str(&format!(" from {file}"));
+    }
+    let mut lines = vec![head];
+    lines.extend(other_file(data));
+    lines.extend(built(data));
+    lines.extend(outcome::notes(data));
+    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    Ok(lines.join("\n"))
+}
+
+fn run_tests() -> Tool {
+    let mut tool = Tool::new(
+        "run_tests",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Loads changed files first.",
+        SafetyLevel::Dangerous,
+        &["execution"],
+        vec![
+            Parameter::optional(
+                "system",
+                ParameterType::String,
+                "To test, or to load before a suite or test",
+            ),
+            Parameter::optional(
+                "suite",
+                ParameterType::String,
+                "Parachute, Rove: also a package",
+            ),
+            Parameter::optional("test", ParameterType::String, ""),
+            package_parameter(),
+            long_timeout_parameter(),
+        ],
+        Runner::Image(ImageTool {
+            operation: "run-tests",
+            arguments: |arguments| {
+                property_list([
+                    ("system", text(arguments, "system")),
+                    ("suite", text(arguments, "suite")),
+                    ("test", text(arguments, "test")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_tests,
+            deadline: long,
+        }),
+    );
+    tool.assess = |level, _| Assessment {
+        level,
+        reason: "runs tests in your image".to_owned(),
+    };
+    tool.finding = Some(finding_if_named);
+    tool.code = Some(NAMED);
+    tool
+}
+
+fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let number = |name: &str| data.integer(name).unwrap_or_default();
+    let (total, failed, skipped) = (number("total"), number("failed"), number("skipped"));
+    let printed = outcome::printed(data.text("output").unwrap_or_default());
+    let mut lines = Vec::new();
+    if total == 0 {
+        lines.push(uncounted(data, printed.as_deref()));
+    } else {
+        let frameworks = data.texts("frameworks").join(", ");
+        let skipped = if skipped > 0 {
+            format!(", {skipped} skipped")
+        } else {
+            String::new()
+        };
+        lines.push(format!(
+            "{}: {} of {total} checks passed, {failed} failed{skipped} ({frameworks}).",
+            if failed > 0 || number("passed") == 0 || data.flag("problem") {
+                "FAILED"
+            } else {
+                "PASSED"
+            },
+            number("passed"),
+        ));
+    }
+    lines.extend(data.plists("results").flat_map(test_result));
+    if number("more") > 0 {
+        lines.push(format!(
+            "({} more; run fewer tests at once.)",
+            number("more")
+        ));
+    }
+    if data.flag("problem") {
+        lines.push("It did not come to its end:".to_owned());
+        lines.extend(data.get("problem").map(|problem| {
+            let problem = Plist::new(problem);
+            format!(
+                "  {}: {}",
+                problem.text("type").unwrap_or("ERROR"),
+                problem.text("message").unwrap_or_default()
+            )
+        }));
+    }
+    let empty = total == 0 && (printed.is_none() || data.flag("problem"));
+    if data
+        .integer("compiled-count")
+        .is_some_and(|count| count > 0)
+    {
+        lines.extend(built(data));
+        lines.extend(outcome::notes(data));
+    }
+    lines.extend(printed);
+    let text = lines.join("\n");
+    if empty {
+        Err(ToolFailure::quoting(text))
+    } else {
+        Ok(text)
+    }
+}
+
+/// What is said of tests without a check that can be counted, which PRINTED something, or nothing.
+fn uncounted(data: Plist<'_>, printed: Option<&str>) -> String {
+    let known = data.texts("known").join(", ");
+    match (data.flag("problem"), printed) {
+        (true, _) => format!(
+            "The tests ended with an error before any check of a known framework was made ({known})."
+        ),
+        (false, None) => format!(
+            "No test ran: no check of a known framework was made ({known}), and nothing was printed. That is a failure, not a success."
+        ),
+        (false, Some(_)) => format!(
+            "The tests returned normally, but their results can't be counted: no check of a known framework was made ({known}). Read the output to see whether they passed."
+        ),
+    }
+}
+
+fn test_result(result: Plist<'_>) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} in {}",
+        result.text("status").unwrap_or("failed"),
+        result.text("test").unwrap_or("a test")
+    )];
+    if let Some(expression) = result.text("expression") {
+        lines[0].push_str(&format!(": {expression}"));
+    }
+    if let Some(reason) = result.text("reason") {
+        lines.extend(
+            reason
+                .lines()
+                .filter(|line| !line.trim().is_empty())
+                .map(|line| format!("  {}", line.trim_end())),
+        );
+    }
+    lines
+}
+
+fn tracing_tool(
+    name: &str,
+    description: &str,
+    parameters: Vec<Parameter>,
+    operation: &'static str,
+    arguments: fn(&Arguments) -> Value,
+    render: fn(&Arguments, &ImageReply) -> Result<String, ToolFailure>,
+) -> Tool {
+    Tool::new(
+        name,
+        description,
+        SafetyLevel::Cautious,
+        &["execution"],
+        parameters,
+        Runner::Image(ImageTool {
+            operation,
+            arguments,
+            render,
+            deadline: |_, default| default,
+        }),
+    )
+}
+
+fn trace_arguments(arguments: &Arguments) -> Value {
+    property_list([
+        ("function", text(arguments, "function")),
+        ("package", text(arguments, "package")),
+    ])
+}
+
+fn trace_function() -> Tool {
+    let mut tool = tracing_tool(
+        "trace_function",
+        "Trace a function: record each call with its arguments and return values, in all threads. get_trace lists the calls.",
+        vec![
+            Parameter::required(
+                "function",
+                ParameterType::String,
+                "Such as foo, pkg::foo or (setf foo)",
+            ),
+            package_parameter(),
+        ],
+        "trace-function",
+        trace_arguments,
+        |_, reply| Ok(now_traced(outcome::returned(reply)?)),
+    );
+    // From then on, recording runs within every call of the function.
+    tool.code = Some(NAMED);
+    tool
+}
+
+/// What is traced, what was forgotten for it, and which calls won't show.
+fn now_traced(data: Plist<'_>) -> String {
+    let mut lines = vec![traced(data)];
+    if let Some(forgotten @ 1..) = data.integer("forgotten") {
+        lines.push(format!(
+            "(Cleared: {} of an earlier trace.)",
+            counted(forgotten, "record")
+        ));
+    }
+    let name = data.text("name").unwrap_or("it");
+    for missing in data.list("missing").filter_map(Value::as_keyword) {
+        lines.push(match missing {
+            "inline" => format!("{name} is declared inline: calls in code that was compiled with it inline don't show."),
+            _ => format!("{name} has a compiler macro: calls that it replaced don't show."),
+        });
+    }
+    lines.join("\n")
+}
+
+fn untrace_function() -> Tool {
+    tracing_tool(
+        "untrace_function",
+        "Stop tracing a function; all functions if no name is given.",
+        vec![
+            Parameter::optional(
+                "function",
+                ParameterType::String,
+                "The function; all traced functions if omitted",
+            ),
+            package_parameter(),
+        ],
+        "untrace-function",
+        trace_arguments,
+        |_, reply| Ok(traced(outcome::returned(reply)?)),
+    )
+}
+
+fn traced(data: Plist<'_>) -> String {
+    match data.texts("traced").as_slice() {
+        [] => "Nothing is traced.".to_owned(),
+        names => format!("Traced: {}", names.join(", ")),
+    }
+}
+
+fn get_trace() -> Tool {
+    tracing_tool(
+        "get_trace",
+        "List the recorded calls of traced functions, oldest first, nested calls indented. The last 1000 entries are kept.",
+        vec![
+            Parameter::optional(
+                "limit",
+                ParameterType::Integer,
+                "Latest entries; default 40, at most 500",
+            ),
+            Parameter::optional(
+                "clear",
+                ParameterType::Boolean,
+                "Clear all entries afterwards",
+            ),
+        ],
+        "get-trace",
+        |arguments| {
+            property_list([
+                (
+                    "limit",
+                    arguments.integer("limit").map_or(Value::Null, Value::from),
+                ),
+                ("clear", flag(arguments, "clear")),
+            ])
+        },
+        render_trace,
+    )
+}
+
+fn render_trace(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let entries: Vec<Plist<'_>> = data.plists("entries").collect();
+    let mut lines = vec![traced(data)];
+    if entries.is_empty() {
+        lines.push("No calls recorded.".to_owned());
+        return Ok(lines.join("\n"));
+    }
+    let total = data.integer("total").unwrap_or_default();
+    let earlier = total - i64::try_from(entries.len()).unwrap_or(total);
+    if earlier > 0 {
+        lines.push(format!(
+            "({earlier} earlier entries; a larger limit shows more of them.)"
+        ));
+    }
+    let mut thread = None;
+    for entry in &entries {
+        if entry.text("thread") != thread {
+            thread = entry.text("thread");
+            lines.push(format!("In thread {}:", thread.unwrap_or("?")));
+        }
+        let depth = usize::try_from(entry.integer("depth").unwrap_or_default()).unwrap_or_default();
+        lines.push(format!(
+            "{}{}",
+            "  ".repeat(depth.min(20) + 1),
+            entry.text("text").unwrap_or_default()
+        ));
+    }
+    Ok(lines.join("\n"))
+}

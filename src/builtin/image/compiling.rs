@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that compile: forms that the model sends, a definition of a file as it is now, and a
+//! whole file.
+
+use lexpr::Value;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::files::missing::missing;
+use crate::files::path::Resolved;
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::code::Unit;
+use crate::tool::work::WorkContext;
+use crate::tool::{
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Treatment,
+};
+use crate::trust::SafetyLevel;
+
+use super::building::long;
+use super::common::{package_parameter, text};
+use super::execution::{FORMS, form_parameter, timeout, timeout_parameter};
+use super::outcome;
+use crate::builtin::files::change::{Home, load};
+use crate::builtin::files::reading::path_parameter;
+use crate::tool::work::parse_answer;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![compile_form(), compile_file()]
+}
+
+fn compile_form() -> Tool {
+    let mut tool = Tool::new(
+        "compile_form",
+        "Compile and load definitions into the image (not into a file) and return compiler warnings with line numbers. Use it for every new or changed definition before you write it to its file.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![form_parameter(), package_parameter(), timeout_parameter()],
+        Runner::Image(ImageTool {
+            operation: "compile-form",
+            arguments: |arguments| {
+                property_list([
+                    ("form", text(arguments, "form")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_compilation,
+            deadline: timeout,
+        }),
+    );
+    tool.code = Some(FORMS);
+    tool
+}
+
+fn compile_file() -> Tool {
+    let mut tool = Tool::new(
+        "compile_file",
+        "Compile and load one definition of a Lisp file as it is now, in the package and with the readtable of that place in the file, so that the image knows the definition by its file and line. Without a name compile and load the whole file. Returns errors and warnings. Use it after editing a definition; load_system does it for a system.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![
+            path_parameter("The Lisp file, from the project's root or absolute"),
+            Parameter::optional(
+                "name",
+                ParameterType::String,
+                "The definition to compile, as for edit_definition: parse-line, \"area (square)\"; the whole file when left out",
+            ),
+            timeout_parameter(),
+        ],
+        Runner::Image(ImageTool {
+            operation: "compile-file",
+            arguments: |_| Value::Null,
+            render: render_compilation,
+            deadline: long,
+        }),
+    );
+    tool.paths = &["path"];
+    tool.assess = assess_file;
+    tool.code = Some(Code {
+        parameters: &[],
+        treatment: Treatment::RunInSteps,
+    });
+    tool.unit = Some(|arguments, context| Box::pin(find_unit(arguments, context)));
+    tool
+}
+
+/// A whole file is read by the image itself, so that nobody can look at the text before it runs.
+fn assess_file(level: SafetyLevel, arguments: &Arguments) -> Assessment {
+    match arguments.text("name") {
+        Some(_) => Assessment {
+            level,
+            reason: String::new(),
+        },
+        None => Assessment {
+            level: level.max(SafetyLevel::Dangerous),
+            reason: "compiles and loads a whole file into your image".to_owned(),
+        },
+    }
+}
+
+/// What Emacs finds in a file to compile.
+#[derive(Deserialize)]
+struct Definition {
+    /// The definition, behind what says how it is read.
+    form: String,
+    /// Where it starts in that, in characters.
+    start: i64,
+    line: i64,
+    position: i64,
+    /// The buffer that visits the file.
+    buffer: Option<String>,
+    /// What the image calls the file.
+    file: String,
+}
+
+async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, ToolFailure> {
+    let target = context.resolve(arguments.required_text("path")).await?;
+    let current = load(&context, &target).await?;
+    let unsaved = match &current.home {
+        Home::Nowhere => return Err(missing(&target).into()),
+        Home::Buffer(live) if live.modified => Some(live.buffer.as_str()),
+        Home::Disk(..) | Home::Buffer(_) => None,
+    };
+    match (arguments.text("name"), unsaved) {
+        (Some(name), unsaved) => {
+            let note = unsaved.map(|buffer| {
+                format!("(Compiled from the user's buffer {buffer}, which has unsaved changes.)")
+            });
+            definition(&target, &current.text, name, note, &context).await
+        }
+        (None, Some(buffer)) => Err(ToolFailure::new(format!(
+            "The user's buffer {buffer} has unsaved changes, and a whole file is compiled as it is on disk; nothing was compiled. Give a name to compile one definition of the buffer, or ask the user to save it."
+        ))),
+        (None, None) => {
+            let arguments = json!({"path": target.path.to_string_lossy()});
+            let file: String = parse_answer(&context.ask_emacs("file-of-image", arguments).await?)?;
+            Ok(Unit {
+                operation: "compile-file",
+                code: None,
+                arguments: property_list([("file", Value::string(file))]),
+                note: None,
+            })
+        }
+    }
+}
+
+async fn definition(
+    target: &Resolved,
+    text: &str,
+    name: &str,
+    note: Option<String>,
+    context: &WorkContext,
+) -> Result<Unit, ToolFailure> {
+    let shown = target.shown();
+    let arguments = json!({
+        "text": text,
+        "name": name,
+        "file": shown,
+        "path": target.path.to_string_lossy(),
+    });
+    let found: Definition = parse_answer(
+        &context
+            .ask_emacs("definition-to-compile", arguments)
+            .await?,
+    )?;
+    Ok(Unit {
+        operation: "compile-form",
+        arguments: property_list([
+            ("form", Value::string(found.form.as_str())),
+            ("file", Value::string(found.file)),
+            ("buffer", found.buffer.map_or(Value::Null, Value::string)),
+            ("position", Value::from(found.position)),
+            ("start", Value::from(found.start)),
+            ("line", Value::from(found.line)),
+            ("shown", Value::string(shown)),
+        ]),
+        code: Some(found.form),
+        note,
+    })
+}
+
+fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let count = data.integer("compiled").unwrap_or_default();
+    let failed = data.texts("failed");
+    let notes = outcome::notes(data);
+    let mut lines = match failed.first() {
+        None => vec![compiled(arguments, count)],
+        Some(form) => failure(arguments, form, count, data),
+    };
+    if notes.is_empty() {
+        lines.push("The compiler had nothing to say.".to_owned());
+    }
+    lines.extend(notes);
+    lines.extend(data.plists("replaced").map(replaced));
+    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    let told = lines.join("\n");
+    match failed.is_empty() {
+        true => Ok(told),
+        false => Err(ToolFailure::quoting(told)),
+    }
+}
+
+fn compiled(arguments: &Arguments, count: i64) -> String {
+    match (arguments.text("path"), arguments.text("name")) {
+        (Some(path), Some(name)) => format!("Compiled and loaded {name} of {path}."),
+        (Some(path), None) => format!("Compiled and loaded {path}."),
+        _ if count == 1 => "Compiled and loaded.".to_owned(),
+        _ => format!("Compiled and loaded {count} forms."),
+    }
+}
+
+/// What the image has, and what not, when the compiler failed on FORM after COUNT others.
+fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Vec<String> {
+    match (arguments.text("path"), arguments.text("name")) {
+        (Some(path), None) => {
+            return vec![format!(
+                "The compiler failed on {path}; nothing of it was loaded."
+            )];
+        }
+        (Some(path), Some(name)) => {
+            return vec![format!("The compiler failed on {name} of {path}.")];
+        }
+        _ => {}
+    }
+    let mut lines = vec![match count {
+        0 => format!("The compiler failed on: {form}"),
+        _ => format!("The compiler failed on form {}: {form}", count + 1),
+    }];
+    lines.extend(outcome::compiled_before(count));
+    if data.flag("rest") {
+        lines.push("What follows it was not compiled.".to_owned());
+    }
+    lines
+}
+
+/// What was replaced in the image only.
+fn replaced(definition: Plist<'_>) -> String {
+    format!(
+        "It replaces {} of {}; the file still has the old one.",
+        definition.text("what").unwrap_or_default(),
+        definition
+            .text("replaces")
+            .or_else(|| definition.text("where"))
+            .unwrap_or("a file")
+    )
+}

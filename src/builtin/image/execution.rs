@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that run code in the Lisp image.
+
+use std::time::Duration;
+
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::{
+    Arguments, Assessment, Code, ImageTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
+    Treatment,
+};
+use crate::trust::SafetyLevel;
+
+use super::common::{package_parameter, text};
+use super::compiler_output::said_once;
+use super::outcome;
+
+/// The longest that a call may ask for; whoever needs more can start a thread.
+const LONGEST: f64 = 3600.0;
+
+/// The forms of a tool that runs them one after the other.
+pub(super) const FORMS: Code = Code {
+    parameters: &["form"],
+    treatment: Treatment::RunInSteps,
+};
+
+/// The same, and forms for the values of a restart.
+const EVALUATED: Code = Code {
+    parameters: &["form", "restart"],
+    treatment: Treatment::RunInSteps,
+};
+
+/// Code that is somewhere else: in files, or in the image.
+pub(super) const NAMED: Code = Code {
+    parameters: &[],
+    treatment: Treatment::RunAtOnce,
+};
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![eval_form(), eval_in_package()]
+}
+
+fn eval_form() -> Tool {
+    let mut tool = Tool::new(
+        "eval_form",
+        "Evaluate Lisp forms in the running image and return all values and output, or an error with restarts and backtrace. Use it to test, query and experiment; for defun, defmethod and defmacro use compile_form. Standard input is empty. Values marked [v7] can be opened with inspect_value.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![
+            evaluated_parameter(),
+            package_parameter(),
+            timeout_parameter(),
+            Parameter::optional(
+                "restart",
+                ParameterType::String,
+                "Restart to choose if an error occurs, e.g. \"continue\" or \"use-value 0\"",
+            ),
+            Parameter::optional(
+                "on_error",
+                ParameterType::String,
+                "park keeps the failed stack for debugger_frames",
+            )
+            .one_of(&["report", "park"]),
+        ],
+        Runner::Image(ImageTool {
+            operation: "eval-form",
+            arguments: |arguments| {
+                property_list([
+                    ("form", text(arguments, "form")),
+                    ("package", text(arguments, "package")),
+                    ("restart", text(arguments, "restart")),
+                    ("on-error", text(arguments, "on_error")),
+                ])
+            },
+            render: render_evaluation,
+            deadline: timeout,
+        }),
+    );
+    tool.code = Some(EVALUATED);
+    tool.assess = assess_restart_values;
+    tool
+}
+
+fn eval_in_package() -> Tool {
+    let mut tool = Tool::new(
+        "eval_in_package",
+        "The same as eval_form with package, without its other parameters. Prefer eval_form.",
+        SafetyLevel::Cautious,
+        &["execution"],
+        vec![
+            evaluated_parameter(),
+            Parameter::required(
+                "package",
+                ParameterType::String,
+                "Package to read the forms in",
+            ),
+        ],
+        Runner::Image(ImageTool {
+            operation: "eval-form",
+            arguments: |arguments| {
+                property_list([
+                    ("form", text(arguments, "form")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_evaluation,
+            deadline: timeout,
+        }),
+    );
+    tool.code = Some(FORMS);
+    tool
+}
+
+pub(super) fn form_parameter() -> Parameter {
+    Parameter::required("form", ParameterType::String, "One or more complete forms")
+}
+
+/// Forms in which objects that were shown can be named.
+pub(super) fn evaluated_parameter() -> Parameter {
+    Parameter::required(
+        "form",
+        ParameterType::String,
+        "One or more complete forms. $v7 in them is the object shown as [v7], * your last value",
+    )
+}
+
+pub(super) fn timeout_parameter() -> Parameter {
+    Parameter::optional("timeout", ParameterType::Number, "Seconds, default 30")
+}
+
+/// Values for a restart run only if an error happens, behind forms that may not be readable yet;
+/// so the user is asked about them, whatever the image says.
+fn assess_restart_values(level: SafetyLevel, arguments: &Arguments) -> Assessment {
+    let restart = arguments.text("restart").unwrap_or_default();
+    if restart.trim().contains(char::is_whitespace) {
+        return Assessment {
+            level: level.max(SafetyLevel::Dangerous),
+            reason: "evaluates values for a restart".to_owned(),
+        };
+    }
+    Assessment {
+        level,
+        reason: String::new(),
+    }
+}
+
+/// How long a call may run, given the DEFAULT.
+pub(super) fn timeout(arguments: &Arguments, default: Duration) -> Duration {
+    arguments
+        .number("timeout")
+        .filter(|seconds| *seconds > 0.0)
+        .map_or(default, |seconds| {
+            Duration::from_secs_f64(seconds.min(LONGEST))
+        })
+}
+
+/// What evaluating forms gave, or the failure that it ended in.
+///
+/// # Errors
+///
+/// When it did not come to its end.
+pub(super) fn render_evaluation(
+    arguments: &Arguments,
+    reply: &ImageReply,
+) -> Result<String, ToolFailure> {
+    let mut lines = evaluation(reply)?;
+    let data = outcome::returned(reply)?;
+    lines.extend(package_note(arguments, data));
+    lines.extend(parked_note(data));
+    Ok(lines.join("\n"))
+}
+
+/// What came of an evaluation that goes on. What package it ended in is nothing to the next call.
+///
+/// # Errors
+///
+/// When it did not come to its end.
+pub(super) fn render_resumed(reply: &ImageReply) -> Result<String, ToolFailure> {
+    let mut lines = evaluation(reply)?;
+    lines.extend(parked_note(outcome::returned(reply)?));
+    Ok(lines.join("\n"))
+}
+
+/// What evaluating forms gave, a line or more for each.
+pub(super) fn evaluation(reply: &ImageReply) -> Result<Vec<String>, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let forms: Vec<Plist<'_>> = data.plists("forms").collect();
+    let mut lines = match forms.as_slice() {
+        [form] => vec![outcome::values(*form)],
+        _ => outcome::forms(&forms),
+    };
+    let output = said_once(data.text("output").unwrap_or_default(), None);
+    lines.extend(outcome::printed(&output));
+    lines.extend(outcome::recoveries(data));
+    Ok(lines)
+}
+
+/// A word on the errors that are still parked: they hold a thread and its stack.
+fn parked_note(data: Plist<'_>) -> Option<String> {
+    let parked: Vec<String> = data
+        .list("parked")
+        .filter_map(|entry| {
+            let pair = entry.to_ref_vec()?;
+            let texts: Vec<&str> = pair.into_iter().filter_map(lexpr::Value::as_str).collect();
+            Some(texts.join(", "))
+        })
+        .collect();
+    (!parked.is_empty()).then(|| {
+        format!(
+            "(Still parked: {}. invoke_restart continues it; restart ABORT abandons it.)",
+            parked.join("; ")
+        )
+    })
+}
+
+/// A word on an `in-package` among the forms: the next call does not remember it.
+fn package_note(arguments: &Arguments, data: Plist<'_>) -> Option<String> {
+    let package = data.text("package")?;
+    (arguments.text("package").is_none() && package != "COMMON-LISP-USER").then(|| {
+        format!("(Ended in package {package}; the next call needs package \"{package}\" again.)")
+    })
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that look into the Lisp image without changing it.
+
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::{
+    Arguments, Code, ImageTool, Parameter, ParameterType, Tool, ToolFailure, Treatment,
+};
+
+use super::common::{
+    SYMBOL_SYNTAX, flag, integer, labelled, look_up, looking, package_parameter, place_note, text,
+};
+use super::outcome;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![
+        describe_symbol(),
+        apropos_search(),
+        function_arglist(),
+        macroexpand_form(),
+    ]
+}
+
+fn tool(name: &str, description: &str, parameters: Vec<Parameter>, image: ImageTool) -> Tool {
+    looking(name, description, &["introspection"], parameters, image)
+}
+
+fn describe_symbol() -> Tool {
+    tool(
+        "describe_symbol",
+        "Look up a name in the running image; use it first for any name. Returns what it names (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line.",
+        vec![
+            Parameter::required("symbol", ParameterType::String, SYMBOL_SYNTAX),
+            package_parameter(),
+        ],
+        ImageTool {
+            operation: "describe-symbol",
+            arguments: |arguments| {
+                property_list([
+                    ("symbol", text(arguments, "symbol")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_description,
+            deadline: look_up,
+        },
+    )
+}
+
+fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let name = data.text("name").unwrap_or_default();
+    let mut lines = vec![match (data.keyword("status"), data.text("package")) {
+        (Some(status), Some(package)) => format!("{name} ({status} in {package})"),
+        _ => format!("{name} (uninterned)"),
+    }];
+    let facets: Vec<Plist<'_>> = data.plists("facets").collect();
+    if facets.is_empty() {
+        lines.push("It is only a name: no function, variable, class or type.".to_owned());
+        let elsewhere = data.texts("elsewhere");
+        if !elsewhere.is_empty() {
+            lines.push(format!("Same name elsewhere: {}", elsewhere.join(", ")));
+        }
+    }
+    lines.extend(facets.into_iter().flat_map(facet));
+    lines.extend(labelled("properties", &data.texts("properties")));
+    let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
+    if !definitions.is_empty() {
+        lines.push("Defined:".to_owned());
+        lines.extend(definitions.into_iter().map(definition));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn facet(facet: Plist<'_>) -> Vec<String> {
+    let kind = facet.text("kind").unwrap_or("thing");
+    let mut head = format!("{kind}:");
+    if let Some(arglist) = facet.text("arglist") {
+        head.push_str(&format!(" {arglist}"));
+    }
+    if let Some(value) = facet.text("value") {
+        head.push_str(&format!(" {value}"));
+    }
+    if facet.flag("unbound") {
+        head.push_str(" unbound");
+    }
+    let supers = facet.texts("superclasses");
+    if !supers.is_empty() {
+        head.push_str(&format!(" of {}", supers.join(", ")));
+    }
+    if let Some(exports) = facet.integer("exports") {
+        head.push_str(&format!(" {exports} exported symbols"));
+    }
+    let mut lines = vec![head.strip_suffix(':').unwrap_or(&head).to_owned()];
+    let mut detail = |label: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.push(format!("  {label}: {value}"));
+        }
+    };
+    let owned = |name| facet.text(name).map(str::to_owned);
+    let joined = |name| Some(facet.texts(name).join(", ")).filter(|text| !text.is_empty());
+    detail("type", owned("type"));
+    detail("class of the value", owned("value-class"));
+    detail("slots", joined("slots"));
+    detail("uses", joined("uses"));
+    detail("methods", facet.integer("methods").map(|it| it.to_string()));
+    if facet.flag("compiler-macro") {
+        detail("also", Some("a compiler macro".to_owned()));
+    }
+    if let Some(documentation) = facet.text("documentation") {
+        lines.extend(
+            documentation
+                .lines()
+                .map(|line| format!("  {}", line.trim())),
+        );
+    }
+    lines
+}
+
+fn definition(definition: Plist<'_>) -> String {
+    match definition.integer("more") {
+        Some(more) => format!("  and {more} more"),
+        None => format!(
+            "  {} {}{}",
+            definition.text("what").unwrap_or_default(),
+            definition.text("where").unwrap_or_default(),
+            place_note(definition)
+        ),
+    }
+}
+
+fn apropos_search() -> Tool {
+    tool(
+        "apropos_search",
+        "Find symbols in the running image by parts of their names, best matches first. Use it when you don't know the exact name.",
+        vec![
+            Parameter::required(
+                "pattern",
+                ParameterType::String,
+                "Part of a name, or several parts that must all occur",
+            ),
+            Parameter::optional("package", ParameterType::String, "Only in this package"),
+            Parameter::optional("external_only", ParameterType::Boolean, ""),
+            Parameter::optional("kind", ParameterType::String, "").one_of(&[
+                "function",
+                "generic-function",
+                "macro",
+                "special-operator",
+                "variable",
+                "constant",
+                "class",
+                "type",
+            ]),
+            Parameter::optional("limit", ParameterType::Integer, "Default 50, at most 200"),
+        ],
+        ImageTool {
+            operation: "apropos-search",
+            arguments: |arguments| {
+                property_list([
+                    ("pattern", text(arguments, "pattern")),
+                    ("package", text(arguments, "package")),
+                    ("external-only", flag(arguments, "external_only")),
+                    ("kind", text(arguments, "kind")),
+                    ("limit", integer(arguments, "limit")),
+                ])
+            },
+            render: render_matches,
+            deadline: look_up,
+        },
+    )
+}
+
+fn render_matches(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let total = data.integer("total").unwrap_or_default();
+    let place = data
+        .text("package")
+        .map_or(String::new(), |package| format!(" in {package}"));
+    let mut lines = vec![format!(
+        "Found {total} symbol{} like \"{}\"{place}{}",
+        if total == 1 { "" } else { "s" },
+        data.text("pattern").unwrap_or_default(),
+        if total == 0 {
+            ". Try a shorter part of the name."
+        } else {
+            ":"
+        }
+    )];
+    lines.extend(data.plists("symbols").map(symbol_line));
+    let listed = lines.len() as i64 - 1;
+    if listed < total {
+        lines.push(format!(
+            "{} more: narrow the pattern, name a package or kind, or raise the limit.",
+            total - listed
+        ));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn symbol_line(symbol: Plist<'_>) -> String {
+    let mut line = symbol.text("name").unwrap_or_default().to_owned();
+    let kinds = symbol.texts("kinds");
+    if !kinds.is_empty() {
+        line.push_str(&format!(" [{}]", kinds.join(", ")));
+    }
+    if let Some(documentation) = symbol.text("documentation") {
+        line.push_str(&format!(" {documentation}"));
+    }
+    line
+}
+
+fn function_arglist() -> Tool {
+    tool(
+        "function_arglist",
+        "Return only the lambda list of a function, macro or special operator. describe_symbol returns it too, with everything else.",
+        vec![
+            Parameter::required("function", ParameterType::String, SYMBOL_SYNTAX),
+            package_parameter(),
+        ],
+        ImageTool {
+            operation: "function-arglist",
+            arguments: |arguments| {
+                property_list([
+                    ("function", text(arguments, "function")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_arglist,
+            deadline: look_up,
+        },
+    )
+}
+
+fn render_arglist(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let name = data.text("name").unwrap_or_default();
+    let kind = match data.text("kind") {
+        None | Some("function") => String::new(),
+        Some(kind) => format!(" [{kind}]"),
+    };
+    let setf = if data.flag("setf") {
+        format!("\nThere is also (SETF {name}).")
+    } else {
+        String::new()
+    };
+    Ok(match data.text("arglist") {
+        Some(arglist) => format!("{name} {arglist}{kind}{setf}"),
+        None => format!("{name}{kind}: the image does not know its lambda list (…).{setf}"),
+    })
+}
+
+fn macroexpand_form() -> Tool {
+    let mut tool = tool(
+        "macroexpand_form",
+        "Macroexpand a form. It is not evaluated, but its macros' own code runs; #. is refused.",
+        vec![
+            Parameter::required("form", ParameterType::String, "One complete form"),
+            Parameter::optional(
+                "full",
+                ParameterType::Boolean,
+                "Mode full",
+            ),
+            Parameter::optional(
+                "mode",
+                ParameterType::String,
+                "once (default): one step; full: to the end; all: subforms too; compiler: compiler macro",
+            )
+            .one_of(&["once", "full", "all", "compiler"]),
+            package_parameter(),
+        ],
+        ImageTool {
+            operation: "macroexpand-form",
+            arguments: |arguments| {
+                property_list([
+                    ("form", text(arguments, "form")),
+                    ("full", flag(arguments, "full")),
+                    ("mode", text(arguments, "mode")),
+                    ("package", text(arguments, "package")),
+                ])
+            },
+            render: render_expansion,
+            deadline: |_, default| default,
+        },
+    );
+    tool.code = Some(Code {
+        parameters: &["form"],
+        treatment: Treatment::Expand,
+    });
+    tool
+}
+
+fn render_expansion(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let mode = data.text("mode").unwrap_or("once");
+    let mut lines = vec![
+        match data.text("expansion").filter(|_| data.flag("expanded")) {
+            Some(expansion) => format!("Expanded ({mode}):\n{expansion}"),
+            None => not_expanded(mode).to_owned(),
+        },
+    ];
+    if data.flag("rest") {
+        lines.push("Only the first form of the text was expanded.".to_owned());
+    }
+    lines.extend(outcome::printed(data.text("output").unwrap_or_default()));
+    Ok(lines.join("\n"))
+}
+
+fn not_expanded(mode: &str) -> &'static str {
+    match mode {
+        "compiler" => "It has no compiler macro, or that one declines it.",
+        "all" => "There is no macro in it.",
+        _ => "Its operator is no macro. Mode all expands the forms inside it.",
+    }
+}

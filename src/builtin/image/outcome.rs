@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the image's replies have in common, as text for a model: errors with their restarts and
+//! frames, forms with their values, printed output.
+
+use lexpr::Value;
+
+use super::compiler_output::said_once;
+use crate::image::{ConditionReport, Frame, ImageReply, Plist};
+use crate::tool::ToolFailure;
+
+/// The data that the operation returned.
+///
+/// # Errors
+///
+/// When it returned none, the text that says why.
+pub fn returned(reply: &ImageReply) -> Result<Plist<'_>, ToolFailure> {
+    match reply {
+        ImageReply::Returned(value) => Ok(Plist::new(value)),
+        ImageReply::Missed(message) => Err(ToolFailure::quoting(message)),
+        ImageReply::Error(report) => Err(ToolFailure::quoting(error(report))),
+        ImageReply::Cancelled {
+            because,
+            output,
+            value,
+        } => Err(ToolFailure::quoting(stopped(
+            because.as_deref(),
+            output,
+            value,
+        ))),
+    }
+}
+
+fn error(report: &ConditionReport) -> String {
+    let mut lines = vec![format!(
+        "Error {}: {}",
+        report.condition_type,
+        report.message.trim_end()
+    )];
+    lines.extend(progress(&report.value));
+    if !report.restarts.is_empty() {
+        let restarts: Vec<String> = report
+            .restarts
+            .iter()
+            .map(|(name, description)| format!("{name} ({description})"))
+            .collect();
+        lines.push(format!("Restarts: {}", restarts.join(", ")));
+    }
+    if !report.frames.is_empty() {
+        lines.push("Backtrace, innermost first:".to_owned());
+        lines.extend(folded(&report.frames));
+    }
+    lines.extend(printed(&said_once(&report.output, Some(&report.message))));
+    lines.extend(report.debugger.as_deref().map(parked));
+    lines.join("\n")
+}
+
+fn parked(debugger: &str) -> String {
+    format!(
+        "The error is parked as debugger {debugger}: its stack is alive. Look with debugger_frames and eval_in_frame; leave it with invoke_restart (ABORT gives up), restart_frame or return_from_frame."
+    )
+}
+
+/// What was left by the restart that the caller asked for.
+pub fn recoveries(data: Plist<'_>) -> Option<String> {
+    let lines: Vec<String> = data
+        .plists("recoveries")
+        .map(|recovery| {
+            format!(
+                "  {}: {} -> {}",
+                recovery.text("type").unwrap_or("ERROR"),
+                recovery.text("message").unwrap_or_default(),
+                recovery.text("restart").unwrap_or_default()
+            )
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Restarts invoked:\n{}", lines.join("\n")))
+}
+
+fn stopped(because: Option<&str>, output: &str, value: &Value) -> String {
+    let because = because.unwrap_or("timed out or cancelled");
+    let mut lines = vec![format!("Stopped before finishing: {because}.")];
+    lines.extend(progress(value));
+    lines.extend(printed(output));
+    lines.join("\n")
+}
+
+/// How many calls of one function in a row are each worth a line.
+const CALLS_IN_A_ROW: usize = 3;
+
+/// Frames, with runs of the same function folded: a runaway recursion is one line.
+fn folded(frames: &[Frame]) -> Vec<String> {
+    frames
+        .chunk_by(|one, other| {
+            one.text == other.text
+                || operator(&one.text).is_some_and(|it| operator(&other.text) == Some(it))
+        })
+        .flat_map(|run| match run {
+            [first, rest @ ..]
+                if rest.iter().all(|it| it.text == first.text) && !rest.is_empty() =>
+            {
+                vec![format!("  {first} (×{})", run.len())]
+            }
+            [first, rest @ ..] if rest.len() >= CALLS_IN_A_ROW => vec![
+                format!("  {first}"),
+                format!("  and {} more calls of it from itself", rest.len()),
+            ],
+            _ => run.iter().map(|frame| format!("  {frame}")).collect(),
+        })
+        .collect()
+}
+
+/// The function that FRAME is a call of, such as "FOO" of "(FOO 1 2)".
+fn operator(frame: &str) -> Option<&str> {
+    let call = frame.strip_prefix('(')?;
+    let end = call.find([' ', ')'])?;
+    (!call.starts_with('(')).then(|| &call[..end])
+}
+
+/// How far a call came that did not come to its end.
+fn progress(value: &Value) -> Vec<String> {
+    let plist = Plist::new(value);
+    let done: Vec<Plist<'_>> = plist.plists("forms").collect();
+    let mut lines = Vec::new();
+    if let Some(current) = plist.text("current") {
+        lines.push(match done.len() {
+            0 => format!("in {current}"),
+            count => format!("in form {}: {current}", count + 1),
+        });
+    }
+    lines.extend(unprinted(plist));
+    lines.extend(recoveries(plist));
+    lines.extend(notes(plist));
+    lines.extend(compiled_before(
+        plist.integer("compiled").unwrap_or_default(),
+    ));
+    if !done.is_empty() {
+        lines.push("The forms before it were evaluated:".to_owned());
+        lines.extend(forms(&done));
+    }
+    lines
+}
+
+/// That COUNT forms were compiled before the one that failed.
+pub fn compiled_before(count: i64) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("The form before it is compiled and in the image.".to_owned()),
+        _ => Some(format!(
+            "The {count} forms before it are compiled and in the image."
+        )),
+    }
+}
+
+/// The values of a form that was evaluated, when its printers did not come to their end.
+fn unprinted(plist: Plist<'_>) -> Option<String> {
+    let values: Vec<String> = plist
+        .list("unprinted")
+        .filter_map(|value| {
+            let pair = value.to_ref_vec()?;
+            let mut texts = pair.into_iter().filter_map(Value::as_str);
+            Some(format!("{}{}", texts.next()?, handle_of(texts.next())))
+        })
+        .collect();
+    (!values.is_empty()).then(|| {
+        format!(
+            "That form was evaluated; printing its values did not end: {}",
+            values.join(", ")
+        )
+    })
+}
+
+/// How many files with notes that are not listed are named.
+const FILES_COUNTED: usize = 10;
+
+/// What the compiler said, a line each, and how much of it is left out.
+pub fn notes(data: Plist<'_>) -> Vec<String> {
+    let mut lines = times(data.plists("notes").map(note));
+    if let Some(more) = data.integer("more").filter(|more| *more > 0) {
+        lines.push(format!(
+            "({more} more {})",
+            if more == 1 { "note" } else { "notes" }
+        ));
+    }
+    lines.extend(uncounted(data));
+    lines
+}
+
+/// LINES, each once, with how often it came.
+fn times(lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut counted: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counted.iter_mut().find(|(it, _)| *it == line) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((line, 1)),
+        }
+    }
+    counted
+        .into_iter()
+        .map(|(line, count)| match count {
+            1 => line,
+            _ => format!("{line} (×{count})"),
+        })
+        .collect()
+}
+
+/// How many notes there are that a load does not list, and where.
+fn uncounted(data: Plist<'_>) -> Option<String> {
+    let by_file: Vec<String> = data
+        .list("counts")
+        .filter_map(|entry| {
+            let entry = entry.to_ref_vec()?;
+            Some(format!(
+                "{} in {}",
+                entry.get(1)?.as_i64()?,
+                entry.first()?.as_str()?
+            ))
+        })
+        .collect();
+    let elsewhere = data.integer("elsewhere").unwrap_or_default();
+    let mut parts = Vec::new();
+    if !by_file.is_empty() {
+        let more = by_file.len().saturating_sub(FILES_COUNTED);
+        let mut text = format!(
+            "optimization notes: {}",
+            by_file[..by_file.len() - more].join(", ")
+        );
+        if more > 0 {
+            text.push_str(&format!(", and {more} more files"));
+        }
+        parts.push(text);
+    }
+    if elsewhere > 0 {
+        parts.push(format!(
+            "{elsewhere} notes and style-warnings of other systems"
+        ));
+    }
+    (!parts.is_empty()).then(|| {
+        format!(
+            "(Not listed: {}; get_compilation_notes lists all.)",
+            parts.join("; ")
+        )
+    })
+}
+
+fn note(note: Plist<'_>) -> String {
+    let severity = note.text("severity").unwrap_or("note");
+    let message = note.text("message").unwrap_or_default();
+    match (
+        note.integer("line"),
+        note.integer("column"),
+        note.text("where"),
+    ) {
+        (Some(line), Some(column), _) => format!("{severity} at {line}:{column}: {message}"),
+        (_, _, Some(place)) => format!("{severity} at {place}: {message}"),
+        _ => format!("{severity}: {message}"),
+    }
+}
+
+/// Forms and what each of them returned.
+pub fn forms(forms: &[Plist<'_>]) -> Vec<String> {
+    forms
+        .iter()
+        .flat_map(|form| {
+            [
+                form.text("form").unwrap_or_default().to_owned(),
+                values(*form),
+            ]
+        })
+        .collect()
+}
+
+/// What a form returned, as one line per value, with a handle where there is more to see.
+pub fn values(form: Plist<'_>) -> String {
+    let values = form.texts("values");
+    if values.is_empty() {
+        return "=> no values".to_owned();
+    }
+    let mut handles = form.list("handles");
+    let lines: Vec<String> = values
+        .iter()
+        .map(|value| format!("=> {value}{}", handle(handles.next())))
+        .collect();
+    lines.join("\n")
+}
+
+/// The name under which the image keeps an object, as it is shown after the object.
+pub fn handle(handle: Option<&Value>) -> String {
+    handle_of(handle.and_then(Value::as_str))
+}
+
+fn handle_of(handle: Option<&str>) -> String {
+    handle.map_or(String::new(), |handle| format!(" [{handle}]"))
+}
+
+/// What was printed, when anything was.
+pub fn printed(output: &str) -> Option<String> {
+    let output = output.trim_matches('\n').trim_end();
+    (!output.trim().is_empty()).then(|| format!("Output:\n{output}"))
+}

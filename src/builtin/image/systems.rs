@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! ASDF systems, those of the user's project first: where they are defined, what is in them, and
+//! what loading them did. The tools that load and test them are in `building`.
+
+use std::path::{Path, PathBuf};
+
+use futures_util::future::BoxFuture;
+use lexpr::Value;
+
+use crate::files::path::PathPolicy;
+use crate::files::systems::{ProjectSystem, is_definition, project_systems};
+use crate::files::{FileError, Trouble};
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::work::{FoundForCall, WorkContext};
+use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
+
+use super::common::{counted, labelled, look_up, looking, text};
+use super::outcome;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    vec![system_info()]
+}
+
+/// The parameter that names a system or its file.
+pub(super) const SYSTEM_SYNTAX: &str =
+    "The system's name, such as alexandria or my-app/tests, or its .asd file";
+
+/// What of the user's files the image needs to find the system of a call: the project's systems,
+/// and the file where one was named.
+pub(super) fn finding(
+    arguments: Arguments,
+    context: WorkContext,
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+    Box::pin(async move {
+        let system = arguments.text("system").map(str::to_owned);
+        let path = system.as_deref().and_then(path).map(str::to_owned);
+        let policy = match context.policy().await {
+            Ok(policy) => policy,
+            // There are no project's systems then; ASDF may know others.
+            Err(_) if path.is_none() => return Ok(FoundForCall::default()),
+            Err(failure) => return Err(failure),
+        };
+        context
+            .on_a_thread(move |stop| {
+                let systems = project_systems(&policy, stop)?;
+                match path {
+                    Some(path) => in_file(&path, systems, &policy),
+                    None => Ok(by_name(system.as_deref(), &systems)),
+                }
+            })
+            .await
+    })
+}
+
+/// The same for a call that need not name a system.
+pub(super) fn finding_if_named(
+    arguments: Arguments,
+    context: WorkContext,
+) -> BoxFuture<'static, Result<FoundForCall, ToolFailure>> {
+    match arguments.text("system") {
+        Some(_) => finding(arguments, context),
+        None => Box::pin(async { Ok(FoundForCall::default()) }),
+    }
+}
+
+/// The path that SYSTEM is, if it is one.
+fn path(system: &str) -> Option<&str> {
+    let path = system.trim().trim_matches('"');
+    (path.contains('/') && is_definition(Path::new(path))).then_some(path)
+}
+
+/// What there is to know about the system of the file at PATH.
+fn in_file(
+    path: &str,
+    mut systems: Vec<ProjectSystem>,
+    policy: &PathPolicy,
+) -> Result<FoundForCall, FileError> {
+    let file: PathBuf = policy.judge(path).resolved()?.path;
+    if !file.is_file() {
+        return Err(FileError::new(
+            Trouble::Missing,
+            format!("'{path}' does not exist."),
+        ));
+    }
+    if !systems.iter().any(|it| it.file == file) {
+        let name = file.file_stem().unwrap_or_default();
+        systems.push(ProjectSystem {
+            name: name.to_string_lossy().into_owned(),
+            relative: file.clone(),
+            file: file.clone(),
+        });
+    }
+    let shown = file.to_string_lossy().into_owned();
+    Ok(FoundForCall {
+        arguments: joined(&systems, Some(&shown)),
+        remark: format!(": {shown}"),
+        files: vec![shown],
+    })
+}
+
+/// What there is to know about the system called NAME; of all, when there is no name.
+fn by_name(name: Option<&str>, systems: &[ProjectSystem]) -> FoundForCall {
+    let entry = name.and_then(|name| {
+        let name = name
+            .trim()
+            .trim_start_matches('#')
+            .trim_matches([':', '\'', '"']);
+        let name = name.strip_suffix(".asd").unwrap_or(name).to_lowercase();
+        let primary = name.split('/').next().unwrap_or_default().to_owned();
+        let named = |name: &str| systems.iter().find(|it| it.name.to_lowercase() == name);
+        named(&name).or_else(|| named(&primary))
+    });
+    FoundForCall {
+        arguments: joined(systems, None),
+        files: Vec::new(),
+        remark: entry.map_or(String::new(), |it| {
+            format!(
+                ": {} of the project, unless ASDF knows another {}",
+                it.relative.display(),
+                it.name
+            )
+        }),
+    }
+}
+
+/// SYSTEMS, and the FILE that was asked for, for the image. Emacs replaces `:emacs-file` by
+/// `:file`, what the file is called on the image's machine.
+fn joined(systems: &[ProjectSystem], file: Option<&str>) -> Value {
+    let entries: Vec<Value> = systems
+        .iter()
+        .map(|system| {
+            property_list([
+                ("name", Value::string(system.name.as_str())),
+                ("emacs-file", Value::string(system.file.to_string_lossy())),
+            ])
+        })
+        .collect();
+    property_list([
+        (
+            "systems",
+            if entries.is_empty() {
+                Value::Null
+            } else {
+                Value::list(entries)
+            },
+        ),
+        ("emacs-file", file.map_or(Value::Null, Value::string)),
+    ])
+}
+
+/// What was compiled and loaded, in a sentence.
+pub(super) fn built(data: Plist<'_>) -> Option<String> {
+    let count = |name: &str| data.integer(name).unwrap_or_default();
+    let (own, elsewhere, loaded) = (
+        count("compiled-count"),
+        count("compiled-elsewhere"),
+        count("loaded"),
+    );
+    data.get("loaded")?;
+    let names = data.texts("compiled");
+    let mut text = match (own, loaded) {
+        (0, 0) => "Nothing had changed since it was last loaded".to_owned(),
+        (0, _) => format!("Loaded {}, compiled before", counted(loaded, "file")),
+        (own, _) => {
+            let more = own - names.len() as i64;
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!(
+                "Compiled {}: {}{more}",
+                counted(own, "file"),
+                names.join(", ")
+            )
+        }
+    };
+    if elsewhere > 0 {
+        text.push_str(&format!(
+            "; compiled {} of other systems",
+            counted(elsewhere, "file")
+        ));
+    }
+    text.push('.');
+    Some(text)
+}
+
+fn system_info() -> Tool {
+    let mut tool = looking(
+        "system_info",
+        "Describe an ASDF system without loading anything: its version and file, what it depends on and what depends on it, its source files in the order in which they are loaded, which of them the image has not loaded or only as they were before a change, and the packages that they define. Without a system, list those of the user's project.",
+        &["introspection"],
+        [Parameter::optional(
+            "system",
+            ParameterType::String,
+            &format!("{SYSTEM_SYNTAX}; the project's systems when left out"),
+        )],
+        ImageTool {
+            operation: "system-info",
+            arguments: |arguments| property_list([("system", text(arguments, "system"))]),
+            render: render_info,
+            deadline: look_up,
+        },
+    );
+    tool.finding = Some(finding);
+    tool
+}
+
+fn render_info(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    if data.get("listed").is_some() {
+        return Ok(listing(data));
+    }
+    let name = data.text("system").unwrap_or("the system");
+    if !data.flag("defined") {
+        return Ok(format!(
+            "{name} is defined by {}, which the image has not loaded; load_system loads it.",
+            data.text("file").unwrap_or("a file")
+        ));
+    }
+    let mut head = name.to_owned();
+    if let Some(version) = data.text("version") {
+        head.push_str(&format!(" {version}"));
+    }
+    if let Some(file) = data.text("file") {
+        head.push_str(&format!(", {file}"));
+    }
+    let mut lines = vec![head];
+    lines.extend(data.text("description").map(str::to_owned));
+    lines.extend(other_file(data));
+    let listed = [
+        ("Depends on", "depends-on"),
+        ("Defining it depends on", "defined-with"),
+        ("Needed by", "needed-by"),
+    ];
+    for (label, key) in listed {
+        lines.extend(labelled(label, &data.texts(key)));
+    }
+    lines.extend(components(data));
+    let packages: Vec<String> = data
+        .plists("packages")
+        .map(|it| {
+            let name = it.text("name").unwrap_or_default();
+            match it.text("source") {
+                Some(source) => format!("{name} ({source})"),
+                None => name.to_owned(),
+            }
+        })
+        .collect();
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    lines.extend(labelled("Packages defined", &packages));
+    Ok(lines.join("\n"))
+}
+
+/// The files of the system, in order, each with what there is to say about it.
+fn components(data: Plist<'_>) -> Vec<String> {
+    let components: Vec<Plist<'_>> = data.plists("components").collect();
+    let total = data.integer("component-count").unwrap_or_default();
+    if components.is_empty() {
+        return vec!["It has no files of its own.".to_owned()];
+    }
+    let mut lines = vec![format!("{} in order:", counted(total, "file"))];
+    lines.extend(components.iter().map(|component| {
+        let mut line = format!("  {}", component.text("path").unwrap_or("?"));
+        if let Some(state) = component.text("state") {
+            line.push_str(&format!(" ({state})"));
+        }
+        line
+    }));
+    let more = total - components.len() as i64;
+    if more > 0 {
+        lines.push(format!("  and {more} more"));
+    }
+    lines
+}
+
+/// The file of the same system in the user's project, where ASDF found another.
+pub(super) fn other_file(data: Plist<'_>) -> Option<String> {
+    let other = data.text("other")?;
+    Some(format!(
+        "ASDF finds it there, not in the project, which has {other}; name that file as the system to use it."
+    ))
+}
+
+fn listing(data: Plist<'_>) -> String {
+    let lines: Vec<String> = data
+        .plists("listed")
+        .map(|system| {
+            let mut line = format!(
+                "  {}  {}",
+                system.text("name").unwrap_or("?"),
+                system.text("file").unwrap_or_default()
+            );
+            if let Some(state) = system.text("state") {
+                line.push_str(&format!(" ({state})"));
+            }
+            line
+        })
+        .collect();
+    if lines.is_empty() {
+        return "The project has no .asd file in its root or two folders below it. With a system's name, system_info describes any that the image has loaded.".to_owned();
+    }
+    format!("Systems of this project:\n{}", lines.join("\n"))
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The tools that follow names through the program: who uses what, and where it is defined.
+
+use lexpr::Value;
+
+use crate::image::{ImageReply, Plist, property_list};
+use crate::tool::work::WorkContext;
+use crate::tool::{Arguments, ImageTool, Parameter, ParameterType, Tool, ToolFailure};
+
+use super::common::{
+    SYMBOL_SYNTAX, integer, labelled, look_up, looking, package_parameter, page_parameters,
+    place_note, rest, text,
+};
+use super::{outcome, sources};
+
+const CATEGORIES: &[&str] = &["introspection", "xref"];
+
+/// How a definition is named, for the model.
+const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo). One method by its qualifiers and specializers: area (square), area :around (square), (setf area) (t square)";
+
+/// That the image ended its search when its time was up.
+const CUT: &str = "The search was stopped after 1 s, so there may be more.";
+
+/// How many characters of source text one answer quotes; definitions after that only have places.
+const QUOTED: usize = 9000;
+
+#[must_use]
+pub fn tools() -> Vec<Tool> {
+    let mut tools = vec![who_calls(), who_references(), xref(), find_definition()];
+    for tool in &mut tools {
+        tool.instead = Some(match tool.name.as_str() {
+            "find_definition" => sources::definitions,
+            "who_calls" => |reply, context| mentions(reply, context, callers),
+            "who_references" => |reply, context| mentions(reply, context, references),
+            _ => |reply, context| mentions(reply, context, kind_of_use),
+        });
+    }
+    tools
+}
+
+/// The first line on what was asked about, and what to say when it has no uses.
+type Words = fn(&str, Plist<'_>) -> (String, String);
+
+/// Where the sources mention what the image, by its REPLY, can't know all uses of or knows none of.
+fn mentions(reply: &ImageReply, context: &WorkContext, words: Words) -> Option<sources::Answer> {
+    if let Some(answer) = sources::mentions(reply, context) {
+        return Some(answer);
+    }
+    let data = outcome::returned(reply).ok()?;
+    let name = data
+        .text("search")
+        .filter(|_| data.integer("total") == Some(0))?;
+    let (_, none) = words(data.text("target").unwrap_or_default(), data);
+    Some(sources::unrecorded(none, name, context))
+}
+
+/// The parameters FIRST, package, limit and offset.
+fn parameters(first: Vec<Parameter>) -> Vec<Parameter> {
+    let mut parameters = first;
+    parameters.push(package_parameter());
+    parameters.extend(page_parameters(30, 200));
+    parameters
+}
+
+fn who_calls() -> Tool {
+    looking(
+        "who_calls",
+        "Find the callers of a function, or the users of a macro, in compiled code. Top-level forms, macro templates and unloaded files are not recorded; use grep_project as well before you rename or delete.",
+        CATEGORIES,
+        parameters(vec![Parameter::required(
+            "function",
+            ParameterType::String,
+            SYMBOL_SYNTAX,
+        )]),
+        ImageTool {
+            operation: "who-calls",
+            arguments: |arguments| named(arguments, "function"),
+            render: |_, reply| users(outcome::returned(reply)?, callers),
+            deadline: look_up,
+        },
+    )
+}
+
+fn who_references() -> Tool {
+    looking(
+        "who_references",
+        "Find what reads, sets or binds a global variable, with file and line. xref lists only one of these kinds.",
+        CATEGORIES,
+        parameters(vec![Parameter::required(
+            "variable",
+            ParameterType::String,
+            SYMBOL_SYNTAX,
+        )]),
+        ImageTool {
+            operation: "who-references",
+            arguments: |arguments| named(arguments, "variable"),
+            render: |_, reply| users(outcome::returned(reply)?, references),
+            deadline: look_up,
+        },
+    )
+}
+
+fn xref() -> Tool {
+    looking(
+        "xref",
+        "Other cross-references, by kind: callees = what a function calls; methods = methods on a class; references, sets, binds = uses of a variable; macroexpands = users of a macro.",
+        CATEGORIES,
+        parameters(vec![
+            Parameter::required("kind", ParameterType::String, "").one_of(&[
+                "callers",
+                "callees",
+                "references",
+                "sets",
+                "binds",
+                "macroexpands",
+                "methods",
+            ]),
+            Parameter::required("name", ParameterType::String, SYMBOL_SYNTAX),
+        ]),
+        ImageTool {
+            operation: "xref",
+            arguments: |arguments| {
+                property_list([
+                    ("kind", text(arguments, "kind")),
+                    ("name", text(arguments, "name")),
+                    ("package", text(arguments, "package")),
+                    ("limit", integer(arguments, "limit")),
+                    ("offset", integer(arguments, "offset")),
+                ])
+            },
+            render: |_, reply| users(outcome::returned(reply)?, kind_of_use),
+            deadline: look_up,
+        },
+    )
+}
+
+fn named(arguments: &Arguments, name: &'static str) -> Value {
+    property_list([
+        (name, text(arguments, name)),
+        ("package", text(arguments, "package")),
+        ("limit", integer(arguments, "limit")),
+        ("offset", integer(arguments, "offset")),
+    ])
+}
+
+/// The first line on the callers of TARGET, and what to say when there are none.
+fn callers(target: &str, data: Plist<'_>) -> (String, String) {
+    match data.text("kind") {
+        Some("macro") => (
+            format!("{target}, a macro, is expanded by"),
+            format!(
+                "No code that expands the macro {target} is recorded. Top-level forms, macro templates and code that is not loaded are not."
+            ),
+        ),
+        Some("undefined") => (
+            format!("{target}, which is not defined, is called by"),
+            format!(
+                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show what there is."
+            ),
+        ),
+        _ => (
+            format!("{target} is called by"),
+            format!(
+                "No callers of {target} are recorded. Calls in top-level forms and macro templates, those that go through a symbol or a variable, or in code that is not loaded, are not."
+            ),
+        ),
+    }
+}
+
+fn references(target: &str, data: Plist<'_>) -> (String, String) {
+    let head = format!("{target} is used by");
+    let none = match data.text("kind") {
+        Some("constant") => format!(
+            "No uses of {target} are recorded: it is a constant, and compilers put its value in its place."
+        ),
+        Some("no variable") => {
+            format!("{target} is not a global variable, and nothing uses it as one.")
+        }
+        _ => format!(
+            "No uses of {target} are recorded. Top-level forms, macro templates, symbol-value and code that is not loaded are not."
+        ),
+    };
+    (head, none)
+}
+
+fn kind_of_use(target: &str, data: Plist<'_>) -> (String, String) {
+    let kind = data.text("kind").unwrap_or_default();
+    let (head, none) = match kind {
+        "callees" => ("calls", "calls nothing that is recorded"),
+        "references" => ("is referred to by", "is referred to by nothing recorded"),
+        "binds" => ("is bound by", "is bound by nothing recorded"),
+        "sets" => ("is set by", "is set by nothing recorded"),
+        "macroexpands" => ("is expanded by", "is expanded by nothing recorded"),
+        "methods" => ("has these methods", "has no methods specialized on it"),
+        _ => ("is called by", "is called by nothing recorded"),
+    };
+    let more = match kind {
+        "callees" | "methods" => "",
+        _ => " Top-level forms, macro templates and code that is not loaded are not.",
+    };
+    (
+        format!("{target} {head}"),
+        format!("{target} {none}.{more}"),
+    )
+}
+
+/// What no list of users has, unless it is of what a name itself uses.
+fn not_recorded(data: Plist<'_>) -> Option<String> {
+    let complete = matches!(data.text("kind"), Some("callees" | "methods"));
+    (!complete).then(|| {
+        "Top-level forms and macro templates are not recorded; grep_project finds text.".to_owned()
+    })
+}
+
+/// The users in DATA, by file; WORDS gives the first line, and what to say without any.
+fn users(data: Plist<'_>, words: Words) -> Result<String, ToolFailure> {
+    let total = data.integer("total").unwrap_or_default();
+    let sites = data.integer("sites").unwrap_or(total);
+    let (head, none) = words(data.text("target").unwrap_or_default(), data);
+    let cut = data.flag("cut");
+    if total == 0 {
+        return Ok(if cut { CUT.to_owned() } else { none });
+    }
+    let places = if sites == total {
+        String::new()
+    } else {
+        format!(", {sites} places")
+    };
+    let mut lines = vec![format!("{head} ({total}{places}):")];
+    let users: Vec<Plist<'_>> = data.plists("users").collect();
+    lines.extend(by_file(&users));
+    lines.extend(rest(data, users.len()));
+    lines.extend(cut.then(|| CUT.to_owned()));
+    lines.extend(not_recorded(data));
+    Ok(lines.join("\n"))
+}
+
+/// USERS under the names of their files, in the order in which the files first occur.
+fn by_file(users: &[Plist<'_>]) -> Vec<String> {
+    let mut files: Vec<(String, Vec<String>)> = Vec::new();
+    for user in users {
+        let (file, line) = split_place(user.text("where").unwrap_or_default());
+        let head = match file {
+            "" => "without a file".to_owned(),
+            _ => format!("{file}{}", place_note(*user)),
+        };
+        let entry = user_line(*user, line);
+        match files.iter_mut().find(|(name, _)| *name == head) {
+            Some((_, entries)) => entries.push(entry),
+            None => files.push((head, vec![entry])),
+        }
+    }
+    files
+        .into_iter()
+        .flat_map(|(head, entries)| std::iter::once(head).chain(entries))
+        .collect()
+}
+
+/// "file:12" as the file and "12".
+fn split_place(place: &str) -> (&str, &str) {
+    match place.rsplit_once(':') {
+        Some((file, line)) if line.parse::<u64>().is_ok() => (file, line),
+        _ => (place, ""),
+    }
+}
+
+fn user_line(user: Plist<'_>, line: &str) -> String {
+    let mut text = String::from("  ");
+    if !line.is_empty() {
+        text.push_str(&format!("{line}: "));
+    }
+    text.push_str(user.text("what").unwrap_or_default());
+    if let Some(count @ 2..) = user.integer("count") {
+        text.push_str(&format!(" ×{count}"));
+    }
+    let ways = user.texts("ways");
+    if !ways.is_empty() {
+        text.push_str(&format!(" {}", ways.join(", ")));
+    }
+    text
+}
+
+fn find_definition() -> Tool {
+    let mut parameters = vec![
+        Parameter::required("symbol", ParameterType::String, DEFINITION_SYNTAX),
+        Parameter::optional("kind", ParameterType::String, "").one_of(&[
+            "function",
+            "generic-function",
+            "method",
+            "macro",
+            "compiler-macro",
+            "variable",
+            "constant",
+            "class",
+            "structure",
+            "condition",
+            "type",
+            "setf",
+        ]),
+        package_parameter(),
+    ];
+    parameters.extend(page_parameters(10, 50));
+    looking(
+        "find_definition",
+        "Show the source code of a definition with file:line: function, macro, variable, class, all methods. Use it before you change one.",
+        CATEGORIES,
+        parameters,
+        ImageTool {
+            operation: "find-definition",
+            arguments: |arguments| {
+                property_list([
+                    ("symbol", text(arguments, "symbol")),
+                    ("kind", text(arguments, "kind")),
+                    ("package", text(arguments, "package")),
+                    ("limit", integer(arguments, "limit")),
+                    ("offset", integer(arguments, "offset")),
+                ])
+            },
+            render: render_definitions,
+            deadline: look_up,
+        },
+    )
+}
+
+fn render_definitions(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure> {
+    let data = outcome::returned(reply)?;
+    let definitions: Vec<Plist<'_>> = data.plists("definitions").collect();
+    let mut lines = Vec::new();
+    let mut quoted = QuotedForms::default();
+    for definition in &definitions {
+        lines.extend(quoted.lines(*definition));
+    }
+    lines.extend(rest(data, definitions.len()));
+    let unplaced = data.texts("unplaced");
+    if let Some(source) = data.text("evaluated") {
+        lines.push(format!(
+            "{} was evaluated, not loaded from a file. The image has it as:\n{source}",
+            data.text("name").unwrap_or_default()
+        ));
+    } else if !unplaced.is_empty() {
+        lines.extend(labelled("Defined without a file", &unplaced));
+    }
+    if lines.is_empty() {
+        lines.push(no_definition(data));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// What an answer has quoted: the form of a class has all its accessors in it.
+#[derive(Default)]
+struct QuotedForms<'a> {
+    texts: Vec<&'a str>,
+    size: usize,
+}
+
+impl<'a> QuotedForms<'a> {
+    fn lines(&mut self, definition: Plist<'a>) -> Vec<String> {
+        let place = definition.text("where").unwrap_or("in an unknown place");
+        let mut head = format!(
+            "{} {place}{}",
+            definition.text("what").unwrap_or_default(),
+            place_note(definition)
+        );
+        let Some(source) = definition.text("text") else {
+            return vec![head];
+        };
+        if self.texts.contains(&source) {
+            head.push_str(", in the form above");
+            return vec![head];
+        }
+        if self.size > 0 && self.size + source.len() > QUOTED {
+            let how = "  (ask for its kind alone, or read the file, to see it)";
+            return vec![head, how.to_owned()];
+        }
+        self.size += source.len();
+        self.texts.push(source);
+        vec![head, source.trim_end().to_owned()]
+    }
+}
+
+fn no_definition(data: Plist<'_>) -> String {
+    let name = data.text("name").unwrap_or_default();
+    let kinds = data.texts("kinds");
+    if kinds.is_empty() {
+        format!("{name} is only a name: the image has no definition of it.")
+    } else {
+        format!(
+            "{name} is a {}, but the image does not know where it was defined. Search the sources.",
+            kinds.join(" and a ")
+        )
+    }
+}

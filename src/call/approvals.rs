@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The approval requests that wait for the user's answer, each with what is known of its call.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tokio::sync::oneshot;
+
+use super::facts::Facts;
+use crate::protocol::{CallKey, Decider, Decision};
+use crate::runtime::held;
+use crate::tool::preview::Preview;
+
+/// The approval requests that wait for the user's answer.
+#[derive(Debug, Default)]
+pub struct Approvals {
+    waiting: Mutex<HashMap<CallKey, Waiting>>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    sender: oneshot::Sender<ApprovalAnswer>,
+    facts: Facts,
+    preview: Option<Preview>,
+}
+
+/// An answer and who gave it.
+#[derive(Debug, Clone)]
+pub struct ApprovalAnswer {
+    pub decision: Decision,
+    pub decider: Decider,
+}
+
+impl Default for ApprovalAnswer {
+    /// A request that was dropped lets nothing run.
+    fn default() -> Self {
+        Self {
+            decision: Decision::Unanswered(
+                "The request for approval was dropped, so the tool was not run.".to_owned(),
+            ),
+            decider: Decider::Nobody,
+        }
+    }
+}
+
+impl Approvals {
+    /// Opens a request about a call with FACTS, which would do what PREVIEW shows to a file. Do this
+    /// before the user is told, so that no answer comes too early.
+    pub fn open(
+        &self,
+        call: CallKey,
+        facts: Facts,
+        preview: Option<Preview>,
+    ) -> oneshot::Receiver<ApprovalAnswer> {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = Waiting {
+            sender,
+            facts,
+            preview,
+        };
+        held(&self.waiting).insert(call, waiting);
+        receiver
+    }
+
+    /// Hands the user's answer to the call that waits for it; false when none does.
+    pub fn answer(&self, call: CallKey, decision: Decision) -> bool {
+        self.answer_by(call, decision, Decider::User)
+    }
+
+    /// The same for an answer that DECIDER gave.
+    pub fn answer_by(&self, call: CallKey, decision: Decision, decider: Decider) -> bool {
+        let answer = ApprovalAnswer { decision, decider };
+        held(&self.waiting)
+            .remove(&call)
+            .is_some_and(|waiting| waiting.sender.send(answer).is_ok())
+    }
+
+    /// What is known of a call that waits.
+    #[must_use]
+    pub fn facts(&self, call: CallKey) -> Option<Facts> {
+        held(&self.waiting)
+            .get(&call)
+            .map(|waiting| waiting.facts.clone())
+    }
+
+    /// What is known of all calls that wait.
+    #[must_use]
+    pub fn waiting(&self) -> Vec<(CallKey, Facts)> {
+        held(&self.waiting)
+            .iter()
+            .map(|(call, waiting)| (*call, waiting.facts.clone()))
+            .collect()
+    }
+
+    /// What a call that waits would make of a file.
+    #[must_use]
+    pub fn preview(&self, call: CallKey) -> Option<Preview> {
+        held(&self.waiting)
+            .get(&call)
+            .and_then(|waiting| waiting.preview.clone())
+    }
+
+    /// Forgets a request that nobody waits for any more.
+    pub fn close(&self, call: CallKey) {
+        held(&self.waiting).remove(&call);
+    }
+
+    /// How many requests wait.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        held(&self.waiting).len()
+    }
+}

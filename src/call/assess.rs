@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a call would do, told before it runs: by its arguments alone, and for code by the image that
+//! knows its macros. No answer from the image counts as danger. A guard rail, not a sandbox.
+
+use std::time::Duration;
+
+use lexpr::Value;
+use tokio::time::timeout;
+
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::policy::EvalPolicy;
+use super::reach::Reached;
+use super::{private_reads, reach};
+use crate::effect::{EffectKind, Granted};
+use crate::image;
+use crate::image::{ImageReply, Plist, property_list};
+use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
+use crate::tool::code::Unit;
+use crate::tool::work::{answered, silent};
+use crate::tool::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment};
+use crate::trust::SafetyLevel;
+
+/// How long the image may look at code; what takes longer counts as a hit.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Emacs watches over the call; this is for an Emacs that forgot it.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Whether the same call was assessed before. What its macros expanded to then is used again, so
+/// that those which count or register something do it once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    First,
+    Again,
+}
+
+/// Why an image did not look at code.
+enum Blind {
+    /// There is none, or it is gone, so that the call can only fail.
+    NoImage(HostError),
+    /// It did not answer, so that nobody knows what the code does.
+    NoAnswer(ToolFailure),
+}
+
+/// What assessing a call gave.
+#[derive(Debug, Clone)]
+pub(super) struct CallVerdict {
+    pub(super) assessment: Assessment,
+    pub(super) reached: Reached,
+    /// What running it does and nothing can undo.
+    pub(super) notes: Vec<String>,
+    /// How many forms run as they were assessed, where the image has to see to the rest while it
+    /// runs them.
+    pub(super) settled: Option<i64>,
+    /// The effects that were found, which saying yes grants.
+    pub(super) effects: Granted,
+    /// The code that the arguments only name, or why it can't be found.
+    pub(super) unit: Option<Result<Unit, ToolFailure>>,
+}
+
+impl CallVerdict {
+    fn plain((assessment, reached): (Assessment, Reached)) -> Self {
+        Self {
+            assessment,
+            reached,
+            notes: Vec::new(),
+            settled: None,
+            effects: Granted::default(),
+            unit: None,
+        }
+    }
+
+    fn dangerous(mut self, reason: &str) -> Self {
+        let assessment = &mut self.assessment;
+        assessment.level = assessment.level.max(SafetyLevel::Dangerous);
+        if !assessment.reason.is_empty() {
+            assessment.reason.push_str("; ");
+        }
+        assessment.reason.push_str(reason);
+        self
+    }
+}
+
+impl Executor {
+    /// What the call of TOOL with ARGUMENTS would do. Never runs any of it.
+    ///
+    /// # Errors
+    ///
+    /// When the chat runs no code at all, no image is connected that could, a path can't be used, or
+    /// the image has no package of the name that is given: nobody need be asked about what can't run.
+    pub(super) async fn assess(
+        &self,
+        tool: &Tool,
+        arguments: &Arguments,
+        look: Look,
+        batch: &BatchContext,
+    ) -> Result<CallVerdict, ToolFailure> {
+        let context = self.context(batch);
+        let mut verdict = CallVerdict::plain(reach::assess(tool, arguments, &context).await?);
+        let Some(code) = tool.code else {
+            return Ok(verdict);
+        };
+        let policy = batch.eval_policy;
+        let runs = code.treatment != Treatment::Expand;
+        if let Some(find) = tool.unit {
+            let context = context.clone().judged(&verdict.reached.judged);
+            verdict.unit = Some(find(arguments.clone(), context).await);
+        }
+        let texts = texts_to_assess(code, arguments, &verdict);
+        if texts.is_empty() {
+            return match policy {
+                EvalPolicy::ReadOnly if code.parameters.is_empty() => Err(read_only(tool)),
+                _ => Ok(verdict),
+            };
+        }
+        match policy {
+            EvalPolicy::ReadOnly => return Err(read_only(tool)),
+            EvalPolicy::NeverAsk => return Ok(verdict),
+            EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
+        }
+        let mut verdict = if policy == EvalPolicy::AskAlways && runs {
+            verdict.dangerous("evaluates code in your image")
+        } else {
+            verdict
+        };
+        for (position, text) in texts {
+            let treatment = match position {
+                0 => code.treatment,
+                // Only the first is read by an operation that looks at the rest itself.
+                _ => Treatment::RunAtOnce,
+            };
+            let reply = match self
+                .look_at((treatment, look), &text, arguments, batch)
+                .await
+            {
+                Ok(reply) => reply,
+                Err(Blind::NoImage(error)) => return Err(error.into()),
+                Err(Blind::NoAnswer(failure)) => {
+                    verdict = verdict.dangerous(&format!("could not be assessed: {failure}"));
+                    continue;
+                }
+            };
+            if let Some(reason) = failing(&reply) {
+                return Err(ToolFailure::quoting(reason));
+            }
+            verdict = judged(verdict, treatment, &reply);
+            if runs
+                && let Some(directory) = opening(&reply)
+                && let Some(named) = private_reads::named(&text, directory, &context).await
+            {
+                verdict = verdict.dangerous(&named.concern);
+                if let Some(literal) = &named.literal {
+                    verdict.effects.add(EffectKind::ReadPrivate, literal);
+                }
+            }
+        }
+        Ok(verdict)
+    }
+
+    async fn look_at(
+        &self,
+        (treatment, look): (Treatment, Look),
+        text: &str,
+        arguments: &Arguments,
+        batch: &BatchContext,
+    ) -> Result<ImageReply, Blind> {
+        let given = |name| arguments.text(name).map_or(Value::Null, Value::string);
+        let (purpose, mode) = match treatment {
+            Treatment::Expand if arguments.flag("full") && arguments.text("mode").is_none() => {
+                (Value::string("expand"), Value::string("full"))
+            }
+            Treatment::Expand => {
+                let mode = arguments.text("mode").unwrap_or("once");
+                (Value::string("expand"), Value::string(mode))
+            }
+            Treatment::RunInSteps | Treatment::RunAtOnce => (Value::Null, Value::Null),
+        };
+        let again = match look {
+            Look::First => Value::Null,
+            Look::Again => Value::symbol("t"),
+        };
+        let request = HostRequest::Image(ImageRequest {
+            operation: "assess-form".to_owned(),
+            arguments: image::print_arguments(&property_list([
+                ("form", Value::string(text)),
+                ("package", given("package")),
+                ("purpose", purpose),
+                ("mode", mode),
+                ("again", again),
+            ])),
+            deadline: DEADLINE,
+        });
+        let reply = self.host.request(batch.session, request);
+        let cancelled = || ToolFailure::new("the call was cancelled.");
+        let reply = tokio::select! {
+            () = batch.cancel.cancelled() => return Err(Blind::NoAnswer(cancelled())),
+            reply = timeout(DEADLINE + GRACE, reply) => reply.map_err(|_| silent(DEADLINE + GRACE)),
+        };
+        let text = match reply {
+            Ok(HostReply::Failed(
+                error @ (HostError::NoConnection | HostError::Disconnected(_)),
+            )) => return Err(Blind::NoImage(error)),
+            Ok(reply) => answered(reply),
+            Err(failure) => Err(failure),
+        };
+        text.and_then(|text| {
+            image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))
+        })
+        .map_err(Blind::NoAnswer)
+    }
+}
+
+/// The code among ARGUMENTS, or what they name, with the position of each among the parameters.
+fn texts_to_assess(
+    code: Code,
+    arguments: &Arguments,
+    verdict: &CallVerdict,
+) -> Vec<(usize, String)> {
+    if let Some(Ok(Unit { code, .. })) = &verdict.unit {
+        return code.iter().map(|code| (0, code.clone())).collect();
+    }
+    code.parameters
+        .iter()
+        .enumerate()
+        .filter_map(|(position, name)| Some((position, arguments.text(name)?.to_owned())))
+        .collect()
+}
+
+/// Why code that the image answered REPLY to can only fail, if that is so.
+fn failing(reply: &ImageReply) -> Option<&str> {
+    match reply {
+        ImageReply::Returned(value) => Plist::new(value).text("fails"),
+        _ => None,
+    }
+}
+
+fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) -> CallVerdict {
+    let steps = treatment == Treatment::RunInSteps;
+    let data = match reply {
+        ImageReply::Returned(value) => Plist::new(value),
+        // Such as an object that isn't there: the tool itself says so, and runs nothing.
+        ImageReply::Missed(_) if steps => {
+            verdict.settled = Some(0);
+            return verdict;
+        }
+        ImageReply::Missed(message) => {
+            return verdict.dangerous(&format!("could not be assessed: {message}"));
+        }
+        ImageReply::Error(report) => {
+            return verdict.dangerous(&format!("could not be assessed: {}", report.message));
+        }
+        ImageReply::Cancelled { .. } => {
+            return verdict.dangerous("could not be assessed in time");
+        }
+    };
+    let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
+    else {
+        return verdict.dangerous("could not be assessed: the image's answer is not understood");
+    };
+    let mut reasons: Vec<String> = data.texts("hits").into_iter().map(str::to_owned).collect();
+    let more = data.flag("more");
+    if more && (!steps || !reasons.is_empty()) {
+        reasons.push(format!(
+            "what follows its first {assessed} forms can only be read, and assessed, once they have run"
+        ));
+    }
+    let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
+    verdict.notes.extend(notes.iter().cloned());
+    verdict.effects.take(data);
+    if steps {
+        verdict.settled = Some(settled);
+    }
+    if reasons.is_empty() {
+        return verdict;
+    }
+    reasons.extend(notes);
+    verdict.dangerous(&reasons.join("; "))
+}
+
+/// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet
+/// whether they do; and the image's directory.
+fn opening(reply: &ImageReply) -> Option<Option<&str>> {
+    let ImageReply::Returned(value) = reply else {
+        return Some(None);
+    };
+    let data = Plist::new(value);
+    let unsettled = data.integer("settled") < data.integer("assessed");
+    (data.flag("opens") || data.flag("more") || unsettled).then(|| data.text("directory"))
+}
+
+fn read_only(tool: &Tool) -> ToolFailure {
+    let expands = tool.code.map(|code| code.treatment) == Some(Treatment::Expand);
+    let why = match expands {
+        true => " To expand a macro runs its code.",
+        false => "",
+    };
+    ToolFailure::new(format!(
+        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only).{why} The tools that only look still work.",
+        tool.name
+    ))
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a batch of calls is made in: who makes it and watches it, with which tools and files, and
+//! how it is cancelled. `pipeline` takes it along with the calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use once_cell::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use super::policy::{Approval, EvalPolicy};
+use crate::protocol::{Event, SessionId};
+use crate::rules::TurnPlace;
+use crate::tool::offer::Offer;
+use crate::tool::registry::Registry;
+use crate::workspace::Workspace;
+
+/// What the model reads when the user stopped the turn.
+const CANCELLED: &str = "The user cancelled the turn; this call was stopped or did not run.";
+
+/// Who is told of the calls of a batch before their results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watcher {
+    /// Of all that happens.
+    Chat,
+    /// Of the start and the end of each call.
+    Hooks,
+    Nobody,
+}
+
+impl Watcher {
+    /// How many calls of a batch are run. A user's program may make as many as it likes.
+    pub(super) fn most_calls(self) -> usize {
+        match self {
+            Self::Chat => MOST_CALLS,
+            Self::Hooks | Self::Nobody => usize::MAX,
+        }
+    }
+
+    pub(super) fn wants(self, event: &Event) -> bool {
+        match self {
+            Self::Chat => true,
+            Self::Hooks => matches!(
+                event,
+                Event::CallStarted { .. } | Event::CallFinished { .. }
+            ),
+            Self::Nobody => false,
+        }
+    }
+}
+
+/// How many calls of one message of a model are run. More would keep the user waiting for what
+/// nobody asked for; a model that means it sends the rest again.
+pub const MOST_CALLS: usize = 128;
+
+/// What a batch of calls is made in.
+#[derive(Debug, Clone)]
+pub struct BatchContext {
+    pub session: SessionId,
+    pub watcher: Watcher,
+    /// The tools that can be called here.
+    pub tools: Arc<Registry>,
+    /// What could be called besides, when the model asks for it.
+    pub offer: Arc<Offer>,
+    pub approval: Approval,
+    /// How long code may run in the image when the call does not say.
+    pub eval_deadline: Duration,
+    /// The files that the calls are about.
+    pub workspace: Arc<Workspace>,
+    /// When code may run in the image without asking.
+    pub eval_policy: EvalPolicy,
+    pub cancel: CancellationToken,
+    /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
+    pub why_cancelled: Arc<OnceCell<String>>,
+    /// What rules look at besides the call.
+    pub place: TurnPlace,
+}
+
+impl BatchContext {
+    /// What is told of a call that was cancelled here.
+    #[must_use]
+    pub fn cancelled(&self) -> String {
+        match self.why_cancelled.get() {
+            Some(why) => format!("The call was stopped or did not run: {why}."),
+            None => CANCELLED.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Who says that a call may run: nobody has to, the user's rules do, or the user does.
+//! What was approved is what runs; when something new shows just before, the user is asked again.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::assess::Look;
+use super::batch::BatchContext;
+use super::ending::CallEnding;
+use super::executor::Executor;
+use super::facts::Facts;
+use super::policy::Approval;
+use super::prepared::{Freshness, PreparedCall};
+use super::reach::precheck;
+use crate::protocol::{
+    CallKey, CallOutcome, Consent, Decider, Decision, Event, SessionId, SessionState,
+};
+use crate::rules::{DANGEROUS_ASKS, Explanation, Outcome, TurnPlace};
+use crate::runtime::held;
+use crate::tool::preview::Reviewed;
+use crate::tool::registry::Registry;
+use crate::tool::work::WorkContext;
+use crate::tool::{Tool, ToolFailure};
+use crate::trust::SafetyLevel;
+
+/// What the model reads when the user said no.
+const DENIED: &str = "User denied tool execution";
+
+/// How often the user is asked about one call, when each look at it finds something else.
+const MOST_QUESTIONS: usize = 5;
+
+/// What the model reads when there was no end to that.
+const UNSTEADY: &str =
+    "Each look at this call found something else than the one before, so it was not run.";
+
+/// Whether a call may run now, or was asked about anew.
+#[derive(PartialEq, Eq)]
+enum Standing {
+    Holds,
+    AskedAgain,
+}
+
+impl Executor {
+    /// What the rules say about a call with FACTS.
+    #[must_use]
+    pub fn explain(&self, facts: &Facts) -> Explanation {
+        self.ask_rules(facts).0
+    }
+
+    /// The same, and the generation of the rules that say so.
+    pub(super) fn ask_rules(&self, facts: &Facts) -> (Explanation, u64) {
+        let mut book = held(&self.rules);
+        book.reload();
+        let explanation = if facts.concerns(book.file()) {
+            Explanation {
+                outcome: Outcome::Deny,
+                reason: "No tool may touch the file of the user's rules.".into(),
+                rule: None,
+                matching: Vec::new(),
+            }
+        } else {
+            book.explain(&facts.call())
+        };
+        (explanation, book.generation())
+    }
+
+    /// Which rules hold now.
+    fn generation(&self) -> u64 {
+        let mut book = held(&self.rules);
+        book.reload();
+        book.generation()
+    }
+
+    /// TOOLS without those that the rules deny altogether at PLACE: a model need not be told of them.
+    #[must_use]
+    pub fn without_denied(&self, tools: &Registry, place: &TurnPlace) -> Registry {
+        let mut book = held(&self.rules);
+        book.reload();
+        let mut tools = tools.all();
+        tools.retain(|tool| !book.denies_all(&tool.name, place));
+        Registry::of(tools)
+    }
+
+    /// Has CALL judged by the rules once more, unless nothing has changed that they go by.
+    fn judge_if_changed(&self, call: &mut PreparedCall, batch: &BatchContext) {
+        if call.facts.may_have_changed() || call.generation != self.generation() {
+            self.judge(call, batch);
+        }
+    }
+
+    /// Has CALL judged by the rules as it is now.
+    fn judge(&self, call: &mut PreparedCall, batch: &BatchContext) {
+        call.facts = Facts::gather(
+            call.key.0,
+            &call.tool,
+            &call.arguments,
+            (&call.verdict.assessment, &call.verdict.reached),
+            &batch.place,
+        );
+        (call.explanation, call.generation) = self.ask_rules(&call.facts);
+    }
+
+    /// Opens an approval request if the rules want one and somebody can answer it.
+    pub(super) fn ask_if_needed(&self, call: &mut PreparedCall, batch: &BatchContext) {
+        if call.explanation.outcome != Outcome::Ask
+            || batch.approval == Approval::None
+            || batch.cancel.is_cancelled()
+        {
+            return;
+        }
+        let answer = self
+            .approvals
+            .open(call.key, call.facts.clone(), call.preview.clone());
+        call.answer = Some(answer);
+        self.host.emit(Event::ApprovalRequested {
+            session: batch.session,
+            call: call.key,
+            tool: call.tool.name.clone(),
+            handler: call.tool.handler(),
+            level: call.verdict.assessment.level,
+            reason: reason(call),
+            arguments: call.arguments.to_json(),
+        });
+    }
+
+    /// Settles the calls that wait for the user and need not any more, because a rule has come that
+    /// says what becomes of them. The call EXCEPT is answered by the user.
+    pub fn settle_by_rules(&self, except: Option<CallKey>) {
+        for (key, facts) in self.approvals.waiting() {
+            let explanation = self.explain(&facts.as_now());
+            let (decision, outcome) = match explanation.outcome {
+                Outcome::Run => (Decision::Approved, "allowed by a rule"),
+                Outcome::Deny => (
+                    Decision::Denied(Some(explanation.reason)),
+                    "denied by a rule",
+                ),
+                Outcome::Ask => continue,
+            };
+            let decider = Decider::Rule(explanation.rule.unwrap_or_default());
+            if Some(key) != except && self.approvals.answer_by(key, decision, decider) {
+                self.host.emit(Event::ApprovalSettled {
+                    session: SessionId(facts.chat()),
+                    call: key,
+                    outcome,
+                });
+            }
+        }
+    }
+
+    /// Waits until CALL may run, perhaps with other arguments.
+    pub(super) async fn decide(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
+        for _ in 0..MOST_QUESTIONS {
+            self.await_consent(call, batch).await?;
+            if self.look_again(call, batch).await? == Standing::Holds {
+                return self.still_allowed(call, batch);
+            }
+        }
+        self.approvals.close(call.key);
+        call.consent = Consent::Unanswered;
+        call.decider = Decider::Nobody;
+        Err(CallEnding::new(CallOutcome::Denied, UNSTEADY))
+    }
+
+    /// A rule that denies may have come while the call waited.
+    fn still_allowed(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
+        self.judge_if_changed(call, batch);
+        match call.explanation.outcome {
+            Outcome::Deny => Err(denied_by_rule(call)),
+            Outcome::Run | Outcome::Ask => Ok(()),
+        }
+    }
+
+    async fn await_consent(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
+        loop {
+            if batch.cancel.is_cancelled() {
+                self.approvals.close(call.key);
+                return Err(cancelled(call, batch));
+            }
+            let Some(answer) = call.answer.take() else {
+                // The rules, and what the turn has read, may be others than when it was prepared.
+                self.judge_if_changed(call, batch);
+                self.ask_if_needed(call, batch);
+                if call.answer.is_some() || batch.cancel.is_cancelled() {
+                    continue;
+                }
+                return unasked(call, batch);
+            };
+            self.host.emit(Event::State {
+                session: batch.session,
+                state: SessionState::Approving,
+            });
+            let answer = tokio::select! {
+                () = batch.cancel.cancelled() => continue,
+                answer = answer => answer.unwrap_or_default(),
+            };
+            call.freshness = Freshness::Stale;
+            call.decider = answer.decider;
+            match answer.decision {
+                Decision::Approved => {
+                    call.consent = match answer.decider {
+                        Decider::Rule(_) => Consent::ByRule,
+                        Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
+                            Consent::Approved
+                        }
+                    };
+                    return Ok(());
+                }
+                Decision::Stopped => {
+                    call.consent = Consent::Denied;
+                    return Err(CallEnding::new(CallOutcome::Denied, denial(None)));
+                }
+                Decision::Denied(reason) => {
+                    call.consent = Consent::Denied;
+                    let told = match answer.decider {
+                        Decider::Rule(_) => ruled_out(&reason.unwrap_or_default()),
+                        Decider::User | Decider::Handler | Decider::Level | Decider::Nobody => {
+                            denial(reason)
+                        }
+                    };
+                    return Err(CallEnding::new(CallOutcome::Denied, told));
+                }
+                Decision::Unanswered(problem) => {
+                    call.consent = Consent::Unanswered;
+                    call.decider = Decider::Nobody;
+                    return Err(CallEnding::new(CallOutcome::Denied, problem));
+                }
+                Decision::Modified(given) => {
+                    call.consent = Consent::Modified;
+                    if let Err(ending) = self.modify(call, given, batch).await {
+                        call.consent = Consent::Unfit;
+                        return Err(ending);
+                    }
+                    if call.answer.is_none() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts the user's arguments in place. Where they show something that the old ones did not,
+    /// the user is asked again.
+    async fn modify(
+        &self,
+        call: &mut PreparedCall,
+        mut given: Map<String, Value>,
+        batch: &BatchContext,
+    ) -> Result<(), CallEnding> {
+        call.review = take_review(&mut given, &call.tool);
+        let reviewed = take_reviewed(&mut given);
+        let unfit = given.clone();
+        let used = reviewed.and_then(|reviewed| {
+            call.reviewed = reviewed;
+            call.tool.check(given)
+        });
+        call.arguments = used.map_err(|failure| {
+            call.unfit = Some(Value::Object(unfit));
+            CallEnding::new(CallOutcome::Failed, failure.message)
+        })?;
+        self.assess_anew(call, batch).await?;
+        let context = WorkContext {
+            reviewed: call.reviewed.clone(),
+            ..self.context(batch)
+        };
+        call.preview = precheck(&call.tool, &call.arguments, &call.verdict.reached, &context)
+            .await
+            .map_err(|failure| CallEnding::failed(failure, || call.source(&batch.place)))?;
+        Ok(())
+    }
+
+    /// Assesses code and paths once more just before they are used: while the call waited for its
+    /// turn or for the user, the image may have got other macros, and a path may lead elsewhere.
+    async fn look_again(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Standing, CallEnding> {
+        let tool = &call.tool;
+        let depends = tool.code.is_some() || !tool.paths.is_empty() || tool.buffer.is_some();
+        if !depends || call.freshness == Freshness::Fresh {
+            return Ok(Standing::Holds);
+        }
+        self.assess_anew(call, batch).await
+    }
+
+    async fn assess_anew(
+        &self,
+        call: &mut PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Standing, CallEnding> {
+        let verdict = self
+            .assess(&call.tool, &call.arguments, Look::Again, batch)
+            .await
+            .map_err(|failure| CallEnding::failed(failure, || call.source(&batch.place)))?;
+        call.freshness = Freshness::Fresh;
+        let old = std::mem::replace(&mut call.verdict, verdict);
+        self.judge(call, batch);
+        let new = &call.verdict.assessment;
+        // Nobody has agreed to other code than what the file had when they were asked, nor to
+        // another file.
+        let same = new.reason == old.assessment.reason
+            && call.verdict.unit == old.unit
+            && call.verdict.reached.files == old.reached.files;
+        if new.level < SafetyLevel::Dangerous || same {
+            return Ok(Standing::Holds);
+        }
+        self.ask_if_needed(call, batch);
+        Ok(Standing::AskedAgain)
+    }
+}
+
+/// The note on a review that came with the arguments, unless TOOL takes it as its own.
+fn take_review(given: &mut Map<String, Value>, tool: &Tool) -> Option<String> {
+    if tool.argument_schema()["properties"].get("review").is_some() {
+        return None;
+    }
+    match given.remove("review") {
+        Some(Value::String(review)) => Some(review),
+        _ => None,
+    }
+}
+
+/// The texts that the user's review came to, if the call was reviewed as a change of a file. They
+/// come with the answer and never from a model, whose arguments have to fit the tool's schema.
+fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>, ToolFailure> {
+    let Some(reviewed) = given.remove("reviewed") else {
+        return Ok(None);
+    };
+    let reviewed = serde_json::from_value(reviewed)
+        .map_err(|error| ToolFailure::new(format!("The review is not understood: {error}")))?;
+    Ok(Some(Arc::new(reviewed)))
+}
+
+/// What becomes of a call that nobody is asked about.
+fn unasked(call: &mut PreparedCall, batch: &BatchContext) -> Result<(), CallEnding> {
+    match call.explanation.outcome {
+        Outcome::Run => {
+            if let Some(rule) = call.explanation.rule
+                && call.verdict.assessment.level >= SafetyLevel::Dangerous
+            {
+                call.consent = Consent::ByRule;
+                call.decider = Decider::Rule(rule);
+            }
+            Ok(())
+        }
+        Outcome::Deny => Err(denied_by_rule(call)),
+        Outcome::Ask => {
+            call.consent = Consent::Unavailable;
+            let source = || call.source(&batch.place);
+            Err(CallEnding::failed(nobody_to_ask(call), source))
+        }
+    }
+}
+
+/// How a call ends that is cancelled before it was settled whether it may run.
+fn cancelled(call: &mut PreparedCall, batch: &BatchContext) -> CallEnding {
+    if call.explanation.outcome == Outcome::Ask
+        || call.verdict.assessment.level >= SafetyLevel::Dangerous
+    {
+        call.consent = Consent::Unanswered;
+        call.decider = Decider::Nobody;
+    }
+    CallEnding::new(CallOutcome::Cancelled, batch.cancelled())
+}
+
+fn denied_by_rule(call: &mut PreparedCall) -> CallEnding {
+    call.consent = Consent::Denied;
+    call.decider = Decider::Rule(call.explanation.rule.unwrap_or_default());
+    CallEnding::new(CallOutcome::Denied, ruled_out(&call.explanation.reason))
+}
+
+fn ruled_out(why: &str) -> String {
+    format!("A rule of the user's denies this call. {why}")
+}
+
+/// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
+fn reason(call: &PreparedCall) -> String {
+    let (shown, ruled) = (&call.verdict.assessment.reason, &call.explanation.reason);
+    if ruled == DANGEROUS_ASKS {
+        shown.clone()
+    } else if shown.is_empty() {
+        ruled.clone()
+    } else {
+        format!("{shown} {ruled}")
+    }
+}
+
+fn denial(reason: Option<String>) -> String {
+    match reason.filter(|reason| !reason.trim().is_empty()) {
+        Some(reason) => format!("{DENIED}: {reason}"),
+        None => DENIED.to_owned(),
+    }
+}
+
+/// Why CALL can't run where nobody can be asked, so that a model can try without what needs approval.
+fn nobody_to_ask(call: &PreparedCall) -> ToolFailure {
+    let (tool, assessment) = (&call.tool, &call.verdict.assessment);
+    let why = reason(call);
+    let why = why.trim_end_matches('.');
+    let what = if assessment.level < SafetyLevel::Dangerous {
+        format!("{} needs approval here: {why}.", tool.name)
+    } else if tool.level < SafetyLevel::Dangerous {
+        format!(
+            "{} was raised to dangerous, so it needs approval: {why}.",
+            tool.name
+        )
+    } else if why.is_empty() {
+        format!("The tool {} is dangerous and needs approval.", tool.name)
+    } else {
+        format!(
+            "The tool {} is dangerous and needs approval: {why}.",
+            tool.name
+        )
+    };
+    let told = format!(
+        "{what} There is nobody to ask: no approval handler is configured. It was not run."
+    );
+    // What an image found in code quotes that code, and what its macros made of it.
+    match tool.code.is_some() && !assessment.reason.is_empty() {
+        true => ToolFailure::quoting(told),
+        false => ToolFailure::new(told),
+    }
+}

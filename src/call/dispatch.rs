@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Where the work of a call is done: on a worker thread, by Emacs, or in the Lisp image. A step
+//! of `pipeline`.
+
+use std::path::{Component, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::prepared::PreparedCall;
+use crate::image;
+use crate::protocol::{HandlerId, HostRequest, ImageRequest};
+use crate::tool::work::{EMACS_DEADLINE, WorkContext, image_answer, joined, within};
+use crate::tool::{Content, HostTool, ImageTool, OperationTool, Runner, ToolFailure};
+use crate::trust::Provenance;
+
+/// Emacs watches over a call in the image; this is for an Emacs that forgot it.
+const IMAGE_GRACE: Duration = Duration::from_secs(30);
+
+impl Executor {
+    /// Runs CALL's work where it belongs.
+    pub(super) async fn dispatch(
+        &self,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Content, ToolFailure> {
+        let text = match &call.tool.runner {
+            Runner::Image(tool) => return self.run_in_image(tool, call, batch).await,
+            Runner::Worker(work) => {
+                let (work, arguments) = (Arc::clone(work), call.arguments.clone());
+                joined(tokio::task::spawn_blocking(move || work(arguments)).await)
+            }
+            Runner::Task(task) => {
+                let context = WorkContext {
+                    reviewed: call.reviewed.clone(),
+                    ..self.context(batch).judged(&call.verdict.reached.judged)
+                };
+                task(call.arguments.clone(), context).await
+            }
+            Runner::Host(tool) => self.run_on_emacs(tool, call, batch).await,
+            Runner::Operation(tool) => self.run_operation(tool, call, batch).await,
+            Runner::Handler(handler) => self.run_handler(*handler, call, batch).await,
+        };
+        text.map(Content::from)
+    }
+
+    async fn run_on_emacs(
+        &self,
+        tool: &HostTool,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<String, ToolFailure> {
+        let body = (tool.request)(&call.arguments)?;
+        let reply = self.host.request(batch.session, body);
+        let text = within(EMACS_DEADLINE, reply).await?;
+        (tool.render)(&call.arguments, text)
+    }
+
+    async fn run_operation(
+        &self,
+        tool: &OperationTool,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<String, ToolFailure> {
+        let mut arguments = call.json_with_assessed();
+        let watch = Self::watch(call, batch);
+        if let (Some(watch), Some(object)) = (watch, arguments.as_object_mut()) {
+            let text = image::print_arguments(&watch.to_argument());
+            object.insert("watch".to_owned(), text.into());
+        }
+        let body = HostRequest::Operation {
+            operation: tool.operation,
+            arguments,
+        };
+        let deadline = EMACS_DEADLINE.max(batch.eval_deadline + IMAGE_GRACE);
+        let text = self.request_asking(call, batch, body, deadline).await?;
+        let mut answer = (tool.render)(&call.arguments, text.clone());
+        tell_denials(&mut answer, |content| content, &text);
+        name_image(&mut answer, |content| content, &text);
+        answer
+    }
+
+    async fn run_handler(
+        &self,
+        handler: HandlerId,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<String, ToolFailure> {
+        let watch = Self::watch(call, batch);
+        let body = HostRequest::Handler {
+            handler,
+            arguments: call.arguments.to_json(),
+            watch: watch.map(|it| image::print_arguments(&it.to_argument())),
+        };
+        // Emacs watches over it: how long it may take is an option there.
+        self.request_asking(call, batch, body, Duration::MAX).await
+    }
+
+    async fn run_in_image(
+        &self,
+        tool: &ImageTool,
+        call: &PreparedCall,
+        batch: &BatchContext,
+    ) -> Result<Content, ToolFailure> {
+        let deadline = (tool.deadline)(&call.arguments, batch.eval_deadline);
+        let unit = call.verdict.unit.clone().transpose()?;
+        let (operation, arguments) = match &unit {
+            Some(unit) => (unit.operation, unit.arguments.clone()),
+            None => (tool.operation, (tool.arguments)(&call.arguments)),
+        };
+        let mut arguments = call.with_assessed(image::joined_lists(
+            arguments,
+            &call.verdict.reached.arguments,
+        ));
+        if let Some(watch) = Self::watch(call, batch) {
+            let watch = image::property_list([("watch", watch.to_argument())]);
+            arguments = image::joined_lists(arguments, &watch);
+        }
+        let body = HostRequest::Image(ImageRequest {
+            operation: operation.to_owned(),
+            arguments: image::print_arguments(&arguments),
+            deadline,
+        });
+        let text = self
+            .request_asking(call, batch, body, deadline + IMAGE_GRACE)
+            .await?;
+        let reply =
+            image::parse_reply(&text).map_err(|error| ToolFailure::new(error.to_string()))?;
+        let context = self.context(batch);
+        let mut content = image_answer((&call.tool, tool), &call.arguments, &reply, &context).await;
+        if let Ok(content) = &mut content {
+            let project = batch.place.project.clone();
+            let quoted = provenance_of(image::quoted_files(&reply), project, &context).await?;
+            if quoted == Provenance::Foreign {
+                content.provenance = quoted;
+            }
+        }
+        if let (Ok(content), Some(note)) = (&mut content, unit.and_then(|unit| unit.note)) {
+            content.text.push('\n');
+            content.text.push_str(&note);
+        }
+        tell_denials(&mut content, |content| &mut content.text, &text);
+        name_image(&mut content, |content| &mut content.text, &text);
+        content
+    }
+}
+
+/// The provenance of texts that are quoted from FILES, as an image names them.
+async fn provenance_of(
+    files: Vec<PathBuf>,
+    project: Option<PathBuf>,
+    context: &WorkContext,
+) -> Result<Provenance, ToolFailure> {
+    if files.is_empty() {
+        return Ok(Provenance::Own);
+    }
+    context
+        .on_a_thread(move |_| {
+            // One that is not there is taken by its name, unless that leads upwards.
+            let follow = |file: &PathBuf| file.canonicalize().unwrap_or_else(|_| file.clone());
+            let files: Vec<PathBuf> = files.iter().map(follow).collect();
+            let upwards = |file: &PathBuf| file.components().any(|it| it == Component::ParentDir);
+            Ok(match files.iter().any(upwards) {
+                true => Provenance::Foreign,
+                false => Provenance::of_files(&files, project.as_deref()),
+            })
+        })
+        .await
+}
+
+/// What is told by ANSWER, whose content has TEXT.
+fn told<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+) -> &mut String {
+    match answer {
+        Ok(content) => text(content),
+        Err(failure) => &mut failure.message,
+    }
+}
+
+/// Adds to an ANSWER which effects were not allowed, by the image's REPLY, unless it says so itself:
+/// the code may have handled the error, or made another one of it.
+fn tell_denials<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+    reply: &str,
+) {
+    let told = told(answer, text);
+    let mut denials = image::denials(reply);
+    denials.retain(|denial| !told.contains(denial.as_str()));
+    if !denials.is_empty() {
+        told.push_str(&format!(
+            "\n(Not allowed while it ran: {}.)",
+            denials.join("; ")
+        ));
+    }
+}
+
+/// Puts the name of the image that sent REPLY, if the reply has it, at the end of an ANSWER.
+fn name_image<T>(
+    answer: &mut Result<T, ToolFailure>,
+    text: impl FnOnce(&mut T) -> &mut String,
+    reply: &str,
+) {
+    let told = told(answer, text);
+    *told = image::with_name(std::mem::take(told), reply);
+}

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Questions of the image's watch while a call runs: the user's rules answer them, or the user does.
+//! The time that they wait does not count as the call's. A step of `pipeline`.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::batch::BatchContext;
+use super::executor::Executor;
+use super::facts::Facts;
+use super::policy::{Approval, EvalPolicy};
+use super::prepared::PreparedCall;
+use crate::audit::{AuditRecord, AuditStep};
+use crate::effect::{
+    EffectAnswer, EffectKind, Granted, Question, Watch, WatchMessage, parse_message,
+};
+use crate::host::Asked;
+use crate::protocol::{
+    CallKey, CallOutcome, CallResult, Consent, Decider, Decision, Event, HostRequest, SessionState,
+};
+use crate::rules::{Explanation, Outcome};
+use crate::tool::work::{answered, silent};
+use crate::tool::{Origin, ToolFailure};
+use crate::trust::SafetyLevel;
+
+/// What the code that met a denial is told where nobody can be asked.
+const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";
+
+/// An effect's question on its way to an answer, with what is told of it.
+struct Asking<'a> {
+    executor: &'a Executor,
+    batch: &'a BatchContext,
+    question: Question,
+    /// What is told of it: the name that rules know it by, and what the user is shown.
+    tool: String,
+    arguments: serde_json::Value,
+    key: CallKey,
+    facts: Facts,
+    since: Instant,
+    shown: bool,
+}
+
+/// Who answered, and what.
+struct Settled {
+    answer: EffectAnswer,
+    /// What the chat says of it.
+    said: String,
+    consent: Consent,
+    decider: Decider,
+}
+
+impl Executor {
+    /// How the watch in the image is set for CALL; nothing where what it does is ours alone.
+    pub(super) fn watch(call: &PreparedCall, batch: &BatchContext) -> Option<Watch> {
+        let of_image = matches!(call.tool.origin, Origin::Image(_));
+        if call.tool.code.is_none() && !of_image {
+            return (call.tool.level == SafetyLevel::Safe).then_some(Watch::Looking);
+        }
+        if batch.eval_policy == EvalPolicy::NeverAsk {
+            return Some(Watch::Off);
+        }
+        let granted = match call.consent {
+            Consent::Approved | Consent::Modified | Consent::ByRule => call.verdict.effects.clone(),
+            Consent::NotNeeded
+            | Consent::Unfit
+            | Consent::Denied
+            | Consent::Unavailable
+            | Consent::Unanswered => Granted::default(),
+        };
+        Some(Watch::On {
+            granted,
+            needles: batch.workspace.private_files().needles().to_vec(),
+        })
+    }
+
+    /// Emacs's answer to BODY, the work of CALL, within DEADLINE. What the image asks meanwhile is
+    /// answered, and does not count.
+    pub(super) async fn request_asking(
+        &self,
+        call: &PreparedCall,
+        batch: &BatchContext,
+        body: HostRequest,
+        deadline: Duration,
+    ) -> Result<String, ToolFailure> {
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let mut reply = pin!(self.host.request_asking(batch.session, body, sender));
+        let mut open = FuturesUnordered::new();
+        let mut withdrawals: Vec<(i64, CancellationToken)> = Vec::new();
+        let mut left = deadline;
+        loop {
+            let (started, asking) = (Instant::now(), !open.is_empty());
+            tokio::select! {
+                biased;
+                reply = &mut reply => return answered(reply),
+                Some(asked) = messages.recv() => match parse_message(&asked.text) {
+                    Ok(WatchMessage::Asked(question)) => {
+                        let withdrawn = CancellationToken::new();
+                        withdrawals.push((question.number, withdrawn.clone()));
+                        open.push(self.settle_effect(call, batch, question, asked, withdrawn));
+                    }
+                    Ok(WatchMessage::Withdrawn(number)) => {
+                        withdrawals
+                            .iter()
+                            .filter(|(it, _)| *it == number)
+                            .for_each(|(_, token)| token.cancel());
+                    }
+                    Err(error) => tracing::warn!(%error, "a question of the image's watch"),
+                },
+                Some(()) = open.next(), if asking => {}
+                () = tokio::time::sleep(left), if !asking => {
+                    return Err(silent(deadline));
+                }
+            }
+            if !asking {
+                left = left.saturating_sub(started.elapsed());
+            }
+        }
+    }
+
+    /// Sees to it that QUESTION, which came as ASKED while CALL ran, gets its answer, unless it is
+    /// WITHDRAWN.
+    async fn settle_effect(
+        &self,
+        call: &PreparedCall,
+        batch: &BatchContext,
+        question: Question,
+        asked: Asked,
+        withdrawn: CancellationToken,
+    ) {
+        let number = question.number;
+        let settled = match is_harmless(&question, batch) {
+            true => Some(EffectAnswer::Allow),
+            false => {
+                let asking = Asking::new(self, call, batch, question);
+                tokio::select! {
+                    () = withdrawn.cancelled() => None,
+                    answer = asking.settle() => Some(answer),
+                }
+            }
+        };
+        if let Some(answer) = settled {
+            self.host.emit(Event::EffectDecided {
+                session: batch.session,
+                request: asked.request,
+                question: number,
+                answer,
+            });
+        }
+    }
+}
+
+/// Whether QUESTION is about reading files none of which is private.
+fn is_harmless(question: &Question, batch: &BatchContext) -> bool {
+    question.kind == EffectKind::ReadPrivate && !question.files.is_empty() && {
+        let private = batch.workspace.private_files();
+        let mut files = question.files.iter();
+        files.all(|file| private.matching(file).is_none())
+    }
+}
+
+impl<'a> Asking<'a> {
+    fn new(
+        executor: &'a Executor,
+        call: &PreparedCall,
+        batch: &'a BatchContext,
+        question: Question,
+    ) -> Self {
+        let key = CallKey::next();
+        Self {
+            facts: Facts::of_effect(key.0, &call.tool, &question, &batch.place),
+            tool: question.kind.tool(),
+            arguments: serde_json::Value::Object(question.arguments()),
+            executor,
+            batch,
+            question,
+            key,
+            since: Instant::now(),
+            shown: false,
+        }
+    }
+
+    /// The answer, written down and told.
+    async fn settle(mut self) -> EffectAnswer {
+        let explanation = self.executor.explain(&self.facts);
+        let mut settled = match explanation.outcome {
+            Outcome::Run => Settled::allowed(Consent::ByRule, rule_of(&explanation)),
+            Outcome::Deny => Settled::denied(
+                explanation.reason.clone(),
+                Consent::Denied,
+                rule_of(&explanation),
+            ),
+            Outcome::Ask if self.batch.approval == Approval::None => {
+                Settled::denied(NOBODY.to_owned(), Consent::Unavailable, Decider::Nobody)
+            }
+            Outcome::Ask => self.ask(&explanation).await,
+        };
+        if let Err(failure) = self.write_down(&settled).await {
+            settled = Settled::denied(failure, settled.consent, settled.decider);
+        }
+        let outcome = match settled.answer {
+            EffectAnswer::Allow => CallOutcome::Succeeded,
+            EffectAnswer::Deny(_) => CallOutcome::Denied,
+            EffectAnswer::Stop => CallOutcome::Cancelled,
+        };
+        self.end(outcome, settled.said, settled.consent);
+        settled.answer
+    }
+
+    /// Asks whoever answers requests here.
+    async fn ask(&mut self, explanation: &Explanation) -> Settled {
+        let (executor, session) = (self.executor, self.batch.session);
+        let answer = executor.approvals.open(self.key, self.facts.clone(), None);
+        executor.tell(
+            self.batch,
+            Event::CallProposed {
+                session,
+                call: self.key,
+                tool: self.tool.clone(),
+                arguments: self.arguments.to_string(),
+            },
+        );
+        self.shown = true;
+        executor.host.emit(Event::ApprovalRequested {
+            session,
+            call: self.key,
+            tool: self.tool.clone(),
+            handler: None,
+            level: SafetyLevel::Dangerous,
+            reason: reason(&self.question, explanation),
+            arguments: self.arguments.clone(),
+        });
+        self.tell_state(SessionState::Approving);
+        let answer = tokio::select! {
+            () = self.batch.cancel.cancelled() => None,
+            answer = answer => Some(answer.unwrap_or_default()),
+        };
+        self.tell_state(SessionState::Running);
+        let Some(answer) = answer else {
+            return Settled::stopped(Consent::Unanswered, Decider::Nobody);
+        };
+        let decider = answer.decider;
+        match answer.decision {
+            Decision::Approved => match decider {
+                Decider::Rule(_) => Settled::allowed(Consent::ByRule, decider),
+                _ => Settled::allowed(Consent::Approved, decider),
+            },
+            Decision::Denied(reason) => Settled::denied_for(reason, decider),
+            Decision::Stopped => Settled::stopped(Consent::Denied, decider),
+            Decision::Unanswered(problem) => Settled::denied(problem, Consent::Unanswered, decider),
+            Decision::Modified(_) => Settled::denied(
+                "It was answered with other arguments, which an effect has not.".to_owned(),
+                Consent::Unfit,
+                decider,
+            ),
+        }
+    }
+
+    fn tell_state(&self, state: SessionState) {
+        let session = self.batch.session;
+        self.executor
+            .tell(self.batch, Event::State { session, state });
+    }
+
+    /// Writes to the audit log what becomes of the effect; on failure, why it may not happen.
+    async fn write_down(&self, settled: &Settled) -> Result<(), String> {
+        let step = match settled.answer {
+            EffectAnswer::Allow => AuditStep::Started,
+            EffectAnswer::Deny(_) | EffectAnswer::Stop => AuditStep::Finished {
+                outcome: CallOutcome::Denied,
+                elapsed: self.since.elapsed(),
+            },
+        };
+        let record = AuditRecord {
+            session: self.batch.session,
+            tool: &self.tool,
+            level: SafetyLevel::Dangerous,
+            arguments: &self.arguments,
+            consent: settled.consent,
+            decided_by: settled.decider,
+            step,
+        };
+        let written = self.executor.audit.append(&record).await;
+        written.map_err(|failure| failure.to_string())
+    }
+
+    /// Ends what the chat shows of the question.
+    fn end(&mut self, outcome: CallOutcome, content: String, consent: Consent) {
+        if !std::mem::take(&mut self.shown) {
+            return;
+        }
+        let session = self.batch.session;
+        let result = CallResult {
+            id: String::new(),
+            outcome,
+            content,
+            source: None,
+            remark: None,
+            elapsed: self.since.elapsed(),
+            level: Some(SafetyLevel::Dangerous),
+            consent,
+        };
+        self.executor.tell(
+            self.batch,
+            Event::CallFinished {
+                session,
+                call: self.key,
+                result,
+            },
+        );
+    }
+}
+
+impl Drop for Asking<'_> {
+    /// A question that is withdrawn, or whose call is over, is no longer anybody's.
+    fn drop(&mut self) {
+        self.executor.approvals.close(self.key);
+        self.end(
+            CallOutcome::Cancelled,
+            "the question was withdrawn".to_owned(),
+            Consent::Unanswered,
+        );
+    }
+}
+
+impl Settled {
+    fn allowed(consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: EffectAnswer::Allow,
+            said: "allowed".to_owned(),
+            consent,
+            decider,
+        }
+    }
+
+    /// For WHY, a sentence.
+    fn denied(why: String, consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: EffectAnswer::Deny(Some(why.clone())),
+            said: why,
+            consent,
+            decider,
+        }
+    }
+
+    /// By DECIDER for REASON. The code is told that it was the user, unless a rule said no, whose
+    /// reason names it.
+    fn denied_for(reason: Option<String>, decider: Decider) -> Self {
+        let reason = reason.filter(|reason| !reason.trim().is_empty());
+        let why = match (&reason, decider) {
+            (Some(reason), Decider::Rule(_)) => reason.clone(),
+            (Some(reason), _) => format!("The user denied it: {reason}"),
+            (None, _) => "The user denied it.".to_owned(),
+        };
+        Self {
+            said: reason.unwrap_or_default(),
+            ..Self::denied(why, Consent::Denied, decider)
+        }
+    }
+
+    fn stopped(consent: Consent, decider: Decider) -> Self {
+        Self {
+            answer: EffectAnswer::Stop,
+            said: "the call was stopped".to_owned(),
+            consent,
+            decider,
+        }
+    }
+}
+
+fn rule_of(explanation: &Explanation) -> Decider {
+    Decider::Rule(explanation.rule.unwrap_or_default())
+}
+
+/// What is about to happen, and what the rules add to that.
+fn reason(question: &Question, explanation: &Explanation) -> String {
+    match explanation.rule {
+        Some(_) => format!("{}; {}", question.words, explanation.reason),
+        None => question.words.clone(),
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What all calls share: the one who asks, the program around the core, the audit log, the metrics and the
+//! user's rules. Each step of a call's way adds to it in a file of its own.
+
+use std::sync::{Arc, Mutex};
+
+use super::approvals::Approvals;
+use super::batch::BatchContext;
+use super::metrics::Metrics;
+use crate::audit::AuditLog;
+use crate::host::Host;
+use crate::protocol::Event;
+use crate::rules::RuleBook;
+use crate::tool::work::WorkContext;
+
+/// What all calls share.
+#[derive(Clone)]
+pub struct Executor {
+    pub approvals: Arc<Approvals>,
+    pub host: Arc<dyn Host>,
+    pub audit: Arc<AuditLog>,
+    pub metrics: Arc<Metrics>,
+    pub rules: Arc<Mutex<RuleBook>>,
+}
+
+impl Executor {
+    /// What the work of a call here may reach.
+    #[must_use]
+    pub fn context(&self, batch: &BatchContext) -> WorkContext {
+        WorkContext {
+            session: batch.session,
+            host: Arc::clone(&self.host),
+            workspace: Arc::clone(&batch.workspace),
+            cancel: batch.cancel.clone(),
+            judged: Arc::default(),
+            reviewed: None,
+            tools: Arc::clone(&batch.tools),
+            offer: Arc::clone(&batch.offer),
+        }
+    }
+
+    /// Tells Emacs of EVENT, if anybody there wants to know.
+    pub(super) fn tell(&self, batch: &BatchContext, event: Event) {
+        if batch.watcher.wants(&event) {
+            self.host.emit(event);
+        }
+    }
+}

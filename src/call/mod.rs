@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The way of a call, from what a model or a user sent to its one result: looked up, validated, assessed,
+//! decided, run, recorded. `pipeline` has the order; each step has a file of its own.
+
+pub mod approvals;
+mod assess;
+pub mod batch;
+mod decide;
+mod dispatch;
+mod effects;
+mod ending;
+pub mod executor;
+pub mod facts;
+pub mod format;
+pub mod metrics;
+mod pipeline;
+pub mod policy;
+pub mod predict;
+mod prepared;
+mod private_reads;
+pub mod reach;
+mod source;

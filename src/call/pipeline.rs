@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The pipeline that every tool call goes through, wherever the tool runs:
+//! look up → validate → assess → decide → run → record → format.
+//! Each call yields exactly one result with its own id, in call order, whatever happens.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tracing::Instrument as _;
+
+use super::assess::Look;
+use super::batch::BatchContext;
+use super::ending::{CallEnding, remark, too_many};
+use super::executor::Executor;
+use super::facts::Facts;
+use super::format::{RESULT_LIMIT, cap};
+use super::metrics::MetricsKey;
+use super::prepared::{Freshness, Prepared, PreparedCall};
+use super::reach::precheck;
+use super::source;
+use crate::audit::{AuditFailure, AuditRecord, AuditStep};
+use crate::protocol::{
+    CallArguments, CallKey, CallOutcome, CallResult, Consent, Decider, Event, SessionId,
+    SessionState, ToolCall,
+};
+use crate::runtime::panic_message;
+use crate::tool::{Answers, Arguments, Tool, ToolFailure};
+use crate::trust::{Provenance, SafetyLevel};
+
+impl Executor {
+    /// Runs CALLS: safe ones side by side, the others one at a time and in order.
+    pub async fn run(&self, calls: &[ToolCall], batch: &BatchContext) -> Vec<CallResult> {
+        let keys: Vec<CallKey> = calls.iter().map(|_| CallKey::next()).collect();
+        for (call, &key) in calls.iter().zip(&keys) {
+            self.tell(
+                batch,
+                Event::CallProposed {
+                    session: batch.session,
+                    call: key,
+                    tool: call.name.clone(),
+                    arguments: call.raw_arguments.clone(),
+                },
+            );
+        }
+        let most = batch.watcher.most_calls().min(calls.len());
+        let (wanted, beyond) = calls.split_at(most);
+        let mut prepared = self.prepare_all(wanted, &keys, batch).await;
+        prepared.extend(
+            beyond
+                .iter()
+                .map(|_| Some(Prepared::Failed(too_many(calls.len())))),
+        );
+        if !beyond.is_empty() {
+            self.tell(
+                batch,
+                Event::Notice {
+                    session: batch.session,
+                    text: format!(
+                        "The model made {} tool calls at once; only the first {most} are run.",
+                        calls.len()
+                    ),
+                },
+            );
+        }
+        let mut results = Vec::with_capacity(calls.len());
+        while results.len() < calls.len() {
+            let start = results.len();
+            let side_by_side = prepared[start..]
+                .iter()
+                .take_while(|it| it.as_ref().is_some_and(Prepared::runs_beside_others))
+                .count();
+            let group = start..start + side_by_side.max(1);
+            let running = group.filter_map(|index| {
+                let prepared = prepared[index].take()?;
+                Some(self.settle(&calls[index].id, keys[index], prepared, batch))
+            });
+            results.extend(join_all(running).await);
+        }
+        results
+    }
+
+    /// Validates and assesses CALLS, which have the first of KEYS, side by side, then asks about those that need it, in order.
+    async fn prepare_all(
+        &self,
+        calls: &[ToolCall],
+        keys: &[CallKey],
+        batch: &BatchContext,
+    ) -> Vec<Option<Prepared>> {
+        let preparing = calls
+            .iter()
+            .zip(keys)
+            .map(|(call, &key)| self.prepare(call, key, batch));
+        let mut prepared: Vec<Option<Prepared>> = Vec::with_capacity(calls.len());
+        for (index, mut call) in join_all(preparing).await.into_iter().enumerate() {
+            call = match call {
+                Prepared::Doubtful(call, ending) => {
+                    let before = prepared.iter().flatten();
+                    match before.into_iter().any(|it| it.may_change_files_of(&call)) {
+                        true => Prepared::Runnable(call),
+                        false => Prepared::Failed(ending),
+                    }
+                }
+                other => other,
+            };
+            if let Prepared::Runnable(call) = &mut call {
+                if index > 0 {
+                    call.freshness = Freshness::Stale;
+                }
+                self.ask_if_needed(call, batch);
+            }
+            prepared.push(Some(call));
+        }
+        prepared
+    }
+
+    async fn prepare(&self, call: &ToolCall, key: CallKey, batch: &BatchContext) -> Prepared {
+        let (tool, arguments) = match validate(call, batch) {
+            Ok(valid) => valid,
+            Err(failure) => {
+                return Prepared::Failed(CallEnding::new(CallOutcome::Failed, failure.message));
+            }
+        };
+        let place = &batch.place;
+        let ended = |failure| {
+            let source = || source::of_call(&tool, &arguments, place, tool.provenance);
+            CallEnding::failed(failure, source)
+        };
+        let verdict = match self.assess(&tool, &arguments, Look::First, batch).await {
+            Ok(verdict) => verdict,
+            Err(failure) => return Prepared::Failed(ended(failure)),
+        };
+        let context = self.context(batch);
+        let (preview, doubt) = match precheck(&tool, &arguments, &verdict.reached, &context).await {
+            Ok(preview) => (preview, None),
+            Err(failure) => (None, Some(ended(failure))),
+        };
+        let found = (&verdict.assessment, &verdict.reached);
+        let facts = Facts::gather(key.0, &tool, &arguments, found, place);
+        let (explanation, generation) = self.ask_rules(&facts);
+        let call = Box::new(PreparedCall {
+            key,
+            tool,
+            arguments,
+            verdict,
+            freshness: Freshness::Fresh,
+            explanation,
+            generation,
+            facts,
+            consent: Consent::NotNeeded,
+            decider: Decider::Level,
+            answer: None,
+            preview,
+            reviewed: None,
+            review: None,
+            unfit: None,
+        });
+        match doubt {
+            None => Prepared::Runnable(call),
+            Some(ending) => Prepared::Doubtful(call, ending),
+        }
+    }
+
+    /// Takes one prepared call to its result.
+    async fn settle(
+        &self,
+        id: &str,
+        key: CallKey,
+        prepared: Prepared,
+        batch: &BatchContext,
+    ) -> CallResult {
+        let mut result = match prepared {
+            Prepared::Failed(ending) | Prepared::Doubtful(_, ending) => {
+                ending.result(id, Duration::ZERO, None, Consent::NotNeeded)
+            }
+            Prepared::Runnable(call) => {
+                let span = tracing::error_span!("call", key = key.0, tool = call.tool.name);
+                let settled = self.settle_runnable(id, *call, batch);
+                settled.instrument(span).await
+            }
+        };
+        self.tell(
+            batch,
+            Event::CallFinished {
+                session: batch.session,
+                call: key,
+                result: result.clone(),
+            },
+        );
+        result.content = cap(&result.content, RESULT_LIMIT, "ask for less at a time");
+        let BatchContext { tools, offer, .. } = batch;
+        if let Some(note) = offer.not_here(&result.content, tools) {
+            result.add_remark(note);
+        }
+        result
+    }
+
+    async fn settle_runnable(
+        &self,
+        id: &str,
+        mut call: PreparedCall,
+        batch: &BatchContext,
+    ) -> CallResult {
+        let waiting = Instant::now();
+        let (ending, run) = match self.decide(&mut call, batch).await {
+            Ok(()) => {
+                let started = Instant::now();
+                let ending = self.run_one(&call, batch).await;
+                let source = ending.source.as_ref().map(|source| source.provenance);
+                if [Some(call.facts.yields()), source].contains(&Some(Provenance::Foreign)) {
+                    batch.place.note_foreign();
+                }
+                (ending, Some(started.elapsed()))
+            }
+            Err(ending) => (ending, None),
+        };
+        let elapsed = run.unwrap_or_else(|| waiting.elapsed());
+        let key = MetricsKey::of(&call.tool);
+        self.metrics
+            .record(key, ending.outcome, run, ending.content.len());
+        self.audit_end(&call, &ending, elapsed, batch.session).await;
+        let level = Some(call.verdict.assessment.level);
+        tracing::debug!(outcome = ?ending.outcome, consent = ?call.consent, ?elapsed, "ended");
+        ending.result(id, elapsed, level, call.consent)
+    }
+
+    async fn run_one(&self, call: &PreparedCall, batch: &BatchContext) -> CallEnding {
+        let session = batch.session;
+        let arguments = call.arguments.to_json();
+        if let Err(failure) = self
+            .audit(call, &arguments, AuditStep::Started, session)
+            .await
+        {
+            return CallEnding::new(CallOutcome::Failed, failure.to_string());
+        }
+        self.tell(
+            batch,
+            Event::State {
+                session,
+                state: SessionState::Running,
+            },
+        );
+        self.tell(
+            batch,
+            Event::CallStarted {
+                session,
+                call: call.key,
+                tool: call.tool.name.clone(),
+                handler: call.tool.handler(),
+                arguments,
+            },
+        );
+        for note in &call.verdict.notes {
+            self.tell(
+                batch,
+                Event::Notice {
+                    session,
+                    text: note.clone(),
+                },
+            );
+        }
+        let work = AssertUnwindSafe(self.dispatch(call, batch)).catch_unwind();
+        let finished = tokio::select! {
+            () = batch.cancel.cancelled() => {
+                return CallEnding::new(CallOutcome::Cancelled, batch.cancelled());
+            }
+            finished = work => finished,
+        };
+        match finished {
+            Ok(Ok(content)) => CallEnding {
+                source: match call.tool.answers {
+                    Answers::Text => {
+                        let source = call.source(&batch.place);
+                        Some(source::of_content(source, &content))
+                    }
+                    Answers::Words => None,
+                },
+                remark: call.review.as_deref().map(remark),
+                ..CallEnding::new(CallOutcome::Succeeded, content.text)
+            },
+            Ok(Err(failure)) => CallEnding::failed(failure, || call.source(&batch.place)),
+            Err(payload) => {
+                let message = format!(
+                    "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
+                    call.tool.name,
+                    panic_message(&*payload)
+                );
+                self.host.emit(Event::Fault {
+                    message: message.clone(),
+                });
+                CallEnding::new(CallOutcome::Failed, message)
+            }
+        }
+    }
+
+    async fn audit_end(
+        &self,
+        call: &PreparedCall,
+        ending: &CallEnding,
+        elapsed: Duration,
+        session: SessionId,
+    ) {
+        let step = AuditStep::Finished {
+            outcome: ending.outcome,
+            elapsed,
+        };
+        let arguments = match &call.unfit {
+            Some(unfit) => unfit.clone(),
+            None => call.arguments.to_json(),
+        };
+        if let Err(failure) = self.audit(call, &arguments, step, session).await {
+            // It is too late to stop it, but the user can know that the log is not whole.
+            self.audit.tell_once(&failure, &*self.host);
+        }
+    }
+
+    /// Writes a step of CALL to the audit log, if the call changes anything.
+    async fn audit(
+        &self,
+        call: &PreparedCall,
+        arguments: &serde_json::Value,
+        step: AuditStep,
+        session: SessionId,
+    ) -> Result<(), AuditFailure> {
+        if call.verdict.assessment.level >= SafetyLevel::Cautious {
+            let record = AuditRecord {
+                session,
+                tool: &call.tool.name,
+                level: call.verdict.assessment.level,
+                arguments,
+                consent: call.consent,
+                decided_by: call.decider,
+                step,
+            };
+            self.audit.append(&record).await?;
+        }
+        Ok(())
+    }
+}
+
+fn validate(
+    call: &ToolCall,
+    BatchContext { tools, offer, .. }: &BatchContext,
+) -> Result<(Arc<Tool>, Arguments), ToolFailure> {
+    let tool = offer.resolve(&call.name, tools)?;
+    let given = match &call.arguments {
+        CallArguments::Object(given) => given.clone(),
+        CallArguments::Malformed(problem) => {
+            return Err(ToolFailure::new(format!(
+                "The arguments are not a valid JSON object: {problem}. Send the call again."
+            )));
+        }
+        CallArguments::Inexact(problems) => return Err(ToolFailure::new(problems.clone())),
+        CallArguments::Truncated => {
+            return Err(ToolFailure::new(
+                "The call was cut off before it was complete, so it was not run.",
+            ));
+        }
+    };
+    let arguments = tool.check(given)?;
+    Ok((tool, arguments))
+}

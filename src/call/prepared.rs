@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A call on its way: what it is, what was found out about it, and what was decided so far.
+
+use std::sync::Arc;
+
+use lexpr::Value;
+use tokio::sync::oneshot;
+
+use super::approvals::ApprovalAnswer;
+use super::assess::CallVerdict;
+use super::ending::CallEnding;
+use super::facts::Facts;
+use super::source;
+use crate::protocol::{CallKey, Consent, Decider};
+use crate::rules::{Explanation, TurnPlace};
+use crate::tool::preview::{Preview, Reviewed};
+use crate::tool::{Arguments, Tool};
+use crate::trust::{SafetyLevel, Source};
+
+/// A call that has passed validation, or the failure that it ended in.
+pub(super) enum Prepared {
+    Runnable(Box<PreparedCall>),
+    /// As things stand it would fail; calls before it may change that.
+    Doubtful(Box<PreparedCall>, CallEnding),
+    Failed(CallEnding),
+}
+
+impl Prepared {
+    /// Whether the call touches nothing that another one could trip over.
+    pub(super) fn runs_beside_others(&self) -> bool {
+        match self {
+            Self::Runnable(call) => {
+                call.verdict.assessment.level == SafetyLevel::Safe && call.answer.is_none()
+            }
+            Self::Failed(_) | Self::Doubtful(..) => true,
+        }
+    }
+
+    /// Whether it may change a file that LATER is about.
+    pub(super) fn may_change_files_of(&self, later: &PreparedCall) -> bool {
+        match self {
+            Self::Runnable(call) => {
+                let files = &call.verdict.reached.files;
+                let later = &later.verdict.reached.files;
+                call.verdict.assessment.level > SafetyLevel::Safe
+                    && files.iter().any(|file| later.contains(file))
+            }
+            Self::Failed(_) | Self::Doubtful(..) => false,
+        }
+    }
+}
+
+/// A call that has passed validation, with all that is known of it so far.
+pub(super) struct PreparedCall {
+    pub(super) key: CallKey,
+    pub(super) tool: Arc<Tool>,
+    pub(super) arguments: Arguments,
+    pub(super) verdict: CallVerdict,
+    pub(super) freshness: Freshness,
+    pub(super) facts: Facts,
+    pub(super) explanation: Explanation,
+    /// The generation of the rules that said so.
+    pub(super) generation: u64,
+    pub(super) consent: Consent,
+    pub(super) decider: Decider,
+    /// The user's answer, for calls that were asked about.
+    pub(super) answer: Option<oneshot::Receiver<ApprovalAnswer>>,
+    /// What it would make of a file, for the user to review.
+    pub(super) preview: Option<Preview>,
+    /// What the review left of that.
+    pub(super) reviewed: Option<Arc<Reviewed>>,
+    /// What the user says about the call, for its result.
+    pub(super) review: Option<String>,
+    /// The arguments that were given instead of the model's, when they can't be used.
+    pub(super) unfit: Option<serde_json::Value>,
+}
+
+/// Whether anything can have changed since a call was assessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Fresh,
+    Stale,
+}
+
+impl PreparedCall {
+    /// Where what the call returns comes from.
+    pub(super) fn source(&self, place: &TurnPlace) -> Source {
+        source::of_call(&self.tool, &self.arguments, place, self.facts.yields())
+    }
+
+    /// ARGUMENTS of the operation, with how far the code was assessed unless the user has seen and
+    /// approved all of it.
+    pub(super) fn with_assessed(&self, arguments: Value) -> Value {
+        match (self.consent, self.verdict.settled) {
+            (Consent::NotNeeded, Some(count)) => {
+                Value::append([Value::keyword("assessed"), Value::from(count)], arguments)
+            }
+            _ => arguments,
+        }
+    }
+
+    /// The arguments of an operation of Emacs's. What package a frame's code is read in is only
+    /// known there, so all of the code is assessed once more just before it runs.
+    pub(super) fn json_with_assessed(&self) -> serde_json::Value {
+        let mut arguments = self.arguments.to_json();
+        if let (Consent::NotNeeded, Some(_), Some(object)) = (
+            self.consent,
+            self.verdict.settled,
+            arguments.as_object_mut(),
+        ) {
+            object.insert("assessed".to_owned(), 0.into());
+        }
+        arguments
+    }
+}

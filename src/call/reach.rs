@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The files that a call is about, found by following its paths and its buffer to them, before anyone is
+//! asked. What is judged here is what the work of the call uses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::files::FileError;
+use crate::files::path::{PathVerdict, Resolved};
+use crate::protocol::HostRequest;
+use crate::tool::preview::Preview;
+use crate::tool::work::{EMACS_DEADLINE, FoundForCall, Judged, WorkContext, off_emacs, within};
+use crate::tool::{Arguments, Assessment, Tool, ToolFailure};
+use crate::trust::{Provenance, SafetyLevel};
+
+/// The files that a call is about, found by following its paths and its buffer to them.
+#[derive(Debug, Clone)]
+pub struct Reached {
+    pub files: Vec<PathBuf>,
+    pub judged: Arc<Judged>,
+    /// Why some of them have to be asked about.
+    pub concerns: Vec<String>,
+    /// Foreign when any of them is outside the project.
+    pub provenance: Provenance,
+    /// What the image is told of them.
+    pub arguments: lexpr::Value,
+}
+
+impl Default for Reached {
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            judged: Arc::default(),
+            concerns: Vec::new(),
+            provenance: Provenance::Own,
+            arguments: lexpr::Value::Null,
+        }
+    }
+}
+
+/// The level of a call by its tool and by the files that it is about, and these files.
+///
+/// # Errors
+///
+/// A path can't be used at all.
+pub async fn assess(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<(Assessment, Reached), ToolFailure> {
+    let mut assessment = (tool.assess)(tool.level, arguments);
+    let found = async {
+        let found = find(tool, arguments, context).await?;
+        let reached = reach(tool, arguments, found.files, context).await?;
+        Ok::<_, ToolFailure>((reached, found.arguments, found.remark))
+    };
+    let (mut reached, told, remark) = tokio::select! {
+        () = context.cancel.cancelled() => return Ok((assessment, Reached::default())),
+        found = found => found?,
+    };
+    reached.arguments = told;
+    assessment.reason.push_str(&remark);
+    if !reached.concerns.is_empty() {
+        assessment.level = SafetyLevel::Dangerous;
+        if !assessment.reason.is_empty() {
+            assessment.reason.push(' ');
+        }
+        assessment.reason.push_str(&reached.concerns.join(" "));
+    }
+    Ok((assessment, reached))
+}
+
+/// Makes sure that a call can succeed, which saves the user a question about one that must fail,
+/// and tells what it would make of a file. REACHED is what the call was found to be about.
+/// What is checked here is checked again when the call runs.
+///
+/// # Errors
+///
+/// The call can't succeed.
+pub async fn precheck(
+    tool: &Tool,
+    arguments: &Arguments,
+    reached: &Reached,
+    context: &WorkContext,
+) -> Result<Option<Preview>, ToolFailure> {
+    let Some(check) = tool.precheck else {
+        return Ok(None);
+    };
+    // A failed check would tell the model something about a file that the user may not want to
+    // show it, so what is wrong with a file of concern is told once the user has said yes.
+    let context = context.clone().judged(&reached.judged);
+    let checked = async {
+        let checked = off_emacs(check(arguments.clone(), context.clone())).await;
+        match reached.concerns.is_empty() {
+            true => checked.map(Some),
+            false => Ok(checked.ok()),
+        }
+    };
+    tokio::select! {
+        () = context.cancel.cancelled() => Ok(None),
+        checked = checked => checked,
+    }
+}
+
+/// What TOOL has to find in the user's files for a call with ARGUMENTS.
+async fn find(
+    tool: &Tool,
+    arguments: &Arguments,
+    context: &WorkContext,
+) -> Result<FoundForCall, ToolFailure> {
+    match tool.finding {
+        Some(finding) => off_emacs(finding(arguments.clone(), context.clone())).await,
+        None => Ok(FoundForCall::default()),
+    }
+}
+
+/// The files that a call of TOOL with ARGUMENTS is about, those FOUND for it among them.
+async fn reach(
+    tool: &Tool,
+    arguments: &Arguments,
+    found: Vec<String>,
+    context: &WorkContext,
+) -> Result<Reached, ToolFailure> {
+    let mut given: Vec<String> = tool
+        .paths
+        .iter()
+        .filter_map(|name| arguments.text(name).map(str::to_owned))
+        .collect();
+    given.extend(found);
+    let visited = match tool.buffer {
+        Some(parameter) => visited(arguments.text(parameter), context).await,
+        None => None,
+    };
+    if given.is_empty() && visited.is_none() {
+        return Ok(Reached::default());
+    }
+    let policy = match context.policy().await {
+        Ok(policy) => Some(policy),
+        // A buffer can be looked at where there is no project, but its file is in none then.
+        Err(_) if given.is_empty() => None,
+        Err(failure) => return Err(failure),
+    };
+    context
+        .on_a_thread(move |_| {
+            let (mut reached, mut judged) = (Reached::default(), Judged::default());
+            for path in &given {
+                if let Some(policy) = &policy {
+                    let resolved = reached.take(policy.judge(path))?;
+                    judged.insert(path.clone(), resolved);
+                }
+            }
+            if let Some(Visited { file, remote }) = visited {
+                let here = policy.filter(|_| !remote);
+                let taken = here.map(|policy| reached.take(policy.judge(&file)));
+                if !matches!(taken, Some(Ok(_))) {
+                    reached.provenance = Provenance::Foreign;
+                    let concern = format!("Its file '{file}' is outside the project.");
+                    reached.concerns.push(concern);
+                }
+            }
+            reached.judged = Arc::new(judged);
+            Ok(reached)
+        })
+        .await
+}
+
+impl Reached {
+    /// Adds what VERDICT found, and gives the place.
+    fn take(&mut self, verdict: PathVerdict) -> Result<Resolved, FileError> {
+        self.concerns.extend(verdict.concern());
+        let resolved = verdict.resolved()?;
+        if resolved.relative.is_none() {
+            self.provenance = Provenance::Foreign;
+        }
+        self.files.push(resolved.path.clone());
+        Ok(resolved)
+    }
+}
+
+/// The file that a buffer visits.
+#[derive(Deserialize)]
+struct Visited {
+    file: String,
+    /// On another machine, or for another user.
+    remote: bool,
+}
+
+/// The file of the buffer NAME; none when it visits none. A buffer that isn't there the tool itself
+/// reports.
+async fn visited(name: Option<&str>, context: &WorkContext) -> Option<Visited> {
+    let body = HostRequest::VisitedFile(name.map(str::to_owned));
+    let reply = within(EMACS_DEADLINE, context.host.request(context.session, body)).await;
+    let visited = reply.ok().and_then(|it| serde_json::from_str(&it).ok());
+    // What can't be told might be anything.
+    visited.unwrap_or_else(|| {
+        Some(Visited {
+            file: "unknown".to_owned(),
+            remote: true,
+        })
+    })
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What only Emacs can do for a tool, and its answers.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::ids::HandlerId;
+
+/// What only Emacs can do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum HostRequest {
+    /// Call OPERATION of the Common Lisp half in the image of the session's chat.
+    Image(ImageRequest),
+    /// Read text of a buffer, straight through the Env.
+    ReadBuffer(ReadBuffer),
+    /// Tell the file of the buffer of that name, or of the user's last one, as JSON.
+    VisitedFile(Option<String>),
+    /// Do what agent-q's own Emacs Lisp knows as OPERATION.
+    Operation {
+        operation: &'static str,
+        arguments: Value,
+    },
+    /// Call a tool's function in Emacs Lisp.
+    Handler {
+        handler: HandlerId,
+        arguments: Value,
+        /// How the watch of an image is set whose tool it is, printed for Emacs's `read`.
+        watch: Option<String>,
+    },
+}
+
+/// A call of the Common Lisp half.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageRequest {
+    /// The operation's name, such as `describe-symbol`.
+    pub operation: String,
+    /// Its arguments: a property list printed for Emacs's `read`.
+    pub arguments: String,
+    /// How long it may run in the image.
+    pub deadline: Duration,
+}
+
+/// What to read of a buffer; positions are Emacs's, 1-based, end exclusive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadBuffer {
+    /// The buffer's name; none means the buffer that the user last worked in.
+    pub buffer: Option<String>,
+    pub start: Option<i64>,
+    pub end: Option<i64>,
+}
+
+/// Emacs's answer to a [`HostRequest`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostReply {
+    /// It was done; this is what came out.
+    Done(String),
+    /// It could not be done.
+    Failed(HostError),
+}
+
+/// TEXT as what follows a sentence.
+fn after(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" {text}")
+    }
+}
+
+/// Why Emacs could not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostError {
+    #[error("No Lisp image is connected. Start one with M-x sly or M-x slime, then ask again.")]
+    NoConnection,
+    #[error("The connection to the Lisp image was lost during the call.{}", after(.0))]
+    Disconnected(String),
+    #[error("The call ran out of time and was stopped.")]
+    TimedOut,
+    #[error(
+        "The Lisp image does not answer, even to a request to stop; the call may still be running in it.{}",
+        after(.0)
+    )]
+    Unresponsive(String),
+    #[error("The Lisp side aborted the call: {0}")]
+    Aborted(String),
+    #[error("The call was cancelled.")]
+    Cancelled,
+    #[error("{0}")]
+    Signalled(String),
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What happened, for Emacs to show: the events of chats, turns, calls and requests.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::calls::CallResult;
+use super::emacs::HostRequest;
+use super::ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
+use crate::effect::EffectAnswer;
+use crate::trust::SafetyLevel;
+
+/// What a session is doing, as its header line shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionState {
+    /// Nothing runs.
+    Idle,
+    /// The request is sent, nothing has come back yet.
+    Waiting,
+    /// The model is answering.
+    Streaming,
+    /// Tools are running.
+    Running,
+    /// A tool call waits for the user's approval.
+    Approving,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// The model has nothing more to do.
+    Finished,
+    /// The user cancelled it.
+    Cancelled,
+    /// It met the iteration limit; the text says so.
+    Limit(String),
+    /// It failed; the text says why and what to do. What had been received was kept.
+    Failed(String),
+}
+
+/// What happened, in the order in which it happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A session changed its state.
+    State {
+        session: SessionId,
+        state: SessionState,
+    },
+    /// A turn begins with this message of the user's.
+    TurnStarted {
+        session: SessionId,
+        turn: TurnId,
+        text: String,
+    },
+    /// More of the model's answer. Adjacent ones may be merged.
+    Text { session: SessionId, text: String },
+    /// More of the model's reasoning. Adjacent ones may be merged.
+    Reasoning { session: SessionId, text: String },
+    /// A tool call that the model or the console asked for. `arguments` is JSON text as received.
+    CallProposed {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        arguments: String,
+    },
+    /// A tool call needs the user's approval before it may run. `arguments` is the validated JSON.
+    ApprovalRequested {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        /// The tool's function in Emacs Lisp: tools of several libraries may share a name.
+        handler: Option<HandlerId>,
+        level: SafetyLevel,
+        reason: String,
+        arguments: Value,
+    },
+    /// A tool call that waited for the user was settled by a rule that came meanwhile.
+    ApprovalSettled {
+        session: SessionId,
+        call: CallKey,
+        outcome: &'static str,
+    },
+    /// The question of this number, which the image asked while REQUEST was under way, is answered.
+    EffectDecided {
+        session: SessionId,
+        request: RequestId,
+        question: i64,
+        answer: EffectAnswer,
+    },
+    /// A tool call runs now, with these validated arguments.
+    CallStarted {
+        session: SessionId,
+        call: CallKey,
+        tool: String,
+        handler: Option<HandlerId>,
+        arguments: Value,
+    },
+    /// A tool call has its one result. The content is whole here; the model gets it capped.
+    CallFinished {
+        session: SessionId,
+        call: CallKey,
+        result: CallResult,
+    },
+    /// All calls of a batch have their results, in call order.
+    BatchFinished {
+        batch: BatchId,
+        results: Vec<CallResult>,
+    },
+    /// What would happen to a call that the user wondered about: a JSON object.
+    Explained { question: QuestionId, answer: Value },
+    /// Tokens of one request, as the provider counted them.
+    Usage {
+        session: SessionId,
+        input_tokens: u64,
+        output_tokens: u64,
+    },
+    /// A request failed before anything was shown and is sent again after `delay`.
+    Retrying {
+        session: SessionId,
+        attempt: u32,
+        attempts: u32,
+        delay: Duration,
+        reason: String,
+    },
+    /// Something the user should read; the turn goes on.
+    Notice { session: SessionId, text: String },
+    /// A turn that was undone has changed definitions in the image, too; the user is asked about them.
+    ImageChanged {
+        session: SessionId,
+        turn: TurnId,
+        definitions: Vec<String>,
+    },
+    /// A turn is over.
+    TurnEnded {
+        session: SessionId,
+        outcome: TurnOutcome,
+    },
+    /// Emacs is asked to do something for a tool call.
+    HostRequested {
+        session: SessionId,
+        request: RequestId,
+        body: HostRequest,
+    },
+    /// Nobody waits for this request any more; stop it.
+    HostCancelled { request: RequestId },
+    /// The model servers that answered on this machine, best first.
+    Discovered { servers: Vec<DiscoveredServer> },
+    /// Something outside of any chat that the user should know of.
+    Trouble { message: String },
+    /// A bug of ours that was contained; the log has the rest.
+    Fault { message: String },
+}
+
+/// A local model server that answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscoveredServer {
+    /// What it is: "Ollama", "llama.cpp", "LM Studio".
+    pub name: String,
+    /// The base of its Chat Completions API, such as `http://127.0.0.1:8080/v1`.
+    pub base_url: String,
+    /// The models that it offers.
+    pub models: Vec<String>,
+}

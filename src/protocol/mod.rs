@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What passes between Emacs and the core: [`Op`] (what Emacs asks), [`Event`] (what happened),
+//! [`HostRequest`] and [`HostReply`] (what only Emacs can do for a tool).
+//! Plain data: `bridge::wire` turns it into Lisp, everything below `bridge` only sees these types.
+
+mod calls;
+mod emacs;
+mod events;
+mod ids;
+
+pub use calls::{CallArguments, CallOutcome, CallResult, Consent, Decider, Decision, ToolCall};
+pub use emacs::{HostError, HostReply, HostRequest, ImageRequest, ReadBuffer};
+pub use events::{DiscoveredServer, Event, SessionState, TurnOutcome};
+pub use ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, TurnId};
+
+/// What Emacs asks of a session.
+#[derive(Debug)]
+pub enum Op {
+    /// The user's message. Queued while a turn runs.
+    Submit(UserMessage),
+    /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
+    Console(String),
+    /// Put back what the latest turn changed in files and buffers, when no turn runs.
+    UndoTurn,
+    /// End the running turn; every open tool call gets its result first.
+    Cancel,
+    /// The chat is gone.
+    Close,
+}
+
+/// What the user sends to the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserMessage {
+    /// As the chat shows it.
+    pub text: String,
+    /// What the model reads in front of it; nothing outside Emacs's chats.
+    pub context: Option<String>,
+}
+
+impl From<&str> for UserMessage {
+    fn from(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            context: None,
+        }
+    }
+}
+
+impl UserMessage {
+    /// As the model reads it.
+    #[must_use]
+    pub fn for_model(&self) -> String {
+        match &self.context {
+            Some(context) => format!("{context}\n\n{}", self.text),
+            None => self.text.clone(),
+        }
+    }
+}

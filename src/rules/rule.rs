@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A rule as data, as the user's file has it, and a call as far as rules look at it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::trust::{Provenance, SafetyLevel};
+
+/// What a rule says about the calls that it matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    Allow,
+    Ask,
+    Deny,
+}
+
+impl Effect {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Self::Allow => "Allow",
+            Self::Ask => "Ask about",
+            Self::Deny => "Deny",
+        }
+    }
+}
+
+/// Where and for how long a rule holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    rename_all = "lowercase",
+    tag = "for",
+    content = "which",
+    deny_unknown_fields
+)]
+pub enum Scope {
+    /// One call.
+    Once(u64),
+    /// One turn.
+    Turn(u64),
+    /// One chat.
+    Chat(u64),
+    /// Every chat in the project with this root.
+    Project(PathBuf),
+    Always,
+}
+
+impl Scope {
+    /// Whether rules of this scope are written to disk.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        matches!(self, Self::Project(_) | Self::Always)
+    }
+
+    pub(super) fn phrase(&self) -> String {
+        match self {
+            Self::Once(_) => "for this call".into(),
+            Self::Turn(_) => "for this turn".into(),
+            Self::Chat(_) => "for this chat".into(),
+            Self::Project(root) => format!("in the project {}", root.display()),
+            Self::Always => "always".into(),
+        }
+    }
+}
+
+/// What an argument's text must be. Anything that is not a string is taken as JSON text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TextPattern {
+    /// Exactly this.
+    Equals(String),
+    /// A regular expression: of the whole text to allow, of any part of it to ask or deny.
+    Matches(String),
+}
+
+/// A condition on one argument.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArgumentPattern {
+    pub name: String,
+    pub pattern: TextPattern,
+}
+
+/// Whether a call may have arguments that a rule says nothing about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherArguments {
+    #[default]
+    Any,
+    None,
+}
+
+/// Whether a rule may let dangerous calls run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Floor {
+    /// Dangerous calls ask all the same.
+    #[default]
+    Holds,
+    /// The user wrote the rule for exactly such calls.
+    Waived,
+}
+
+/// In the file the floor is `"dangerous": true` or nothing.
+mod floor {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Floor;
+
+    pub fn serialize<S: Serializer>(floor: &Floor, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*floor == Floor::Waived)
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Floor, D::Error> {
+        Ok(match bool::deserialize(deserializer)? {
+            true => Floor::Waived,
+            false => Floor::Holds,
+        })
+    }
+}
+
+fn holds(floor: &Floor) -> bool {
+    *floor == Floor::Holds
+}
+
+fn any(others: &OtherArguments) -> bool {
+    *others == OtherArguments::Any
+}
+
+/// One rule. A condition that is absent is met by every call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Unique among all rules; 0 until a book takes the rule.
+    #[serde(default)]
+    pub id: u64,
+    pub effect: Effect,
+    /// A tool's name, or a glob of names.
+    pub tool: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<ArgumentPattern>,
+    #[serde(default, skip_serializing_if = "any")]
+    pub other_arguments: OtherArguments,
+    /// A glob of files: absolute, from `~/`, or from the project's root. Without a slash: a name
+    /// in any folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// A glob of package names; letter case doesn't matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<String>,
+    /// A glob of connection names; letter case doesn't matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<String>,
+    pub scope: Scope,
+    #[serde(default, with = "floor", skip_serializing_if = "holds")]
+    pub dangerous: Floor,
+    /// What the user noted about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// Why a rule can't be taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("The rule can't be used: {0}.")]
+pub struct BadRule(pub String);
+
+impl Rule {
+    /// A rule for every call of TOOL.
+    #[must_use]
+    pub fn new(effect: Effect, tool: &str, scope: Scope) -> Self {
+        Self {
+            id: 0,
+            effect,
+            tool: tool.to_owned(),
+            arguments: Vec::new(),
+            other_arguments: OtherArguments::Any,
+            path: None,
+            package: None,
+            connection: None,
+            scope,
+            dangerous: Floor::Holds,
+            note: String::new(),
+        }
+    }
+}
+
+/// A tool call, as far as rules look at it.
+#[derive(Debug, Clone)]
+pub struct RuledCall<'c> {
+    /// The number of the call, of its turn and of its chat.
+    pub call: u64,
+    pub turn: u64,
+    pub chat: u64,
+    pub tool: &'c str,
+    /// After assessment.
+    pub level: SafetyLevel,
+    pub arguments: &'c Map<String, Value>,
+    /// The files that it is about, absolute and without symbolic links.
+    pub paths: &'c [PathBuf],
+    /// The package and the connection that it would really use; nothing when unknown.
+    pub package: Option<&'c str>,
+    pub connection: Option<&'c str>,
+    /// The project's root, without symbolic links.
+    pub project: Option<&'c Path>,
+    pub provenance: Provenance,
+}

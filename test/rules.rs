@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
-//! The user's rules: one test program, a module for each of its parts.
-
-mod rules_decide;
-mod rules_properties;
-mod rules_store;
-
-#[path = "support/calls.rs"]
-mod calls;

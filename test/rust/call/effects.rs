@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Effects of code that runs: the image's watch asks, and rules, the user or nobody answer.
+
+use agent_q_core::effect::EffectAnswer;
+use agent_q_core::protocol::HostRequest;
+
+use crate::executor_bench::*;
+
+const DELETION: &str = "(:call 7 :question 5 :effect \"delete-file\" :words \"delete /tmp/shop/a\" :files (\"/tmp/shop/a\") :target \"/tmp/shop/a\" :function \"SHOP::CLEANUP\" :form \"(shop::cleanup)\" :frames (\"(SHOP::CLEANUP)\"))";
+
+fn evaluated(denials: &str) -> HostReply {
+    HostReply::Done(format!(
+        "(:outcome :returned :value (:forms ((:form \"1\" :values (\"1\"))) :output \"\") :denials ({denials}))"
+    ))
+}
+
+/// A bench for code in which the image found HITS and EFFECTS.
+fn effects_bench(approval: Approval, hits: &str, effects: &str) -> Bench {
+    let bench = bench(approval);
+    for tool in agent_q_core::builtin::image::execution::tools() {
+        bench.batch.tools.register(tool);
+    }
+    let looked_at = format!(
+        "(:outcome :returned :value (:hits ({hits}) :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
+    );
+    let mut replies = bench.host.replies.lock().unwrap();
+    replies.push_back(HostReply::Done(looked_at));
+    drop(replies);
+    bench
+}
+
+fn eval() -> [ToolCall; 1] {
+    [call("1", "eval_form", json!({"form": "(shop::cleanup)"}))]
+}
+
+/// What the core answered, once it has.
+async fn answered(bench: &Bench) -> (i64, EffectAnswer) {
+    bench
+        .host
+        .wait_for(|event| match event {
+            Event::EffectDecided {
+                question, answer, ..
+            } => Some((*question, answer.clone())),
+            _ => None,
+        })
+        .await
+}
+
+/// The arguments that the image got.
+fn sent(bench: &Bench) -> String {
+    let requests = bench.host.requests.lock().unwrap();
+    match requests.last() {
+        Some(HostRequest::Image(request)) => request.arguments.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_user_answers_and_the_call_goes_on() {
+    for (decision, answer, outcome, step) in [
+        (
+            Decision::Approved,
+            EffectAnswer::Allow,
+            CallOutcome::Succeeded,
+            "started",
+        ),
+        (
+            Decision::Denied(Some("keep it".to_owned())),
+            EffectAnswer::Deny(Some("The user denied it: keep it".to_owned())),
+            CallOutcome::Denied,
+            "finished",
+        ),
+        (
+            Decision::Stopped,
+            EffectAnswer::Stop,
+            CallOutcome::Cancelled,
+            "finished",
+        ),
+    ] {
+        let bench = effects_bench(Approval::Ask, "", "");
+        let calls = eval();
+        let (results, given) = tokio::join!(bench.run(&calls), async {
+            bench.host.say(DELETION).await;
+            let key = bench.asked().await;
+            assert!(bench.executor.approvals.answer(key, decision));
+            let given = answered(&bench).await;
+            bench.host.reply(evaluated(""));
+            given
+        });
+        assert_eq!(given, (5, answer));
+        assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+        let shown = bench.host.collect(|event| match event {
+            Event::ApprovalRequested {
+                tool,
+                reason,
+                arguments,
+                ..
+            } => Some((tool.clone(), reason.clone(), arguments["function"].clone())),
+            _ => None,
+        });
+        let function = json!("SHOP::CLEANUP");
+        assert_eq!(
+            shown,
+            [(
+                "effect/delete_file".to_owned(),
+                "delete /tmp/shop/a".to_owned(),
+                function
+            )]
+        );
+        let ends = bench.host.collect(|event| match event {
+            Event::CallFinished { result, .. } => Some(result.outcome),
+            _ => None,
+        });
+        assert_eq!(ends, [outcome, CallOutcome::Succeeded]);
+        let audited = bench.audited();
+        assert!(
+            audited
+                .iter()
+                .any(|line| line.starts_with(&format!("{step} effect/delete_file"))),
+            "{audited:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_it_is_denied() {
+    let bench = effects_bench(Approval::None, "", "");
+    let calls = eval();
+    let (results, given) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let given = answered(&bench).await;
+        bench
+            .host
+            .reply(evaluated("\"delete /tmp/shop/a\" \"delete /tmp/shop/a\""));
+        given
+    });
+    assert!(
+        matches!(&given.1, EffectAnswer::Deny(Some(reason)) if reason.contains("is nobody to ask")),
+        "{given:?}"
+    );
+    assert_eq!(
+        results[0].content,
+        "=> 1\n(Not allowed while it ran: delete /tmp/shop/a.)"
+    );
+}
+
+#[tokio::test]
+async fn a_rule_for_the_function_and_the_folder_answers() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let (_, (first, second)) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        let facts = bench.executor.approvals.facts(key).unwrap();
+        let rule = facts.offer("chat").unwrap();
+        assert_eq!(
+            rule.describe(),
+            "SHOP::CLEANUP may delete files under /tmp/shop/, for this chat."
+        );
+        bench.executor.rules.lock().unwrap().add(rule).unwrap();
+        bench.executor.settle_by_rules(None);
+        let first = answered(&bench).await;
+        bench.host.events.lock().unwrap().clear();
+        // Another file of the folder, then one elsewhere.
+        let other = DELETION
+            .replace("/tmp/shop/a", "/tmp/shop/b")
+            .replace(":question 5", ":question 6");
+        bench.host.say(&other).await;
+        let second = answered(&bench).await;
+        bench.host.events.lock().unwrap().clear();
+        let elsewhere = DELETION
+            .replace("/tmp/shop/a", "/home/me/a")
+            .replace(":question 5", ":question 7");
+        bench.host.say(&elsewhere).await;
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.host.reply(evaluated(""));
+        (first, second)
+    });
+    assert_eq!(
+        (first, second),
+        ((5, EffectAnswer::Allow), (6, EffectAnswer::Allow))
+    );
+}
+
+#[tokio::test]
+async fn a_denial_by_a_rule_that_came_meanwhile_names_the_rule() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let (_, answer) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        let mut rule = bench
+            .executor
+            .approvals
+            .facts(key)
+            .unwrap()
+            .offer("chat")
+            .unwrap();
+        rule.effect = Effect::Deny;
+        bench.executor.rules.lock().unwrap().add(rule).unwrap();
+        bench.executor.settle_by_rules(None);
+        let answer = answered(&bench).await;
+        bench.host.reply(evaluated(""));
+        answer
+    });
+    match answer {
+        (5, EffectAnswer::Deny(Some(reason))) => assert!(reason.starts_with("Rule "), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_is_withdrawn_is_nobodys() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        bench.host.say("(:call 7 :question 5 :withdrawn t)").await;
+        bench
+            .host
+            .wait_for(|event| match event {
+                Event::CallFinished { call, result, .. } if *call == key => Some(result.outcome),
+                _ => None,
+            })
+            .await;
+        assert_eq!(bench.executor.approvals.count(), 0);
+        bench.host.reply(evaluated(""));
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn a_call_that_ends_leaves_no_question() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        bench.asked().await;
+        bench.host.reply(evaluated(""));
+    });
+    assert_eq!(bench.executor.approvals.count(), 0);
+    let decided = bench.host.collect(|event| match event {
+        Event::EffectDecided { question, .. } => Some(*question),
+        _ => None,
+    });
+    assert!(decided.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_an_answer_does_not_count() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let (results, ()) = tokio::join!(bench.run(&calls), async {
+        bench.host.say(DELETION).await;
+        let key = bench.asked().await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        bench.executor.approvals.answer(key, Decision::Approved);
+        answered(&bench).await;
+        // The call goes on for a while, and has all of its time for that.
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        bench.host.reply(evaluated(""));
+    });
+    assert_eq!(results[0].outcome, CallOutcome::Succeeded);
+}
+
+#[tokio::test]
+async fn yes_to_the_code_grants_what_was_seen_in_it() {
+    let effects = "(\"delete-file\" \"/tmp/a\")";
+    let bench = effects_bench(Approval::Ask, "\"deletes or writes files: X\"", effects);
+    let calls = eval();
+    tokio::join!(bench.run(&calls), async {
+        let key = bench.asked().await;
+        // It is looked at once more before it runs.
+        bench.host.replies.lock().unwrap().push_back(HostReply::Done(format!(
+            "(:outcome :returned :value (:hits (\"deletes or writes files: X\") :effects ({effects}) :notes nil :assessed 1 :settled 1 :more nil))"
+        )));
+        bench.executor.approvals.answer(key, Decision::Approved);
+        bench.host.say("(:call 7 :question 5 :withdrawn t)").await;
+        bench.host.reply(evaluated(""));
+    });
+    let sent = sent(&bench);
+    assert!(
+        sent.contains(":watch (:granted ((\"delete-file\" \"/tmp/a\")) :private ("),
+        "{sent}"
+    );
+    assert!(
+        sent.contains("\".ssh\"") && sent.contains(":patience 600"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn reading_what_is_not_private_asks_nobody() {
+    let bench = effects_bench(Approval::Ask, "", "");
+    let calls = eval();
+    let read = |file: &str, number: u32| {
+        format!(
+            "(:call 7 :question {number} :effect \"read-private\" :words \"read {file}\" :files (\"{file}\"))"
+        )
+    };
+    tokio::join!(bench.run(&calls), async {
+        bench.host.say(&read("/srv/my.ssh-notes.txt", 1)).await;
+        assert_eq!(answered(&bench).await, (1, EffectAnswer::Allow));
+        bench.host.say(&read("/srv/.ssh/id_rsa", 2)).await;
+        let key = bench.asked().await;
+        bench.executor.approvals.answer(key, Decision::Denied(None));
+        bench.host.reply(evaluated(""));
+    });
+}

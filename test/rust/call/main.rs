@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The pipeline of tool calls: one test program, a module for each of its parts.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
+
+mod audit;
+mod code;
+mod effects;
+mod fence;
+mod pipeline;
+mod rules;
+
+#[path = "../support/executor_bench.rs"]
+mod executor_bench;

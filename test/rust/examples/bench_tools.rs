@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Samples of what the tool system costs by itself, a line each: a name and seconds. A trivial call
+//! through the whole pipeline, beside the same work handed to a worker thread and nothing else; the
+//! schemas of 200 tools; gram. `cargo run --release --example bench_tools`, or `make bench`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program for a terminal"
+)]
+
+use std::hint::black_box;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use agent_q_core::call::approvals::Approvals;
+use agent_q_core::call::batch::{BatchContext, Watcher};
+use agent_q_core::call::executor::Executor;
+use agent_q_core::call::policy::{Approval, EvalPolicy};
+use agent_q_core::gram::{parse, parse_type_signature};
+use agent_q_core::host::Host;
+use agent_q_core::protocol::{CallArguments, Event, HostReply, HostRequest, SessionId, ToolCall};
+use agent_q_core::rules::{RuleBook, TurnPlace};
+use agent_q_core::tool::registry::Registry;
+use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
+use agent_q_core::trust::SafetyLevel;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+const RUNS: usize = 2000;
+
+/// A program around the core that looks at nothing.
+struct Silence;
+
+impl Host for Silence {
+    fn emit(&self, event: Event) {
+        black_box(event);
+    }
+
+    fn request(&self, _: SessionId, _: HostRequest) -> BoxFuture<'static, HostReply> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A tool that needs no other thread, as those that ask Emacs on their way.
+fn at_once() -> Runner {
+    Runner::Task(|arguments, _| {
+        Box::pin(async move { Ok(arguments.required_text("text").to_owned()) })
+    })
+}
+
+/// A tool that works on a thread of its own, as those that read files.
+fn on_a_worker() -> Runner {
+    Runner::Worker(Arc::new(|arguments| {
+        Ok(arguments.required_text("text").to_owned())
+    }))
+}
+
+fn tool(name: &str, runner: Runner) -> Tool {
+    let parameters = vec![
+        Parameter::required("text", ParameterType::String, "Any text"),
+        Parameter::optional("limit", ParameterType::Integer, "How many"),
+    ];
+    Tool::new(name, "A tool.", SafetyLevel::Safe, &[], parameters, runner)
+}
+
+fn call(name: &str) -> [ToolCall; 1] {
+    let arguments = serde_json::Map::from_iter([("text".to_owned(), json!("x"))]);
+    [ToolCall {
+        id: "1".to_owned(),
+        name: name.to_owned(),
+        raw_arguments: "{\"text\":\"x\"}".to_owned(),
+        arguments: CallArguments::Object(arguments),
+    }]
+}
+
+fn sample(name: &str, time: Duration) {
+    println!("{name} {:.9}", time.as_secs_f64());
+}
+
+async fn calls() {
+    let registry = Registry::default();
+    registry.register(tool("at_once", at_once()));
+    registry.register(tool("on_a_worker", on_a_worker()));
+    let rules = std::env::temp_dir().join(format!("agent-q-bench-{}.rules", std::process::id()));
+    let executor = Executor {
+        approvals: Arc::new(Approvals::default()),
+        host: Arc::new(Silence),
+        audit: Arc::default(),
+        metrics: Arc::default(),
+        rules: Arc::new(Mutex::new(RuleBook::open(&rules))),
+    };
+    let batch = BatchContext {
+        watcher: Watcher::Chat,
+        offer: Arc::default(),
+        session: SessionId(1),
+        tools: Arc::new(registry),
+        approval: Approval::None,
+        eval_deadline: Duration::from_secs(30),
+        workspace: Arc::default(),
+        eval_policy: EvalPolicy::default(),
+        cancel: CancellationToken::new(),
+        why_cancelled: Arc::default(),
+        place: TurnPlace::new(1, 1, None, None),
+    };
+    let (at_once, on_a_worker) = (call("at_once"), call("on_a_worker"));
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        black_box(executor.run(&at_once, &batch).await);
+        sample("tools.pipeline", start.elapsed());
+        let start = Instant::now();
+        black_box(executor.run(&on_a_worker, &batch).await);
+        sample("tools.pipeline.worker", start.elapsed());
+        let start = Instant::now();
+        let work = tokio::task::spawn_blocking(|| black_box("x".to_owned()));
+        black_box(work.await.is_ok());
+        sample("tools.worker", start.elapsed());
+    }
+}
+
+fn schemas() {
+    let registry = Registry::default();
+    for index in 0..200 {
+        registry.register(tool(&format!("tool_{index}"), at_once()));
+    }
+    for _ in 0..50 {
+        let start = Instant::now();
+        let schemas: Vec<Value> = registry.all().iter().map(|tool| tool.schema()).collect();
+        sample("tools.schemas", start.elapsed());
+        black_box(schemas);
+    }
+}
+
+fn gram() {
+    let signature = "(::Text {paramName:\"name\"})==>(::Int {paramName:\"age\"})==>(::String)";
+    let bombs = ["[", "[a|", "{k:", "{k:["].map(|open| open.repeat((1 << 20) / open.len()));
+    for _ in 0..5 {
+        let start = Instant::now();
+        for _ in 0..10_000 {
+            black_box(parse_type_signature(black_box(signature)).is_ok());
+        }
+        sample("gram.signatures", start.elapsed());
+        for bomb in &bombs {
+            let start = Instant::now();
+            black_box(parse(bomb).is_err());
+            sample("gram.nested", start.elapsed());
+        }
+    }
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_time()
+        .build()
+        .expect("threads to measure on");
+    // As sessions do, on a thread of the runtime and not beside it.
+    runtime
+        .block_on(runtime.spawn(calls()))
+        .expect("the calls to come to their end");
+    schemas();
+    gram();
+}

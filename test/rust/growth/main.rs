@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How the time of reading grows with the text: with its length, never with the square of it.
+//! Only ratios are asserted; the figures themselves are `bench_tools`'s.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use agent_q_core::gram::{agent_from_gram, parse, parse_type_signature};
+
+const FEW: usize = 1_000;
+const TIMES: usize = 20;
+/// Between linear growth (20) and quadratic (400), with room for a busy machine.
+const AT_MOST: u32 = 120;
+
+/// COUNT pieces with commas between them.
+fn listed(count: usize, piece: impl Fn(usize) -> String) -> String {
+    (0..count).map(piece).collect::<Vec<_>>().join(",")
+}
+
+fn best_time(text: &str, read: impl Fn(&str) -> bool) -> Duration {
+    let once = || {
+        let start = Instant::now();
+        black_box(read(text));
+        start.elapsed()
+    };
+    (0..5).map(|_| once()).min().unwrap()
+}
+
+fn assert_linear(what: &str, make: impl Fn(usize) -> String, read: impl Fn(&str) -> bool) {
+    let (few, many) = (make(FEW), make(FEW * TIMES));
+    assert_eq!(read(&few), read(&many), "{what}");
+    let (few, many) = (best_time(&few, &read), best_time(&many, &read));
+    assert!(
+        many <= few * AT_MOST,
+        "{what}: {few:?} for {FEW}, {many:?} for {TIMES} times that"
+    );
+}
+
+#[test]
+fn reading_takes_time_in_proportion_to_the_text() {
+    let is_gram = |text: &str| parse(text).is_ok();
+    let is_signature = |text: &str| parse_type_signature(text).is_ok();
+    let is_agent = |text: &str| agent_from_gram(text).is_ok();
+    assert_linear("a path", |n| format!("(){}", "-->()".repeat(n)), is_gram);
+    assert_linear(
+        "labels",
+        |n| format!("({})", (0..n).map(|i| format!(":L{i}")).collect::<String>()),
+        is_gram,
+    );
+    assert_linear(
+        "a record",
+        |n| format!("{{{}}}", listed(n, |i| format!("k{i}: {i}"))),
+        is_gram,
+    );
+    assert_linear(
+        "an array",
+        |n| format!("{{k: [{}]}}", listed(n, |i| format!("'{i}'"))),
+        is_gram,
+    );
+    assert_linear("comments", |n| "/** c */ // c\n".repeat(n), is_gram);
+    assert_linear(
+        "unfinished comments",
+        |n| format!("() {}", "/** ".repeat(n)),
+        is_gram,
+    );
+    assert_linear(
+        "unfinished strings",
+        |n| format!("({{k: {}", "\"\\n ".repeat(n)),
+        is_gram,
+    );
+    assert_linear("nested brackets", |n| "[a|".repeat(n), is_gram);
+    let parameters = |n| {
+        (0..n)
+            .map(|i| format!("(p{i}::Text)==>"))
+            .collect::<String>()
+            + "(::Text)"
+    };
+    assert_linear("parameters", parameters, is_signature);
+    let fields = |n| {
+        let fields = listed(n, |i| format!("{{name: f{i}, type: Text}}"));
+        format!("(p::Object {{fields: [{fields}]}})==>(::Text)")
+    };
+    assert_linear("fields", fields, is_signature);
+    let types = |n| {
+        let fields = listed(n, |i| format!("f{i}: Text"));
+        format!("(p::Array {{elementType: \"{{{fields}}}\"}})==>(::Text)")
+    };
+    assert_linear("fields in a type", types, is_signature);
+    let agent = |n| {
+        let tools = listed(n, |i| {
+            format!("[t{i}:Tool {{description: d{i}`d`}} | (::Text)]")
+        });
+        format!("[a:Agent {{instruction: 'i', model: 'm'}} | {tools}]")
+    };
+    assert_linear("an agent's tools", agent, is_agent);
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Model servers: one test program, a module for each of its parts. What speaks HTTP does so with the
+//! scripted server.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that can't go on says so by a panic"
+)]
+
+mod accumulator;
+mod http;
+mod network;
+mod recordings;
+mod reply;
+mod request;
+mod retry;
+mod sse;
+
+#[path = "../support/scripted_server.rs"]
+mod scripted_server;

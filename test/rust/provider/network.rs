@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The HTTP client where the network is the matter: nobody there, the wrong one there, a client
+//! that goes away, and finding the servers of this machine.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use agent_q_core::provider::discovery::Candidate;
+use agent_q_core::provider::{FailureKind, Secret, StreamEvent};
+use serde_json::{Value, json};
+
+use super::http::{ask_with, client, failure, request, retries, settings, start};
+
+/// A port of this machine at which nothing listens.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_plainly() {
+    let port = free_port();
+    let (result, events) = ask_with(&settings(format!("http://127.0.0.1:{port}/v1"))).await;
+    let error = result.expect_err("a failure");
+    assert_eq!(error.kind, FailureKind::Connection);
+    let sentence = format!("Nothing listens at 127.0.0.1:{port}. Is the server running?");
+    assert_eq!((error.to_string(), retries(&events)), (sentence, 2));
+}
+
+#[tokio::test]
+async fn an_unknown_host_is_named() {
+    let error = ask_with(&settings("http://no-such-host.invalid/v1".into()))
+        .await
+        .0;
+    let error = error.expect_err("a failure");
+    assert_eq!(error.kind, FailureKind::Connection);
+    assert!(
+        error
+            .to_string()
+            .contains("no-such-host.invalid can't be found"),
+        "{error}"
+    );
+}
+
+/// A port at which every connection gets this answer, whatever it asks.
+fn always_answering(answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // A client that does not want the answer is no failure of the test.
+            let _ = stream
+                .read(&mut [0; 4096])
+                .and_then(|_| stream.write_all(answer));
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_no_tls_is_no_trusted_one() {
+    let port = always_answering(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    let url = format!("https://localhost:{port}/v1");
+    let error = ask_with(&settings(url)).await.0.expect_err("a failure");
+    assert!(
+        error.to_string().contains("No trusted TLS connection"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn settings_that_make_no_request_are_refused() {
+    for base_url in ["", "api.openai.com/v1", "file:///etc", "http://"] {
+        let error = ask_with(&settings(base_url.into()))
+            .await
+            .0
+            .expect_err("a failure");
+        assert_eq!(error.kind, FailureKind::Settings, "{base_url:?}");
+    }
+    let mut settings = settings("http://127.0.0.1:1/v1".into());
+    settings.key = Some(Secret::new("two\nlines".into()));
+    let error = ask_with(&settings).await.0.expect_err("a failure");
+    assert_eq!(error.kind, FailureKind::Settings);
+    assert!(!error.to_string().contains("two"), "{error}");
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = start(json!({"turns": [{"steps": [{"text": "gotcha"}]}]}));
+    for status in [302, 307, 308] {
+        let location = format!("{}/chat/completions", elsewhere.base_url());
+        let error = failure(json!({"status": status, "headers": {"location": location}})).await;
+        assert_eq!(error.kind, FailureKind::Refused(status));
+        assert!(
+            error.to_string().contains("Correct the base URL"),
+            "{error}"
+        );
+    }
+    assert_eq!(elsewhere.requests(), Vec::<Value>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_the_future_closes_the_connection() {
+    let server = start(json!({"turns": [{"steps": [{"text": "So far"}, {"stall": true}]}]}));
+    let settings = settings(server.base_url());
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    let client = Arc::new(client());
+    let task = tokio::spawn(async move {
+        let mut sink = |event| sender.send(event).expect("the test listens");
+        client.stream_chat(&settings, &request(), &mut sink).await
+    });
+    assert_eq!(
+        receiver.recv().await,
+        Some(StreamEvent::Text("So far".into()))
+    );
+    task.abort();
+    assert!(task.await.expect_err("no outcome").is_cancelled());
+    assert!(server.wait_until(|state| state.aborted == 1 && state.open == 0));
+}
+
+#[tokio::test]
+async fn local_servers_are_found_in_order() {
+    let first = start(json!({"turns": [], "models": ["small", "text-embedding-x"]}));
+    let second = start(json!({"turns": []}));
+    let web_server = always_answering(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    let candidate = |name: &'static str, base_url: String| Candidate {
+        name: name.into(),
+        base_url: base_url.into(),
+    };
+    let found = client()
+        .discover(&[
+            candidate("Nobody", format!("http://127.0.0.1:{}/v1", free_port())),
+            candidate("First", first.base_url()),
+            candidate("A web server", format!("http://127.0.0.1:{web_server}")),
+            candidate("Second", second.base_url()),
+        ])
+        .await;
+    let summary: Vec<(&str, &[String])> = found
+        .iter()
+        .map(|it| (it.name.as_str(), &it.models[..]))
+        .collect();
+    assert_eq!(
+        summary,
+        [
+            ("First", &["small".to_owned()][..]),
+            ("Second", &["scripted".to_owned()][..])
+        ]
+    );
+    assert_eq!(found[0].base_url, first.base_url());
+}

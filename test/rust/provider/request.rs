@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The body of a request: what is in it and what is not.
+
+use agent_q_core::protocol::{CallArguments, ToolCall};
+use agent_q_core::provider::chat_completions::request_body;
+use agent_q_core::provider::{
+    ChatMessage, ChatRequest, ProviderSettings, RequestPosition, ToolChoice,
+};
+use serde_json::{Map, Value, json};
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("{other} is no object"),
+    }
+}
+
+fn settings() -> ProviderSettings {
+    ProviderSettings {
+        name: "test".into(),
+        base_url: "http://127.0.0.1:1/v1".into(),
+        model: "small".into(),
+        key: None,
+        body: Map::new(),
+        first_body: Map::new(),
+        headers: Vec::new(),
+    }
+}
+
+fn request() -> ChatRequest {
+    ChatRequest {
+        messages: vec![
+            ChatMessage::System("Be brief.".into()),
+            ChatMessage::User("Hi".into()),
+        ],
+        tools: vec![json!({"type": "function", "function": {"name": "f"}})],
+        tool_choice: ToolChoice::Auto,
+        position: RequestPosition::First,
+    }
+}
+
+fn call(arguments: CallArguments, raw: &str) -> ToolCall {
+    ToolCall {
+        id: "call_1".into(),
+        name: "f".into(),
+        raw_arguments: raw.into(),
+        arguments,
+    }
+}
+
+#[test]
+fn the_ordinary_body() {
+    let body = request_body(&settings(), &request());
+    assert_eq!(
+        body,
+        json!({
+            "model": "small",
+            "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "function": {"name": "f"}}],
+            "tool_choice": "auto",
+            "stream": true,
+            "stream_options": {"include_usage": true},
+        })
+    );
+}
+
+#[test]
+fn every_tool_choice_has_its_spelling() {
+    for (choice, spelling) in [
+        (ToolChoice::Auto, json!("auto")),
+        (ToolChoice::Required, json!("required")),
+        (ToolChoice::None, json!("none")),
+        (
+            ToolChoice::Tool("f".into()),
+            json!({"type": "function", "function": {"name": "f"}}),
+        ),
+    ] {
+        let request = ChatRequest {
+            tool_choice: choice,
+            ..request()
+        };
+        assert_eq!(request_body(&settings(), &request)["tool_choice"], spelling);
+    }
+}
+
+#[test]
+fn nothing_is_said_about_tools_when_there_are_none() {
+    let settings = ProviderSettings {
+        first_body: object(json!({"tool_choice": "required", "parallel_tool_calls": false})),
+        ..settings()
+    };
+    let request = ChatRequest {
+        tools: Vec::new(),
+        ..request()
+    };
+    let body = object(request_body(&settings, &request));
+    for field in ["tools", "tool_choice", "parallel_tool_calls"] {
+        assert!(!body.contains_key(field), "{field}");
+    }
+}
+
+#[test]
+fn the_users_fields_win_and_null_takes_one_out() {
+    let settings = ProviderSettings {
+        body: object(json!({"temperature": 0, "tool_choice": "none", "stream_options": null})),
+        first_body: object(json!({"tool_choice": "required"})),
+        ..settings()
+    };
+    let first = object(request_body(&settings, &request()));
+    assert_eq!(
+        (&first["temperature"], &first["tool_choice"]),
+        (&json!(0), &json!("required"))
+    );
+    assert!(!first.contains_key("stream_options"));
+    let later = ChatRequest {
+        position: RequestPosition::Later,
+        ..request()
+    };
+    assert_eq!(request_body(&settings, &later)["tool_choice"], "none");
+}
+
+#[test]
+fn a_call_and_its_result_go_back_as_they_came() {
+    let arguments = CallArguments::Object(object(json!({"x": 1})));
+    let request = ChatRequest {
+        messages: vec![
+            ChatMessage::Assistant {
+                text: String::new(),
+                reasoning: String::new(),
+                calls: vec![call(arguments, "{ \"x\" : 1 }")],
+            },
+            ChatMessage::Tool {
+                call_id: "call_1".into(),
+                content: "2".into(),
+            },
+        ],
+        ..request()
+    };
+    assert_eq!(
+        request_body(&settings(), &request)["messages"],
+        json!([
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{ \"x\" : 1 }"}}]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "2"},
+        ])
+    );
+}
+
+/// The only call of the only message that the request carries.
+fn sent_call(call: ToolCall) -> Value {
+    let message = ChatMessage::Assistant {
+        text: String::new(),
+        reasoning: String::new(),
+        calls: vec![call],
+    };
+    let request = ChatRequest {
+        messages: vec![message],
+        ..request()
+    };
+    request_body(&settings(), &request)["messages"][0]["tool_calls"][0]["function"].clone()
+}
+
+#[test]
+fn arguments_that_no_server_could_parse_go_back_empty() {
+    for (arguments, raw) in [
+        (CallArguments::Object(Map::new()), ""),
+        (CallArguments::Object(Map::new()), "null"),
+        (CallArguments::Malformed("not JSON".into()), "{\"x"),
+        (CallArguments::Truncated, "{\"x"),
+    ] {
+        assert_eq!(sent_call(call(arguments, raw))["arguments"], "{}");
+    }
+}
+
+#[test]
+fn a_name_that_no_server_would_take_is_mended() {
+    for (name, sent) in [
+        ("", "unnamed"),
+        ("find definition!", "find_definition_"),
+        ("f-1_X", "f-1_X"),
+    ] {
+        let call = ToolCall {
+            name: name.into(),
+            ..call(CallArguments::Truncated, "")
+        };
+        assert_eq!(sent_call(call)["name"], sent);
+    }
+}
+
+/// The reasoning that goes back to a host, with and without tool calls.
+fn returned_reasoning(base_url: &str, reasoning: &str, calls: Vec<ToolCall>) -> Value {
+    let settings = ProviderSettings {
+        base_url: base_url.into(),
+        ..settings()
+    };
+    let message = ChatMessage::Assistant {
+        text: "x".into(),
+        reasoning: reasoning.into(),
+        calls,
+    };
+    let request = ChatRequest {
+        messages: vec![message],
+        ..request()
+    };
+    request_body(&settings, &request)["messages"][0]["reasoning_content"].clone()
+}
+
+#[test]
+fn reasoning_goes_back_with_calls_to_those_who_take_it() {
+    let calls = || vec![call(CallArguments::Object(Map::new()), "{}")];
+    for (base_url, reasoning, returned) in [
+        ("http://127.0.0.1:8080/v1", "hm", json!("hm")),
+        ("http://127.0.0.1:8080/v1", "", Value::Null),
+        ("https://api.deepseek.com/v1", "hm", json!("hm")),
+        ("https://api.deepseek.com", "", json!("")),
+        ("https://api.groq.com/openai/v1", "hm", Value::Null),
+        ("https://api.openai.com/v1", "hm", Value::Null),
+        ("https://me.openai.azure.com/openai/v1", "hm", Value::Null),
+        ("https://notdeepseek.com/v1", "", Value::Null),
+    ] {
+        assert_eq!(
+            returned_reasoning(base_url, reasoning, calls()),
+            returned,
+            "{base_url}"
+        );
+    }
+    assert_eq!(
+        returned_reasoning("https://api.deepseek.com", "hm", Vec::new()),
+        Value::Null
+    );
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a chat's model is offered, and what comes of the calls that it makes of anything else, or makes
+//! again and again.
+
+use std::sync::Arc;
+
+use crate::chat::{calls, chat, one_call, turns};
+use agent_q_core::gram::ToolSpecification;
+use agent_q_core::protocol::{CallOutcome, HostReply, Op, TurnOutcome};
+use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
+use agent_q_core::trust::SafetyLevel;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn only_the_chosen_tools_are_offered_and_choice_is_passed_on() {
+    let script = turns(json!([[{"text": "ok"}]]));
+    let chat = chat(
+        &script,
+        json!({"tools": ["echo"], "tool_choice": {"tool": "echo"}, "instructions": "Be kind."}),
+    );
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    let bodies = chat.server.bodies();
+    assert_eq!(bodies[0]["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(bodies[0]["tool_choice"]["function"]["name"], "echo");
+    let system = bodies[0]["messages"][0]["content"].as_str().unwrap();
+    assert!(system.ends_with("Be kind."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_adds_a_group_of_tools_for_the_rest_of_the_chat() {
+    let more = |group| json!({"name": "more_tools", "arguments": {"group": group}});
+    let chat = chat(
+        &turns(json!([
+            calls(json!([more("nonsense"), more("debugger")])),
+            [{"text": "Thanks."}],
+            [{"text": "Still there."}]
+        ])),
+        json!({"tools": ["echo", "more_tools"]}),
+    );
+    assert_eq!(chat.say("Look").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("Again".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let results = chat.results();
+    assert_eq!(results[0].0, CallOutcome::Failed);
+    assert!(
+        results[0]
+            .1
+            .contains("\"nonsense\" is not one of \"buffer\", ")
+    );
+    assert!(results[0].1.contains("\"debugger\""));
+    assert!(results[1].1.contains("- invoke_restart (cautious): "));
+    let offered = |body: &Value| -> Vec<Value> {
+        let tools = body["tools"].as_array().unwrap();
+        tools
+            .iter()
+            .map(|it| it["function"]["name"].clone())
+            .collect()
+    };
+    let bodies = chat.server.bodies();
+    assert_eq!(offered(&bodies[0]), ["more_tools", "echo"]);
+    assert_eq!(offered(&bodies[1]).len(), 8);
+    assert!(offered(&bodies[1]).contains(&json!("list_debuggers")));
+    assert_eq!(offered(&bodies[2]), offered(&bodies[1]));
+}
+
+#[tokio::test]
+async fn what_is_not_offered_can_be_called_unless_the_user_left_it_out() {
+    let script = turns(json!([
+        one_call("a", "echo", json!({"text": "hi"})),
+        one_call("b", "erase", json!({"text": "x"})),
+        calls(json!([{"name": "ecco", "arguments": {}}, {"name": "nothing", "arguments": {}}])),
+        [{"text": "ok"}],
+    ]));
+    let settings = |unoffered: &str| json!({"tools": ["read_file"], "unoffered": unoffered, "approval": "none"});
+    let chat_of = |unoffered| chat(&script, settings(unoffered));
+    let chat = chat_of("callable");
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    let results = chat.results();
+    assert_eq!(results[0], (CallOutcome::Succeeded, "HI".to_owned()));
+    // It is as dangerous as it always was.
+    assert!(results[1].1.contains("approval"), "{}", results[1].1);
+    assert_eq!(results[2].1, "Unknown tool: ecco. Did you mean echo?");
+    assert_eq!(results[3].1, "Unknown tool: nothing");
+    let bodies = chat.server.bodies();
+    assert!(
+        bodies
+            .iter()
+            .all(|body| body["tools"] == bodies[0]["tools"])
+    );
+
+    let chat = chat_of("left_out_by_user");
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+    let results = chat.results();
+    assert_eq!(
+        results[0].1,
+        "The user doesn't offer echo in this chat. Do without it, or say what you would need it for."
+    );
+    assert_eq!(results[2].1, "Unknown tool: ecco");
+}
+
+#[tokio::test]
+async fn an_answer_that_names_a_tool_which_was_left_out_says_so() {
+    let script = turns(json!([
+        one_call("a", "echo", json!({"text": "hi"})),
+        [{"text": "ok"}],
+    ]));
+    for (unoffered, noted) in [("left_out_by_user", true), ("callable", false)] {
+        let chat = chat(&script, json!({"tools": ["echo"], "unoffered": unoffered}));
+        let text = "Use xref_all, xref or echo.";
+        chat.registry.register(Tool::new(
+            "echo",
+            "A tool.",
+            SafetyLevel::Safe,
+            &[],
+            vec![Parameter::required("text", ParameterType::String, "")],
+            Runner::Worker(Arc::new(move |_| Ok(text.to_owned()))),
+        ));
+        assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+        let messages = chat.server.bodies()[1]["messages"].clone();
+        let content = messages[3]["content"].as_str().unwrap();
+        assert_eq!(
+            content.ends_with("\n\n(Not offered in this chat: xref.)"),
+            noted,
+            "{content}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_repeated_is_remarked_on_and_then_ends_the_turn() {
+    let echo = |text: &str| json!({"name": "echo", "arguments": {"text": text}});
+    let missing = json!({"name": "echo", "arguments": {}});
+    // Others in between change nothing, unless they change anything.
+    let rounds: Vec<Value> = (0..6)
+        .map(|round| calls(json!([missing, echo(&format!("{round}"))])))
+        .collect();
+    let chat = chat(&turns(json!(rounds)), json!({}));
+    let TurnOutcome::Limit(why) = chat.say("go").await else {
+        panic!("the turn went on")
+    };
+    assert!(
+        why.starts_with("Stopped: the model called echo 5 times with the same arguments"),
+        "{why}"
+    );
+    assert_eq!(chat.server.bodies().len(), 5);
+    let last = chat.server.bodies().pop().unwrap();
+    let told: Vec<bool> = last["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["role"] == "tool")
+        .map(|it| {
+            it["content"]
+                .as_str()
+                .unwrap()
+                .contains("3 times with the same result")
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [false, false, false, false, true, false, false, false]
+    );
+}
+
+#[tokio::test]
+async fn a_call_may_be_repeated_while_something_changes() {
+    let look = json!({"name": "echo", "arguments": {"text": "x"}});
+    let mut rounds: Vec<Value> = (0..6)
+        .flat_map(|round| {
+            let change = json!({"name": "alter", "arguments": {"text": format!("{round}")}});
+            [calls(json!([look])), calls(json!([change]))]
+        })
+        .collect();
+    rounds.push(json!([{"text": "done"}]));
+    let chat = chat(&turns(json!(rounds)), json!({}));
+    assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+}
+
+#[tokio::test]
+async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
+    let answer = json!([{"text": "ok"}]);
+    let script = turns(json!([
+        one_call("a", "sayHello", json!({"name": "Ada"})),
+        answer,
+        calls(json!([
+            {"id": "b", "name": "sayHello", "arguments": {"name": "Bob"}},
+            {"id": "c", "name": "echo", "arguments": {"text": "x"}},
+        ])),
+        answer,
+        answer,
+    ]));
+    let signature = r#"(::Text {paramName:"name"})==>(::String)"#;
+    let specification = ToolSpecification::create("sayHello", "Greet.", signature).unwrap();
+    let agent = |libraries: &[&str]| {
+        json!({"agent": {
+            "name": "greeter",
+            "instruction": "You greet people.",
+            "specifications": [specification.to_json()],
+            "libraries": libraries,
+        }})
+    };
+    let chat = chat(&script, agent(&["one", "two"]));
+    let library = |handler: u64| {
+        json!([{
+            "name": "sayHello",
+            "description": "Greet.",
+            "schema": specification.schema(),
+            "handler": handler,
+            "level": "safe",
+        }])
+        .to_string()
+    };
+    chat.libraries.set("one", &library(1)).unwrap();
+    chat.libraries.set("two", &library(2)).unwrap();
+    {
+        let mut replies = chat.host.replies.lock().unwrap();
+        for text in ["Hello", "Hi"] {
+            replies.push_back(HostReply::Done(text.to_owned()));
+        }
+    }
+    assert_eq!(chat.say("greet").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("again".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    assert!(
+        chat.results()[2]
+            .1
+            .starts_with("The agent's file doesn't offer echo")
+    );
+    let counted: Vec<_> = chat
+        .metrics
+        .snapshot()
+        .into_iter()
+        .map(|(key, numbers)| (key.library, numbers.calls))
+        .collect();
+    assert_eq!(
+        counted,
+        [(Some("one".to_owned()), 1), (Some("two".to_owned()), 1)]
+    );
+    let bodies = chat.server.bodies();
+    let system = bodies[0]["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("You greet people."));
+    assert_eq!(bodies[0]["tools"].as_array().unwrap().len(), 1);
+
+    chat.libraries
+        .set("two", &library(2).replace("Greet.", "Greet them."))
+        .unwrap();
+    let settings = serde_json::from_value(agent(&["two"])).unwrap();
+    chat.session.settings.lock().unwrap().apply(settings);
+    chat.tell(Op::Submit("once more".into()));
+    let TurnOutcome::Failed(why) = chat.ended(3).await else {
+        panic!("a library that does not fit was bound")
+    };
+    assert!(why.contains("two") && why.contains("description"), "{why}");
+}

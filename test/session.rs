@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: GPL-3.0-or-later
-//! Chats with a scripted model: one test program, a module for each of its parts.
-
-mod bounds_test;
-mod session_offer_test;
-mod session_test;
-
-#[path = "support/chat.rs"]
-mod chat;
