@@ -166,11 +166,20 @@ whether the call has made that file."
        (effect-files effect)
        (every (lambda (name)
                 (and (member (directory-part name) directories :test #'equal)
-                     (loop for start in '("slime" "sly" "agent-q-")
-                             thereis (eql 0 (search start (last-part name))))
+                     (temporary-name-p (last-part name))
                      (or (funcall written name)
                          (null (probe-file (native-pathname-of name))))))
               (effect-files effect))))
+
+(defun temporary-name-p (name)
+  "Whether the client or we call a file NAME that is compiled: six or eight letters after a word."
+  (let* ((dot (or (position #\. name) (length name)))
+         (start (find-if (lambda (it) (prefixed-p it name)) '("agent-q-" "slime" "sly"))))
+    (and start
+         (<= 5 (- dot (length start)) 8)
+         (every #'alphanumericp (subseq name (length start) dot))
+         (or (= dot (length name))
+             (member (subseq name (1+ dot)) '("lisp" "fasl" "fasl-tmp") :test #'equal)))))
 
 (defun effect-of-output-translations (arguments)
   "Saying where ASDF keeps what it compiles."
