@@ -10,8 +10,7 @@
 
 ;;; Code:
 
-(require 'agent-q)
-(require 'agent-q-json)
+(require 'agent-q-text)
 (require 'cl-lib)
 
 (defconst agent-q-diff-target-tools
@@ -36,9 +35,9 @@ STAMP is what the target looked like, and TROUBLE why it can't be done."
   "Return the edit in PREVIEW, the core's; ARGUMENTS are those of the call."
   (pcase-let ((`(,path ,file ,original ,modified ,divisible ,note) preview))
     (agent-q-diff-target--make
-     :path (agent-q--clean path) :file file :arguments arguments
+     :path (agent-q-text-clean path) :file file :arguments arguments
      :base (or original "") :proposed modified :whole t :new (null original)
-     :one (not divisible) :note (agent-q--clean note)
+     :one (not divisible) :note (agent-q-text-clean note)
      :stamp (agent-q-diff-target--stamp file))))
 
 (defun agent-q-diff-target-edit (tool arguments root)

@@ -11,6 +11,8 @@
 
 ;;; Code:
 
+(require 'agent-q-image-calls)
+(require 'agent-q-image-connection)
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image)
@@ -98,6 +100,13 @@ them, as there can be thousands."
   "Return the last error over PROCESS, or nil."
   (car (agent-q-past--of agent-q-past--errors process
                          #'agent-q-past-error-process)))
+
+(defun agent-q-past-error-in (process thread)
+  "Return the last error over PROCESS that the user debugs in THREAD, or nil."
+  (cl-find-if (lambda (error)
+                (and (eq process (agent-q-past-error-process error))
+                     (eql thread (agent-q-past-error-thread error))))
+              agent-q-past--errors))
 
 (defun agent-q-past-last-compilation (process)
   "Return the last compilation over PROCESS that is over, or nil."
@@ -277,7 +286,7 @@ are the ids of what was running there."
                  (requests 'command)
                  (t 'thread))
       :message (agent-q-past--text (car condition))
-      :type (agent-q-past--type (cadr condition))
+      :type (agent-q-past-type (cadr condition))
       :form (cond (evaluation (agent-q-past-evaluation-form evaluation))
                   (compilation (agent-q-past-compilation-what compilation)))
       :restarts (mapcar (lambda (restart) (mapcar #'agent-q-past--text restart))
@@ -307,7 +316,7 @@ errors from those that happen elsewhere meanwhile."
                (setf (agent-q-past-error-how error) 'thread
                      (agent-q-past-error-form error) nil)))))))))
 
-(defun agent-q-past--type (line)
+(defun agent-q-past-type (line)
   "Return the type in LINE, such as \"[Condition of type ERROR]\"."
   (let ((text (string-trim (agent-q-past--text line))))
     (if (string-match "\\`\\[?Condition of type \\(.*?\\)\\]?\\'" text)
@@ -455,6 +464,8 @@ The image keeps what its compiler said."
          (format "%s  [%s%s]" (plist-get frame :text) (plist-get frame :where)
                  (if (plist-get frame :changed) ", changed since it was compiled" "")))
         (t (plist-get frame :text))))
+
+(add-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
 
 (provide 'agent-q-past)
 ;;; agent-q-past.el ends here

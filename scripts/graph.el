@@ -18,11 +18,11 @@
 (require 'subr-x)
 
 (defconst agent-q-graph--accepted '()
-  "Groups of files that may use each other: lists of names, each with its reason beside it.")
+  "Groups of files that may use each other: lists, each with its reason.")
 
 (defun agent-q-graph--sources ()
-  "Return the files of lisp/ by name, without those that are generated."
-  (seq-remove (lambda (file) (string-suffix-p "-autoloads.el" file))
+  "Return the files of lisp/, without those that only name what others define."
+  (seq-remove (lambda (file) (string-match-p "-\\(?:autoloads\\|loaddefs\\)\\.el\\'" file))
               (directory-files (expand-file-name "lisp") t "\\`agent-q[^.#]*\\.el\\'")))
 
 (defun agent-q-graph--name (file)

@@ -92,6 +92,8 @@ with_tool fmt rustfmt cargo fmt --check
 with_tool clippy clippy cargo clippy --quiet --all-targets -- -D warnings
 check 'Rust version' rust_version
 check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
+check 'uses among the Emacs Lisp' "$EMACS" -Q --batch -l scripts/graph.el
+check 'generated Emacs Lisp' "$EMACS" -Q --batch -l scripts/generate.el --check
 check 'test files' listed
 check 'SPDX lines' licensed
 check 'file sizes' short

@@ -65,7 +65,7 @@ ORIGINAL nil means that there is no file yet."
                    (should (derived-mode-p 'diff-mode))
                    ,@body)
                (when (buffer-live-p review)
-                 (with-current-buffer review (setq agent-q-diff--done t))
+                 (with-current-buffer review (setq agent-q-diff-hunks-done t))
                  (kill-buffer review)))))))))
 
 (defun agent-q-diff-test--script (original modified)
@@ -97,7 +97,7 @@ ORIGINAL nil means that there is no file yet."
 (defun agent-q-diff-test--mark (number)
   "Return the state that is shown of hunk NUMBER."
   (substring-no-properties
-   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff--hunks (1- number)))
+   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff-hunks-all (1- number)))
                 'before-string)))
 
 (defun agent-q-diff-test--head ()
@@ -264,7 +264,7 @@ ORIGINAL nil means that there is no file yet."
             (with-current-buffer visiting
               (goto-char (point-max))
               (insert "unsaved\n"))
-            (should (agent-q-diff-target-changed-p agent-q-diff--edit)))
+            (should (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)))
         (with-current-buffer visiting (set-buffer-modified-p nil))
         (kill-buffer visiting)))))
 
@@ -467,7 +467,7 @@ three
                                  (format "line %d\n" number)))
                              (number-sequence 1 10000) ""))))
     (agent-q-diff-test--with-review (funcall lines "old") (funcall lines "new")
-      (should (= 500 (length agent-q-diff--hunks)))
+      (should (= 500 (length agent-q-diff-hunks-all)))
       (let ((started (float-time)))
         (dotimes (_ 499) (agent-q-test-press "SPC"))
         (let ((inhibit-message nil))
