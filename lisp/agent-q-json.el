@@ -323,9 +323,9 @@ With PLAIN, arrays are lists, and null and false are nil."
          (agent-q-json--read text))))))
 
 (defun agent-q-json--guarded-read (text quickly slowly)
-  "Return the value of TEXT, JSON, from the function QUICKLY, else from SLOWLY.
-QUICKLY uses the parser in C, which there may not be, and which refuses some.  All errors are
-`agent-q-error'."
+  "Return the value of TEXT, JSON, as QUICKLY gives it, else SLOWLY.
+QUICKLY uses the parser in C, which there may not be, and which refuses
+some JSON.  All errors are `agent-q-error'."
   (condition-case failure
       (if (fboundp 'json-parse-string)
           (condition-case refused
