@@ -128,10 +128,7 @@ For `post-command-hook', too."
   (unless agent-q-diff-hunks-done
     (setq header-line-format
           (list (propertize agent-q-diff-hunks--counts 'face 'bold)
-                (cond ((agent-q-diff-edit-trouble agent-q-diff-hunks-edit)
-                       (propertize (agent-q-diff-edit-trouble agent-q-diff-hunks-edit)
-                                   'face 'agent-q-failure))
-                      ((agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
+                (cond ((agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
                        (propertize "CHANGED since: g reviews it anew"
                                    'face 'agent-q-failure))
                       ((agent-q-diff-edit-one agent-q-diff-hunks-edit)

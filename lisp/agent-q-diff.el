@@ -19,7 +19,6 @@
 (require 'agent-q-diff-refresh)
 (require 'agent-q-diff-target)
 (require 'agent-q-json)
-(require 'agent-q-project)
 (require 'agent-q-render)
 (require 'agent-q-text)
 (require 'diff-mode)
@@ -60,13 +59,12 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
 
 ;;;; Opening
 
-(defun agent-q-diff-reviewed-p (tool &optional preview)
-  "Whether a call of TOOL is reviewed as a diff.
-PREVIEW is what the core says that it would make of a file."
-  (or (equal tool "propose_file_edit")
-      (and agent-q-review-edits
-           (or preview (assoc tool agent-q-diff-target-tools))
-           t)))
+(defun agent-q-diff-reviewed-p (tool preview)
+  "Whether a call of TOOL is reviewed as a diff without being asked for one.
+PREVIEW is what the core says that it would make of a file, or nil."
+  (and preview
+       (or agent-q-review-edits (equal tool "propose_file_edit"))
+       t))
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
@@ -85,11 +83,9 @@ The current buffer is its chat.  Other edits can be reviewed by a key."
   "Make the buffer in which CALL of the current chat is reviewed; return it.
 PREVIEW is what the core says that it would make of a file.  Return nil
 when there is nothing to review."
-  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call)) t))
+  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call))))
               (arguments (agent-q-json-parse (agent-q-call-arguments call)))
-              (edit (if (consp preview) (agent-q-diff-target-planned preview arguments)
-                      (agent-q-diff-target-edit (agent-q-call-tool call) arguments
-                                                (agent-q-project-directory)))))
+              (edit (agent-q-diff-target-planned preview arguments)))
     (setf (agent-q-call-review call) (agent-q-diff--open call (current-buffer) edit))
     (agent-q-render-update-item call)
     (agent-q-call-review call)))
@@ -263,13 +259,8 @@ WHOLE is said of an edit that can only be taken as a whole."
          (base (agent-q-diff-edit-base edit))
          (text (agent-q-core-diff-apply base (agent-q-diff-hunks-json
                                               (agent-q-diff-hunks-chosen)))))
-    (cond ((agent-q-diff-edit-one edit))
-          ((agent-q-diff-edit-field edit)
-           (puthash (agent-q-diff-edit-field edit) text arguments)
-           (when (gethash "original" arguments)
-             (puthash "original" base arguments)))
-          (t
-           (puthash "reviewed" (list :original base :modified text) arguments)))
+    (unless (agent-q-diff-edit-one edit)
+      (puthash "reviewed" (list :original base :modified text) arguments))
     ;; The core tells the model, where the tool itself does not take it.
     (puthash "review" (agent-q-diff--note "done as a whole") arguments)
     (agent-q-json-encode arguments)))

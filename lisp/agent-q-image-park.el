@@ -54,11 +54,6 @@ Each is (PROCESS . THREAD).")
   "Return the text that was evaluated when PARKED was parked."
   (plist-get (agent-q-image-call-arguments (agent-q-image-parked-call parked)) :form))
 
-(defun agent-q-image-park-condition (parked)
-  "Return the condition of PARKED as text."
-  (pcase (nth 3 (agent-q-image-parked-event parked))
-    (`(,message ,type . ,_) (format "%s %s" message type))))
-
 ;;;; Parking
 
 (defun agent-q-image-park-name (arguments)

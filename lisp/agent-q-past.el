@@ -31,7 +31,7 @@
 BY is `user' or `agent'; HOW is `repl', `command' or an operation.
 VALUES are texts; STATE is `running', `returned' or `aborted', and in
 this case CONDITION may say why.  KEY is what its end is known by."
-  process by how package form values output state condition time key)
+  process by how package form values output state condition key)
 
 (cl-defstruct (agent-q-past-error (:copier nil))
   "An error that nobody handled.
@@ -150,7 +150,7 @@ Its end is known by KEY."
    (make-agent-q-past-evaluation
     :process process :by 'user :how how :package package
     :form (string-trim (agent-q-past--text text))
-    :state 'running :time (current-time) :key key)
+    :state 'running :key key)
    :evaluations agent-q-past--evaluations))
 
 (defun agent-q-past--requested (process form package continuation)
@@ -434,7 +434,7 @@ The image keeps what its compiler said."
                   :form (string-trim (agent-q-past--text form))
                   :values (mapcar #'agent-q-past--text values)
                   :state (if condition 'aborted 'returned)
-                  :condition condition :time (current-time))
+                  :condition condition)
                  :evaluations agent-q-past--evaluations)))
       (dolist (form forms)
         (add (or whole (plist-get form :form)) (plist-get form :values) nil))
