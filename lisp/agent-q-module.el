@@ -1,6 +1,10 @@
 ;;; agent-q-module.el --- Entry point of agent-q: commands, and loading of the core  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
+;; Author: The maintainers of agent-q
+;; Version: 0.1.0
+;; Package-Requires: ((emacs "28.1"))
+;; Keywords: lisp, tools
 
 ;;; Commentary:
 

@@ -26,6 +26,8 @@
 (defconst agent-q-lint--accepted
   '(;; The project has no home on the web yet.
     "\\`Package should have a Homepage or URL header"
+    ;; Who installs the repository under its own name has agent-q-module.el for the main file.
+    "\\`Package-Requires outside the main file have no effect"
     ;; Debian 12 has a package-lint from before Emacs 28.
     "\\`This makes the package uninstallable in all released Emacs versions")
   "What package-lint says without being right here.")
