@@ -51,7 +51,7 @@
                    (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
     (agent-q-visible
      (agent-q-call-cut (agent-q-call-on-one-line text)
-                        agent-q-call-text-limit))))
+                       agent-q-call-text-limit))))
 
 (defun agent-q-call--duration (call)
   "Return how long CALL took as a short text; empty when that is not known."

@@ -114,7 +114,7 @@ FUNCTION gets its value, or nil when there is none."
          (definitions
           . ,(vconcat
               (mapcar (lambda (change)
-                        (agent-q-text-clean
+                         (agent-q-text-clean
                          (format "%s (%s, %s)" (plist-get change :name)
                                  (plist-get change :kind) (plist-get change :what))))
                       (seq-filter (lambda (change) (equal turn (plist-get change :turn)))

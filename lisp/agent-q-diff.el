@@ -101,7 +101,7 @@ when there is nothing to review."
             agent-q-diff-hunks-chat chat
             agent-q-diff-hunks-edit edit)
       (agent-q-diff-hunks-fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
-                                                   (agent-q-diff-edit-proposed edit) 3)))
+                                                        (agent-q-diff-edit-proposed edit) 3)))
     buffer))
 
 (defun agent-q-diff-display (buffer)

@@ -57,7 +57,7 @@
      `((buffer . ,(agent-q-text-clean (buffer-name)))
        (file . ,(if buffer-file-name
                     (agent-q-text-clean (expand-file-name (or buffer-file-truename
-                                                          buffer-file-name)))
+                                                              buffer-file-name)))
                   :null))
        (text . ,(if with-text (agent-q-edit--text) :null))
        (modified . ,(agent-q-edit--truth (buffer-modified-p)))

@@ -13,8 +13,8 @@
 (require 'cl-lib)
 
 (cl-defstruct (agent-q-image-calls-call (:constructor agent-q-image-calls-make)
-                                         (:conc-name agent-q-image-call-)
-                                         (:predicate agent-q-image-call-p) (:copier nil))
+                                        (:conc-name agent-q-image-call-)
+                                        (:predicate agent-q-image-call-p) (:copier nil))
   "A call that has not ended.
 ID is its number in the image.  CONTINUATION is known to the client.
 STOPPING is nil, or the status with which a reply ends the call.

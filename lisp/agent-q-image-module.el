@@ -308,7 +308,7 @@ They go in one message: each takes longer to come and go than to be read."
                        (car rest))))))))
     (setf (agent-q-image-module-shipping-continuation shipping) continuation)
     (agent-q-image-ask (agent-q-image-module-shipping-connection shipping)
-                        :rex form t continuation)))
+                       :rex form t continuation)))
 
 (defun agent-q-image-module-shipping-form (module client)
   "Return the form to make MODULE part of an image that CLIENT is connected to."

@@ -183,14 +183,14 @@ Each is (PROCESS . THREAD).")
           (cl-delete (cons process (agent-q-image-parked-thread parked))
                      agent-q-image-park-swallowed :test #'equal))
     (agent-q-image-ask connection :rex
-                        `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
-                                     ,(agent-q-image-client connection :wire)
-                                     ,(agent-q-image-call-id call))
-                        t #'ignore)
+                       `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
+                                    ,(agent-q-image-client connection :wire)
+                                    ,(agent-q-image-call-id call))
+                       t #'ignore)
     (agent-q-image-ask connection :dispatch (agent-q-image-parked-event parked))
     (when (agent-q-image-parked-activation parked)
       (agent-q-image-ask connection :dispatch
-                          (agent-q-image-parked-activation parked)))))
+                         (agent-q-image-parked-activation parked)))))
 
 (provide 'agent-q-image-park)
 ;;; agent-q-image-park.el ends here

@@ -42,11 +42,11 @@ An interrupt must not hit what the user evaluates there."
   (let* ((connection (agent-q-image-call-connection call))
          (parked (mapcar (lambda (other)
                            (agent-q-image-ask connection :rex-id
-                                               (agent-q-image-call-continuation other)))
+                                              (agent-q-image-call-continuation other)))
                          (agent-q-image-park-calls
                           (agent-q-image-connection-process connection))))
          (id (agent-q-image-ask connection :rex-id
-                                 (agent-q-image-call-continuation call))))
+                                (agent-q-image-call-continuation call))))
     (and id
          (or (memql id parked)
              (eql id (apply #'min (cl-set-difference

@@ -165,7 +165,7 @@ Objects other than strings, integers, keywords and lists are errors."
   (setf (agent-q-image-call-again call) t
         (agent-q-image-call-continuation call) nil)
   (agent-q-image-module-forget (agent-q-image-connection-process
-                          (agent-q-image-call-connection call)))
+                                (agent-q-image-call-connection call)))
   (agent-q-image--guard call
     (agent-q-image--prepare call)))
 
@@ -220,23 +220,23 @@ Objects other than strings, integers, keywords and lists are errors."
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
          (agent-q-image-calls-finish call (or (agent-q-image-call-stopping call) "done")
-                                (agent-q-image-end-stopped-reply call reply))
+                                     (agent-q-image-end-stopped-reply call reply))
        (agent-q-image-calls-finish call "done"
-                              (if (agent-q-image-calls-pending-p call)
-                                  (agent-q-image-source-resolve
-                                   (agent-q-image-call-connection call) reply
-                                   (agent-q-image-call-owner call))
-                                reply))))
+                                   (if (agent-q-image-calls-pending-p call)
+                                       (agent-q-image-source-resolve
+                                        (agent-q-image-call-connection call) reply
+                                        (agent-q-image-call-owner call))
+                                     reply))))
     (`(:ok ,other)
      (agent-q-image-calls-finish call "signalled" (format "The image answered %S." other)))
     ((and `(:abort . ,_) (guard (agent-q-image-call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
      (agent-q-image-calls-finish call (agent-q-image-call-stopping call)
-                            (agent-q-image-end-stopped-reply call "(:outcome :cancelled)")))
+                                 (agent-q-image-end-stopped-reply call "(:outcome :cancelled)")))
     (`(:abort . ,rest)
      (agent-q-image-calls-finish call "aborted"
-                            (or (agent-q-image-call-condition call)
-                                (agent-q-image-end-abort-reason (car rest)))))))
+                                 (or (agent-q-image-call-condition call)
+                                     (agent-q-image-end-abort-reason (car rest)))))))
 
 ;;;; Deadlines and cancelling
 
@@ -266,6 +266,22 @@ It has SECONDS."
   (puthash request call agent-q-image-calls-pending)
   (agent-q-image-calls-start-timer call seconds))
 
+(defun agent-q-image-resume (parked request operation arguments seconds callback)
+  "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
+REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
+call ends once more, with what comes of it."
+  (let ((call (agent-q-image-parked-call parked)))
+    (agent-q-image--resumed call request seconds callback)
+    (agent-q-image-call
+     (agent-q-image-call-connection call) (list 'restart request)
+     operation (prin1-to-string arguments) seconds
+     (lambda (status payload)
+       ;; What leaves the debugger leaves the operation, too.
+       (unless (equal status "aborted")
+         (when (agent-q-image-calls-pending-p call)
+           (agent-q-image-calls-finish call status payload))))
+     (agent-q-image-call-owner call) (agent-q-image-parked-thread parked))))
+
 (defun agent-q-image--stop (call status)
   "Ask the image to stop CALL; when it does, CALL ends with STATUS."
   (when (and (agent-q-image-calls-pending-p call)
@@ -286,7 +302,7 @@ A clean-up form that hangs takes a second request to stop."
    (t
     (cl-decf (agent-q-image-call-patience call))
     (agent-q-image-calls-start-timer call (/ agent-q-image--grace 3)
-                                #'agent-q-image--ask-to-stop)
+                                     #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
       (cond ((agent-q-image-threads-p call)
              (agent-q-image-ask
@@ -401,37 +417,21 @@ not for the user: calls report their conditions themselves."
             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
                                     condition " "))))
     (agent-q-image-ask connection :rex
-                        (agent-q-image-client
-                         connection
-                         ;; In a thread that is debugged, only our own level goes.
-                         (if (and (agent-q-image-call-p work)
-                                  (or (not (eq t (agent-q-image-call-thread work)))
-                                      (agent-q-image-threads-within-p work)))
-                             :abort-level
-                           :throw-to-toplevel))
-                        thread #'ignore)))
+                       (agent-q-image-client
+                        connection
+                        ;; In a thread that is debugged, only our own level goes.
+                        (if (and (agent-q-image-call-p work)
+                                 (or (not (eq t (agent-q-image-call-thread work)))
+                                     (agent-q-image-threads-within-p work)))
+                            :abort-level
+                          :throw-to-toplevel))
+                       thread #'ignore)))
 
 (defun agent-q-image--cancelled (event)
   "Stop the call in EVENT, which nobody waits for any more."
   (agent-q-image-cancel (plist-get event :request)))
 
 (agent-q-events-subscribe :host-cancelled #'agent-q-image--cancelled)
-
-(defun agent-q-image-resume (parked request operation arguments seconds callback)
-  "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
-REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
-call ends once more, with what comes of it."
-  (let ((call (agent-q-image-parked-call parked)))
-    (agent-q-image--resumed call request seconds callback)
-    (agent-q-image-call
-     (agent-q-image-call-connection call) (list 'restart request)
-     operation (prin1-to-string arguments) seconds
-     (lambda (status payload)
-       ;; What leaves the debugger leaves the operation, too.
-       (unless (equal status "aborted")
-         (when (agent-q-image-calls-pending-p call)
-           (agent-q-image-calls-finish call status payload))))
-     (agent-q-image-call-owner call) (agent-q-image-parked-thread parked))))
 
 (provide 'agent-q-image)
 ;;; agent-q-image.el ends here

@@ -33,7 +33,7 @@ Signal `agent-q-invalid-tool' unless they keep all rules."
      (lambda (parameter)
        (unless (agent-q-json-plist-p parameter)
          (agent-q-json-invalid-tool "%s: a parameter is a property list, not %S"
-                                where parameter))
+                                    where parameter))
        (let ((name (plist-get parameter :name)))
          (unless (and (stringp name) (not (string-blank-p name)))
            (agent-q-json-invalid-tool "%s: a parameter has no name: %S" where parameter))
@@ -55,7 +55,7 @@ WHERE says in the error what they belong to."
     (unless (seq-some (lambda (parameter) (equal (plist-get parameter :name) name))
                       parameters)
       (agent-q-json-invalid-tool "%s: the required parameter %s is not among the parameters"
-                             where name))))
+                                 where name))))
 
 (defun agent-q-parameters--checked (where parameter)
   "Return PARAMETER, which WHERE names, as `agent-q-parameters-checked' does.
@@ -63,8 +63,8 @@ The items of an array are checked as a parameter without a name."
   (cl-loop for key in parameter by #'cddr
            unless (memq key agent-q-parameters--keys)
            do (agent-q-json-invalid-tool "%s: %S says nothing about a parameter; the keys are %s"
-                                     where key
-                                     (mapconcat #'symbol-name agent-q-parameters--keys " ")))
+                                         where key
+                                         (mapconcat #'symbol-name agent-q-parameters--keys " ")))
   (let ((type (agent-q-parameters--type where (plist-get parameter :type)))
         (description (plist-get parameter :description)))
     (unless (or (null description) (stringp description))

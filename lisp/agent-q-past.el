@@ -434,7 +434,7 @@ The image keeps what its compiler said."
                   :form (string-trim (agent-q-past--text form))
                   :values (mapcar #'agent-q-past--text values)
                   :state (if condition 'aborted 'returned)
-                  :condition condition)
+                     :condition condition)
                  :evaluations agent-q-past--evaluations)))
       (dolist (form forms)
         (add (or whole (plist-get form :form)) (plist-get form :values) nil))

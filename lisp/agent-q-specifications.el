@@ -111,7 +111,7 @@ SIGNATURE is a type signature in gram; signal `agent-q-gram-error' when it
 isn't.  Neither NAME nor DESCRIPTION may be empty."
   (let ((name (agent-q-json-expect-text name "The name of a specification"))
         (description (agent-q-json-expect-text description
-                                           "The description of a specification"))
+                                               "The description of a specification"))
         (signature (agent-q-json-expect-text signature "A type signature")))
     (agent-q-module-ensure)
     (agent-q-specifications--of-json
@@ -120,7 +120,7 @@ isn't.  Neither NAME nor DESCRIPTION may be empty."
 (defun agent-q-specifications--expect (specification)
   "Signal `agent-q-error' unless SPECIFICATION is one."
   (agent-q-json-expect #'agent-q-tool-spec-p specification
-                   "SPECIFICATION" "a tool specification"))
+                       "SPECIFICATION" "a tool specification"))
 
 (defun agent-q-specifications--of-json (text)
   "Return the specification in TEXT, the core's JSON."

@@ -153,7 +153,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
                   (agent-q-json-schema schema)
                 (agent-q-error
                  (agent-q-json-invalid-tool "The schema of the tool %s: %s"
-                                        name (cadr failure))))))
+                                            name (cadr failure))))))
     (unless (hash-table-p json)
       (agent-q-json-invalid-tool "The schema of the tool %s must be an object" name))
     (let ((type (gethash "type" json "object")))
@@ -164,7 +164,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
     (let ((required (gethash "required" json [])))
       (unless (and (vectorp required) (seq-every-p #'stringp required))
         (agent-q-json-invalid-tool "The schema of the tool %s: \"required\" is no list of names"
-                               name)))
+                                   name)))
     json))
 
 ;;;; The rules
@@ -212,7 +212,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
   (mapcar (lambda (category)
             (or (agent-q-tools-category category)
                 (agent-q-json-invalid-tool "The tool %s: %S is no category; they are keywords"
-                                       name category)))
+                                           name category)))
           categories))
 
 (defun agent-q-tools-category (category)
