@@ -104,44 +104,78 @@ That is an alist from a file's name to the symbols that DEFINITIONS has of it."
         (unless (gethash file indices) (visit file))))
     circles))
 
+(defun agent-q-graph--way-back (file uses)
+  "Return the shortest circle in USES that FILE is in; it begins with FILE."
+  (let ((ways (list (list file)))
+        (seen nil)
+        (found nil))
+    (while (and ways (not found))
+      (let ((way (pop ways)))
+        (dolist (used (mapcar #'car (cdr (assoc (car way) uses))))
+          (cond ((equal used file) (unless found (setq found (reverse way))))
+                ((not (member used seen))
+                 (push used seen)
+                 (setq ways (append ways (list (cons used way)))))))))
+    found))
+
+(defun agent-q-graph--shortest (circle uses)
+  "Return the shortest circle in USES among the files of CIRCLE."
+  (car (seq-sort-by #'length #'<
+                    (mapcar (lambda (file) (agent-q-graph--way-back file uses)) circle))))
+
 (defun agent-q-graph--symbols (symbols)
   "Return SYMBOLS in one line."
   (string-join (sort (mapcar #'symbol-name symbols) #'string<) " "))
 
-(defun agent-q-graph ()
-  "Print what is wrong in the graph of uses; exit with 1 when anything is."
-  (let* ((sources (agent-q-graph--sources))
-         (load-prefer-newer t)
-         (uses (progn
-                 (push (expand-file-name "lisp") load-path)
-                 (dolist (source sources) (load source nil t t))
-                 (agent-q-graph--uses sources (agent-q-graph--definitions sources))))
-         (findings 0))
-    (when (getenv "AGENT_Q_GRAPH")
-      (princ (format "%d files, %d uses of one by another\n" (length uses)
-                     (apply #'+ (mapcar (lambda (entry) (length (cdr entry))) uses)))))
-    (when (equal (getenv "AGENT_Q_GRAPH") "uses")
-      (pcase-dolist (`(,file . ,of) uses)
-        (pcase-dolist (`(,owner . ,symbols) of)
-          (princ (format "%s > %s: %s\n" file owner (agent-q-graph--symbols symbols))))))
-    (dolist (circle (agent-q-graph--circles uses))
-      (unless (member circle agent-q-graph--accepted)
-        (cl-incf findings)
-        (princ (format "%d files use each other in a circle: %s\n" (length circle)
-                       (string-join circle " ")))
-        (dolist (file circle)
-          (pcase-dolist (`(,owner . ,symbols) (cdr (assoc file uses)))
-            (when (member owner circle)
-              (princ (format "  %s > %s: %s\n" file owner (agent-q-graph--symbols symbols))))))))
+(defun agent-q-graph--report-circles (uses)
+  "Print the circles in USES that are not accepted; return how many there are."
+  (let ((circles (seq-difference (agent-q-graph--circles uses) agent-q-graph--accepted)))
+    (dolist (circle circles)
+      (princ (format "%d files use each other in a circle: %s\n  The shortest way around:\n"
+                     (length circle) (string-join circle " ")))
+      (let ((way (agent-q-graph--shortest circle uses)))
+        (cl-loop for file in way
+                 for owner in (append (cdr way) way)
+                 for symbols = (cdr (assoc owner (cdr (assoc file uses))))
+                 do (princ (format "  %s uses %s: %s\n" file owner
+                                   (agent-q-graph--symbols symbols))))))
+    (length circles)))
+
+(defun agent-q-graph--report-private (uses)
+  "Print the uses of other files' private names in USES; return how many there are."
+  (let ((count 0))
     (pcase-dolist (`(,file . ,of) uses)
       (pcase-dolist (`(,owner . ,symbols) of)
         (let ((private (seq-filter (lambda (symbol) (string-match-p "--" (symbol-name symbol)))
                                    symbols)))
           (when private
-            (cl-incf findings (length private))
+            (cl-incf count (length private))
             (princ (format "%s uses private names of %s: %s\n" file owner
                            (agent-q-graph--symbols private)))))))
-    (kill-emacs (if (zerop findings) 0 1))))
+    count))
+
+(defun agent-q-graph--report-all (uses)
+  "Print how much is in USES, or all of it, as AGENT_Q_GRAPH says."
+  (when (getenv "AGENT_Q_GRAPH")
+    (princ (format "%d files, %d uses of one by another\n" (length uses)
+                   (apply #'+ (mapcar (lambda (entry) (length (cdr entry))) uses)))))
+  (when (equal (getenv "AGENT_Q_GRAPH") "uses")
+    (pcase-dolist (`(,file . ,of) uses)
+      (pcase-dolist (`(,owner . ,symbols) of)
+        (princ (format "%s > %s: %s\n" file owner (agent-q-graph--symbols symbols)))))))
+
+(defun agent-q-graph ()
+  "Print what is wrong in the graph of uses; exit with 1 when anything is."
+  (let ((sources (agent-q-graph--sources))
+        (load-prefer-newer t))
+    (push (expand-file-name "lisp") load-path)
+    (dolist (source sources)
+      (load source nil t t))
+    (let ((uses (agent-q-graph--uses sources (agent-q-graph--definitions sources))))
+      (agent-q-graph--report-all uses)
+      (kill-emacs (if (zerop (+ (agent-q-graph--report-circles uses)
+                                (agent-q-graph--report-private uses)))
+                      0 1)))))
 
 (agent-q-graph)
 ;;; graph.el ends here
