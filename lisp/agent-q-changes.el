@@ -37,7 +37,6 @@ What you have changed since is left alone; the chat says so.  What the
 turn changed in the image is listed there with a button that takes it
 back.  While a turn runs, this waits until it is over."
   (interactive)
-  (require 'agent-q-chat)
   (with-current-buffer (agent-q-changes--chat)
     (agent-q-core-undo-turn agent-q-session-number)))
 
@@ -45,7 +44,6 @@ back.  While a turn runs, this waits until it is over."
 (defun agent-q-changes ()
   "Show what the chat's latest turn changed in files and buffers, as one diff."
   (interactive)
-  (require 'agent-q-chat)
   (let ((diff (with-current-buffer (agent-q-changes--chat)
                 (agent-q-core-changes agent-q-session-number)))
         (directory default-directory))

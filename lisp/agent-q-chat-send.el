@@ -124,6 +124,7 @@ another image.")))
          (agent-q-render-notice (error-message-string err)
                                 'agent-q-failure))))))
 
+;;;###autoload
 (defun agent-q-chat-use-provider (provider)
   "Have the current chat talk to PROVIDER from now on; nil means no model."
   (agent-q-session-check)

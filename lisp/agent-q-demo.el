@@ -10,7 +10,6 @@
 
 ;;; Code:
 
-(require 'agent-q-chat-send)
 (require 'agent-q-module)
 (require 'agent-q-provider)
 (require 'agent-q-session)
@@ -124,11 +123,10 @@ When the server ends before it is ready, CALLBACK is called with nil."
   "Have the chats that have no model talk to PROVIDER, if it is one."
   (if (null provider)
       (message "The demo model did not start; %s says why" agent-q-demo--buffer)
-    (when (fboundp 'agent-q-session-buffers)
-      (dolist (buffer (agent-q-session-buffers))
-        (with-current-buffer buffer
-          (unless agent-q-session-provider
-            (agent-q-chat-use-provider provider)))))
+    (dolist (buffer (agent-q-session-buffers))
+      (with-current-buffer buffer
+        (unless agent-q-session-provider
+          (agent-q-chat-use-provider provider))))
     (message "The demo model runs: it shows the path, not answers")))
 
 ;;;###autoload

@@ -99,7 +99,6 @@
 (defun agent-q-doctor--connections ()
   "Return the finding about connections to Lisp images."
   (let ((connections (and (or (featurep 'sly) (featurep 'slime))
-                          (require 'agent-q-image nil t)
                           (agent-q-image-connections))))
     (cond (connections
            (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))

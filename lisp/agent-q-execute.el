@@ -106,8 +106,7 @@ before this returns."
 
 (defun agent-q-execute--private-files ()
   "Return the user's own globs of private files as a vector, or nil without any."
-  (let ((globs (and (default-boundp 'agent-q-private-files)
-                    (default-value 'agent-q-private-files))))
+  (let ((globs (default-value 'agent-q-private-files)))
     (and globs (vconcat globs))))
 
 ;;;###autoload

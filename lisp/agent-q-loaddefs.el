@@ -34,6 +34,10 @@
 (autoload 'agent-q-goto-approval "agent-q-chat-move"
   "Go to the tool call that waits for your answer, in whatever chat it is." t)
 
+;;;; agent-q-chat-send.el
+
+(autoload 'agent-q-chat-use-provider "agent-q-chat-send")
+
 ;;;; agent-q-chat.el
 
 (autoload 'agent-q-chat "agent-q-chat"

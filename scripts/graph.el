@@ -6,7 +6,7 @@
 
 ;; Started by scripts/lint.sh in batch mode, in the project's root.  `require' shows only a part of
 ;; what a file uses: declarations hide the rest.  So this loads all of lisp/, asks Emacs what each
-;; file defined, and looks in each file's text for names that another one defined.  It reports files
+;; file defined, and looks in each file's text for names that another one defined, too.  It reports files
 ;; that use each other in a circle and uses of another file's private names; with any, it exits
 ;; with 1.  AGENT_Q_GRAPH=count prints how much there is of
 ;; it, AGENT_Q_GRAPH=uses all of it.
@@ -51,10 +51,12 @@
         (end-of-file (nreverse forms))))))
 
 (defun agent-q-graph--walk (form found)
-  "Call FOUND with each symbol in FORM that could use a definition."
+  "Call FOUND with each symbol in FORM that could use a definition.
+What is required it gets in a list."
   (pcase form
     ((pred symbolp) (funcall found form))
-    (`(,(or 'declare-function 'require 'provide 'featurep) . ,_) nil)
+    (`(require ',feature . ,_) (funcall found (list feature)))
+    (`(,(or 'declare-function 'provide 'featurep) . ,_) nil)
     (`(defvar ,_) nil)
     ((pred consp)
      (while (consp form)
@@ -68,11 +70,14 @@ That is an alist from a file's name to the symbols that DEFINITIONS has of it."
   (mapcar
    (lambda (source)
      (let ((file (agent-q-graph--name source))
+           (files (mapcar #'agent-q-graph--name sources))
            (uses nil))
        (agent-q-graph--walk
         (agent-q-graph--forms source)
-        (lambda (symbol)
-          (let ((owner (gethash symbol definitions)))
+        (lambda (found)
+          (let* ((symbol (if (consp found) (car found) found))
+                 (owner (if (consp found) (car (member (symbol-name symbol) files))
+                          (gethash symbol definitions))))
             (when (and owner (not (equal owner file)))
               (cl-pushnew symbol (alist-get owner uses nil nil #'equal))))))
        (cons file uses)))
