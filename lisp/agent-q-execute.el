@@ -24,12 +24,12 @@
 ;;;; Results
 
 ;; An interpreter looks a function up before it evaluates the call whose value that is about.
-;;;###autoload (dolist (it '(agent-q-tool-result-p)) (autoload it "agent-q-execute"))
-;;;###autoload (dolist (it '(agent-q-tool-result-id)) (autoload it "agent-q-execute"))
-;;;###autoload (dolist (it '(agent-q-tool-result-success)) (autoload it "agent-q-execute"))
-;;;###autoload (dolist (it '(agent-q-tool-result-content)) (autoload it "agent-q-execute"))
-;;;###autoload (dolist (it '(agent-q-tool-result-error)) (autoload it "agent-q-execute"))
-;;;###autoload (dolist (it '(agent-q-tool-result-metadata)) (autoload it "agent-q-execute"))
+;;;###autoload (autoload 'agent-q-tool-result-p "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-id "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-success "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-content "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-error "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-metadata "agent-q-execute")
 
 (cl-defstruct (agent-q-tool-result (:constructor agent-q-execute--make-result)
                                    (:copier nil))

@@ -18,15 +18,17 @@
 (require 'seq)
 
 ;; An interpreter looks a function up before it evaluates the call whose value that is about.
-;;;###autoload (dolist (it '(agent-q-tool-p agent-q-tool-name)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-description)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-parameters)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-required)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-own-level)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-categories)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-handler)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-async agent-q-tool-schema)) (autoload it "agent-q-tools"))
-;;;###autoload (dolist (it '(agent-q-tool-origin)) (autoload it "agent-q-tools"))
+;;;###autoload (autoload 'agent-q-tool-p "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-name "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-description "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-parameters "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-required "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-own-level "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-categories "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-handler "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-async "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-schema "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-origin "agent-q-tools")
 
 (cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
   "A tool that a model can call.
