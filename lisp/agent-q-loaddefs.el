@@ -96,6 +96,18 @@
 
 ;;;; agent-q-mode.el
 
+(defvar agent-q-command-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "q" #'agent-q-chat)
+    (define-key map "a" #'agent-q-goto-approval)
+    (define-key map "i" #'agent-q-image-changes)
+    (define-key map "e" #'agent-q-explain-error)
+    (define-key map "c" #'agent-q-changes)
+    (define-key map "u" #'agent-q-undo-turn)
+    map)
+  "Commands of agent-q behind `agent-q-keymap-prefix'.")
+(defvar agent-q-mode-map (make-sparse-keymap)
+  "Keymap of `agent-q-mode'.")
 (autoload 'agent-q-mode "agent-q-mode"
   "Remember what you do in SLY and SLIME, for the chats to come." t)
 

@@ -12,6 +12,8 @@
 (require 'agent-q-loaddefs)
 (require 'agent-q-record)
 
+;; Init files put it behind a key of their own, or add to the map of the mode.
+;;;###autoload
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
     (define-key map "q" #'agent-q-chat)
@@ -23,6 +25,7 @@
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 
+;;;###autoload
 (defvar agent-q-mode-map (make-sparse-keymap)
   "Keymap of `agent-q-mode'.")
 

@@ -57,6 +57,15 @@ Of DOCUMENTATION the first line is there.  COMMAND says whether it is one."
             "")
           ")\n"))
 
+(defun agent-q-generate--form (file)
+  "Return the text of an autoload for the form after point, in FILE.
+A variable is there as it is defined."
+  (let* ((start (progn (skip-chars-forward "\n") (point)))
+         (form (read (current-buffer))))
+    (if (eq (car form) 'defvar)
+        (concat (buffer-substring start (point)) "\n")
+      (agent-q-generate--autoload form file))))
+
 (defun agent-q-generate--cookies (file)
   "Return the text of the autoloads for the cookies in FILE of lisp/, a name."
   (with-temp-buffer
@@ -64,7 +73,7 @@ Of DOCUMENTATION the first line is there.  COMMAND says whether it is one."
     (let ((texts nil))
       (while (re-search-forward "^;;;###autoload\\(?: \\(.+\\)\\)?$" nil t)
         (push (or (and (match-string 1) (concat (match-string 1) "\n"))
-                  (agent-q-generate--autoload (read (current-buffer)) file))
+                  (agent-q-generate--form file))
               texts))
       (string-join (nreverse texts)))))
 
