@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build package bench implementations lint clean
+.PHONY: help chat demo-model test test-quick seen build package bench implementations generate lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -61,6 +61,9 @@ implementations: ## Try every tool on the Lisps that are installed; write the ta
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/implementations.sh
+
+generate: ## Write the Emacs Lisp that is generated: autoloads, and the core's functions
+	@"$(EMACS)" -Q --batch -l scripts/generate.el
 
 lint: ## Check formatting, warnings and conventions
 	@sh scripts/setup.sh lint

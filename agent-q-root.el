@@ -1,6 +1,7 @@
 ;;; agent-q-root.el --- An LLM agent for Common Lisp programmers  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
+;; Author: The maintainers of agent-q
 ;; Version: 0.1.0
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: lisp, tools

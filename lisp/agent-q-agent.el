@@ -10,19 +10,16 @@
 
 ;;; Code:
 
+(require 'agent-q-json)
+(require 'agent-q-module)
 (require 'agent-q-registry)
 (require 'agent-q-specifications)
+(require 'agent-q-tools)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-set-library "ext:agent-q-core" (name tools))
-(declare-function agent-q-chat-use-provider "agent-q-chat" (provider))
-(declare-function agent-q-chat--choose-provider "agent-q-chat" ())
-(declare-function agent-q-provider-again "agent-q-provider" (public))
-(declare-function agent-q-provider-label "agent-q-provider" (provider))
-(declare-function agent-q-provider-named "agent-q-provider" (name model))
+(agent-q-declare-core)
 
-(defvar agent-q-chat--provider)
-
-(cl-defstruct (agent-q-agent-choice (:constructor agent-q-agent--make-choice)
+(cl-defstruct (agent-q-agent-choice (:constructor agent-q-agent-make-choice)
                                     (:copier nil))
   "What a chat follows: AGENT, and the names of the LIBRARIES used in turn."
   agent libraries)
@@ -30,112 +27,9 @@
 (defvar-local agent-q-agent-current nil
   "What the current chat follows, or nil.")
 
-(defvar-local agent-q-agent--model nil
-  "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
-Both are providers without their secrets; nil is no model.")
-
 (defvar agent-q-agent--sent nil
   "The libraries that the core has, lists of a name, the library and its tools.
 A running turn may still call the tools of one that was replaced since.")
-
-;;;###autoload
-(defun agent-q-chat-use-agent (file &optional libraries)
-  "Make the current chat follow the agent in FILE, a gram file.
-The agent's instruction, model and tools count from the next message on.
-LIBRARIES are the names of the tool libraries that its tools are bound to,
-used in turn; with one the chat stays with it.  Interactively, choose them
-among those of `agent-q-tool-libraries'.  When FILE is nil or empty, the chat
-follows no agent any more, and has the model that it had before."
-  (interactive
-   (let ((file (read-file-name "Agent (nothing for none): " nil "" t)))
-     (list file
-           (and (not (string-empty-p file))
-                (agent-q-agent--read-libraries)))))
-  (unless (derived-mode-p 'agent-q-chat-mode)
-    (user-error "Not in a chat; M-x agent-q-chat opens one"))
-  (if (member file '(nil ""))
-      (progn (setq agent-q-agent-current nil)
-             (message "This chat follows no agent%s"
-                      (if (agent-q-agent--restore-model)
-                          (format "; it talks to %s again"
-                                  (agent-q-provider-label agent-q-chat--provider))
-                        "")))
-    (agent-q-agent--use (agent-q-agent--read file) libraries)))
-
-(defun agent-q-agent--read (file)
-  "Return the agent in FILE."
-  (agent-q-agent-from-gram
-   (with-temp-buffer
-     (let ((coding-system-for-read 'utf-8))
-       (insert-file-contents file))
-     (buffer-string))))
-
-(defun agent-q-agent--read-libraries ()
-  "Ask for the names of tool libraries, if there is a choice."
-  (let ((names (mapcar #'car agent-q-tool-libraries)))
-    (if (cdr names)
-        (completing-read-multiple "Libraries, used in turn: " names nil t)
-      names)))
-
-(defun agent-q-agent--use (agent libraries)
-  "Have the current chat follow AGENT with the LIBRARIES of these names."
-  (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
-                             libraries)))
-    (when unknown
-      (user-error "No tool library is called %s; `agent-q-tool-libraries' names them"
-                  (car unknown))))
-  (when (and (agent-q-agent-tools agent) (null libraries))
-    (user-error "The agent %s has tools, but `agent-q-tool-libraries' has no library for them"
-                (agent-q-agent-name agent)))
-  (dolist (name libraries)
-    (agent-q-agent--check agent name))
-  (setq agent-q-agent-current
-        (agent-q-agent--make-choice :agent agent :libraries libraries))
-  (let ((problem (agent-q-agent--use-model agent)))
-    (message "This chat follows the agent %s%s" (agent-q-agent-name agent)
-             (if problem (concat "; " problem) ""))))
-
-(defun agent-q-agent--check (agent name)
-  "Signal a `user-error' unless the library NAME has all tools of AGENT."
-  (dolist (specification (agent-q-agent-tools agent))
-    (let ((problem (agent-q-bind-tool-explain specification
-                                              (agent-q-agent--library name))))
-      (when problem
-        (user-error "The library %s does not fit the agent: %s" name problem)))))
-
-(defun agent-q-agent--use-model (agent)
-  "Make the current chat use the model of AGENT.
-Return nil, or why it keeps the one that it has."
-  (let* ((model (agent-q-agent-model agent))
-         (provider (agent-q-provider-named (plist-get model :provider)
-                                           (plist-get model :id))))
-    (if provider
-        (let ((before (if (agent-q-agent--model-p) (car agent-q-agent--model)
-                        agent-q-chat--provider)))
-          (agent-q-chat-use-provider provider)
-          (setq agent-q-agent--model (cons before agent-q-chat--provider))
-          nil)
-      (agent-q-agent--restore-model)
-      (format "`agent-q-providers' has no key or no host for %s, so it keeps its model"
-              (plist-get model :provider)))))
-
-(defun agent-q-agent--model-p ()
-  "Whether the current chat talks to the model that its agent brought."
-  (and agent-q-agent--model
-       (eq (cdr agent-q-agent--model) agent-q-chat--provider)))
-
-(defun agent-q-agent--restore-model ()
-  "Make the current chat use the model that it had before its agent.
-One that the user chose since then stays.  Return non-nil if it does again."
-  (let ((brought (agent-q-agent--model-p))
-        (before (car agent-q-agent--model)))
-    (setq agent-q-agent--model nil)
-    (cond ((not brought) nil)
-          (before (agent-q-chat-use-provider (agent-q-provider-again before))
-                  t)
-          ;; It had none, or was still looking for one.
-          (t (agent-q-chat--choose-provider)
-             nil))))
 
 ;;;; What it offers
 
@@ -175,7 +69,7 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
                                          (agent-q-agent-tools agent)))
        :libraries ,(vconcat libraries)))))
 
-(defun agent-q-agent--library (name)
+(defun agent-q-agent-library (name)
   "Return the library NAME, or signal `agent-q-error' when there is none."
   (let ((library (cdr (assoc name agent-q-tool-libraries))))
     (unless (agent-q-tool-library-p library)
@@ -186,7 +80,7 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
 
 (defun agent-q-agent--send-library (name)
   "Have the core know the library NAME as it is now."
-  (let ((library (agent-q-agent--library name)))
+  (let ((library (agent-q-agent-library name)))
     (unless (eq library (cadr (assoc name agent-q-agent--sent)))
       (let ((tools (mapcar (lambda (tool) (agent-q-agent--library-tool tool name))
                            (agent-q-library-tools library))))

@@ -11,18 +11,23 @@
 
 ;;; Code:
 
+(require 'agent-q-answer)
 (require 'agent-q-arguments)
 (require 'agent-q-call)
+(require 'agent-q-call-text)
+(require 'agent-q-call-value)
+(require 'agent-q-diff)
 (require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-registry)
+(require 'agent-q-render)
 (require 'agent-q-sight)
+(require 'agent-q-text)
+(require 'agent-q-visible)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-decide "ext:agent-q-core" (call decision payload))
-(declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
-(declare-function agent-q-diff-display "agent-q-diff" (buffer))
-(declare-function agent-q-diff-prepare "agent-q-diff" (call))
+(agent-q-declare-core)
 
 ;;;; Drawing
 
@@ -55,7 +60,7 @@
 
 (defun agent-q-approve--map (call)
   "Return the keymap on CALL while it waits for an answer."
-  (if (agent-q-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
+  (if (agent-q-call-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
 (defun agent-q-approve--button (label command)
   "Return LABEL as a button for COMMAND."
@@ -137,7 +142,7 @@ BODY is what it shows of the arguments."
 (defun agent-q-approve-draw (call)
   "Return the block that asks about CALL."
   ;; The note on a cut text keeps its own keys.
-  (agent-q-render-fill-keymap (if (agent-q-effect-p call)
+  (agent-q-render-fill-keymap (if (agent-q-call-effect-p call)
                                   (agent-q-approve--effect-block call)
                                 (agent-q-approve--tool-block call))
                               (agent-q-approve--map call)))
@@ -205,18 +210,12 @@ ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
                  `((,run-all . agent-q-approve-run-all)
                    ("[N] deny all" . agent-q-approve-deny-all)))))))
 
-(defun agent-q-approve-open-p (call)
-  "Whether CALL waits for an answer."
-  (and (agent-q-call-p call)
-       (eq (agent-q-call-state call) 'waiting)
-       (not (agent-q-call-answered call))))
-
 ;;;; Answering
 
 (defun agent-q-approve--call ()
   "Return the call at point if it can be answered now; else say why not."
   (let ((call (agent-q-render-item-at (point))))
-    (unless (agent-q-approve-open-p call)
+    (unless (agent-q-call-open-p call)
       (user-error "No tool call waits for an answer here"))
     (unless (agent-q-sight-armed-p call)
       (agent-q-sight-reveal call)
@@ -224,30 +223,14 @@ ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
        "This key came before you could read the request; press it again"))
     call))
 
-(defun agent-q-approve-settle (call decision payload label)
-  "Answer CALL of the current chat with DECISION and PAYLOAD, shown as LABEL."
-  (agent-q-core-decide (agent-q-call-key call) decision payload)
-  (setf (agent-q-call-answered call) label
-        (agent-q-call-armed call) nil)
-  (agent-q-call-settled call))
-
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
-  (agent-q-approve-settle (agent-q-approve--call) decision payload label)
-  (agent-q-approve-go-on))
-
-(defun agent-q-approve-go-on ()
-  "Go to the next call that waits, or to the end of the chat.
-What comes of the answers is shown at the end, where the window follows."
-  (agent-q-sight-again)
-  (let ((next (agent-q-call-waiting)))
-    (goto-char (if next (agent-q-render-item-start next) (point-max)))
-    (when (and next (eq (window-buffer) (current-buffer)))
-      (agent-q-sight-reveal next))))
+  (agent-q-answer-settle (agent-q-approve--call) decision payload label)
+  (agent-q-answer-go-on))
 
 (defun agent-q-approve--allowed (call)
   "Return how it is shown that CALL was let go on."
-  (if (agent-q-effect-p call) "allowed" "approved"))
+  (if (agent-q-call-effect-p call) "allowed" "approved"))
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown, or allow what code is about to do."
@@ -267,9 +250,9 @@ The model is told so, and code gets an error that it may handle."
   (interactive (progn (agent-q-approve--call)
                       (list (read-string "Why not? "))))
   (let ((reason (and (not (string-blank-p reason))
-                     (agent-q--clean reason))))
+                     (agent-q-text-clean reason))))
     (agent-q-approve--answer "denied" reason
-                             (if (and reason (agent-q-effect-p (agent-q-approve--call)))
+                             (if (and reason (agent-q-call-effect-p (agent-q-approve--call)))
                                  (concat "denied: " reason)
                                "denied"))))
 
@@ -277,7 +260,7 @@ The model is told so, and code gets an error that it may handle."
   "Deny what code is about to do at point, and stop the whole call.
 The code can't go on, whatever errors it handles."
   (interactive)
-  (unless (agent-q-effect-p (agent-q-approve--call))
+  (unless (agent-q-call-effect-p (agent-q-approve--call))
     (user-error "This call doesn't run yet; n denies it"))
   (agent-q-approve--answer "stopped" nil "stopped"))
 
@@ -288,9 +271,9 @@ The code can't go on, whatever errors it handles."
   (let ((left 0))
     (dolist (call (agent-q-call-all-waiting))
       (if (agent-q-sight-read-p call)
-          (agent-q-approve-settle call "approved" nil (agent-q-approve--allowed call))
+          (agent-q-answer-settle call "approved" nil (agent-q-approve--allowed call))
         (setq left (1+ left))))
-    (agent-q-approve-go-on)
+    (agent-q-answer-go-on)
     (unless (zerop left)
       (message "%d more wait that you have not seen yet, up to the end" left))))
 
@@ -299,8 +282,8 @@ The code can't go on, whatever errors it handles."
   (interactive)
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
-    (agent-q-approve-settle call "denied" nil "denied"))
-  (agent-q-approve-go-on))
+    (agent-q-answer-settle call "denied" nil "denied"))
+  (agent-q-answer-go-on))
 
 (defun agent-q-approve-for-chat ()
   "Run the tool call at point; in this chat, don't ask about its like again.
@@ -342,7 +325,7 @@ The first time, only the rule is shown that would be added."
   "Edit the arguments of the tool call at point, then have it run."
   (interactive)
   (let ((call (agent-q-approve--call)))
-    (when (agent-q-effect-p call)
+    (when (agent-q-call-effect-p call)
       (user-error "What code is about to do can't be edited; n denies it, s stops the call"))
     (agent-q-arguments-edit call)))
 
@@ -355,7 +338,7 @@ The first time, only the rule is shown that would be added."
     (agent-q-render-show
      "*agent-q call*"
      (let ((agent-q-render-body-limit most-positive-fixnum))
-       (concat (if (agent-q-effect-p call)
+       (concat (if (agent-q-call-effect-p call)
                    (agent-q-registry-effect-words (agent-q-call-tool call))
                  (agent-q-call-tool call))
                "\n\n" (agent-q-approve--whole-reasons call)
@@ -364,7 +347,7 @@ The first time, only the rule is shown that would be added."
 (defun agent-q-approve--whole-reasons (call)
   "Return the reasons why CALL needs an answer, uncut, as a paragraph."
   (let* ((text (or (agent-q-call-reason call) ""))
-         (reasons (if (agent-q-effect-p call) (list text)
+         (reasons (if (agent-q-call-effect-p call) (list text)
                     (split-string text "; +" t))))
     (if reasons
         (concat (mapconcat (lambda (reason)
@@ -379,7 +362,7 @@ The first time, only the rule is shown that would be added."
   "Review what the tool call at point would change, as a diff."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
-    (unless (and (agent-q-approve-open-p call)
+    (unless (and (agent-q-call-open-p call)
                  (or (buffer-live-p (agent-q-call-review call))
                      (agent-q-diff-prepare call)))
       (user-error "There is no diff to review here"))
@@ -392,7 +375,7 @@ The first time, only the rule is shown that would be added."
   (interactive)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
-    (message (if (agent-q-effect-p (agent-q-render-item-at (point)))
+    (message (if (agent-q-call-effect-p (agent-q-render-item-at (point)))
                  "y allows it, n denies it, r denies it with a reason, s stops the call"
                "y runs it, n denies it, r denies it with a reason, e edits it"))))
 
@@ -420,7 +403,7 @@ chat; else the value is nil."
 (defun agent-q-approve-place (connection)
   "Return the settings of a chat that only rules look at.
 CONNECTION is the name of its connection, or nil."
-  `((connection . ,(if connection (agent-q--clean connection) :null))))
+  `((connection . ,(if connection (agent-q-text-clean connection) :null))))
 
 (defun agent-q-approve-target (arguments image)
   "Return what a call with ARGUMENTS, JSON text, is about, as a line, or nil.

@@ -9,14 +9,13 @@
 
 ;;; Code:
 
+(require 'agent-q-answer)
 (require 'agent-q-call)
 (require 'agent-q-json)
+(require 'agent-q-text)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-approve-settle "agent-q-approve")
-(declare-function agent-q-approve-open-p "agent-q-approve")
-(declare-function agent-q-approve-go-on "agent-q-approve")
-(declare-function agent-q-core-check-arguments "ext:agent-q-core" (schema arguments))
-(declare-function agent-q-core-tools "ext:agent-q-core" ())
+(agent-q-declare-core)
 
 (defvar-local agent-q-arguments--call nil
   "The call whose arguments are edited here.")
@@ -89,7 +88,7 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
                          (get-text-property start 'agent-q-argument)))
              (text (if empty "" (buffer-substring-no-properties start end))))
         (puthash (car heading)
-                 (if (cdr heading) (agent-q--clean text)
+                 (if (cdr heading) (agent-q-text-clean text)
                    (agent-q-arguments--value (car heading) text))
                  arguments)
         (setq position (if empty start end))))
@@ -111,19 +110,19 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
          (tool (seq-find (lambda (tool)
                            (equal (plist-get tool :name) (agent-q-call-tool call)))
                          (agent-q-core-tools))))
-    (unless (and (buffer-live-p chat) (agent-q-approve-open-p call))
+    (unless (and (buffer-live-p chat) (agent-q-call-open-p call))
       (user-error "This tool call does not wait for an answer any more"))
     (when tool
       (condition-case failure
           (agent-q-core-check-arguments (plist-get tool :schema) json)
         (agent-q-invalid-arguments (user-error "%s" (cadr failure)))))
     (with-current-buffer chat
-      (agent-q-approve-settle call "modified" json "approved with changes"))
+      (agent-q-answer-settle call "modified" json "approved with changes"))
     (agent-q-arguments-quit)
     ;; As after any answer.
     (when (eq (window-buffer) chat)
       (with-current-buffer chat
-        (agent-q-approve-go-on)))))
+        (agent-q-answer-go-on)))))
 
 (defun agent-q-arguments-quit ()
   "Leave the arguments of the call as they were."

@@ -9,12 +9,10 @@
 
 ;;; Code:
 
+(require 'agent-q)
 (require 'agent-q-json)
-(require 'agent-q-module)
 (require 'agent-q-visible)
 (require 'tabulated-list)
-
-(declare-function agent-q-core-status "ext:agent-q-core" ())
 
 (defconst agent-q-audit-tail 1000000
   "How many bytes of the log's end can be shown.")

@@ -8,14 +8,14 @@
 
 ;;; Code:
 
-(require 'agent-q)
 (require 'agent-q-edit)
 (require 'agent-q-operations)
+(require 'agent-q-text)
+(require 'agent-q-user)
 (require 'seq)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
-(declare-function agent-q-core-interrupt-in "ext:agent-q-core" (seconds))
-(declare-function agent-q-core-interrupt-not "ext:agent-q-core" (number))
+(agent-q-declare-core)
 
 (defconst agent-q-buffers--most-matches 100
   "How many matches of a search are told.")
@@ -58,7 +58,7 @@
                                  (- to agent-q-buffers--longest-line))))
            (end (min to (+ start agent-q-buffers--longest-line))))
       (concat (if (< from start) "..." "")
-              (agent-q--clean (string-trim-right (buffer-substring-no-properties start end)))
+              (agent-q-text-clean (string-trim-right (buffer-substring-no-properties start end)))
               (if (< end to) "..." "")))))
 
 (defun agent-q-buffers--column (position)
@@ -177,7 +177,7 @@ REGEX and ALL-MATCHES are as in the tool."
 
 (agent-q-operations-define "list-buffers" (call)
   "List the buffers that the user works in."
-  (let ((buffers (seq-filter #'agent-q--user-buffer-p (buffer-list))))
+  (let ((buffers (seq-filter #'agent-q-user-buffer-p (buffer-list))))
     (if buffers
         (mapconcat #'agent-q-buffers--line buffers "\n")
       "The user has no buffers open.")))
@@ -235,7 +235,7 @@ REGEX and ALL-MATCHES are as in the tool."
   "Return a line about the form between START and END."
   (goto-char start)
   (format "%d-%d: %s" (line-number-at-pos start) (line-number-at-pos end)
-          (agent-q--clean
+          (agent-q-text-clean
            (truncate-string-to-width
             (buffer-substring-no-properties
              start (min end (line-end-position)))

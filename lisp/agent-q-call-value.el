@@ -9,19 +9,15 @@
 
 ;;; Code:
 
-(require 'json)
+(require 'agent-q-json)
 (require 'seq)
 
 (defun agent-q-call-parse (arguments)
   "Return the JSON text ARGUMENTS, an object, as an alist with its order, or nil."
   (when (string-match-p "\\`[ \t\r\n]*{" arguments)
     (condition-case nil
-        (if (fboundp 'json-parse-string)
-            (json-parse-string arguments :object-type 'alist)
-          (let ((json-object-type 'alist) (json-array-type 'vector)
-                (json-key-type 'symbol) (json-null :null) (json-false :false))
-            (json-read-from-string arguments)))
-      (error nil))))
+        (agent-q-json-alist arguments)
+      (agent-q-error nil))))
 
 (defconst agent-q-call-value--depth 50
   "How deep into a value its text goes.")
@@ -58,12 +54,12 @@ DEPTH says how deep it is in what is shown."
           ((listp value)
            (insert "{")
            (pcase-dolist (`(,name . ,member) value)
-             (insert separator (json-encode-string (symbol-name name)) ":")
+             (insert separator (agent-q-json-string (symbol-name name)) ":")
              (setq separator ",")
              (agent-q-call-value--insert member limit (1+ depth)))
            (insert "}"))
           ((stringp value)
-           (insert (json-encode-string
+           (insert (agent-q-json-string
                     (substring value 0 (min limit (length value))))))
           (t (insert (agent-q-call-value-string value))))))
 

@@ -10,30 +10,24 @@
 
 ;;; Code:
 
-(require 'agent-q)
-(require 'agent-q-diff)
-(require 'agent-q-edit)
+(require 'agent-q-diff-hunks)
 (require 'agent-q-image-query)
+(require 'agent-q-json)
 (require 'agent-q-operations)
 (require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-text)
 (require 'diff-mode)
 (require 'seq)
 (require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-changes "agent-q-core")
-(declare-function agent-q-core-undo-turn "agent-q-core")
-
-(declare-function agent-q-core-image-undone "agent-q-core")
-
-(defvar agent-q-chat--session)
-(defvar agent-q-header-connection)
+(agent-q-declare-core)
 
 (defun agent-q-changes--chat ()
   "Return the chat that is meant: this buffer, or the latest chat."
-  (cond (agent-q-chat--session (current-buffer))
-        ((seq-find (lambda (buffer)
-                     (buffer-local-value 'agent-q-chat--session buffer))
-                   (buffer-list)))
+  (cond (agent-q-session-number (current-buffer))
+        ((car (agent-q-session-buffers)))
         (t (user-error "There is no chat; M-x agent-q-chat opens one"))))
 
 ;;;###autoload
@@ -43,17 +37,15 @@ What you have changed since is left alone; the chat says so.  What the
 turn changed in the image is listed there with a button that takes it
 back.  While a turn runs, this waits until it is over."
   (interactive)
-  (require 'agent-q-chat)
   (with-current-buffer (agent-q-changes--chat)
-    (agent-q-core-undo-turn agent-q-chat--session)))
+    (agent-q-core-undo-turn agent-q-session-number)))
 
 ;;;###autoload
 (defun agent-q-changes ()
   "Show what the chat's latest turn changed in files and buffers, as one diff."
   (interactive)
-  (require 'agent-q-chat)
   (let ((diff (with-current-buffer (agent-q-changes--chat)
-                (agent-q-core-changes agent-q-chat--session)))
+                (agent-q-core-changes agent-q-session-number)))
         (directory default-directory))
     (when (string-empty-p diff)
       (user-error "No turn of this chat changed a file or a buffer"))
@@ -65,7 +57,7 @@ back.  While a turn runs, this waits until it is over."
       ;; Refining runs diff in the foreground, for minutes where a large text was written anew.
       (setq-local diff-refine nil)
       (setq-local bidi-paragraph-direction 'left-to-right)
-      (agent-q-diff-show-invisible)
+      (agent-q-diff-hunks-show-invisible)
       (setq default-directory directory)
       (setq buffer-read-only t)
       (set-buffer-modified-p nil)
@@ -79,7 +71,7 @@ back.  While a turn runs, this waits until it is over."
 
 (defun agent-q-changes-turn (number)
   "Return the name that the turn NUMBER of this chat has in images' journals."
-  (format "%s/%d/%d" agent-q-changes--emacs agent-q-chat--session number))
+  (format "%s/%d/%d" agent-q-changes--emacs agent-q-session-number number))
 
 (defun agent-q-changes--call (connection operation arguments function)
   "Call OPERATION with ARGUMENTS in the image behind CONNECTION.
@@ -95,10 +87,10 @@ FUNCTION gets its value, or nil when there is none."
   (let ((owner (agent-q-operations-call-owner call))
         (connection (agent-q-operations-call-connection call)))
     (if (not (and connection (buffer-live-p owner)
-                  (buffer-local-value 'agent-q-image-turn-used owner)))
+                  (buffer-local-value 'agent-q-session-turn-used owner)))
         "null"
       (let ((prefix (with-current-buffer owner
-                      (format "%s/%d/" agent-q-changes--emacs agent-q-chat--session))))
+                      (format "%s/%d/" agent-q-changes--emacs agent-q-session-number))))
         (agent-q-changes--call
          connection "journal-list" '(:limit 1000)
          (lambda (value)
@@ -115,12 +107,12 @@ FUNCTION gets its value, or nil when there is none."
          ;; The latest change comes first.
          (turn (plist-get (car own) :turn)))
     (if (null turn) "null"
-      (agent-q-edit-json
+      (agent-q-json-serialize
        `((turn . ,(string-to-number (substring turn (length prefix))))
          (definitions
           . ,(vconcat
               (mapcar (lambda (change)
-                        (agent-q--clean
+                         (agent-q-text-clean
                          (format "%s (%s, %s)" (plist-get change :name)
                                  (plist-get change :kind) (plist-get change :what))))
                       (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
@@ -133,7 +125,7 @@ FUNCTION gets its value, or nil when there is none."
   (agent-q-render-button
    "[take these back]"
    (let ((turn (agent-q-changes-turn number))
-         (connection agent-q-header-connection))
+         (connection agent-q-session-connection))
      (lambda () (agent-q-changes--take-back turn connection)))))
 
 (defun agent-q-changes--take-back (turn connection)
@@ -155,7 +147,7 @@ FUNCTION gets its value, or nil when there is none."
            (message "That was taken back before"))
           (t
            (agent-q-render-notice results)
-           (agent-q-core-image-undone agent-q-chat--session (agent-q--clean results))))))
+           (agent-q-core-image-undone agent-q-session-number (agent-q-text-clean results))))))
 
 (provide 'agent-q-changes)
 ;;; agent-q-changes.el ends here

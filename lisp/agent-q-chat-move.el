@@ -12,8 +12,9 @@
 (require 'agent-q-call)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
+(require 'agent-q-sight)
 
-(defun agent-q-chat--item-of-line ()
+(defun agent-q-chat-item-of-line ()
   "Return the item whose text ends with the line of point, or nil."
   (or (agent-q-render-item-at (point))
       (and (eolp) (> (point) (point-min))
@@ -22,7 +23,7 @@
 (defun agent-q-chat-tab ()
   "Complete at the prompt, unfold the item at point, or go to the next item."
   (interactive)
-  (let ((item (agent-q-chat--item-of-line)))
+  (let ((item (agent-q-chat-item-of-line)))
     (cond ((and (agent-q-prompt-p)
                 (not (string-empty-p (agent-q-prompt-text))))
            (completion-at-point))
@@ -73,6 +74,27 @@
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
                  (user-error "There is no message of yours before this place"))))
+
+;;;###autoload
+(defun agent-q-goto-approval ()
+  "Go to the tool call that waits for your answer, in whatever chat it is.
+The current chat comes first, then the other ones."
+  (interactive)
+  (let ((buffer (seq-find (lambda (buffer)
+                            (with-current-buffer buffer
+                              (and agent-q-call-table (agent-q-call-waiting))))
+                          (cons (current-buffer) (buffer-list)))))
+    (unless buffer
+      (user-error "No tool call waits for your answer"))
+    (unless (eq buffer (window-buffer))
+      (pop-to-buffer buffer))
+    (with-current-buffer buffer
+      (let ((call (agent-q-call-waiting)))
+        (push-mark nil t)
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-sight-reveal call)))))
+
+(define-obsolete-function-alias 'agent-q-call-goto-waiting #'agent-q-goto-approval "0.1.0")
 
 (provide 'agent-q-chat-move)
 ;;; agent-q-chat-move.el ends here

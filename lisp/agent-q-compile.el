@@ -11,10 +11,11 @@
 ;;; Code:
 
 (require 'agent-q-definitions)
-(require 'agent-q-edit)
 (require 'agent-q-image-connection)
+(require 'agent-q-json)
 (require 'agent-q-operations)
 (require 'agent-q-source)
+(require 'agent-q-text)
 (require 'seq)
 (require 'subr-x)
 
@@ -46,7 +47,7 @@
         (others nil))
     (pcase-dolist (`(,start ,stop) forms)
       (when (<= stop end)
-        (let ((text (agent-q-definitions--text (list start stop)))
+        (let ((text (agent-q-definitions-text (list start stop)))
               (source (buffer-substring-no-properties start stop)))
           (cond ((string-match-p "\\`(\\(?:[^ ()]*:\\)?in-package " text)
                  (setq package source)
@@ -62,8 +63,8 @@
 It is a list of the text, where the definition starts in it, and its
 line and position in TEXT."
   (pcase-let ((`(,from ,_) (agent-q-definitions-find text name file)))
-    (agent-q-source--with-text text file
-      (pcase-let* ((forms (agent-q-definitions--top-forms))
+    (agent-q-source-with-text text file
+      (pcase-let* ((forms (agent-q-definitions-top-forms))
                    (`(,start ,end) (agent-q-compile--top forms (1+ from)))
                    (start (agent-q-compile--conditional start))
                    (prelude (mapconcat (lambda (text) (concat text "\n"))
@@ -77,21 +78,21 @@ line and position in TEXT."
   "Return the name of the file PATH in the image of CALL."
   (let ((connection (agent-q-operations-call-connection call)))
     (if connection
-        (agent-q-image--ask connection :to-lisp path)
+        (agent-q-image-ask connection :to-lisp path)
       (error "There is no connection to a Lisp image"))))
 
 (agent-q-operations-define "definition-to-compile" (call text name file path)
   "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."
   (pcase-let ((`(,form ,start ,line ,position) (agent-q-compile-unit text name file))
               (buffer (find-buffer-visiting path)))
-    (agent-q-edit-json
+    (agent-q-json-serialize
      `((form . ,form) (start . ,start) (line . ,line) (position . ,position)
-       (buffer . ,(if buffer (agent-q--clean (buffer-name buffer)) :null))
+       (buffer . ,(if buffer (agent-q-text-clean (buffer-name buffer)) :null))
        (file . ,(agent-q-compile--file-of-image call path))))))
 
 (agent-q-operations-define "file-of-image" (call path)
   "Return what the image calls the file PATH."
-  (agent-q-edit-json (agent-q-compile--file-of-image call path)))
+  (agent-q-json-serialize (agent-q-compile--file-of-image call path)))
 
 (provide 'agent-q-compile)
 ;;; agent-q-compile.el ends here

@@ -11,8 +11,9 @@
 
 (require 'agent-q-prompt)
 (require 'seq)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-tools "agent-q-core")
+(agent-q-declare-core)
 
 (defun agent-q-console-line-p (text)
   "Whether TEXT is a tool call: a slash and a name, and then maybe more."

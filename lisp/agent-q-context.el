@@ -10,13 +10,11 @@
 
 ;;; Code:
 
-(require 'agent-q)
-(require 'agent-q-history)
 (require 'agent-q-image-connection)
 (require 'agent-q-json)
 (require 'agent-q-project)
-
-(declare-function agent-q--last-user-buffer "agent-q-events" (&optional predicate))
+(require 'agent-q-text)
+(require 'agent-q-user)
 
 (defun agent-q-context-json (connection)
   "Return as JSON where the user is now.
@@ -34,13 +32,13 @@ CONNECTION is the one of the current buffer, a chat, or nil."
 
 (defun agent-q-context--text (text)
   "Return TEXT as JSON takes it; it may be nil."
-  (if text (agent-q--clean text) :null))
+  (if text (agent-q-text-clean text) :null))
 
 (defun agent-q-context--source-buffer (root)
   "Return the buffer of source code that the user last worked in, or nil.
 It is one of Lisp, or visits a file of the project at ROOT: what else the
 user has open is not told unasked."
-  (agent-q--last-user-buffer
+  (agent-q-user-last-buffer
    (lambda (buffer)
      (with-current-buffer buffer
        (or (derived-mode-p 'lisp-mode)
@@ -55,10 +53,10 @@ user has open is not told unasked."
     (save-excursion
       (let ((window (get-buffer-window buffer t)))
         (when window (goto-char (window-point window)))
-        `((name . ,(agent-q--clean (or buffer-file-name (buffer-name))))
+        `((name . ,(agent-q-text-clean (or buffer-file-name (buffer-name))))
           (line . ,(line-number-at-pos nil t))
           (package . ,(agent-q-context--text
-                       (and (derived-mode-p 'lisp-mode) (agent-q-history-package))))
+                       (and (derived-mode-p 'lisp-mode) (agent-q-user-package))))
           (unsaved . ,(if (and buffer-file-name (buffer-modified-p)) t :false)))))))
 
 (provide 'agent-q-context)

@@ -9,16 +9,14 @@
 
 ;;; Code:
 
-(require 'agent-q-history)
+(require 'agent-q)
+(require 'agent-q-header)
 (require 'agent-q-image)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-park)
 (require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-past)
-
-(declare-function agent-q-chat-open "agent-q-chat")
-(declare-function agent-q-chat-send "agent-q-chat")
-(declare-function agent-q-chat-set-connection "agent-q-chat")
-(declare-function agent-q-header-update "agent-q-header")
 
 (defconst agent-q-debugger--user-modes
   '((sly sly-db-mode sly-buffer-connection sly-current-thread
@@ -38,21 +36,21 @@ They hold the connection, thread, condition, restarts and level.")
               agent-q-debugger--user-modes))
    (buffer-list)))
 
-(defun agent-q-debugger--local (buffer position)
+(defun agent-q-debugger-local (buffer position)
   "Return the value in BUFFER of the variable at POSITION in the table of modes."
   (let ((client (cl-find (buffer-local-value 'major-mode buffer)
                          agent-q-debugger--user-modes :key #'cadr)))
     (and client (buffer-local-value (nth position client) buffer))))
 
-(defun agent-q-debugger--buffer-name (buffer)
+(defun agent-q-debugger-buffer-name (buffer)
   "Return the name that tools have for the user's debugger in BUFFER."
-  (format "u%s" (agent-q-debugger--local buffer 3)))
+  (format "u%s" (agent-q-debugger-local buffer 3)))
 
 (defun agent-q-debugger-name-of-thread (process thread)
   "Return the name of the debugger that the user has open in THREAD of PROCESS."
   (let ((buffer (cl-find thread (agent-q-debugger--user-buffers process)
-                         :key (lambda (buffer) (agent-q-debugger--local buffer 3)))))
-    (and buffer (agent-q-debugger--buffer-name buffer))))
+                         :key (lambda (buffer) (agent-q-debugger-local buffer 3)))))
+    (and buffer (agent-q-debugger-buffer-name buffer))))
 
 ;;;; Names
 
@@ -69,7 +67,7 @@ They hold the connection, thread, condition, restarts and level.")
     (or (cl-find name (agent-q-image-park-list process)
                  :key #'agent-q-image-parked-name :test #'equal)
         (cl-find name (agent-q-debugger--user-buffers process)
-                 :key #'agent-q-debugger--buffer-name :test #'equal)
+                 :key #'agent-q-debugger-buffer-name :test #'equal)
         (error "%s"
                (agent-q-operations-of-image
                 call (if (agent-q-debugger--all process)
@@ -90,13 +88,13 @@ They hold the connection, thread, condition, restarts and level.")
 (defun agent-q-debugger--name (found)
   "Return the name that tools have for FOUND, a parked error or a buffer."
   (if (bufferp found)
-      (agent-q-debugger--buffer-name found)
+      (agent-q-debugger-buffer-name found)
     (agent-q-image-parked-name found)))
 
 (defun agent-q-debugger--waiting-in (found)
   "Return the thread that FOUND, a parked error or a buffer, is in, or nil."
   (if (bufferp found)
-      (agent-q-debugger--local found 3)
+      (agent-q-debugger-local found 3)
     (agent-q-image-parked-thread found)))
 
 (defun agent-q-debugger--list (process &optional names)
@@ -118,7 +116,7 @@ NAMES has the names of their threads, by the client's number."
   (format "%s, yours%s: %s\n  in %s"
           (agent-q-image-parked-name parked)
           (if (agent-q-image-parked-thread parked) "" " (running after a restart)")
-          (agent-q-debugger--condition-text
+          (agent-q-debugger-condition-text
            (nth 3 (agent-q-image-parked-event parked)))
           (truncate-string-to-width
            (string-trim (or (agent-q-image-park-form parked) "")) 100 nil nil "...")))
@@ -127,14 +125,14 @@ NAMES has the names of their threads, by the client's number."
   "Return a text on the user's debugger in BUFFER.
 THREAD is the name of its thread, or nil."
   (format "%s, the user's, level %s: %s%s"
-          (agent-q-debugger--buffer-name buffer)
-          (agent-q-debugger--local buffer 6)
-          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))
+          (agent-q-debugger-buffer-name buffer)
+          (agent-q-debugger-local buffer 6)
+          (agent-q-debugger-condition-text (agent-q-debugger-local buffer 4))
           (if thread (format "\n  in the thread %s" thread) "")))
 
-(defun agent-q-debugger--condition-text (condition)
+(defun agent-q-debugger-condition-text (condition)
   "Return CONDITION, a list of a message and a type line, as a text."
-  (format "%s: %s" (agent-q-past--type (nth 1 condition))
+  (format "%s: %s" (agent-q-past-type (nth 1 condition))
           (string-trim (substring-no-properties (or (nth 0 condition) "")))))
 
 ;;;; Operations
@@ -258,7 +256,7 @@ What the evaluation then yields is the answer to CALL."
          (mine (agent-q-image-park-owned chat))
          (names (mapcar (lambda (parked)
                           (cons (format "%s: %s" (agent-q-image-parked-name parked)
-                                        (agent-q-debugger--condition-text
+                                        (agent-q-debugger-condition-text
                                          (nth 3 (agent-q-image-parked-event parked))))
                                 parked))
                         mine)))
@@ -269,49 +267,6 @@ What the evaluation then yields is the answer to CALL."
     ;; The debugger's buffer may be current now.
     (with-current-buffer chat
       (agent-q-header-update))))
-
-(defun agent-q-debugger-explain (buffer)
-  "Ask about the error in the debugger BUFFER in a new chat, and go there."
-  (let ((question (agent-q-debugger--question buffer))
-        (connection (agent-q-debugger--connection buffer)))
-    (pop-to-buffer (agent-q-chat-open t))
-    (when connection
-      (agent-q-chat-set-connection connection))
-    (goto-char (point-max))
-    (insert question)
-    (agent-q-chat-send)))
-
-(defun agent-q-debugger--connection (buffer)
-  "Return the connection of the debugger in BUFFER."
-  (let ((process (agent-q-debugger--local buffer 2)))
-    (cl-find process (agent-q-image-connections)
-             :key #'agent-q-image-connection-process)))
-
-(defun agent-q-debugger--question (buffer)
-  "Return the message that asks to explain the error in the debugger BUFFER."
-  (unless (agent-q-debugger--local buffer 3)
-    (user-error "This is not a debugger buffer of SLY or SLIME"))
-  (format "Explain the error that I have in the debugger, and what to do about it.
-It is open as debugger %s: %s
-%s
-%s"
-          (agent-q-debugger--buffer-name buffer)
-          (agent-q-debugger--condition-text (agent-q-debugger--local buffer 4))
-          (or (agent-q-history-restarts
-               (mapcar (lambda (restart) (mapcar #'substring-no-properties restart))
-                       (agent-q-debugger--local buffer 5)))
-              "There is no restart.")
-          (or (agent-q-debugger--frames buffer) "")))
-
-(defun agent-q-debugger--frames (buffer)
-  "Return the first frames that the user's debugger in BUFFER got, as text."
-  (let* ((process (agent-q-debugger--local buffer 2))
-         (thread (agent-q-debugger--local buffer 3))
-         (error (cl-find-if (lambda (error)
-                              (and (eq process (agent-q-past-error-process error))
-                                   (eql thread (agent-q-past-error-thread error))))
-                            agent-q-past--errors)))
-    (and error (agent-q-history-frames (agent-q-past-error-frames error)))))
 
 (provide 'agent-q-debugger)
 ;;; agent-q-debugger.el ends here

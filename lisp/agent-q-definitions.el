@@ -9,7 +9,7 @@
 
 ;;; Code:
 
-(require 'agent-q-edit)
+(require 'agent-q-json)
 (require 'agent-q-operations)
 (require 'agent-q-source)
 (require 'cl-lib)
@@ -63,14 +63,14 @@ first column, ends before the next one."
         (goto-char end)))
     (nreverse forms)))
 
-(defun agent-q-definitions--top-forms ()
+(defun agent-q-definitions-top-forms ()
   "Return the top-level forms of the current buffer: lists of start and end."
-  (if (agent-q-source--problem)
+  (if (agent-q-source-problem-here)
       (agent-q-definitions--forms-by-column)
     (goto-char (point-min))
     (agent-q-definitions--forms (point-max))))
 
-(defun agent-q-definitions--subforms (start end)
+(defun agent-q-definitions-subforms (start end)
   "Return the forms in the list between START and END; nil if it is none."
   (save-excursion
     (goto-char start)
@@ -79,7 +79,7 @@ first column, ends before the next one."
       (forward-char)
       (agent-q-definitions--forms (1- end)))))
 
-(defun agent-q-definitions--text (form)
+(defun agent-q-definitions-text (form)
   "Return the text of FORM to compare it by."
   (agent-q-definitions--normal
    (buffer-substring-no-properties (car form) (cadr form))))
@@ -96,7 +96,7 @@ first column, ends before the next one."
       (setq plain (replace-regexp-in-string (car change) (cdr change) plain)))
     plain))
 
-(defun agent-q-definitions--bare (text)
+(defun agent-q-definitions-bare (text)
   "Return TEXT without packages, and without the signs before names."
   (let ((bare text))
     (dolist (change '(("\\(\\`\\|[ (]\\)\\(?:#'\\|#?:\\|'\\)\\([^ ()]+\\)\\'" . "\\1\\2")
@@ -119,11 +119,11 @@ first column, ends before the next one."
   "Return the specializers in the lambda list between START and END, as a text."
   (let ((names nil)
         (stop nil))
-    (dolist (parameter (agent-q-definitions--subforms start end))
+    (dolist (parameter (agent-q-definitions-subforms start end))
       (cond ((or stop (setq stop (eq (char-after (car parameter)) ?&))))
             ((eq (char-after (car parameter)) ?\()
-             (let ((specializer (cadr (apply #'agent-q-definitions--subforms parameter))))
-               (push (if specializer (agent-q-definitions--text specializer) "t") names)))
+             (let ((specializer (cadr (apply #'agent-q-definitions-subforms parameter))))
+               (push (if specializer (agent-q-definitions-text specializer) "t") names)))
             (t (push "t" names))))
     (concat "(" (string-join (nreverse names) " ") ")")))
 
@@ -132,19 +132,19 @@ first column, ends before the next one."
 FORMS are what follows its name: qualifiers, and the lambda list."
   (let ((qualifiers nil))
     (while (and forms (not (eq (char-after (caar forms)) ?\()))
-      (push (agent-q-definitions--text (pop forms)) qualifiers))
+      (push (agent-q-definitions-text (pop forms)) qualifiers))
     (when forms
       (string-join `(,name ,@(nreverse qualifiers)
                            ,(apply #'agent-q-definitions--specializers (car forms)))
                    " "))))
 
-(defun agent-q-definitions--names (forms)
+(defun agent-q-definitions-names (forms)
   "Return what names the definition of which FORMS are the subforms, or nil.
 The last name is the fullest."
   (when (cdr forms)
-    (let ((operator (agent-q-definitions--bare (agent-q-definitions--text (car forms)))))
+    (let ((operator (agent-q-definitions-bare (agent-q-definitions-text (car forms)))))
       (when (string-match-p agent-q-definitions--operator operator)
-        (let* ((name (agent-q-definitions--name (agent-q-definitions--text (cadr forms))))
+        (let* ((name (agent-q-definitions--name (agent-q-definitions-text (cadr forms))))
                (method (and (string-suffix-p "method" operator)
                             (agent-q-definitions--method
                              name (seq-take (cddr forms) agent-q-definitions--most-words)))))
@@ -158,12 +158,12 @@ The last name is the fullest."
   "Return the definitions among FORMS and in them: lists of start, end and names."
   (seq-mapcat
    (pcase-lambda (`(,start ,end))
-     (let* ((subforms (agent-q-definitions--subforms start end))
-            (names (agent-q-definitions--names subforms)))
+     (let* ((subforms (agent-q-definitions-subforms start end))
+            (names (agent-q-definitions-names subforms)))
        (cond (names (list (list start end names)))
              ((and subforms
-                   (member (agent-q-definitions--bare
-                            (agent-q-definitions--text (car subforms)))
+                   (member (agent-q-definitions-bare
+                            (agent-q-definitions-text (car subforms)))
                            agent-q-definitions--wrappers))
               (agent-q-definitions--all (cdr subforms))))))
    forms))
@@ -188,8 +188,8 @@ That is the head of a definition."
     (insert (if (string-prefix-p "(" wanted) wanted (concat "(" wanted)))
     (insert (make-string (max 0 (car (syntax-ppss))) ?\)))
     (when (equal (ignore-errors (scan-sexps (point-min) 1)) (point-max))
-      (car (last (agent-q-definitions--names
-                  (agent-q-definitions--subforms (point-min) (point-max))))))))
+      (car (last (agent-q-definitions-names
+                  (agent-q-definitions-subforms (point-min) (point-max))))))))
 
 (defun agent-q-definitions--matching (wanted definitions)
   "Return those of DEFINITIONS that WANTED names, as closely as it can be taken."
@@ -208,14 +208,14 @@ That is the head of a definition."
                               (member (funcall change name)
                                       (mapcar change (nth 2 definition))))
                             definitions))))
-       `((,wanted . identity) (,wanted . agent-q-definitions--bare)
-         (,head . identity) (,head . agent-q-definitions--bare))))))
+       `((,wanted . identity) (,wanted . agent-q-definitions-bare)
+         (,head . identity) (,head . agent-q-definitions-bare))))))
 
 (defun agent-q-definitions-find (text name &optional file)
   "Return start and end, in characters, of the definition of NAME in TEXT.
 FILE is the name of the file that TEXT is of."
-  (agent-q-source--with-text text file
-    (let* ((all (agent-q-definitions--all (agent-q-definitions--top-forms)))
+  (agent-q-source-with-text text file
+    (let* ((all (agent-q-definitions--all (agent-q-definitions-top-forms)))
            (found (agent-q-definitions--matching (agent-q-definitions--normal name) all)))
       (pcase found
         (`((,start ,end . ,_)) (list (1- start) (1- end)))
@@ -227,7 +227,7 @@ FILE is the name of the file that TEXT is of."
 (agent-q-operations-define "find-definition" (call text name file)
   "Tell where in TEXT, of FILE, the form is that defines NAME."
   (pcase-let ((`(,start ,end) (agent-q-definitions-find text name file)))
-    (agent-q-edit-json `((start . ,start) (end . ,end)))))
+    (agent-q-json-serialize `((start . ,start) (end . ,end)))))
 
 (provide 'agent-q-definitions)
 ;;; agent-q-definitions.el ends here

@@ -12,10 +12,7 @@
 
 (require 'agent-q-module)
 (require 'agent-q-provider)
-
-(declare-function agent-q-chat-buffers "agent-q-chat")
-(declare-function agent-q-chat-use-provider "agent-q-chat")
-(defvar agent-q-chat--provider)
+(require 'agent-q-session)
 
 (defconst agent-q-demo--model "smollm2-135m"
   "The name of the server's model.")
@@ -126,11 +123,10 @@ When the server ends before it is ready, CALLBACK is called with nil."
   "Have the chats that have no model talk to PROVIDER, if it is one."
   (if (null provider)
       (message "The demo model did not start; %s says why" agent-q-demo--buffer)
-    (when (fboundp 'agent-q-chat-buffers)
-      (dolist (buffer (agent-q-chat-buffers))
-        (with-current-buffer buffer
-          (unless agent-q-chat--provider
-            (agent-q-chat-use-provider provider)))))
+    (dolist (buffer (agent-q-session-buffers))
+      (with-current-buffer buffer
+        (unless agent-q-session-provider
+          (agent-q-chat-use-provider provider))))
     (message "The demo model runs: it shows the path, not answers")))
 
 ;;;###autoload

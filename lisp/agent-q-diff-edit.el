@@ -9,7 +9,7 @@
 
 ;;; Code:
 
-(require 'agent-q-diff)
+(require 'agent-q-diff-hunks)
 
 (defvar-local agent-q-diff-edit--hunk nil "The hunk that is edited here.")
 (defvar-local agent-q-diff-edit--review nil "The buffer of its review.")
@@ -71,7 +71,7 @@ Lines with + are added, lines with - go, the others stay.
                  text))
          (hunk agent-q-diff-edit--hunk))
     (with-current-buffer agent-q-diff-edit--review
-      (agent-q-diff-replace hunk body)))
+      (agent-q-diff-hunks-replace hunk body)))
   (agent-q-diff-edit-quit))
 
 (defun agent-q-diff-edit-quit ()

@@ -11,38 +11,20 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-answer)
 (require 'agent-q-call)
+(require 'agent-q-diff-edit)
+(require 'agent-q-diff-hunks)
+(require 'agent-q-diff-refresh)
 (require 'agent-q-diff-target)
 (require 'agent-q-json)
-(require 'agent-q-project)
-(require 'agent-q-visible)
+(require 'agent-q-render)
+(require 'agent-q-text)
 (require 'diff-mode)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-approve-settle "agent-q-approve")
-(declare-function agent-q-approve-open-p "agent-q-approve")
-(declare-function agent-q-core-diff-hunks "ext:agent-q-core" (original modified context))
-(declare-function agent-q-core-diff-apply "ext:agent-q-core" (original hunks))
-(declare-function agent-q-core-preview "ext:agent-q-core" (call))
-(declare-function agent-q-core-diff-edit-hunk "ext:agent-q-core" (hunk body))
-(declare-function agent-q-diff-edit-open "agent-q-diff-edit" (hunk))
-(autoload 'agent-q-diff-refresh "agent-q-diff-refresh" nil t)
-
-(cl-defstruct (agent-q-diff-hunk (:constructor agent-q-diff--make-hunk) (:copier nil))
-  "A hunk under review.
-NUMBER counts from 1.  OLD, NEW, HEADER and BODY are the core's.  CHOSEN,
-EDITED and COMMENT are the user's.  The
-overlay shows its state, START is where its header stands."
-  number old new header body added removed
-  (chosen t) edited comment overlay start)
-
-(defvar-local agent-q-diff--call nil "The call whose edit is reviewed here.")
-(defvar-local agent-q-diff--chat nil "The chat of that call.")
-(defvar-local agent-q-diff--edit nil "What the call would change, an `agent-q-diff-edit'.")
-(defvar-local agent-q-diff--hunks [] "The hunks, a vector.")
-(defvar-local agent-q-diff--counts "" "How many hunks are taken, as text.")
-(defvar-local agent-q-diff--lost nil
-  "What is said of the hunks that don't fit any more, latest first.")
-(defvar-local agent-q-diff--done nil "Non-nil once the review is answered.")
+(agent-q-declare-core)
 
 (defvar agent-q-diff-mode-map
   (let ((map (make-sparse-keymap)))
@@ -73,29 +55,16 @@ taken; \\[agent-q-diff-reject] rejects all, and so does killing the buffer.
               minor-mode-overriding-map-alist nil
               buffer-read-only t)
   (add-hook 'kill-buffer-hook #'agent-q-diff--killed nil t)
-  (add-hook 'post-command-hook #'agent-q-diff--watch nil t))
-
-(defun agent-q-diff-show-invisible ()
-  "Show the characters of the current buffer that are made not to be seen.
-They could make a change look like another; in the text they stay.
-With those that turn the direction around, text is shown as it is stored."
-  (setq-local glyphless-char-display (copy-sequence glyphless-char-display))
-  (dolist (range agent-q-visible-ignorable)
-    (set-char-table-range glyphless-char-display range 'hex-code))
-  (save-excursion
-    (goto-char (point-min))
-    (when (re-search-forward "[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]" nil t)
-      (setq bidi-display-reordering nil))))
+  (add-hook 'post-command-hook #'agent-q-diff-hunks-watch nil t))
 
 ;;;; Opening
 
-(defun agent-q-diff-reviewed-p (tool &optional preview)
-  "Whether a call of TOOL is reviewed as a diff.
-PREVIEW is what the core says that it would make of a file."
-  (or (equal tool "propose_file_edit")
-      (and agent-q-review-edits
-           (or preview (assoc tool agent-q-diff-target-tools))
-           t)))
+(defun agent-q-diff-reviewed-p (tool preview)
+  "Whether a call of TOOL is reviewed as a diff without being asked for one.
+PREVIEW is what the core says that it would make of a file, or nil."
+  (and preview
+       (or agent-q-review-edits (equal tool "propose_file_edit"))
+       t))
 
 (defun agent-q-diff-review (event)
   "Open the review of the edit that EVENT, an approval request, asks about.
@@ -114,11 +83,9 @@ The current buffer is its chat.  Other edits can be reviewed by a key."
   "Make the buffer in which CALL of the current chat is reviewed; return it.
 PREVIEW is what the core says that it would make of a file.  Return nil
 when there is nothing to review."
-  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call)) t))
+  (when-let* ((preview (or preview (agent-q-core-preview (agent-q-call-key call))))
               (arguments (agent-q-json-parse (agent-q-call-arguments call)))
-              (edit (if (consp preview) (agent-q-diff-target-planned preview arguments)
-                      (agent-q-diff-target-edit (agent-q-call-tool call) arguments
-                                                (agent-q-project-directory)))))
+              (edit (agent-q-diff-target-planned preview arguments)))
     (setf (agent-q-call-review call) (agent-q-diff--open call (current-buffer) edit))
     (agent-q-render-update-item call)
     (agent-q-call-review call)))
@@ -130,11 +97,11 @@ when there is nothing to review."
     (with-current-buffer buffer
       (agent-q-diff-mode)
       (setq default-directory (buffer-local-value 'default-directory chat)
-            agent-q-diff--call call
-            agent-q-diff--chat chat
-            agent-q-diff--edit edit)
-      (agent-q-diff--fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
-                                                   (agent-q-diff-edit-proposed edit) 3)))
+            agent-q-diff-hunks-call call
+            agent-q-diff-hunks-chat chat
+            agent-q-diff-hunks-edit edit)
+      (agent-q-diff-hunks-fill (agent-q-core-diff-hunks (agent-q-diff-edit-base edit)
+                                                        (agent-q-diff-edit-proposed edit) 3)))
     buffer))
 
 (defun agent-q-diff-display (buffer)
@@ -156,102 +123,15 @@ Return the window, or nil when that frame has none that can show it."
     (with-selected-window window
       (display-buffer-same-window buffer alist))))
 
-(defun agent-q-diff--fill (hunks)
-  "Show HUNKS, as the core gives them, all of them chosen."
-  (let ((inhibit-read-only t)
-        (inhibit-modification-hooks t)
-        (number 0)
-        (path (agent-q-diff-edit-path agent-q-diff--edit)))
-    (remove-overlays)
-    (erase-buffer)
-    (when (agent-q-diff-edit-one agent-q-diff--edit)
-      (insert (agent-q-diff-edit-note agent-q-diff--edit) "\n"))
-    (insert "--- " (if (agent-q-diff-edit-new agent-q-diff--edit) "/dev/null" path)
-            "\n+++ " (if (agent-q-diff-edit-one agent-q-diff--edit) "/dev/null" path) "\n")
-    (setq agent-q-diff--hunks
-          (vconcat
-           (mapcar (pcase-lambda (`(,old ,new ,header ,body ,added ,removed))
-                     (agent-q-diff--insert
-                      (agent-q-diff--make-hunk
-                       :number (setq number (1+ number)) :old old :new new
-                       :header header :body body :added added :removed removed)))
-                   hunks)))
-    (agent-q-diff-show-invisible)
-    (set-buffer-modified-p nil)
-    (goto-char (if hunks (agent-q-diff-hunk-start (aref agent-q-diff--hunks 0))
-                 (point-min)))
-    (agent-q-diff--header)))
-
-(defun agent-q-diff--insert (hunk)
-  "Insert HUNK at point with the overlay of its state; return it."
-  (let ((start (point)))
-    (insert (agent-q-diff-hunk-header hunk) "\n" (agent-q-diff-hunk-body hunk))
-    (let ((overlay (make-overlay start (point) nil t nil)))
-      (overlay-put overlay 'agent-q-hunk hunk)
-      (setf (agent-q-diff-hunk-start hunk) (copy-marker start)
-            (agent-q-diff-hunk-overlay hunk) overlay))
-    (agent-q-diff--mark hunk)
-    hunk))
-
-;;;; What is shown of a hunk's state
-
-(defun agent-q-diff--mark (hunk)
-  "Show the state of HUNK, in words too, for terminals without colours."
-  (let ((overlay (agent-q-diff-hunk-overlay hunk))
-        (chosen (agent-q-diff-hunk-chosen hunk)))
-    (overlay-put overlay 'before-string
-                 (propertize
-                  (concat (if chosen "[x] " "[ ] ")
-                          (if chosen "apply" "reject")
-                          (if (agent-q-diff-hunk-edited hunk) ", edited" "")
-                          (if-let ((comment (agent-q-diff-hunk-comment hunk)))
-                              (concat ": " comment) "")
-                          "\n")
-                  'face (if chosen 'agent-q-success 'agent-q-failure)))
-    (overlay-put overlay 'face (and (not chosen) 'agent-q-dim))))
-
-(defun agent-q-diff--chosen ()
-  "Return the hunks that would be applied."
-  (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff--hunks))
-
-(defun agent-q-diff--header ()
-  "Count the hunks anew and show it in the header line."
-  (let ((added 0) (removed 0) (chosen 0))
-    (seq-doseq (hunk agent-q-diff--hunks)
-      (when (agent-q-diff-hunk-chosen hunk)
-        (setq chosen (1+ chosen)
-              added (+ added (agent-q-diff-hunk-added hunk))
-              removed (+ removed (agent-q-diff-hunk-removed hunk)))))
-    (setq agent-q-diff--counts (format " %d of %d hunks, +%d -%d " chosen
-                                       (length agent-q-diff--hunks) added removed))
-    (agent-q-diff--watch)))
-
-(defun agent-q-diff--watch ()
-  "Show the header line, with a warning when the target was changed.
-For `post-command-hook', too."
-  (unless agent-q-diff--done
-    (setq header-line-format
-          (list (propertize agent-q-diff--counts 'face 'bold)
-                (cond ((agent-q-diff-edit-trouble agent-q-diff--edit)
-                       (propertize (agent-q-diff-edit-trouble agent-q-diff--edit)
-                                   'face 'agent-q-failure))
-                      ((agent-q-diff-target-changed-p agent-q-diff--edit)
-                       (propertize "CHANGED since: g reviews it anew"
-                                   'face 'agent-q-failure))
-                      ((agent-q-diff-edit-one agent-q-diff--edit)
-                       "c comment  C-c C-c do it  C-c C-k reject")
-                      (t "SPC toggle  e edit  c comment  C-c C-c apply  C-c C-k reject"))))
-    (force-mode-line-update)))
-
 ;;;; Moving and choosing
 
 (defun agent-q-diff--index ()
   "Return the place of the hunk at point in the vector; -1 before the first."
-  (let ((low 0) (high (length agent-q-diff--hunks)))
+  (let ((low 0) (high (length agent-q-diff-hunks-all)))
     ;; The first hunk that starts after point.
     (while (< low high)
       (let ((middle (/ (+ low high) 2)))
-        (if (<= (agent-q-diff-hunk-start (aref agent-q-diff--hunks middle)) (point))
+        (if (<= (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all middle)) (point))
             (setq low (1+ middle))
           (setq high middle))))
     (1- low)))
@@ -261,13 +141,13 @@ For `post-command-hook', too."
   (let ((index (agent-q-diff--index)))
     (if (< index 0)
         (user-error "There is no hunk at point")
-      (aref agent-q-diff--hunks index))))
+      (aref agent-q-diff-hunks-all index))))
 
 (defun agent-q-diff--goto (index)
   "Go to the hunk at INDEX."
-  (unless (< -1 index (length agent-q-diff--hunks))
+  (unless (< -1 index (length agent-q-diff-hunks-all))
     (user-error "There are no more hunks"))
-  (let ((hunk (aref agent-q-diff--hunks index)))
+  (let ((hunk (aref agent-q-diff-hunks-all index)))
     (goto-char (agent-q-diff-hunk-start hunk))
     ;; What a key is about to decide has to be on the screen.
     (when (and (eq (window-buffer) (current-buffer))
@@ -286,13 +166,13 @@ For `post-command-hook', too."
   (let ((index (agent-q-diff--index)))
     (agent-q-diff--goto
      (if (and (>= index 0)
-              (> (point) (agent-q-diff-hunk-start (aref agent-q-diff--hunks index))))
+              (> (point) (agent-q-diff-hunk-start (aref agent-q-diff-hunks-all index))))
          index
        (1- index)))))
 
 (defun agent-q-diff--check-divisible ()
   "Signal an error if the edit can only be taken as a whole."
-  (when (agent-q-diff-edit-one agent-q-diff--edit)
+  (when (agent-q-diff-edit-one agent-q-diff-hunks-edit)
     (user-error "This can only be done or rejected as a whole")))
 
 (defun agent-q-diff-toggle ()
@@ -301,9 +181,9 @@ For `post-command-hook', too."
   (agent-q-diff--check-divisible)
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
-    (agent-q-diff--mark hunk)
-    (agent-q-diff--header)
-    (when (< (agent-q-diff-hunk-number hunk) (length agent-q-diff--hunks))
+    (agent-q-diff-hunks-mark hunk)
+    (agent-q-diff-hunks-count)
+    (when (< (agent-q-diff-hunk-number hunk) (length agent-q-diff-hunks-all))
       (agent-q-diff--goto (agent-q-diff-hunk-number hunk)))))
 
 (defun agent-q-diff-toggle-mouse (event)
@@ -319,77 +199,28 @@ For `post-command-hook', too."
                       (agent-q-diff-hunk-comment (agent-q-diff--hunk)))))
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-comment hunk)
-          (and (not (string-blank-p comment)) (agent-q--clean comment)))
-    (agent-q-diff--mark hunk)))
+          (and (not (string-blank-p comment)) (agent-q-text-clean comment)))
+    (agent-q-diff-hunks-mark hunk)))
 
 (defun agent-q-diff-edit-hunk ()
   "Edit the hunk at point."
   (interactive)
   (agent-q-diff--check-divisible)
-  (require 'agent-q-diff-edit)
   (agent-q-diff-edit-open (agent-q-diff--hunk)))
 
-(defun agent-q-diff-replace (hunk body)
-  "Put BODY, which the user wrote, in the place of the lines of HUNK.
-Signal an error when it is no body for it."
-  (pcase-let ((`(,old ,new ,header ,body ,added ,removed)
-               (agent-q-core-diff-edit-hunk
-                (agent-q-json-encode (agent-q-diff--json hunk)) body))
-              (inhibit-read-only t)
-              (inhibit-modification-hooks t)
-              (overlay (agent-q-diff-hunk-overlay hunk)))
-    (setf (agent-q-diff-hunk-old hunk) old
-          (agent-q-diff-hunk-new hunk) new
-          (agent-q-diff-hunk-header hunk) header
-          (agent-q-diff-hunk-body hunk) body
-          (agent-q-diff-hunk-added hunk) added
-          (agent-q-diff-hunk-removed hunk) removed
-          (agent-q-diff-hunk-edited hunk) t
-          (agent-q-diff-hunk-chosen hunk) t)
-    (save-excursion
-      (let ((end (overlay-end overlay)))
-        (goto-char (agent-q-diff-hunk-start hunk))
-        ;; Before the old text goes, so that the next hunk's marker stays.
-        (goto-char end)
-        (delete-region (agent-q-diff-hunk-start hunk) end)
-        (let* ((next (and (< (agent-q-diff-hunk-number hunk) (length agent-q-diff--hunks))
-                          (aref agent-q-diff--hunks (agent-q-diff-hunk-number hunk))))
-               (start (point)))
-          (insert header "\n" body)
-          (move-overlay overlay start (point))
-          (set-marker (agent-q-diff-hunk-start hunk) start)
-          (when next
-            (set-marker (agent-q-diff-hunk-start next) (point))
-            (move-overlay (agent-q-diff-hunk-overlay next) (point)
-                          (overlay-end (agent-q-diff-hunk-overlay next)))))))
-    (set-buffer-modified-p nil)
-    (font-lock-flush)
-    (agent-q-diff--mark hunk)
-    (agent-q-diff--header)))
-
 ;;;; Answering
-
-(defun agent-q-diff--json (hunk)
-  "Return HUNK in the form that the core expects."
-  (list :old_start (agent-q-diff-hunk-old hunk)
-        :new_start (agent-q-diff-hunk-new hunk)
-        :body (agent-q-diff-hunk-body hunk)))
-
-(defun agent-q-diff--hunks-json (hunks)
-  "Return HUNKS, a list, as JSON text."
-  (agent-q-json-encode (vconcat (mapcar #'agent-q-diff--json hunks))))
 
 (defun agent-q-diff--note (whole)
   "Return what the model is told about the review.
 WHOLE is said of an edit that can only be taken as a whole."
   (string-join
-   (cons (if (agent-q-diff-edit-one agent-q-diff--edit)
+   (cons (if (agent-q-diff-edit-one agent-q-diff-hunks-edit)
              whole
-           (format "applied %d of %d hunks" (length (agent-q-diff--chosen))
-                   (+ (length agent-q-diff--hunks) (length agent-q-diff--lost))))
+           (format "applied %d of %d hunks" (length (agent-q-diff-hunks-chosen))
+                   (+ (length agent-q-diff-hunks-all) (length agent-q-diff-hunks-lost))))
          (append (delq nil (mapcar #'agent-q-diff--note-on
-                                   (append agent-q-diff--hunks nil)))
-                 (reverse agent-q-diff--lost)))
+                                   (append agent-q-diff-hunks-all nil)))
+                 (reverse agent-q-diff-hunks-lost)))
    "; "))
 
 (defun agent-q-diff--note-on (hunk)
@@ -403,45 +234,33 @@ WHOLE is said of an edit that can only be taken as a whole."
               (or what "applied")
               (if comment (concat ": " comment) "")))))
 
-(defun agent-q-diff--check ()
-  "Signal an error unless the review can be answered."
-  (unless (and (buffer-live-p agent-q-diff--chat)
-               (not agent-q-diff--done)
-               (agent-q-approve-open-p agent-q-diff--call))
-    (user-error "This edit does not wait for an answer any more")))
-
 (defun agent-q-diff-apply ()
   "Apply the hunks that are taken, and tell the model about the rest."
   (interactive)
-  (agent-q-diff--check)
-  (when (agent-q-diff-target-changed-p agent-q-diff--edit)
+  (agent-q-diff-hunks-check)
+  (when (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
     (agent-q-diff-refresh)
     (user-error "The file was changed meanwhile; review the hunks as they fit now"))
-  (cond ((agent-q-diff-edit-one agent-q-diff--edit)
+  (cond ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
          (agent-q-diff--answer "modified" (agent-q-diff--arguments) "approved"))
         ;; A new file that holds nothing has no hunks.
-        ((not (or (agent-q-diff--chosen) (seq-empty-p agent-q-diff--hunks)))
+        ((not (or (agent-q-diff-hunks-chosen) (seq-empty-p agent-q-diff-hunks-all)))
          (agent-q-diff-reject))
         (t
          (agent-q-diff--answer "modified" (agent-q-diff--arguments)
                                (format "approved, %d of %d hunks"
-                                       (length (agent-q-diff--chosen))
-                                       (length agent-q-diff--hunks))))))
+                                       (length (agent-q-diff-hunks-chosen))
+                                       (length agent-q-diff-hunks-all))))))
 
 (defun agent-q-diff--arguments ()
   "Return the arguments of the call with the chosen hunks, as JSON text."
-  (let* ((edit agent-q-diff--edit)
+  (let* ((edit agent-q-diff-hunks-edit)
          (arguments (copy-hash-table (agent-q-diff-edit-arguments edit)))
          (base (agent-q-diff-edit-base edit))
-         (text (agent-q-core-diff-apply base (agent-q-diff--hunks-json
-                                              (agent-q-diff--chosen)))))
-    (cond ((agent-q-diff-edit-one edit))
-          ((agent-q-diff-edit-field edit)
-           (puthash (agent-q-diff-edit-field edit) text arguments)
-           (when (gethash "original" arguments)
-             (puthash "original" base arguments)))
-          (t
-           (puthash "reviewed" (list :original base :modified text) arguments)))
+         (text (agent-q-core-diff-apply base (agent-q-diff-hunks-json
+                                              (agent-q-diff-hunks-chosen)))))
+    (unless (agent-q-diff-edit-one edit)
+      (puthash "reviewed" (list :original base :modified text) arguments))
     ;; The core tells the model, where the tool itself does not take it.
     (puthash "review" (agent-q-diff--note "done as a whole") arguments)
     (agent-q-json-encode arguments)))
@@ -449,8 +268,8 @@ WHOLE is said of an edit that can only be taken as a whole."
 (defun agent-q-diff-reject ()
   "Reject the whole edit; the comments go to the model."
   (interactive)
-  (agent-q-diff--check)
-  (seq-doseq (hunk agent-q-diff--hunks)
+  (agent-q-diff-hunks-check)
+  (seq-doseq (hunk agent-q-diff-hunks-all)
     (setf (agent-q-diff-hunk-chosen hunk) nil))
   (agent-q-diff--answer "denied" (concat "the edit was reviewed and rejected; "
                                          (agent-q-diff--note "nothing was done"))
@@ -459,28 +278,28 @@ WHOLE is said of an edit that can only be taken as a whole."
 (defun agent-q-diff--answer (decision payload label)
   "Answer the call with DECISION and PAYLOAD, shown as LABEL, and go away."
   (let ((buffer (current-buffer))
-        (call agent-q-diff--call))
-    (with-current-buffer agent-q-diff--chat
-      (agent-q-approve-settle call decision payload label))
+        (call agent-q-diff-hunks-call))
+    (with-current-buffer agent-q-diff-hunks-chat
+      (agent-q-answer-settle call decision payload label))
     (agent-q-diff--leave buffer)))
 
 (defun agent-q-diff--leave (buffer)
   "Kill BUFFER, whose review is over, and its windows if they were made for it."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (setq agent-q-diff--done t))
+      (setq agent-q-diff-hunks-done t))
     (dolist (window (get-buffer-window-list buffer nil t))
       (quit-restore-window window 'bury))
     (kill-buffer buffer)))
 
 (defun agent-q-diff--killed ()
   "Reject the edit whose review is killed."
-  (unless agent-q-diff--done
-    (setq agent-q-diff--done t)
-    (let ((call agent-q-diff--call))
-      (when (and (buffer-live-p agent-q-diff--chat) (agent-q-approve-open-p call))
-        (with-current-buffer agent-q-diff--chat
-          (agent-q-approve-settle
+  (unless agent-q-diff-hunks-done
+    (setq agent-q-diff-hunks-done t)
+    (let ((call agent-q-diff-hunks-call))
+      (when (and (buffer-live-p agent-q-diff-hunks-chat) (agent-q-call-open-p call))
+        (with-current-buffer agent-q-diff-hunks-chat
+          (agent-q-answer-settle
            call "denied" "the user closed the review of the edit without applying it"
            "rejected"))))))
 

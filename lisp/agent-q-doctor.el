@@ -9,14 +9,15 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-image-connection)
 (require 'seq)
 (require 'agent-q-module)
 (require 'agent-q-provider)
 (require 'agent-q-demo)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-interface "ext:agent-q-core" ())
-(declare-function agent-q-image-connections "agent-q-image")
-(declare-function agent-q-image-label "agent-q-image")
+(agent-q-declare-core)
 
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
@@ -98,7 +99,6 @@
 (defun agent-q-doctor--connections ()
   "Return the finding about connections to Lisp images."
   (let ((connections (and (or (featurep 'sly) (featurep 'slime))
-                          (require 'agent-q-image nil t)
                           (agent-q-image-connections))))
     (cond (connections
            (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))

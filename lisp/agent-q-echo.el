@@ -11,7 +11,7 @@
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-image)
+(require 'agent-q-image-connection)
 (require 'agent-q-image-reply)
 (require 'lisp-mode)
 

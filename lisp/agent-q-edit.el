@@ -9,21 +9,11 @@
 
 ;;; Code:
 
-(require 'agent-q)
+(require 'agent-q-json)
 (require 'agent-q-operations)
+(require 'agent-q-text)
+(require 'agent-q-user)
 (require 'subr-x)
-
-(declare-function agent-q--last-user-buffer "agent-q-events" ())
-(declare-function agent-q--user-buffer-p "agent-q-events" (buffer))
-
-(defun agent-q-edit-json (value)
-  "Return VALUE as JSON text."
-  (if (fboundp 'json-serialize)
-      (let ((json (json-serialize value)))
-        ;; It depends on the version whether these are bytes or characters.
-        (if (multibyte-string-p json) json (decode-coding-string json 'utf-8)))
-    (let ((json-null :null) (json-false :false))
-      (json-encode value))))
 
 (defun agent-q-edit-find-buffer (name)
   "Return the buffer called NAME, or without one the user's last one."
@@ -33,7 +23,7 @@
         (if (and buffer (not (minibufferp buffer)))
             buffer
           (error "There is no buffer named %s" name)))
-    (or (agent-q--last-user-buffer)
+    (or (agent-q-user-last-buffer)
         (error "There is no buffer that the user works in"))))
 
 ;;;; Looking
@@ -58,16 +48,16 @@
   "Return the whole text of the current buffer, one character for each of its."
   (save-restriction
     (widen)
-    (agent-q--clean (buffer-substring-no-properties (point-min) (point-max)))))
+    (agent-q-text-clean (buffer-substring-no-properties (point-min) (point-max)))))
 
 (defun agent-q-edit--state (buffer with-text)
   "Return the state of BUFFER as JSON, with its text if WITH-TEXT is non-nil."
   (with-current-buffer buffer
-    (agent-q-edit-json
-     `((buffer . ,(agent-q--clean (buffer-name)))
+    (agent-q-json-serialize
+     `((buffer . ,(agent-q-text-clean (buffer-name)))
        (file . ,(if buffer-file-name
-                    (agent-q--clean (expand-file-name (or buffer-file-truename
-                                                          buffer-file-name)))
+                    (agent-q-text-clean (expand-file-name (or buffer-file-truename
+                                                              buffer-file-name)))
                   :null))
        (text . ,(if with-text (agent-q-edit--text) :null))
        (modified . ,(agent-q-edit--truth (buffer-modified-p)))
@@ -89,7 +79,7 @@ Its text comes along if WHOLE is true or there are unsaved changes."
   "Tell the state of the buffer named BUFFER with its text."
   (let ((live (agent-q-edit-find-buffer buffer)))
     ;; What is typed in the minibuffer or a chat is the user's own word.
-    (unless (agent-q--user-buffer-p live)
+    (unless (agent-q-user-buffer-p live)
       (error "The buffer %s is not one that may be written to" (buffer-name live)))
     (agent-q-edit--state live t)))
 
@@ -137,7 +127,7 @@ Save it if SAVE is non-nil."
       (error "The buffer %s is narrowed by the user to lines %d to %d, and the change is outside; nothing was changed"
              (buffer-name)
              (line-number-at-pos (point-min) t) (line-number-at-pos (point-max) t)))
-    (unless (equal old (agent-q--clean (buffer-substring-no-properties from to)))
+    (unless (equal old (agent-q-text-clean (buffer-substring-no-properties from to)))
       (error "The buffer %s holds something else there; nothing was changed"
              (buffer-name)))
     (agent-q-edit--check-encodable new)
@@ -154,7 +144,7 @@ Save it if SAVE is non-nil."
        (error "The buffer %s could not be %s (%s); nothing was changed"
               (buffer-name) (if save "changed and saved" "changed")
               (error-message-string failure))))
-    (agent-q-edit-json
+    (agent-q-json-serialize
      `((saved . ,(agent-q-edit--truth save))
        ;; The user's hooks may have made something else of it.
        (text . ,(if (and changed (/= changed (buffer-chars-modified-tick)))

@@ -14,10 +14,8 @@
 
 (require 'agent-q-call)
 (require 'agent-q-registry)
-
-(defun agent-q-effect-p (call)
-  "Whether CALL stands for an effect of running code."
-  (agent-q-registry-effect-p (agent-q-call-tool call)))
+(require 'agent-q-render)
+(require 'agent-q-visible)
 
 ;;;; What it is
 
@@ -163,7 +161,7 @@ What became of it matters more than all of its words."
 The core doesn't say whose effect it is, so nobody knows if several run."
   (and (not (cdr (agent-q-call-running)))
        (eq call (car (agent-q-call-running)))
-       (seq-some #'agent-q-effect-p (agent-q-call-all-waiting))))
+       (seq-some #'agent-q-call-effect-p (agent-q-call-all-waiting))))
 
 ;;;; Looking closer
 
@@ -172,7 +170,7 @@ The core doesn't say whose effect it is, so nobody knows if several run."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-call-p call)
-                 (agent-q-effect-p call))
+                 (agent-q-call-effect-p call))
       (user-error "No effect of running code is asked about here"))
     (let ((text (concat (propertize (agent-q-effect-words call) 'face 'agent-q-attention)
                         "\n" (or (agent-q-effect--origin call) "")

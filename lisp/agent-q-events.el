@@ -5,35 +5,22 @@
 ;;; Commentary:
 
 ;; The core writes one byte to a pipe when it has something to say; the
-;; pipe's filter takes a batch of events and hands each one to its chat.
+;; pipe's filter takes a batch of events and hands each one to its chat, or to
+;; what subscribed to events of its type.
 
 ;;; Code:
 
 (require 'agent-q)
-(require 'agent-q-execute)
 (require 'agent-q-log)
 (require 'agent-q-module)
+(require 'agent-q-user)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-rules-explained "agent-q-rules" (event))
-(declare-function agent-q-core-start "agent-q-core")
-(declare-function agent-q-core-attend "agent-q-core")
-(declare-function agent-q-core-drain "agent-q-core")
-(declare-function agent-q-core-ready "agent-q-core")
-(declare-function agent-q-core-resolve "agent-q-core")
-(declare-function agent-q-core-shutdown "agent-q-core")
-(declare-function agent-q-core-status "agent-q-core")
-(declare-function agent-q-image-with-name "agent-q-image-connection")
-(declare-function agent-q-image-cancel "agent-q-image")
-
-;; Loaded for the first call that needs them.
-(autoload 'agent-q-image-call "agent-q-image")
-(autoload 'agent-q-image-effect-decided "agent-q-image-effect")
-(autoload 'agent-q-image-default-connection "agent-q-image")
-(autoload 'agent-q-operations-run "agent-q-operations")
+(agent-q-declare-core)
 
 (defconst agent-q-events--batch-size 16
   "How many events are taken from the core at a time.")
@@ -53,6 +40,15 @@ A filter runs with quitting inhibited, so it has to be short.")
 
 (defvar-local agent-q-events-handler nil
   "Function that is called with each event of this buffer's session.")
+
+(defvar agent-q-events--subscribers nil
+  "An alist from types of events to the functions that take them.")
+
+(defvar agent-q-events-outside-function nil
+  "Function that is called with each event of calls outside all chats.")
+
+(defvar agent-q-events-started-hook nil
+  "Functions called when the core has started.")
 
 (defvar agent-q-events-discovered-functions nil
   "Functions called with the list of model servers that answered.")
@@ -76,14 +72,14 @@ A filter runs with quitting inhibited, so it has to be short.")
 
 (defun agent-q-events--start ()
   "Start the core, which wakes Emacs through the pipe."
-  (agent-q--set-log-level)
+  (agent-q-set-log-level)
   (agent-q-core-start agent-q-events--process
                       (expand-file-name agent-q-log-file))
   (let ((trouble (plist-get (agent-q-core-status) :trouble)))
     (when trouble
       (display-warning 'agent-q (string-join trouble "\n"))))
   (add-hook 'kill-emacs-hook #'agent-q-events--shutdown)
-  (agent-q-registry-core-started))
+  (run-hooks 'agent-q-events-started-hook))
 
 (defun agent-q-events-running-p ()
   "Whether the core can wake Emacs.
@@ -203,101 +199,42 @@ That is for what depends on all of them."
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))
 
+(defun agent-q-events-subscribe (type function)
+  "Have FUNCTION called with each event of TYPE."
+  (cl-pushnew function (alist-get type agent-q-events--subscribers)))
+
 (defun agent-q-events--apply (event)
   "Hand EVENT to whom it concerns."
-  (pcase (plist-get event :type)
-    (:fault (agent-q-events--fault (plist-get event :message)))
-    (:trouble (display-warning 'agent-q (agent-q-visible-prose
-                                         (plist-get event :message))))
-    (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
-                                       (plist-get event :servers)))
-    (:batch-finished (agent-q-execute-finished event))
-    (:explained (agent-q-rules-explained event))
-    (:effect-decided (agent-q-image-effect-decided event))
-    (:tool-handler (agent-q-handlers-call event))
-    (:host-cancelled
-     (or (agent-q-handlers-cancel (plist-get event :request))
-         (and (featurep 'agent-q-image)
-              (agent-q-image-cancel (plist-get event :request)))))
-    (type
-     (pcase type
-       (:call-started (agent-q-execute-started event))
-       (:call-finished (agent-q-execute-ended event)))
-     (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
-       (cond ((buffer-live-p buffer)
-              (with-current-buffer buffer
-                (funcall agent-q-events-handler event)))
-             ((eql (plist-get event :session) 0)
-              (agent-q-events--without-chat event))
-             ((memq type '(:image-call :emacs-call))
-              (agent-q-core-resolve (plist-get event :request) "aborted"
-                                    "The chat is closed.")))))))
+  (let ((type (plist-get event :type)))
+    (pcase type
+      (:fault (agent-q-events--fault (plist-get event :message)))
+      (:trouble (display-warning 'agent-q (agent-q-visible-prose
+                                           (plist-get event :message))))
+      (:discovered (agent-q-log-run-hook 'agent-q-events-discovered-functions
+                                         (plist-get event :servers)))
+      (_
+       (dolist (function (alist-get type agent-q-events--subscribers))
+         (funcall function event))
+       (when (plist-get event :session)
+         (agent-q-events--deliver event))))))
 
-(defun agent-q-events--without-chat (event)
-  "Apply EVENT of a call outside all chats, which a program made."
-  (pcase (plist-get event :type)
-    (:approval (agent-q-execute-approve event))
-    (:emacs-call
-     (agent-q-operations-run event (agent-q-image-default-connection) nil))
-    (:image-call
-     (agent-q-events-image-call event (agent-q-image-default-connection)))))
-
-(defun agent-q-events-image-call (event connection &optional owner)
-  "Do what EVENT asks of the image behind CONNECTION, which may be nil.
-OWNER is the buffer of the chat that asks, if any."
-  (let ((request (plist-get event :request)))
-    (if (null connection)
-        (agent-q-core-resolve request "no-connection" nil)
-      (agent-q-image-call connection request
-                          (plist-get event :operation)
-                          (plist-get event :arguments)
-                          (plist-get event :seconds)
-                          (lambda (status payload)
-                            (agent-q-events-resolve
-                             request status
-                             (if (string-prefix-p "(:outcome " (or payload ""))
-                                 (agent-q-image-with-name connection payload)
-                               payload)))
-                          owner))))
+(defun agent-q-events--deliver (event)
+  "Hand EVENT to the chat whose session it is of, or who is outside all chats."
+  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
+    (cond ((buffer-live-p buffer)
+           (with-current-buffer buffer
+             (funcall agent-q-events-handler event)))
+          ((eql (plist-get event :session) 0)
+           (when agent-q-events-outside-function
+             (funcall agent-q-events-outside-function event)))
+          ((memq (plist-get event :type) '(:image-call :emacs-call))
+           (agent-q-core-resolve (plist-get event :request) "aborted"
+                                 "The chat is closed.")))))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."
   (agent-q-log-line message)
   (message "agent-q: an internal error was contained; see *agent-q-log*"))
-
-;;;; The user's buffer
-
-(defun agent-q--visited-file (buffer)
-  "Return the file that BUFFER visits, or the one that it is indirect to, or nil.
-It is a cons of the name and whether that is on another machine, of which
-nothing is asked.  Called by the core before a tool uses BUFFER."
-  (when-let ((file (buffer-local-value 'buffer-file-name
-                                       (or (buffer-base-buffer buffer) buffer))))
-    (let ((remote (file-remote-p file)))
-      (cons (agent-q--clean (if remote file (expand-file-name file)))
-            (and remote t)))))
-
-(defun agent-q--user-buffer-p (buffer)
-  "Whether BUFFER is one that a user works in, and not a chat."
-  (and (buffer-live-p buffer)
-       (not (minibufferp buffer))
-       (not (string-match-p "\\`\\(?: \\|\\*\\(?:agent-q\\|Completions\\*\\)\\)"
-                            (buffer-name buffer)))
-       (not (provided-mode-derived-p (buffer-local-value 'major-mode buffer)
-                                     'agent-q-chat-mode))))
-
-(defun agent-q--last-user-buffer (&optional predicate)
-  "Return the buffer that the user last worked in, or nil.
-Chats, the minibuffer and hidden buffers don't count, nor those that
-PREDICATE, a function of a buffer, returns nil for.  Called by the core when
-a tool reads a buffer without naming one."
-  (let ((selected (window-buffer (or (minibuffer-selected-window)
-                                     (selected-window)))))
-    (seq-find (lambda (buffer)
-                (and (agent-q--user-buffer-p buffer)
-                     (or (null predicate) (funcall predicate buffer))))
-              ;; A frame lists its buffers in the order in which they were selected.
-              (cons selected (buffer-list (selected-frame))))))
 
 (provide 'agent-q-events)
 ;;; agent-q-events.el ends here

@@ -10,18 +10,26 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'agent-q-handlers)
+(require 'agent-q-json)
 (require 'agent-q-log)
+(require 'agent-q-module)
+(require 'agent-q-project)
+(require 'agent-q-registry)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-events-attend "agent-q-events" (function))
-(declare-function agent-q-events-ensure "agent-q-events" ())
-(declare-function agent-q-events-running-p "agent-q-events" ())
-(declare-function agent-q-core-execute "ext:agent-q-core" (calls ask watch private))
-(declare-function agent-q-core-cancel-batch "ext:agent-q-core" (batch why))
-(declare-function agent-q-core-decide-by-handler "ext:agent-q-core"
-                  (call decision payload))
+(agent-q-declare-core)
 
 ;;;; Results
+
+;; An interpreter looks a function up before it evaluates the call whose value that is about.
+;;;###autoload (autoload 'agent-q-tool-result-p "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-id "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-success "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-content "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-error "agent-q-execute")
+;;;###autoload (autoload 'agent-q-tool-result-metadata "agent-q-execute")
 
 (cl-defstruct (agent-q-tool-result (:constructor agent-q-execute--make-result)
                                    (:copier nil))
@@ -70,7 +78,7 @@ A call that JSON can't hold, such as one with a buffer in its arguments, has
 failed; the others run.
 
 Return the batch, for `agent-q-cancel-tool-calls'."
-  (agent-q--expect #'functionp callback "CALLBACK" "a function")
+  (agent-q-json-expect #'functionp callback "CALLBACK" "a function")
   (agent-q-execute--start calls (lambda (results)
                                   (agent-q-handlers-later callback results))))
 
@@ -78,7 +86,7 @@ Return the batch, for `agent-q-cancel-tool-calls'."
   "Start the batch WANTED, and return its number.
 FUNCTION gets the results, where Emacs is at the core's events.  That can be
 before this returns."
-  (agent-q--expect #'agent-q-execute--list-p wanted "CALLS" "a list of calls")
+  (agent-q-json-expect #'agent-q-execute--list-p wanted "CALLS" "a list of calls")
   (agent-q-registry-ensure)
   ;; The pipe may be gone although the core is there.
   (unless (agent-q-events-running-p)
@@ -96,18 +104,15 @@ before this returns."
                   agent-q-execute--batches)
          batch)))))
 
-(defvar agent-q-private-files)
-
 (defun agent-q-execute--private-files ()
   "Return the user's own globs of private files as a vector, or nil without any."
-  (let ((globs (and (default-boundp 'agent-q-private-files)
-                    (default-value 'agent-q-private-files))))
+  (let ((globs (default-value 'agent-q-private-files)))
     (and globs (vconcat globs))))
 
 ;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)
   "Cancel what has no result yet in BATCH; this becomes its result."
-  (agent-q--expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
+  (agent-q-json-expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")
   (agent-q-core-cancel-batch batch "the program that made it cancelled it"))
 
 ;;;###autoload
@@ -117,7 +122,7 @@ CALLS is a list of tool calls.  After SECONDS, or when the user quits,
 those without a result are cancelled.  Emacs can't be used meanwhile, so
 this is for batch use."
   (when seconds
-    (agent-q--expect #'numberp seconds "SECONDS" "a number"))
+    (agent-q-json-expect #'numberp seconds "SECONDS" "a number"))
   (let* ((results 'none)
          (agent-q-handlers-waiting (list 'agent-q-execute))
          (mine agent-q-handlers-waiting)
@@ -151,6 +156,9 @@ It would look for more output for another 10 ms."
   (when (eq waiting agent-q-handlers-waiting)
     (throw waiting nil)))
 
+;; The registry can't know this file, whose calls look tools up.
+;;;###autoload (defvar agent-q-registry-run-function #'agent-q-execute-one)
+;;;###autoload
 (defun agent-q-execute-one (name arguments)
   "Run the tool NAME with ARGUMENTS through the pipeline and return its content.
 Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
@@ -370,6 +378,18 @@ If it waits no more, that is all right."
      ;; The core may refuse arguments; the call must not wait for ever.
      (when (equal decision "modified")
        (agent-q-execute--unusable event (cadr failure))))))
+;;;; Calls outside all chats
+
+(defun agent-q-execute--outside (event)
+  "Apply EVENT of a call outside all chats, which a program made."
+  (pcase (plist-get event :type)
+    (:approval (agent-q-execute-approve event))
+    ((or :emacs-call :image-call) (agent-q-host-answer-outside event))))
+
+(setq agent-q-events-outside-function #'agent-q-execute--outside)
+(agent-q-events-subscribe :batch-finished #'agent-q-execute-finished)
+(agent-q-events-subscribe :call-started #'agent-q-execute-started)
+(agent-q-events-subscribe :call-finished #'agent-q-execute-ended)
 
 (provide 'agent-q-execute)
 ;;; agent-q-execute.el ends here

@@ -11,11 +11,13 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-events)
+(require 'agent-q-json)
 (require 'agent-q-log)
 (require 'agent-q-registry)
-
-(declare-function agent-q-events-resolve "agent-q-events" (request status text))
-(declare-function agent-q--last-user-buffer "agent-q-events" ())
+(require 'agent-q-tools)
+(require 'agent-q-user)
 
 ;;;; Tasks
 
@@ -113,15 +115,13 @@ image asks about meanwhile, if the tool is one of an image's."
       (agent-q-handlers--finish
        call (agent-q-tool-failure "Tool error: this tool was removed meanwhile.")))))
 
-(defun agent-q-handlers-cancel (request)
-  "Forget the call of REQUEST: nobody waits for its value any more.
-Return non-nil if there was one."
-  (let ((call (gethash request agent-q-handlers--calls)))
+(defun agent-q-handlers-cancel (event)
+  "Forget the call that EVENT names: nobody waits for its value any more."
+  (let ((call (gethash (plist-get event :request) agent-q-handlers--calls)))
     (when call
       (agent-q-handlers--forget call)
       (when (agent-q-handlers--call-cancel call)
-        (agent-q-handlers-later (agent-q-handlers--call-cancel call)))
-      t)))
+        (agent-q-handlers-later (agent-q-handlers--call-cancel call))))))
 
 (defun agent-q-handlers--forget (call)
   "Wait for the value of CALL no more."
@@ -165,7 +165,7 @@ However the handler ends, the call gets its result."
          (arguments (agent-q-json-parse (agent-q-handlers--call-arguments call)))
          (agent-q-handlers-watch (cons (agent-q-handlers--call-request call)
                                        (agent-q-handlers--call-watch call))))
-    (with-current-buffer (or (agent-q--last-user-buffer) (current-buffer))
+    (with-current-buffer (or (agent-q-user-last-buffer) (current-buffer))
       (if (not (agent-q-tool-async tool))
           (agent-q-handlers--finish call (funcall handler arguments))
         (let ((value (funcall handler arguments
@@ -204,6 +204,9 @@ What can't be told is a failure, so that the call gets its result."
             (concat message "\n" (agent-q-format-tool-result more))
           message))
     (agent-q-format-tool-result value)))
+
+(agent-q-events-subscribe :tool-handler #'agent-q-handlers-call)
+(agent-q-events-subscribe :host-cancelled #'agent-q-handlers-cancel)
 
 (provide 'agent-q-handlers)
 ;;; agent-q-handlers.el ends here

@@ -10,26 +10,28 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-park)
+(require 'agent-q-module)
 (require 'agent-q-registry)
-
-(declare-function agent-q-image-live-p "agent-q-image")
-(declare-function agent-q-image-label "agent-q-image")
-
-(declare-function agent-q-image-park-owned "agent-q-image-park" (owner))
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
 
 (defvar-local agent-q-header--line ""
   "The header line as it is shown.")
 ;; Without this, Emacs would show the line without its faces and keys.
 (put 'agent-q-header--line 'risky-local-variable t)
 
+(defvar agent-q-header-commands nil
+  "An alist from parts of the line to the commands for clicking on them.
+The parts are `model', `image', `waiting', `parked' and `unguarded'.")
+
 (defvar-local agent-q-header-state :idle
   "What the session is doing, as the core said last.")
 
 (defvar-local agent-q-header-model nil
   "The model that the chat talks to, as text; nil while it is looked for.")
-
-(defvar-local agent-q-header-connection nil
-  "The connection to the Lisp image of this chat, or nil.")
 
 (defvar-local agent-q-header-input 0 "Tokens that this chat sent.")
 (defvar-local agent-q-header-output 0 "Tokens that this chat received.")
@@ -45,10 +47,10 @@
   (setq header-line-format 'agent-q-header--line)
   (agent-q-header-update))
 
-(defun agent-q-header--segment (text help command &optional face)
-  "Return TEXT in FACE as a button for COMMAND, with the tooltip HELP."
+(defun agent-q-header--segment (text help part &optional face)
+  "Return TEXT in FACE as a button for the command of PART, with the tooltip HELP."
   (let ((map (make-sparse-keymap)))
-    (define-key map [header-line mouse-1] command)
+    (define-key map [header-line mouse-1] (alist-get part agent-q-header-commands))
     (propertize text 'face face 'help-echo help 'mouse-face 'highlight
                 'keymap map)))
 
@@ -59,7 +61,7 @@
     ((or :approving (guard (agent-q-call-waiting)))
      (agent-q-header--segment (agent-q-header--asking (length (agent-q-call-all-waiting)))
                               "mouse-1: go to what waits"
-                              #'agent-q-call-goto-waiting
+                              'waiting
                               'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")
@@ -84,23 +86,21 @@
 (defun agent-q-header--image ()
   "Return the name of the chat's image as text."
   (agent-q-header--segment
-   (if (and agent-q-header-connection
-            (agent-q-image-live-p agent-q-header-connection))
-       (agent-q-visible-line (agent-q-image-label agent-q-header-connection) 60)
+   (if (and agent-q-session-connection
+            (agent-q-image-live-p agent-q-session-connection))
+       (agent-q-visible-line (agent-q-image-label agent-q-session-connection) 60)
      "no Lisp")
    "mouse-1: choose the Lisp image of this chat"
-   'agent-q-chat-set-connection))
+   'image))
 
 (defun agent-q-header--parked ()
   "Return a button to take over errors that this chat has parked, else nil."
-  (let ((count (if (featurep 'agent-q-image-park)
-                   (length (agent-q-image-park-owned (current-buffer)))
-                 0)))
+  (let ((count (length (agent-q-image-park-owned (current-buffer)))))
     (and (> count 0)
          (agent-q-header--segment
           (if (= count 1) "Error parked" (format "%d errors parked" count))
           "mouse-1, C-c C-d: open it in your own debugger"
-          'agent-q-chat-hand-over 'agent-q-attention))))
+          'parked 'agent-q-attention))))
 
 (defun agent-q-header--unguarded ()
   "Return a warning when dangerous tools run unasked, else nil."
@@ -111,7 +111,7 @@
        (format "%s runs unasked" (car names)))
      (format "By agent-q-tool-levels: %s\nmouse-1: list the tools"
              (mapconcat #'identity names ", "))
-     'agent-q-list-tools
+     'unguarded
      'agent-q-attention)))
 
 (defun agent-q-header-tokens (count)
@@ -134,7 +134,7 @@
                        (agent-q-visible-line agent-q-header-model 80)
                      "looking for a model")
                    "mouse-1: choose the model of this chat"
-                   'agent-q-set-model)
+                   'model)
                   (agent-q-header--image)
                   (agent-q-header--state)
                   (agent-q-header--parked)

@@ -9,17 +9,19 @@
 
 ;;; Code:
 
+(require 'agent-q-debugger)
+(require 'agent-q-frames)
+(require 'agent-q-image-connection)
 (require 'agent-q-image-query)
 (require 'agent-q-operations)
 (require 'agent-q-past)
+(require 'agent-q-user)
 
 (defvar slime-dispatching-connection)
 (defvar sly-dispatching-connection)
 
-(declare-function agent-q--last-user-buffer "agent-q-events")
 (declare-function slime-output-buffer "ext:slime-repl")
 (declare-function sly-mrepl--find-buffer "ext:sly-mrepl")
-(declare-function agent-q-debugger-name-of-thread "agent-q-debugger")
 
 (defun agent-q-history--process (call)
   "Return the process whose past CALL is about, or nil for any."
@@ -87,35 +89,10 @@ The image knows more of its frames than the client has shown."
                   (string-trim (agent-q-past-error-message error)))
           (and (agent-q-past-error-form error)
                (concat "Form: " (agent-q-past-error-form error)))
-          (agent-q-history-restarts (agent-q-past-error-restarts error))
-          (agent-q-history-frames (agent-q-past-error-frames error))
+          (agent-q-frames-restarts (agent-q-past-error-restarts error))
+          (agent-q-frames-text (agent-q-past-error-frames error))
           (agent-q-history--open error)))
    "\n"))
-
-(defun agent-q-history-restarts (restarts)
-  "Return RESTARTS, lists of a name and a description, as text, or nil."
-  (and restarts
-       (concat "Restarts: "
-               (mapconcat (lambda (restart)
-                            (format "%s (%s)" (string-trim (car restart) "\\*")
-                                    (or (cadr restart) "")))
-                          restarts ", "))))
-
-(defconst agent-q-history--machinery
-  (concat "\\`(+\\(?:\\(?:FLET\\|LABELS\\|LAMBDA\\) [^\"]*\\)?"
-          "\\(?:S\\(?:WANK\\|LYNK\\)\\|SB-INT:SIMPLE-EVAL\\|SB-IMPL::%SIMPLE-EVAL"
-          "\\|EVAL \\|SB-KERNEL:INTERNAL-ERROR\\|\"foreign\\|SB-THREAD::\\|INVOKE-DEBUGGER \\)")
-  "What the frames of clients and of evaluation begin with.")
-
-(defun agent-q-history-frames (frames)
-  "Return FRAMES, texts, without those of the machinery, as text, or nil."
-  (let ((told (cl-remove-if (lambda (frame)
-                              (string-match-p agent-q-history--machinery frame))
-                            frames)))
-    (and told
-         (concat "Backtrace, innermost first:\n"
-                 (mapconcat (lambda (frame) (concat "  " frame))
-                            (seq-take told 15) "\n")))))
 
 (defun agent-q-history--debugger (error)
   "Return the name of the user's debugger in which ERROR is open, or nil."
@@ -254,7 +231,7 @@ The image knows more of its frames than the client has shown."
 (agent-q-operations-define "form-at-point" (call)
   "Tell the top-level form at the user's point, whatever CALL is about."
   (ignore call)
-  (let ((buffer (agent-q--last-user-buffer)))
+  (let ((buffer (agent-q-user-last-buffer)))
     (unless buffer
       (error "The user has no buffer open but chats"))
     (with-current-buffer buffer
@@ -280,22 +257,11 @@ The image knows more of its frames than the client has shown."
               (line-number-at-pos (car bounds) t)
               (line-number-at-pos point t)
               (if symbol (format " at %s" symbol) "")
-              (or (agent-q-history-package) "COMMON-LISP-USER")
+              (or (agent-q-user-package) "COMMON-LISP-USER")
               (if (> (length text) 8000)
                   (format "%s\n... [%d more characters]" (substring text 0 8000)
                           (- (length text) 8000))
                 text)))))
-
-(defun agent-q-history-package ()
-  "Return the package that the text at point is read in, or nil."
-  (let ((case-fold-search t)
-        (pattern "^[ \t]*(\\(?:cl:\\|common-lisp:\\)?in-package[ \t\n]+\\(?:#?:\\|'\\|\"\\)?\\([^ \t\n()\"]+\\)"))
-    (save-excursion
-      (save-restriction
-        (widen)
-        (when (or (re-search-backward pattern nil t)
-                  (progn (goto-char (point-min)) (re-search-forward pattern nil t)))
-          (upcase (match-string-no-properties 1)))))))
 
 ;;;; Staging at the REPL
 

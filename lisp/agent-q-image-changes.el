@@ -10,11 +10,11 @@
 
 ;;; Code:
 
+(require 'agent-q-image)
+(require 'agent-q-image-connection)
 (require 'agent-q-image-query)
+(require 'agent-q-session)
 (require 'tabulated-list)
-
-(defvar agent-q-header-connection)
-(defvar agent-q-chat--session)
 
 (defvar-local agent-q-image-changes--connection nil
   "The connection to the image whose changes are listed.")
@@ -52,13 +52,14 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
                                     " of all chats"))
         revert-buffer-function #'agent-q-image-changes--refresh))
 
-(defun agent-q-image-changes-show ()
-  "Show what the agent has done to the image of this chat, or the current one.
-From a chat, it is what this chat did."
-  (let ((chat (and (bound-and-true-p agent-q-chat--session) (current-buffer)))
-        (connection (or (and (boundp 'agent-q-header-connection)
-                             (agent-q-image-live-p agent-q-header-connection)
-                             agent-q-header-connection)
+;;;###autoload
+(defun agent-q-image-changes ()
+  "List what the agent changed in the Lisp image, and restore what you like.
+From a chat, it is what this chat changed in its image."
+  (interactive)
+  (let ((chat (and agent-q-session-number (current-buffer)))
+        (connection (or (and (agent-q-image-live-p agent-q-session-connection)
+                             agent-q-session-connection)
                         (agent-q-image-default-connection))))
     (unless connection
       (user-error "No Lisp is connected"))
@@ -138,7 +139,7 @@ FUNCTION gets its value, in this buffer."
   (let ((buffer (and name
                      (cl-find name (buffer-list) :test #'equal
                               :key (lambda (buffer)
-                                     (buffer-local-value 'agent-q-image--chat-name buffer))))))
+                                     (buffer-local-value 'agent-q-image-chat-name buffer))))))
     (cond (buffer (buffer-name buffer))
           (name (replace-regexp-in-string " [0-9a-f]+\\'" "" name))
           (t ""))))

@@ -15,42 +15,42 @@
 (require 'agent-q-slime)
 (require 'agent-q-visible)
 
-(defconst agent-q-image--clients
+(defconst agent-q-image-connection--clients
   `((sly . ,agent-q-sly-client)
     (slime . ,agent-q-slime-client))
   "The Lisp clients that can carry calls, the preferred one first.")
 
 (cl-defstruct (agent-q-image-connection
-               (:constructor agent-q-image--make-connection (client process))
+               (:constructor agent-q-image-connection--make (client process))
                (:copier nil))
   "A client's connection to a Lisp image; compare them with `equal'."
   client process)
 
-(defun agent-q-image--client (connection key)
+(defun agent-q-image-client (connection key)
   "Return what the client of CONNECTION has for KEY."
   (plist-get (alist-get (agent-q-image-connection-client connection)
-                        agent-q-image--clients)
+                        agent-q-image-connection--clients)
              key))
 
-(defun agent-q-image--ask (connection key &rest arguments)
+(defun agent-q-image-ask (connection key &rest arguments)
   "Call the function KEY of CONNECTION's client with ARGUMENTS.
 Its first argument is the connection's process."
-  (apply (agent-q-image--client connection key)
+  (apply (agent-q-image-client connection key)
          (agent-q-image-connection-process connection)
          arguments))
 
 (defun agent-q-image-connections ()
   "Return the open connections to Lisp images, the user's current one first."
-  (cl-loop for (client . functions) in agent-q-image--clients
+  (cl-loop for (client . functions) in agent-q-image-connection--clients
            nconc (mapcar (lambda (process)
-                           (agent-q-image--make-connection client process))
+                           (agent-q-image-connection--make client process))
                          (funcall (plist-get functions :connections)))))
 
 (defun agent-q-image-default-connection ()
   "Return the connection that the user works with now, or nil."
-  (cl-loop for (client . functions) in agent-q-image--clients
+  (cl-loop for (client . functions) in agent-q-image-connection--clients
            for process = (car (funcall (plist-get functions :connections)))
-           when process return (agent-q-image--make-connection client process)))
+           when process return (agent-q-image-connection--make client process)))
 
 (defun agent-q-image-live-p (connection)
   "Return non-nil when CONNECTION is a connection that is open."
@@ -59,11 +59,11 @@ Its first argument is the connection's process."
 
 (defun agent-q-image-name (connection)
   "Return the name that CONNECTION has in its client."
-  (agent-q-image--ask connection :connection-name))
+  (agent-q-image-ask connection :connection-name))
 
 (defun agent-q-image-repl-package (connection)
   "Return the package that the user's REPL on CONNECTION is in, or nil."
-  (agent-q-image--ask connection :repl-package))
+  (agent-q-image-ask connection :repl-package))
 
 (defun agent-q-image-label (connection)
   "Return the name of CONNECTION, which no other one has, as it is shown.
@@ -74,7 +74,7 @@ within its line, as an image can name itself."
                                  (agent-q-image-connections))))
     (agent-q-visible-line
      (if (remove connection same)
-         (format "%s through %s" name (agent-q-image--client connection :name))
+         (format "%s through %s" name (agent-q-image-client connection :name))
        name))))
 
 (defun agent-q-image-with-name (connection text)
@@ -90,8 +90,8 @@ at its end.  That is done only while there are other connections."
 (defun agent-q-image-facts (connection)
   "Return one line on the Lisp image behind CONNECTION."
   (format "%s through %s%s"
-          (agent-q-image--ask connection :implementation)
-          (agent-q-image--client connection :name)
+          (agent-q-image-ask connection :implementation)
+          (agent-q-image-client connection :name)
           (let ((count (length (agent-q-image-connections))))
             (if (> count 1)
                 (format "; it is the image %s, one of the %d that the user has"
@@ -100,16 +100,16 @@ at its end.  That is done only while there are other connections."
 
 ;;;; What the Lisp printed by itself
 
-(defun agent-q-image--silence (connection)
+(defun agent-q-image-silence (connection)
   "Return what can be said on the image behind CONNECTION, which doesn't answer."
-  (concat (if (agent-q-image--ask connection :threads-p)
+  (concat (if (agent-q-image-ask connection :threads-p)
               ""
             "This Lisp has no threads here: it hears nothing while it does something else.\n")
-          (agent-q-image--output-tail connection)))
+          (agent-q-image-connection--output-tail connection)))
 
-(defun agent-q-image--output-tail (connection)
+(defun agent-q-image-connection--output-tail (connection)
   "Return the last lines that the Lisp behind CONNECTION printed by itself."
-  (let ((buffer (agent-q-image--ask connection :buffer)))
+  (let ((buffer (agent-q-image-ask connection :buffer)))
     (if (buffer-live-p buffer)
         (with-current-buffer buffer
           (save-restriction
@@ -122,14 +122,14 @@ at its end.  That is done only while there are other connections."
                 (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
       "")))
 
-(defun agent-q-image--last-words (connection)
+(defun agent-q-image-last-words (connection)
   "Return the last that the Lisp behind CONNECTION printed before it went."
-  (let* ((buffer (agent-q-image--ask connection :buffer))
+  (let* ((buffer (agent-q-image-ask connection :buffer))
          (lisp (and (buffer-live-p buffer) (get-buffer-process buffer))))
     ;; What it wrote as it died can still be on its way, behind the end of the connection.
     (when lisp
       (ignore-errors (accept-process-output lisp 0.05 nil t)))
-    (agent-q-image--output-tail connection)))
+    (agent-q-image-connection--output-tail connection)))
 
 (provide 'agent-q-image-connection)
 ;;; agent-q-image-connection.el ends here

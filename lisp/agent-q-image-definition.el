@@ -88,13 +88,13 @@ The lower the better."
 
 (defun agent-q-image-definition--method-name (text)
   "Return TEXT, a method's full name, to compare it by."
-  (replace-regexp-in-string "#?'" "" (agent-q-definitions--bare text)))
+  (replace-regexp-in-string "#?'" "" (agent-q-definitions-bare text)))
 
 (defun agent-q-image-definition--method-rank (start location)
   "Return how well the method at START is the one that LOCATION means, or nil."
   (let* ((names (ignore-errors
-                  (agent-q-definitions--names
-                   (agent-q-definitions--subforms start (scan-sexps start 1)))))
+                  (agent-q-definitions-names
+                   (agent-q-definitions-subforms start (scan-sexps start 1)))))
          (full (nth 2 names)))
     (cond ((null full) nil)
           ((equal (agent-q-image-definition--method-name full)

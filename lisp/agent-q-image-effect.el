@@ -10,17 +10,15 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'cl-lib)
 (require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-reply)
 (require 'agent-q-log)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-effect "ext:agent-q-core" (request text))
-(declare-function agent-q-image--calls-over "agent-q-image" (process))
-(declare-function agent-q-image--cancel-timer "agent-q-image" (call))
-(declare-function agent-q-image--deadline "agent-q-image" (call))
-(declare-function agent-q-image--start-timer "agent-q-image" (call seconds function))
+(agent-q-declare-core)
 
 (defconst agent-q-image-effect--mark "agent-q effect: "
   "What the messages of a watch begin with.")
@@ -41,8 +39,8 @@
   "Take TEXT of the image behind PROCESS, which is DATA."
   (let* ((id (plist-get data :call))
          (question (plist-get data :question))
-         (call (cl-find id (agent-q-image--calls-over process)
-                        :key #'agent-q-image--call-id)))
+         (call (cl-find id (agent-q-image-calls-over process)
+                        :key #'agent-q-image-call-id)))
     (cond ((plist-get data :withdrawn)
            (when call
              (agent-q-core-effect (agent-q-image-effect--asker call) text)
@@ -56,44 +54,43 @@
 
 (defun agent-q-image-effect--asker (call)
   "Return the core's number of the request that CALL is made for, or nil."
-  (or (agent-q-image--call-asker call)
-      (pcase (agent-q-image--call-request call)
+  (or (agent-q-image-call-asker call)
+      (pcase (agent-q-image-call-request call)
         ((and number (pred integerp)) number)
         (`(restart ,number) number))))
 
 (defun agent-q-image-effect--wait (call question)
   "Stop the clock of CALL until QUESTION is answered."
-  (let ((timer (agent-q-image--call-timer call)))
-    (push question (agent-q-image--call-questions call))
+  (let ((timer (agent-q-image-call-timer call)))
+    (push question (agent-q-image-call-questions call))
     (when (timerp timer)
-      (setf (agent-q-image--call-left call)
+      (setf (agent-q-image-call-left call)
             (max 0.1 (float-time (time-subtract (timer--time timer) nil))))
-      (agent-q-image--cancel-timer call))))
+      (agent-q-image-calls-cancel-timer call))))
 
 (defun agent-q-image-effect--go-on (call question)
   "Let the clock of CALL go on, unless more than QUESTION is open."
-  (when (memql question (agent-q-image--call-questions call))
-    (setf (agent-q-image--call-questions call)
-          (delete question (agent-q-image--call-questions call)))
-    (when (and (null (agent-q-image--call-questions call))
-               (null (agent-q-image--call-stopping call))
-               (agent-q-image--call-left call))
-      (agent-q-image--start-timer call (agent-q-image--call-left call)
-                                  #'agent-q-image--deadline))))
+  (when (memql question (agent-q-image-call-questions call))
+    (setf (agent-q-image-call-questions call)
+          (delete question (agent-q-image-call-questions call)))
+    (when (and (null (agent-q-image-call-questions call))
+               (null (agent-q-image-call-stopping call))
+               (agent-q-image-call-left call))
+      (agent-q-image-calls-start-timer call (agent-q-image-call-left call)))))
 
 (defun agent-q-image-effect-decided (event)
-  "Pass on to the image the answer that EVENT of the core brings."
+  "Pass the answer in EVENT, one of the core, on to the image."
   (let* ((request (plist-get event :request))
          (question (plist-get event :question))
          (call (cl-find-if
                 (lambda (call)
                   (and (eql request (agent-q-image-effect--asker call))
-                       (memql question (agent-q-image--call-questions call))))
-                (hash-table-values agent-q-image--pending))))
+                       (memql question (agent-q-image-call-questions call))))
+                (hash-table-values agent-q-image-calls-pending))))
     (when call
       (agent-q-image-effect--answer
-       (agent-q-image-connection-process (agent-q-image--call-connection call))
-       (agent-q-image--call-id call) question
+       (agent-q-image-connection-process (agent-q-image-call-connection call))
+       (agent-q-image-call-id call) question
        (plist-get event :decision) (plist-get event :reason))
       (agent-q-image-effect--go-on call question))))
 
@@ -103,11 +100,13 @@ REASON is a text for the code that asked, or nil."
   (let ((connection (cl-find process (agent-q-image-connections)
                              :key #'agent-q-image-connection-process)))
     (when connection
-      (agent-q-image--ask
+      (agent-q-image-ask
        connection :rex
        `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
                     ,id ,question ,decision ,(and reason (substring-no-properties reason)))
        t #'ignore))))
+
+(agent-q-events-subscribe :effect-decided #'agent-q-image-effect-decided)
 
 (provide 'agent-q-image-effect)
 ;;; agent-q-image-effect.el ends here

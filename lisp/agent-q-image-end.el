@@ -9,21 +9,19 @@
 
 ;;; Code:
 
-(declare-function agent-q-image--call-seconds "agent-q-image")
-(declare-function agent-q-image--call-started "agent-q-image")
-(declare-function agent-q-image--call-stopping "agent-q-image")
+(require 'agent-q-image-calls)
 
-(defun agent-q-image--stopped-reply (call reply)
+(defun agent-q-image-end-stopped-reply (call reply)
   "Return REPLY to CALL, which was stopped, with why and after how long."
   (concat "(:outcome :cancelled"
-          (pcase (agent-q-image--call-stopping call)
+          (pcase (agent-q-image-call-stopping call)
             ("timed-out" (format " :because \"timed out after %g s\""
-                                 (agent-q-image--call-seconds call)))
+                                 (agent-q-image-call-seconds call)))
             ("done" (format " :because \"cancelled after %.1f s\""
-                            (- (float-time) (agent-q-image--call-started call)))))
+                            (- (float-time) (agent-q-image-call-started call)))))
           (substring reply (length "(:outcome :cancelled"))))
 
-(defun agent-q-image--abort-reason (condition)
+(defun agent-q-image-end-abort-reason (condition)
   "Return why the client aborted a call, given its word for the CONDITION."
   ;; The clients print no condition as NIL.
   (if (member condition '(nil "NIL"))

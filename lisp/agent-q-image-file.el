@@ -11,15 +11,14 @@
 
 ;;; Code:
 
-(require 'agent-q)
 (require 'agent-q-image-connection)
+(require 'agent-q-json)
+(require 'agent-q-project)
+(require 'agent-q-text)
 (require 'seq)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-quoting-objection "ext:agent-q-core"
-                  (ground file elsewhere))
-(declare-function agent-q-core-quoting-text "ext:agent-q-core" (ground file))
-(declare-function agent-q-edit-json "agent-q-edit" (value))
-(declare-function agent-q-project-settings "agent-q-project" ())
+(agent-q-declare-core)
 
 (defvar agent-q-image-file-owner nil
   "The buffer whose project counts, a chat; nil for the current one.")
@@ -43,11 +42,11 @@
 One of another machine is what the user's translation of file names made
 of it.  Where the image itself names a host, nothing is asked of that."
   (unless (agent-q-image-file-remote-p name)
-    (let* ((file (ignore-errors (agent-q-image--ask connection :from-lisp name)))
+    (let* ((file (ignore-errors (agent-q-image-ask connection :from-lisp name)))
            (host (and file (file-remote-p file))))
       (cond ((null file) nil)
             ((null host) (agent-q-image-file-local file))
-            ((equal host (file-remote-p (agent-q-image--ask connection :from-lisp "/")))
+            ((equal host (file-remote-p (agent-q-image-ask connection :from-lisp "/")))
              file)))))
 
 (defconst agent-q-image-file--seconds 5
@@ -60,7 +59,6 @@ ROOT and PRIVATE are the options that it depends on.")
 (defun agent-q-image-file--ground ()
   "Return as JSON what is said of the project that counts.
 To look for its root takes longer than most calls, and each reply asks."
-  (require 'agent-q-project)
   (with-current-buffer (if (buffer-live-p agent-q-image-file-owner)
                            agent-q-image-file-owner
                          (current-buffer))
@@ -71,7 +69,7 @@ To look for its root takes longer than most calls, and each reply asks."
                       agent-q-image-file--seconds))
         (setq agent-q-image-file--last
               (append key (list (float-time)
-                                (agent-q-edit-json (agent-q-project-settings))))))
+                                (agent-q-json-serialize (agent-q-project-settings))))))
       (nth 4 agent-q-image-file--last))))
 
 (defvar agent-q-image-file--known nil
@@ -111,9 +109,9 @@ What was found out of a file holds until its end."
         ((file-remote-p file)
          (agent-q-core-quoting-objection
           (agent-q-image-file--known-ground)
-          (agent-q--clean (file-remote-p (file-truename file) 'localname)) t))
+          (agent-q-text-clean (file-remote-p (file-truename file) 'localname)) t))
         (t (agent-q-core-quoting-objection
-            (agent-q-image-file--known-ground) (agent-q--clean file) nil))))
+            (agent-q-image-file--known-ground) (agent-q-text-clean file) nil))))
 
 (defun agent-q-image-file-insert (file)
   "Insert the text of FILE, which may be shown, in the current empty buffer.
@@ -124,7 +122,7 @@ Return nil where it can't be read."
         t)
     (let ((bytes (and (fboundp 'agent-q-core-quoting-text)
                       (agent-q-core-quoting-text (agent-q-image-file--known-ground)
-                                                 (agent-q--clean file)))))
+                                                 (agent-q-text-clean file)))))
       (when bytes
         (insert (encode-coding-string bytes 'iso-8859-1 t))
         (decode-coding-inserted-region (point-min) (point-max) file)

@@ -25,7 +25,7 @@
 (defun agent-q-image-log-without-replies (connection)
   "Keep replies to us over CONNECTION out of its client's log."
   (let ((process (agent-q-image-connection-process connection))
-        (logging (agent-q-image--client connection :logging)))
+        (logging (agent-q-image-client connection :logging)))
     (unless (process-get process 'agent-q-image-log)
       (process-put process 'agent-q-image-log t)
       (add-function :around (process-filter process)

@@ -138,15 +138,15 @@ For an operation of no module, that is the base."
 ;;;; Modules as they are in an image
 
 ;; A connection's process has the property `agent-q-image-modules': by name of
-;; the module an `agent-q-image--shipping' while it is on its way, or t once the
+;; the module an `agent-q-image-module-shipping' while it is on its way, or t once the
 ;; image has this version of it; and `agent-q-image-greeting', a list whose first
 ;; element has the versions that the image had of each module when it was asked.
 
-(defconst agent-q-image--shipping-seconds 25
+(defconst agent-q-image-module-shipping-seconds 25
   "How long an image may take to receive a module.
 Implementations that compile through C need some of it.")
 
-(cl-defstruct (agent-q-image--shipping
+(cl-defstruct (agent-q-image-module-shipping
                (:constructor agent-q-image--make-shipping) (:copier nil))
   "MODULES on their way to an image, and the functions WAITING for them."
   modules connection waiting continuation timer)
@@ -162,30 +162,30 @@ Implementations that compile through C need some of it.")
     (setf (alist-get (agent-q-image--module-name module) modules nil t #'equal) state)
     (process-put process 'agent-q-image-modules modules)))
 
-(defun agent-q-image--shippings (process)
+(defun agent-q-image-module-shippings (process)
   "Return what is on its way over PROCESS, shippings."
   (delete-dups
-   (cl-remove-if-not #'agent-q-image--shipping-p
+   (cl-remove-if-not #'agent-q-image-module-shipping-p
                      (mapcar #'cdr (process-get process 'agent-q-image-modules)))))
 
-(defun agent-q-image--forget (process)
+(defun agent-q-image-module-forget (process)
   "Assume no longer that the image behind PROCESS has any module.
 What is on its way already is left alone."
   (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules
                (cl-remove t (process-get process 'agent-q-image-modules) :key #'cdr)))
 
-(defun agent-q-image--abandon (process)
+(defun agent-q-image-module-abandon (process)
   "Forget all about the image behind PROCESS, which is closed.
 Nothing that waits for a module is called."
-  (mapc #'agent-q-image--stop-waiting (agent-q-image--shippings process))
+  (mapc #'agent-q-image--stop-waiting (agent-q-image-module-shippings process))
   (process-put process 'agent-q-image-greeting nil)
   (process-put process 'agent-q-image-modules nil))
 
 (defun agent-q-image--stop-waiting (shipping)
   "Let SHIPPING have no end in time any more."
-  (when (timerp (agent-q-image--shipping-timer shipping))
-    (cancel-timer (agent-q-image--shipping-timer shipping))))
+  (when (timerp (agent-q-image-module-shipping-timer shipping))
+    (cancel-timer (agent-q-image-module-shipping-timer shipping))))
 
 (defconst agent-q-image--garbage 20000000
   "How many bytes of garbage may wait to be collected while modules are sent.")
@@ -210,7 +210,7 @@ the image does."
     (setq gc-cons-threshold agent-q-image--threshold))
   (setq agent-q-image--threshold nil))
 
-(defun agent-q-image--provide (connection operation receiver)
+(defun agent-q-image-module-provide (connection operation receiver)
   "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.
 Its arguments are a status and a payload, nil when all is there."
   (condition-case err
@@ -243,7 +243,7 @@ Its arguments are a status and a payload, nil when all is there."
                             missing)))
     (cond ((null missing) (funcall receiver nil nil))
           ;; What is on its way for another call may be needed by the rest.
-          (shipping (push next (agent-q-image--shipping-waiting shipping)))
+          (shipping (push next (agent-q-image-module-shipping-waiting shipping)))
           (t (agent-q-image--ship connection missing next)))))
 
 (defun agent-q-image--ship (connection modules receiver)
@@ -253,8 +253,8 @@ Its arguments are a status and a payload, nil when all is there."
     (dolist (module modules)
       (agent-q-image--set-there (agent-q-image-connection-process connection)
                                 module shipping))
-    (setf (agent-q-image--shipping-timer shipping)
-          (run-at-time (* agent-q-image--shipping-seconds (length modules)) nil
+    (setf (agent-q-image-module-shipping-timer shipping)
+          (run-at-time (* agent-q-image-module-shipping-seconds (length modules)) nil
                        #'agent-q-image--shipped shipping "unresponsive" ""))
     (condition-case err
         (agent-q-image--greet shipping)
@@ -264,7 +264,7 @@ Its arguments are a status and a payload, nil when all is there."
   "Ask the image of SHIPPING what it has; then send what it lacks.
 It is asked once for all modules."
   (let* ((process (agent-q-image-connection-process
-                   (agent-q-image--shipping-connection shipping)))
+                   (agent-q-image-module-shipping-connection shipping)))
          (greeting (process-get process 'agent-q-image-greeting)))
     (if greeting
         (agent-q-image--ship-unless-there shipping (car greeting))
@@ -281,17 +281,17 @@ It is asked once for all modules."
 (defun agent-q-image--ship-unless-there (shipping versions)
   "Send the modules of SHIPPING but those of VERSIONS, which the image has.
 They go in one message: each takes longer to come and go than to be read."
-  (let ((client (agent-q-image--client (agent-q-image--shipping-connection shipping) :wire))
+  (let ((client (agent-q-image-client (agent-q-image-module-shipping-connection shipping) :wire))
         (lacking (cl-remove-if
                   (lambda (module)
                     (equal (cdr (assoc (agent-q-image--module-name module) versions))
                            (agent-q-image--module-version module)))
-                  (agent-q-image--shipping-modules shipping))))
+                  (agent-q-image-module-shipping-modules shipping))))
     (if (null lacking)
         (agent-q-image--shipped shipping nil nil)
       (agent-q-image--ship-form
        shipping
-       `(cl:progn ,@(mapcar (lambda (module) (agent-q-image--shipping-form module client))
+       `(cl:progn ,@(mapcar (lambda (module) (agent-q-image-module-shipping-form module client))
                             lacking))
        (lambda (_) (agent-q-image--shipped shipping nil nil))))))
 
@@ -306,11 +306,11 @@ They go in one message: each takes longer to come and go than to be read."
                shipping "aborted"
                (format "The image did not take agent-q's Common Lisp half: %s"
                        (car rest))))))))
-    (setf (agent-q-image--shipping-continuation shipping) continuation)
-    (agent-q-image--ask (agent-q-image--shipping-connection shipping)
-                        :rex form t continuation)))
+    (setf (agent-q-image-module-shipping-continuation shipping) continuation)
+    (agent-q-image-ask (agent-q-image-module-shipping-connection shipping)
+                       :rex form t continuation)))
 
-(defun agent-q-image--shipping-form (module client)
+(defun agent-q-image-module-shipping-form (module client)
   "Return the form to make MODULE part of an image that CLIENT is connected to."
   (let ((name (agent-q-image--module-name module))
         (version (agent-q-image--module-version module))
@@ -349,16 +349,16 @@ variables are symbols of Common Lisp's, to intern none in CL-USER."
 (defun agent-q-image--shipped (shipping status payload)
   "Call what waited for SHIPPING, with STATUS and PAYLOAD, nil when it is there."
   (let* ((process (agent-q-image-connection-process
-                   (agent-q-image--shipping-connection shipping)))
+                   (agent-q-image-module-shipping-connection shipping)))
          ;; An answer can come after the time was up.
          (modules (cl-remove-if-not
                    (lambda (module) (eq shipping (agent-q-image--there process module)))
-                   (agent-q-image--shipping-modules shipping))))
+                   (agent-q-image-module-shipping-modules shipping))))
     (when modules
       (agent-q-image--stop-waiting shipping)
       (dolist (module modules)
         (agent-q-image--set-there process module (null status)))
-      (dolist (receiver (reverse (agent-q-image--shipping-waiting shipping)))
+      (dolist (receiver (reverse (agent-q-image-module-shipping-waiting shipping)))
         (funcall receiver status payload)))))
 
 (provide 'agent-q-image-module)

@@ -11,25 +11,10 @@
 
 ;;; Code:
 
+(require 'agent-q-image-calls)
+(require 'agent-q-image-source)
 (require 'cl-lib)
 (require 'agent-q-image-connection)
-
-(defvar agent-q-image--swallowed)
-(defvar agent-q-image--pending)
-(declare-function agent-q-image-call "agent-q-image")
-(declare-function agent-q-image-live-p "agent-q-image-connection")
-(declare-function agent-q-image--pending-p "agent-q-image")
-(declare-function agent-q-image--finish "agent-q-image")
-(declare-function agent-q-image--cancel-timer "agent-q-image")
-(declare-function agent-q-image--start-timer "agent-q-image")
-(declare-function agent-q-image--deadline "agent-q-image")
-(declare-function agent-q-image--call-p "agent-q-image")
-(declare-function agent-q-image--call-arguments "agent-q-image")
-(declare-function agent-q-image--call-connection "agent-q-image")
-(declare-function agent-q-image--call-id "agent-q-image")
-(declare-function agent-q-image--call-owner "agent-q-image")
-(declare-function agent-q-image--resumed "agent-q-image")
-(declare-function agent-q-image-source-resolve "agent-q-image-source")
 
 (cl-defstruct (agent-q-image-parked
                (:constructor agent-q-image-park--make) (:copier nil))
@@ -37,6 +22,10 @@
 THREAD is where it waits, or nil when a restart made it go on.  EVENT
 and ACTIVATION are what the client would have shown its debugger for."
   name call thread event activation)
+
+(defvar agent-q-image-park-swallowed nil
+  "The debugger sessions that were kept from the user.
+Each is (PROCESS . THREAD).")
 
 (defvar agent-q-image-park--all nil
   "The calls that are parked, latest first.")
@@ -55,20 +44,15 @@ and ACTIVATION are what the client would have shown its debugger for."
 (defun agent-q-image-park--process (parked)
   "Return the process over which PARKED is."
   (agent-q-image-connection-process
-   (agent-q-image--call-connection (agent-q-image-parked-call parked))))
+   (agent-q-image-call-connection (agent-q-image-parked-call parked))))
 
 (defun agent-q-image-park-owner (parked)
   "Return the owner of PARKED."
-  (agent-q-image--call-owner (agent-q-image-parked-call parked)))
+  (agent-q-image-call-owner (agent-q-image-parked-call parked)))
 
 (defun agent-q-image-park-form (parked)
   "Return the text that was evaluated when PARKED was parked."
-  (plist-get (agent-q-image--call-arguments (agent-q-image-parked-call parked)) :form))
-
-(defun agent-q-image-park-condition (parked)
-  "Return the condition of PARKED as text."
-  (pcase (nth 3 (agent-q-image-parked-event parked))
-    (`(,message ,type . ,_) (format "%s %s" message type))))
+  (plist-get (agent-q-image-call-arguments (agent-q-image-parked-call parked)) :form))
 
 ;;;; Parking
 
@@ -82,44 +66,44 @@ and ACTIVATION are what the client would have shown its debugger for."
 
 (defun agent-q-image-park-asked-p (work)
   "Return non-nil when WORK is a call that asked to be parked."
-  (and (agent-q-image--call-p work)
-       (plist-get (agent-q-image--call-arguments work) :debugger)))
+  (and (agent-q-image-call-p work)
+       (plist-get (agent-q-image-call-arguments work) :debugger)))
 
-(defun agent-q-image-park--of (call)
+(defun agent-q-image-park-of (call)
   "Return what is parked for CALL, or nil."
   (cl-find call agent-q-image-park--all :key #'agent-q-image-parked-call))
 
 (defun agent-q-image-park (call event)
   "Keep CALL, for which EVENT entered the debugger, from the user, and park it."
   (let* ((thread (nth 1 event))
-         (parked (or (agent-q-image-park--of call)
+         (parked (or (agent-q-image-park-of call)
                      (agent-q-image-park--make
-                      :name (plist-get (agent-q-image--call-arguments call) :debugger)
+                      :name (plist-get (agent-q-image-call-arguments call) :debugger)
                       :call call)))
          (session (cons (agent-q-image-park--process parked) thread)))
-    (unless (member session agent-q-image--swallowed)
-      (push session agent-q-image--swallowed))
+    (unless (member session agent-q-image-park-swallowed)
+      (push session agent-q-image-park-swallowed))
     (setf (agent-q-image-parked-thread parked) thread
           (agent-q-image-parked-event parked) event)
     (cl-pushnew parked agent-q-image-park--all)
-    (when (agent-q-image--pending-p call)
-      (agent-q-image--cancel-timer call)
-      (agent-q-image--ask
-       (agent-q-image--call-connection call) :rex
+    (when (agent-q-image-calls-pending-p call)
+      (agent-q-image-calls-cancel-timer call)
+      (agent-q-image-ask
+       (agent-q-image-call-connection call) :rex
        `(cl:funcall (cl:find-symbol "PARKED-REPLY" "AGENT-Q-IMAGE")
-                    ,(agent-q-image--call-id call))
+                    ,(agent-q-image-call-id call))
        t
        (lambda (result)
          (pcase result
            (`(:ok ,(and reply (pred stringp)))
-            (agent-q-image--finish
+            (agent-q-image-calls-finish
              call "done"
-             (agent-q-image-source-resolve (agent-q-image--call-connection call) reply
-                                           (agent-q-image--call-owner call))))
+             (agent-q-image-source-resolve (agent-q-image-call-connection call) reply
+                                           (agent-q-image-call-owner call))))
            ;; It went on meanwhile, and ends as other calls do.
            (_ nil)))))))
 
-(defun agent-q-image-park--activated (process event)
+(defun agent-q-image-park-activated (process event)
   "Remember EVENT, which would have shown a debugger over PROCESS."
   (let ((parked (agent-q-image-park--in process (nth 1 event))))
     (when parked
@@ -132,61 +116,45 @@ and ACTIVATION are what the client would have shown its debugger for."
                      (eq process (agent-q-image-park--process parked))))
               agent-q-image-park--all))
 
-(defun agent-q-image-park--left (process thread level)
+(defun agent-q-image-park-left (process thread level)
   "Note that the debugger LEVEL in THREAD over PROCESS was left."
   (let ((parked (agent-q-image-park--in process thread)))
     (when (and parked (eql level 1))
       (setf (agent-q-image-parked-thread parked) nil))))
 
-(defun agent-q-image-park--over (call)
+(defun agent-q-image-park-over (call)
   "Note that CALL is over in the image."
   (setq agent-q-image-park--all
         (cl-delete call agent-q-image-park--all :key #'agent-q-image-parked-call)))
 
-(defun agent-q-image-park--abandon (process)
+(defun agent-q-image-park-abandon (process)
   "Forget what is parked over PROCESS, which is closed."
   (setq agent-q-image-park--all
         (cl-delete process agent-q-image-park--all :key #'agent-q-image-park--process)))
 
-(defun agent-q-image-park--calls (process)
+(defun agent-q-image-park-calls (process)
   "Return each call that is parked over PROCESS."
   (mapcar #'agent-q-image-parked-call (agent-q-image-park-list process)))
 
 ;;;; Going on
 
-(defun agent-q-image-resume (parked request operation arguments seconds callback)
-  "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
-REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
-call ends once more, with what comes of it."
-  (let ((call (agent-q-image-parked-call parked)))
-    (agent-q-image--resumed call request seconds callback)
-    (agent-q-image-call
-     (agent-q-image--call-connection call) (list 'restart request)
-     operation (prin1-to-string arguments) seconds
-     (lambda (status payload)
-       ;; What leaves the debugger leaves the operation, too.
-       (unless (equal status "aborted")
-         (when (agent-q-image--pending-p call)
-           (agent-q-image--finish call status payload))))
-     (agent-q-image--call-owner call) (agent-q-image-parked-thread parked))))
-
 (defun agent-q-image-release (parked)
   "Unwind the stack of PARKED."
   (let* ((call (agent-q-image-parked-call parked))
-         (connection (agent-q-image--call-connection call)))
+         (connection (agent-q-image-call-connection call)))
     (cond ((not (agent-q-image-live-p connection)))
-          ((agent-q-image--ask connection :threads-p)
-           (agent-q-image--ask
+          ((agent-q-image-ask connection :threads-p)
+           (agent-q-image-ask
             connection :rex
             `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                     (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                                ,(agent-q-image--call-id call)))
+                                ,(agent-q-image-call-id call)))
             t #'ignore))
           ((agent-q-image-parked-thread parked)
            ;; Without threads there is one stack: what was parked later is above it.
-           (agent-q-image--ask
+           (agent-q-image-ask
             connection :rex
-            (agent-q-image--client
+            (agent-q-image-client
              connection
              (if (eq parked (car (last (agent-q-image-park-list
                                         (agent-q-image-park--process parked)))))
@@ -206,23 +174,23 @@ call ends once more, with what comes of it."
 (defun agent-q-image-hand-over (parked)
   "Show PARKED in the debugger of the user's client; it is the user's now."
   (let* ((call (agent-q-image-parked-call parked))
-         (connection (agent-q-image--call-connection call))
+         (connection (agent-q-image-call-connection call))
          (process (agent-q-image-connection-process connection)))
     (unless (agent-q-image-parked-thread parked)
       (user-error "It is running, not stopped in the debugger"))
     (setq agent-q-image-park--all (delq parked agent-q-image-park--all)
-          agent-q-image--swallowed
+          agent-q-image-park-swallowed
           (cl-delete (cons process (agent-q-image-parked-thread parked))
-                     agent-q-image--swallowed :test #'equal))
-    (agent-q-image--ask connection :rex
-                        `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
-                                     ,(agent-q-image--client connection :wire)
-                                     ,(agent-q-image--call-id call))
-                        t #'ignore)
-    (agent-q-image--ask connection :dispatch (agent-q-image-parked-event parked))
+                     agent-q-image-park-swallowed :test #'equal))
+    (agent-q-image-ask connection :rex
+                       `(cl:funcall (cl:find-symbol "UNPARK" "AGENT-Q-IMAGE")
+                                    ,(agent-q-image-client connection :wire)
+                                    ,(agent-q-image-call-id call))
+                       t #'ignore)
+    (agent-q-image-ask connection :dispatch (agent-q-image-parked-event parked))
     (when (agent-q-image-parked-activation parked)
-      (agent-q-image--ask connection :dispatch
-                          (agent-q-image-parked-activation parked)))))
+      (agent-q-image-ask connection :dispatch
+                         (agent-q-image-parked-activation parked)))))
 
 (provide 'agent-q-image-park)
 ;;; agent-q-image-park.el ends here

@@ -9,6 +9,7 @@
 
 ;;; Code:
 
+(require 'agent-q-image-connection)
 (require 'cl-lib)
 (require 'agent-q-image)
 (require 'agent-q-image-reply)
@@ -51,7 +52,7 @@ that it is made for, if any.  Return the request, for
 THREADS are numbers of the client's; the names come as pairs of number
 and name, without those that are not known.  It takes nothing of the
 Common Lisp half: the user may have asked for none of it yet."
-  (let ((client (agent-q-image--client connection :wire))
+  (let ((client (agent-q-image-client connection :wire))
         (timer nil)
         (waiting t))
     (cl-flet ((end (names)
@@ -62,9 +63,9 @@ Common Lisp half: the user may have asked for none of it yet."
       ;; An image that hears nothing must not keep an answer back.
       (setq timer (run-at-time agent-q-image-query--seconds-for-threads nil
                                (lambda () (end nil))))
-      (if (not (and threads (agent-q-image--ask connection :threads-p)))
+      (if (not (and threads (agent-q-image-ask connection :threads-p)))
           (end nil)
-        (agent-q-image--ask
+        (agent-q-image-ask
          connection :rex (agent-q-image-query--threads-form client threads) t
          (lambda (result)
            (end (pcase result

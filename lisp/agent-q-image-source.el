@@ -15,11 +15,9 @@
 (require 'lisp-mode)
 (require 'subr-x)
 (require 'agent-q-image-compiled)
-(require 'agent-q-image-connection)
 (require 'agent-q-image-definition)
 (require 'agent-q-image-file)
 (require 'agent-q-image-reply)
-
 
 (defconst agent-q-image-source--seconds 0.3
   "How long a reply's files may be read.  Later places come without a line.")

@@ -10,11 +10,17 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-handlers)
+(require 'agent-q-image)
+(require 'agent-q-image-connection)
 (require 'agent-q-image-query)
+(require 'agent-q-json)
+(require 'agent-q-module)
+(require 'agent-q-parameters)
 (require 'agent-q-registry)
+(require 'agent-q-tools)
 (require 'agent-q-visible)
-
-(defvar agent-q-handlers-watch)
 
 (defconst agent-q-image-tools-most 100
   "How many tools of an image are used.

@@ -10,6 +10,8 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
+(require 'agent-q-session)
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image-calls)
@@ -24,9 +26,6 @@
 (require 'agent-q-image-threads)
 (require 'agent-q-log)
 
-;; Loaded for the first call that ends.
-(autoload 'agent-q-past-note-call "agent-q-past")
-
 ;;;; Calls
 
 (defconst agent-q-image--grace 2.0
@@ -37,7 +36,7 @@
   (declare (indent 1) (debug t))
   `(condition-case err
        (progn ,@body)
-     (error (agent-q-image--finish ,call "signalled" (error-message-string err)))))
+     (error (agent-q-image-calls-finish ,call "signalled" (error-message-string err)))))
 
 (defun agent-q-image-call (connection request operation arguments seconds callback
                                       &optional owner thread asker)
@@ -59,20 +58,20 @@ The call runs in THREAD, a number of the client's; without it in one
 of its own.  It is on behalf of OWNER, the buffer of a chat, to which
 errors that are parked and changes in the image belong.  The watch of the
 image asks the core's request ASKER; without it REQUEST, if that is one."
-  (let ((call (agent-q-image--make-call
+  (let ((call (agent-q-image-calls-make
                :request request :connection connection :operation operation
                :seconds seconds :callback callback
-               :id (agent-q-image--new-id) :owner owner :thread (or thread t)
-               :asker asker)))
+               :id (agent-q-image-calls-new-id) :owner owner :thread (or thread t)
+               :asker asker :deadline #'agent-q-image--deadline)))
     (cond
-     ((gethash request agent-q-image--pending)
+     ((gethash request agent-q-image-calls-pending)
       (funcall callback "signalled" (format "Request %s runs already." request)))
      ((not (agent-q-image-live-p connection))
       (funcall callback "no-connection" nil))
      (t
-      (puthash request call agent-q-image--pending)
+      (puthash request call agent-q-image-calls-pending)
       (agent-q-image--guard call
-        (setf (agent-q-image--call-arguments call)
+        (setf (agent-q-image-call-arguments call)
               (agent-q-image-park-name
                (agent-q-image--tagged
                 operation owner
@@ -90,7 +89,7 @@ What compiles forms is told where the user can see them."
   (let ((arguments (agent-q-image--clean arguments)))
     (append arguments (agent-q-image-compiled-place operation arguments))))
 
-(defvar-local agent-q-image--chat-name nil
+(defvar-local agent-q-image-chat-name nil
   "What images know this chat by, once it has called one.")
 
 (defun agent-q-image-chat-name (buffer)
@@ -98,9 +97,9 @@ What compiles forms is told where the user can see them."
 Several Emacsen can be connected to one image, so a part is random."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
-      (or agent-q-image--chat-name
-          (setq agent-q-image--chat-name
-                (format "%s %x" (buffer-name) (agent-q-image--new-id)))))))
+      (or agent-q-image-chat-name
+          (setq agent-q-image-chat-name
+                (format "%s %x" (buffer-name) (agent-q-image-calls-new-id)))))))
 
 (defun agent-q-image--chat-argument (owner)
   "Return the argument by which an image knows the chat OWNER."
@@ -112,20 +111,14 @@ Several Emacsen can be connected to one image, so a part is random."
                                      "return-from-frame" "run-tests")
   "The operations that the image keeps a journal of.")
 
-(defvar-local agent-q-image-turn nil
-  "In a chat: the name of its turn for the journals of images.")
-
-(defvar-local agent-q-image-turn-used nil
-  "In a chat: whether a turn of it can have changed anything in an image.")
-
 (defun agent-q-image--tagged (operation owner arguments)
   "Return ARGUMENTS of OPERATION with the name of the turn of the chat OWNER."
   (if (and (member operation agent-q-image--journaled)
            (buffer-live-p owner)
-           (buffer-local-value 'agent-q-image-turn owner))
+           (buffer-local-value 'agent-q-session-turn owner))
       (with-current-buffer owner
-        (setq agent-q-image-turn-used t)
-        (append arguments (list :turn agent-q-image-turn)))
+        (setq agent-q-session-turn-used t)
+        (append arguments (list :turn agent-q-session-turn)))
     arguments))
 
 (defun agent-q-image--translated (connection datum)
@@ -135,7 +128,7 @@ In property lists they are what :emacs-file has, which becomes :file."
         ((keywordp (car datum))
          (cl-loop for (key value) on datum by #'cddr
                   append (if (eq key :emacs-file)
-                             (list :file (agent-q-image--ask connection :to-lisp value))
+                             (list :file (agent-q-image-ask connection :to-lisp value))
                            (list key (agent-q-image--translated connection value)))))
         (t (mapcar (lambda (element) (agent-q-image--translated connection element))
                    datum))))
@@ -159,20 +152,20 @@ Objects other than strings, integers, keywords and lists are errors."
 
 (defun agent-q-image--prepare (call)
   "Send CALL as soon as the image has the modules of its operation."
-  (agent-q-image--provide
-   (agent-q-image--call-connection call)
-   (agent-q-image--call-operation call)
+  (agent-q-image-module-provide
+   (agent-q-image-call-connection call)
+   (agent-q-image-call-operation call)
    (lambda (status payload)
-     (cond (status (agent-q-image--finish call status payload))
-           ((agent-q-image--pending-p call) (agent-q-image--send call))))))
+     (cond (status (agent-q-image-calls-finish call status payload))
+           ((agent-q-image-calls-pending-p call) (agent-q-image--send call))))))
 
 (defun agent-q-image--prepare-again (call)
   "Send CALL anew: its image has lost what it had, by a restart for example."
-  (agent-q-image--cancel-timer call)
-  (setf (agent-q-image--call-again call) t
-        (agent-q-image--call-continuation call) nil)
-  (agent-q-image--forget (agent-q-image-connection-process
-                          (agent-q-image--call-connection call)))
+  (agent-q-image-calls-cancel-timer call)
+  (setf (agent-q-image-call-again call) t
+        (agent-q-image-call-continuation call) nil)
+  (agent-q-image-module-forget (agent-q-image-connection-process
+                                (agent-q-image-call-connection call)))
   (agent-q-image--guard call
     (agent-q-image--prepare call)))
 
@@ -190,103 +183,62 @@ Objects other than strings, integers, keywords and lists are errors."
   (let ((waiting agent-q-image--queue))
     (setq agent-q-image--queue nil)
     (dolist (call waiting)
-      (when (agent-q-image--pending-p call)
+      (when (agent-q-image-calls-pending-p call)
         (agent-q-image--send call)))))
+
+(add-hook 'agent-q-image-calls-finished-hook #'agent-q-image--send-next)
 
 (defun agent-q-image--send-now (call)
   "Send CALL to its image, and start its deadline."
   (agent-q-image--guard call
     (let ((continuation (lambda (result) (agent-q-image--returned call result))))
-      (setf (agent-q-image--call-continuation call) continuation
-            (agent-q-image--call-started call) (float-time))
-      (agent-q-image--start-timer call (agent-q-image--call-seconds call)
-                                  #'agent-q-image--deadline)
-      (agent-q-image--ask
-       (agent-q-image--call-connection call) :rex
+      (setf (agent-q-image-call-continuation call) continuation
+            (agent-q-image-call-started call) (float-time))
+      (agent-q-image-calls-start-timer call (agent-q-image-call-seconds call))
+      (agent-q-image-ask
+       (agent-q-image-call-connection call) :rex
        `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                (cl:funcall (cl:find-symbol "CALL" "AGENT-Q-IMAGE")
-                           ,(agent-q-image--client
-                             (agent-q-image--call-connection call) :wire)
-                           ,(agent-q-image--call-id call)
-                           ,(agent-q-image--call-operation call)
-                           (cl:quote ,(agent-q-image--call-arguments call)))
+                           ,(agent-q-image-client
+                             (agent-q-image-call-connection call) :wire)
+                           ,(agent-q-image-call-id call)
+                           ,(agent-q-image-call-operation call)
+                           (cl:quote ,(agent-q-image-call-arguments call)))
                :gone)
-       (agent-q-image--call-thread call) continuation))))
+       (agent-q-image-call-thread call) continuation))))
 
 (defun agent-q-image--returned (call result)
   "Take RESULT, the client's word on the end of CALL."
-  (agent-q-image-park--over call)
+  (agent-q-image-park-over call)
   (pcase result
-    ((and (guard (agent-q-image--pending-p call))
-          (guard (not (agent-q-image--call-again call)))
+    ((and (guard (agent-q-image-calls-pending-p call))
+          (guard (not (agent-q-image-call-again call)))
           (or `(:ok :gone)
               `(:ok ,(and (pred stringp)
                           (pred (string-prefix-p "(:outcome :missed :unknown t"))))))
      (agent-q-image--prepare-again call))
     (`(:ok ,(and reply (pred stringp)))
      (if (string-prefix-p "(:outcome :cancelled" reply)
-         (agent-q-image--finish call (or (agent-q-image--call-stopping call) "done")
-                                (agent-q-image--stopped-reply call reply))
-       (agent-q-image--finish call "done"
-                              (if (agent-q-image--pending-p call)
-                                  (agent-q-image-source-resolve
-                                   (agent-q-image--call-connection call) reply
-                                   (agent-q-image--call-owner call))
-                                reply))))
+         (agent-q-image-calls-finish call (or (agent-q-image-call-stopping call) "done")
+                                     (agent-q-image-end-stopped-reply call reply))
+       (agent-q-image-calls-finish call "done"
+                                   (if (agent-q-image-calls-pending-p call)
+                                       (agent-q-image-source-resolve
+                                        (agent-q-image-call-connection call) reply
+                                        (agent-q-image-call-owner call))
+                                     reply))))
     (`(:ok ,other)
-     (agent-q-image--finish call "signalled" (format "The image answered %S." other)))
-    ((and `(:abort . ,_) (guard (agent-q-image--call-stopping call)))
+     (agent-q-image-calls-finish call "signalled" (format "The image answered %S." other)))
+    ((and `(:abort . ,_) (guard (agent-q-image-call-stopping call)))
      ;; It was interrupted, as we asked for, and its stack unwound by the client.
-     (agent-q-image--finish call (agent-q-image--call-stopping call)
-                            (agent-q-image--stopped-reply call "(:outcome :cancelled)")))
+     (agent-q-image-calls-finish call (agent-q-image-call-stopping call)
+                                 (agent-q-image-end-stopped-reply call "(:outcome :cancelled)")))
     (`(:abort . ,rest)
-     (agent-q-image--finish call "aborted"
-                            (or (agent-q-image--call-condition call)
-                                (agent-q-image--abort-reason (car rest)))))))
-
-(defun agent-q-image--pending-p (call)
-  "Return non-nil when CALL has not ended."
-  (eq call (gethash (agent-q-image--call-request call) agent-q-image--pending)))
-
-(defvar agent-q-image-ended-functions '(agent-q-past-note-call)
-  "Functions called with each call that ended.
-Their arguments are the connection's process, the operation, its
-arguments, the status and the payload.")
-
-(defun agent-q-image--finish (call status payload)
-  "End CALL with STATUS and PAYLOAD, unless it has ended."
-  (when (agent-q-image--pending-p call)
-    (remhash (agent-q-image--call-request call) agent-q-image--pending)
-    (agent-q-image--cancel-timer call)
-    (agent-q-log-run-hook 'agent-q-image-ended-functions
-                          (agent-q-image-connection-process
-                           (agent-q-image--call-connection call))
-                          (agent-q-image--call-operation call)
-                          (agent-q-image--call-arguments call)
-                          status payload)
-    ;; This can run in a process filter of the client's: it must return there.
-    (condition-case err
-        (save-current-buffer
-          (funcall (agent-q-image--call-callback call) status
-                   (and payload (substring-no-properties payload))))
-      (error (message "agent-q: the end of a call was not taken: %s"
-                      (error-message-string err))))
-    (when agent-q-image--queue
-      (agent-q-image--send-next))))
+     (agent-q-image-calls-finish call "aborted"
+                                 (or (agent-q-image-call-condition call)
+                                     (agent-q-image-end-abort-reason (car rest)))))))
 
 ;;;; Deadlines and cancelling
-
-(defun agent-q-image--cancel-timer (call)
-  "Forget the deadline of CALL."
-  (when (timerp (agent-q-image--call-timer call))
-    (cancel-timer (agent-q-image--call-timer call)))
-  (setf (agent-q-image--call-timer call) nil))
-
-(defun agent-q-image--start-timer (call seconds function)
-  "Call FUNCTION with CALL in SECONDS."
-  (agent-q-image--cancel-timer call)
-  (setf (agent-q-image--call-timer call)
-        (run-at-time seconds nil function call)))
 
 (defun agent-q-image--deadline (call)
   "Stop CALL, which has used up its time."
@@ -294,93 +246,98 @@ arguments, the status and the payload.")
 
 (defun agent-q-image-cancel (request)
   "Stop the call REQUEST.  It still ends as others do."
-  (let ((call (gethash request agent-q-image--pending)))
+  (let ((call (gethash request agent-q-image-calls-pending)))
     (cond ((null call))
-          ((agent-q-image--call-continuation call)
+          ((agent-q-image-call-continuation call)
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
-          (t (agent-q-image--finish call "aborted" "It was cancelled before it began.")))))
+          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it began.")))))
 
 (defun agent-q-image--resumed (call request seconds callback)
   "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.
 It has SECONDS."
-  (setf (agent-q-image--call-request call) request
-        (agent-q-image--call-seconds call) seconds
-        (agent-q-image--call-started call) (float-time)
-        (agent-q-image--call-callback call) callback
-        (agent-q-image--call-stopping call) nil
-        (agent-q-image--call-condition call) nil
-        (agent-q-image--call-patience call) 3)
-  (puthash request call agent-q-image--pending)
-  (agent-q-image--start-timer call seconds #'agent-q-image--deadline))
+  (setf (agent-q-image-call-request call) request
+        (agent-q-image-call-seconds call) seconds
+        (agent-q-image-call-started call) (float-time)
+        (agent-q-image-call-callback call) callback
+        (agent-q-image-call-stopping call) nil
+        (agent-q-image-call-condition call) nil
+        (agent-q-image-call-patience call) 3)
+  (puthash request call agent-q-image-calls-pending)
+  (agent-q-image-calls-start-timer call seconds))
+
+(defun agent-q-image-resume (parked request operation arguments seconds callback)
+  "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
+REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
+call ends once more, with what comes of it."
+  (let ((call (agent-q-image-parked-call parked)))
+    (agent-q-image--resumed call request seconds callback)
+    (agent-q-image-call
+     (agent-q-image-call-connection call) (list 'restart request)
+     operation (prin1-to-string arguments) seconds
+     (lambda (status payload)
+       ;; What leaves the debugger leaves the operation, too.
+       (unless (equal status "aborted")
+         (when (agent-q-image-calls-pending-p call)
+           (agent-q-image-calls-finish call status payload))))
+     (agent-q-image-call-owner call) (agent-q-image-parked-thread parked))))
 
 (defun agent-q-image--stop (call status)
   "Ask the image to stop CALL; when it does, CALL ends with STATUS."
-  (when (and (agent-q-image--pending-p call)
-             (null (agent-q-image--call-stopping call)))
-    (setf (agent-q-image--call-stopping call) status)
+  (when (and (agent-q-image-calls-pending-p call)
+             (null (agent-q-image-call-stopping call)))
+    (setf (agent-q-image-call-stopping call) status)
     (agent-q-image--ask-to-stop call)))
 
 (defun agent-q-image--ask-to-stop (call)
   "Send the request to stop CALL, a few times; then end it without the image.
 A clean-up form that hangs takes a second request to stop."
   (cond
-   ((not (agent-q-image-live-p (agent-q-image--call-connection call)))
-    (agent-q-image--finish call "disconnected" nil))
-   ((zerop (agent-q-image--call-patience call))
-    (agent-q-image--finish
+   ((not (agent-q-image-live-p (agent-q-image-call-connection call)))
+    (agent-q-image-calls-finish call "disconnected" nil))
+   ((zerop (agent-q-image-call-patience call))
+    (agent-q-image-calls-finish
      call "unresponsive"
-     (agent-q-image--silence (agent-q-image--call-connection call))))
+     (agent-q-image-silence (agent-q-image-call-connection call))))
    (t
-    (cl-decf (agent-q-image--call-patience call))
-    (agent-q-image--start-timer call (/ agent-q-image--grace 3)
-                                #'agent-q-image--ask-to-stop)
+    (cl-decf (agent-q-image-call-patience call))
+    (agent-q-image-calls-start-timer call (/ agent-q-image--grace 3)
+                                     #'agent-q-image--ask-to-stop)
     (agent-q-image--guard call
       (cond ((agent-q-image-threads-p call)
-             (agent-q-image--ask
-              (agent-q-image--call-connection call) :rex
+             (agent-q-image-ask
+              (agent-q-image-call-connection call) :rex
               `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                       (cl:funcall (cl:find-symbol "CANCEL" "AGENT-Q-IMAGE")
-                                  ,(agent-q-image--call-id call)))
+                                  ,(agent-q-image-call-id call)))
               t #'ignore))
             ;; It hears nothing before the call is over, but for a signal.  One more must not
             ;; come while it answers the first.
             ((and (agent-q-image-threads-runs-p call)
-                  (null (agent-q-image--call-condition call))
-                  (cl-evenp (agent-q-image--call-patience call)))
-             (agent-q-image--ask (agent-q-image--call-connection call) :interrupt)))))))
+                  (null (agent-q-image-call-condition call))
+                  (cl-evenp (agent-q-image-call-patience call)))
+             (agent-q-image-ask (agent-q-image-call-connection call) :interrupt)))))))
 
 ;;;; What happens on a connection
 
 (defun agent-q-image--install (connection)
   "Listen to the events of CONNECTION's client, which need not log our replies."
   (agent-q-image-log-without-replies connection)
-  (funcall (agent-q-image--client connection :install)
+  (funcall (agent-q-image-client connection :install)
            #'agent-q-image--on-event #'agent-q-image--on-close))
-
-(defvar agent-q-image--swallowed nil
-  "The debugger sessions that were kept from the user.
-Each is (PROCESS . THREAD).")
 
 (defun agent-q-image--on-close (process)
   "End what waits for an answer over PROCESS, which is closed."
-  (agent-q-image--abandon process)
-  (setq agent-q-image--swallowed
-        (cl-delete process agent-q-image--swallowed :key #'car))
-  (agent-q-image-park--abandon process)
-  (let* ((calls (agent-q-image--calls-over process))
-         (tail (and calls (agent-q-image--last-words
-                           (agent-q-image--call-connection (car calls))))))
+  (agent-q-image-module-abandon process)
+  (setq agent-q-image-park-swallowed
+        (cl-delete process agent-q-image-park-swallowed :key #'car))
+  (agent-q-image-park-abandon process)
+  (let* ((calls (agent-q-image-calls-over process))
+         (tail (and calls (agent-q-image-last-words
+                           (agent-q-image-call-connection (car calls))))))
     (dolist (call calls)
-      (agent-q-image--finish call "disconnected" tail)))
+      (agent-q-image-calls-finish call "disconnected" tail)))
   (agent-q-log-run-hook 'agent-q-image-close-functions process))
-
-(defun agent-q-image--calls-over (process)
-  "Return what waits for an answer over PROCESS, a list."
-  (cl-loop for call being the hash-values of agent-q-image--pending
-           when (eq process (agent-q-image-connection-process
-                             (agent-q-image--call-connection call)))
-           collect call))
 
 (defconst agent-q-image-tools-changed "agent-q: the program offers other tools now"
   "The message of an image whose program has defined or removed tools.")
@@ -399,7 +356,7 @@ The value is non-nil when the client should not see it."
      (let ((ours (agent-q-image--debugged process requests)))
        (when ours
          (if (and (agent-q-image-park-asked-p ours)
-                  (null (agent-q-image--call-stopping ours)))
+                  (null (agent-q-image-call-stopping ours)))
              (agent-q-image-park ours event)
            (agent-q-image--swallow process thread condition ours))
          t)))
@@ -411,32 +368,32 @@ The value is non-nil when the client should not see it."
        (funcall agent-q-image-tools-changed-function process))
      t)
     (`(:debug-activate ,thread . ,_)
-     (when (member (cons process thread) agent-q-image--swallowed)
-       (agent-q-image-park--activated process event)
+     (when (member (cons process thread) agent-q-image-park-swallowed)
+       (agent-q-image-park-activated process event)
        t))
     (`(:debug-return ,thread ,level . ,_)
-     (let ((session (member (cons process thread) agent-q-image--swallowed)))
+     (let ((session (member (cons process thread) agent-q-image-park-swallowed)))
        (when session
-         (agent-q-image-park--left process thread level)
-         (setq agent-q-image--swallowed (delq (car session) agent-q-image--swallowed))
+         (agent-q-image-park-left process thread level)
+         (setq agent-q-image-park-swallowed (delq (car session) agent-q-image-park-swallowed))
          t)))))
 
 (defun agent-q-image--debugged (process requests)
   "Return the call over PROCESS whose id is among REQUESTS, or nil.
 The value is a connection when it is the Common Lisp half on its way."
   (or (cl-find-if (lambda (call)
-                    (agent-q-image--among-p (agent-q-image--call-connection call)
-                                            (agent-q-image--call-continuation call)
+                    (agent-q-image--among-p (agent-q-image-call-connection call)
+                                            (agent-q-image-call-continuation call)
                                             requests))
-                  (append (agent-q-image--calls-over process)
-                          (agent-q-image-park--calls process)))
+                  (append (agent-q-image-calls-over process)
+                          (agent-q-image-park-calls process)))
       (let ((shipping (cl-find-if (lambda (shipping)
                                     (agent-q-image--among-p
-                                     (agent-q-image--shipping-connection shipping)
-                                     (agent-q-image--shipping-continuation shipping)
+                                     (agent-q-image-module-shipping-connection shipping)
+                                     (agent-q-image-module-shipping-continuation shipping)
                                      requests))
-                                  (agent-q-image--shippings process))))
-        (and shipping (agent-q-image--shipping-connection shipping)))))
+                                  (agent-q-image-module-shippings process))))
+        (and shipping (agent-q-image-module-shipping-connection shipping)))))
 
 (defun agent-q-image-debugged-p (process requests)
   "Return non-nil when a call of ours over PROCESS is among REQUESTS, ids."
@@ -445,30 +402,36 @@ The value is a connection when it is the Common Lisp half on its way."
 (defun agent-q-image--among-p (connection continuation requests)
   "Return non-nil when CONTINUATION's id on CONNECTION is among REQUESTS."
   (and continuation
-       (memql (agent-q-image--ask connection :rex-id continuation) requests)))
+       (memql (agent-q-image-ask connection :rex-id continuation) requests)))
 
 (defun agent-q-image--swallow (process thread condition work)
   "Abort the debugger that CONDITION opened in THREAD of PROCESS for WORK.
 WORK is a call, or the connection of the Common Lisp half.  It was
 not for the user: calls report their conditions themselves."
-  (let ((connection (if (agent-q-image--call-p work)
-                        (agent-q-image--call-connection work)
+  (let ((connection (if (agent-q-image-call-p work)
+                        (agent-q-image-call-connection work)
                       work)))
-    (push (cons process thread) agent-q-image--swallowed)
-    (when (agent-q-image--call-p work)
-      (setf (agent-q-image--call-condition work)
+    (push (cons process thread) agent-q-image-park-swallowed)
+    (when (agent-q-image-call-p work)
+      (setf (agent-q-image-call-condition work)
             (string-trim (mapconcat (lambda (part) (if (stringp part) part ""))
                                     condition " "))))
-    (agent-q-image--ask connection :rex
-                        (agent-q-image--client
-                         connection
-                         ;; In a thread that is debugged, only our own level goes.
-                         (if (and (agent-q-image--call-p work)
-                                  (or (not (eq t (agent-q-image--call-thread work)))
-                                      (agent-q-image-threads-within-p work)))
-                             :abort-level
-                           :throw-to-toplevel))
-                        thread #'ignore)))
+    (agent-q-image-ask connection :rex
+                       (agent-q-image-client
+                        connection
+                        ;; In a thread that is debugged, only our own level goes.
+                        (if (and (agent-q-image-call-p work)
+                                 (or (not (eq t (agent-q-image-call-thread work)))
+                                     (agent-q-image-threads-within-p work)))
+                            :abort-level
+                          :throw-to-toplevel))
+                       thread #'ignore)))
+
+(defun agent-q-image--cancelled (event)
+  "Stop the call in EVENT, which nobody waits for any more."
+  (agent-q-image-cancel (plist-get event :request)))
+
+(agent-q-events-subscribe :host-cancelled #'agent-q-image--cancelled)
 
 (provide 'agent-q-image)
 ;;; agent-q-image.el ends here

@@ -13,24 +13,20 @@
 ;; an association list are objects; any other list is an array; a symbol is its
 ;; name; nil is null, which counts as left out for an optional parameter.
 ;;
-;; Here are also the errors of the interface, and the checks of what comes in.
+;; Here are also the checks of what comes in, with the errors of agent-q-module.el.
 
 ;;; Code:
 
-(require 'agent-q)
+(require 'agent-q-module)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'json)
 
-(define-error 'agent-q-error "agent-q")
-(define-error 'agent-q-invalid-tool "This is no valid tool" 'agent-q-error)
-(define-error 'agent-q-invalid-arguments "The arguments do not fit" 'agent-q-error)
-(define-error 'agent-q-gram-error "This gram text is not understood" 'agent-q-error)
-
-(defun agent-q--invalid-tool (format &rest arguments)
+(defun agent-q-json-invalid-tool (format &rest arguments)
   "Signal `agent-q-invalid-tool' with a sentence made of FORMAT and ARGUMENTS."
   (signal 'agent-q-invalid-tool (list (apply #'format format arguments))))
 
-(defun agent-q--expect (predicate value what kind)
+(defun agent-q-json-expect (predicate value what kind)
   "Return VALUE if PREDICATE is true of it, else signal `agent-q-error'.
 WHAT names VALUE in the error, KIND says what it has to be."
   (unless (funcall predicate value)
@@ -38,9 +34,9 @@ WHAT names VALUE in the error, KIND says what it has to be."
       (signal 'agent-q-error (list (format "%s has to be %s, not %S" what kind value)))))
   value)
 
-(defun agent-q--expect-text (value what)
+(defun agent-q-json-expect-text (value what)
   "Return VALUE, which WHAT names and which has to be a string, as clean text."
-  (agent-q-json-text (agent-q--expect #'stringp value what "a string")))
+  (agent-q-json-text (agent-q-json-expect #'stringp value what "a string")))
 
 ;;;; Into JSON
 
@@ -55,6 +51,7 @@ WHAT names VALUE in the error, KIND says what it has to be."
                     (list (format "JSON can't hold this value (%s)"
                                   (error-message-string failure)))))))
 
+;;;###autoload
 (defun agent-q-json-encode (value)
   "Return VALUE as JSON text.
 Signal `agent-q-error' when a part of it is nothing that JSON can hold."
@@ -80,6 +77,17 @@ Signal `agent-q-error' when a part of it is nothing that JSON can hold."
       (error (if (agent-q-json--wide-p value)
                  (agent-q-json--write value)
                (signal (car failure) (cdr failure)))))))
+
+(defun agent-q-json-string (text)
+  "Return TEXT, a string, as JSON text."
+  (json-encode-string text))
+
+(defun agent-q-json-pretty (value)
+  "Return VALUE, as in `agent-q-json-encode', as JSON text over several lines."
+  (with-temp-buffer
+    (insert (agent-q-json-encode value))
+    (json-pretty-print-buffer)
+    (buffer-string)))
 
 (defun agent-q-json--write (value)
   "Return VALUE as JSON text, written by Emacs Lisp, which is slow."
@@ -160,7 +168,7 @@ VALUE is no object, return nil."
 
 (defun agent-q-json-text (text)
   "Return TEXT without properties and without what UTF-8 can't hold."
-  (agent-q--clean (agent-q-json--decoded (substring-no-properties text))))
+  (agent-q-text-clean (agent-q-json--decoded (substring-no-properties text))))
 
 (defun agent-q-json--decoded (text)
   "Return TEXT, decoded when it is a string of bytes."
@@ -287,31 +295,58 @@ In a Lisp value, nil is the empty list of what is required, and no properties."
   "What the parser in C may refuse before Emacs 30, although it is JSON.
 That are NUL characters and integers of more than 64 bits.")
 
+;;;###autoload
 (defun agent-q-json-parse (text)
   "Return the value of TEXT, JSON; signal `agent-q-error' when it isn't any."
+  (agent-q-json--guarded-read
+   text
+   (lambda () (json-parse-string text))
+   (lambda ()
+     (let ((json-object-type 'hash-table) (json-array-type 'vector)
+           (json-key-type 'string) (json-null :null) (json-false :false))
+       (agent-q-json--read text)))))
+
+(defun agent-q-json-alist (text &optional plain)
+  "Return the value of TEXT, JSON; objects are alists from symbols, in order.
+With PLAIN, arrays are lists, and null and false are nil."
+  (let ((array (if plain 'list 'array))
+        (null (if plain nil :null))
+        (false (if plain nil :false)))
+    (agent-q-json--guarded-read
+     text
+     (lambda ()
+       (json-parse-string text :object-type 'alist :array-type array
+                          :null-object null :false-object false))
+     (lambda ()
+       (let ((json-object-type 'alist) (json-array-type (if plain 'list 'vector))
+             (json-key-type 'symbol) (json-null null) (json-false false))
+         (agent-q-json--read text))))))
+
+(defun agent-q-json--guarded-read (text quickly slowly)
+  "Return the value of TEXT, JSON, as QUICKLY gives it, else SLOWLY.
+QUICKLY uses the parser in C, which there may not be, and which refuses
+some JSON.  All errors are `agent-q-error'."
   (condition-case failure
       (if (fboundp 'json-parse-string)
           (condition-case refused
-              (json-parse-string text)
+              (funcall quickly)
             (error (if (string-match-p agent-q-json--refused text)
-                       (agent-q-json--read text)
+                       (funcall slowly)
                      (signal (car refused) (cdr refused)))))
-        (agent-q-json--read text))
+        (funcall slowly))
     (error
      (signal 'agent-q-error
              (list (format "This is not JSON (%s)" (error-message-string failure)))))))
 
 (defun agent-q-json--read (text)
   "Return the value of TEXT, JSON, read by Emacs Lisp, which is slow."
-  (let ((json-object-type 'hash-table) (json-array-type 'vector)
-        (json-key-type 'string) (json-null :null) (json-false :false))
-    (with-temp-buffer
-      (insert text)
-      (goto-char (point-min))
-      (prog1 (json-read)
-        (json-skip-whitespace)
-        (unless (eobp)
-          (error "Something follows the value"))))))
+  (with-temp-buffer
+    (insert text)
+    (goto-char (point-min))
+    (prog1 (json-read)
+      (json-skip-whitespace)
+      (unless (eobp)
+        (error "Something follows the value")))))
 
 (defun agent-q-json-plist (value)
   "Return VALUE, a JSON value, with lists in it.

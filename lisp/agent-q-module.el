@@ -1,6 +1,10 @@
 ;;; agent-q-module.el --- Entry point of agent-q: commands, and loading of the core  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
+;; Author: The maintainers of agent-q
+;; Version: 0.1.0
+;; Package-Requires: ((emacs "28.1"))
+;; Keywords: lisp, tools
 
 ;;; Commentary:
 
@@ -23,75 +27,16 @@
                             (equal (file-name-base (nth 1 function)) "agent-q-module")))))
   "The functions that an autoload of the user's says to be in this file.")
 
-;; Each of these has an autoload cookie where it is defined too, for package managers.
-(pcase-dolist
-    (`(,file ,command ,documentation)
-     '(("agent-q" agent-q-chat "Go to the latest agent-q chat, or open one.")
-       ("agent-q" agent-q-goto-approval "Go to the tool call that waits for you.")
-       ("agent-q" agent-q-explain-error "Ask the agent about the error in this debugger buffer.")
-       ("agent-q" agent-q-image-changes "List what the agent changed in the Lisp image.")
-       ("agent-q" agent-q-mode "Remember what you do in SLY and SLIME.")
-       ("agent-q-changes" agent-q-changes "Show what a turn changed in files, as one diff.")
-       ("agent-q-changes" agent-q-undo-turn "Put back what the last turn changed in files.")
-       ("agent-q-chat" agent-q-chat-set-connection "Choose the Lisp image of the current chat.")
-       ("agent-q-chat" agent-q-show-system-prompt "Show what the model is told.")
-       ("agent-q-debugger" agent-q-chat-hand-over "Open your debugger on a parked error.")
-       ("agent-q-agent" agent-q-chat-use-agent "Make a chat follow an agent's file.")
-       ("agent-q-provider" agent-q-set-model "Choose the model of the current chat.")
-       ("agent-q-demo" agent-q-demo-model "Start the tiny demo model on this machine.")
-       ("agent-q-doctor" agent-q-doctor "Show what agent-q finds here, and what to do.")
-       ("agent-q-tool-list" agent-q-list-tools "Show all tools, and switch them.")
-       ("agent-q-tool-list" agent-q-tool-statistics "Show what calls of tools cost.")
-       ("agent-q-audit" agent-q-audit-log "Show what tools did that can do harm.")
-       ("agent-q-rules" agent-q-rules "Show the rules for tool calls.")))
-  (autoload command file documentation t))
+(require 'agent-q-loaddefs)
+(eval-when-compile (require 'agent-q-core-functions))
 
-;; The interface for programs.  The accessors and predicates are part of it, since an
-;; interpreter looks a function up before it evaluates the call whose value that is about.
-;;;###autoload
-(dolist (library
-         '(("agent-q-tools" agent-q-define-tool agent-q-tools-to-schema agent-q-tool-to-schema
-            agent-q-tool-failure agent-q-format-tool-result agent-q-tool-p agent-q-tool-name
-            agent-q-tool-description agent-q-tool-parameters agent-q-tool-required
-            agent-q-tool-safety-level agent-q-tool-own-level agent-q-tool-categories
-            agent-q-tool-handler agent-q-tool-async agent-q-tool-schema agent-q-tool-origin)
-           ("agent-q-registry" agent-q-register-tool agent-q-unregister-tool agent-q-get-tool
-            agent-q-list-registered-tools agent-q-get-tools agent-q-register-builtin-tools)
-           ("agent-q-execute" agent-q-execute-tool-calls agent-q-execute-tool-calls-sync
-            agent-q-cancel-tool-calls agent-q-tool-result-p agent-q-tool-result-id
-            agent-q-tool-result-success agent-q-tool-result-content
-            agent-q-tool-result-error agent-q-tool-result-metadata)
-           ("agent-q-json" agent-q-json-encode agent-q-json-parse)
-           ("agent-q-specifications" agent-q-create-tool-specification
-            agent-q-define-tool-from-signature agent-q-create-tool agent-q-empty-tool-library
-            agent-q-library-register agent-q-library-lookup agent-q-bind-tool
-            agent-q-bind-tool-explain agent-q-parse-type-signature
-            agent-q-type-signature-to-json-schema agent-q-validate-tool-args
-            agent-q-tool-spec-to-gram agent-q-tool-spec-from-gram agent-q-tool-spec-to-json
-            agent-q-tool-spec-from-json agent-q-tool-spec-p agent-q-tool-spec-name
-            agent-q-tool-spec-description agent-q-tool-spec-type-signature
-            agent-q-tool-spec-schema agent-q-tool-library-p agent-q-tool-library-tools
-            agent-q-agent-from-gram agent-q-agent-p agent-q-agent-name
-            agent-q-agent-description agent-q-agent-instruction agent-q-agent-model
-            agent-q-agent-tools)
-           ("agent-q-tool-list" agent-q-tool-statistics-data)))
-  (dolist (function (cdr library))
-    (autoload function (car library))))
-
-;; Nothing that a file or a directory brings along may grant anything.
-;;;###autoload
-(dolist (option '(agent-q-approval-handler agent-q-tool-levels agent-q-offered-tools
-                  agent-q-tool-execution-hooks agent-q-log-file agent-q-review-edits
-                  agent-q-tool-choice agent-q-instructions agent-q-provider
-                  agent-q-providers agent-q-model agent-q-project-root agent-q-private-files agent-q-eval-policy
-                  agent-q-tool-libraries agent-q-module-directory))
-  (put option 'risky-local-variable t))
+(agent-q-declare-core)
 
 ;; So that `customize-group' shows every option, wherever it is defined.
-(dolist (library '("agent-q" "agent-q-provider" "agent-q-project" "agent-q-render" "agent-q-echo"))
+(dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-project" "agent-q-render"
+                   "agent-q-echo"))
   (custom-add-load 'agent-q library))
 
-(declare-function agent-q-core-interface "ext:agent-q-core" ())
 (declare-function compilation-start "compile"
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
@@ -106,6 +51,8 @@ compile it there; core and image/ stay where the source is."
   (let ((source (concat (file-name-sans-extension file) ".el")))
     (file-name-directory (file-truename (if (file-exists-p source) source file)))))
 
+;;;###autoload
+(put 'agent-q-module-directory 'risky-local-variable t)
 (defvar agent-q-module-directory
   (agent-q-module--home (or load-file-name buffer-file-name
                             (expand-file-name "agent-q-module.el")))
@@ -121,12 +68,21 @@ Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
 (defvar agent-q-module--warned nil
   "Identity of the newer core about which the user was told.")
 
+;;;; What programs meet
+
+(define-error 'agent-q-error "agent-q")
+(define-error 'agent-q-invalid-tool "This is no valid tool" 'agent-q-error)
+(define-error 'agent-q-invalid-arguments "The arguments do not fit" 'agent-q-error)
+(define-error 'agent-q-gram-error "This gram text is not understood" 'agent-q-error)
+
 ;;;; What programs and init files set
 
 ;;;###autoload
 (defconst agent-q-registry (record 'agent-q-registry "agent-q")
   "The registry of tools: what `agent-q-register-tool' takes.")
 
+;;;###autoload
+(put 'agent-q-approval-handler 'risky-local-variable t)
 (defvar agent-q-approval-handler nil
   "The function that decides whether a dangerous tool call runs, or nil.
 It is called with the tool and its arguments, a hash table, and returns
@@ -159,30 +115,45 @@ calls with the answer when it has one.
 When this is nil, a chat asks its user in its buffer, and calls outside chats
 fail.")
 
+;;;###autoload
+(put 'agent-q-tool-execution-hooks 'risky-local-variable t)
 (defvar agent-q-tool-execution-hooks nil
   "Functions called when a tool runs, in a chat or elsewhere.
 They get a phase, the tool, its arguments (a hash table) and the result.
 The phase is `:before', when there is no result yet, `:after' when the tool
 succeeded, or `:error'.  An error in them is logged and changes nothing.")
 
+;;;###autoload
+(put 'agent-q-tool-libraries 'risky-local-variable t)
 (defvar agent-q-tool-libraries nil
   "The tool libraries that agents can be bound to, by name.
 An association list from strings to libraries; see `agent-q-library-register'
 and \\[agent-q-chat-use-agent].")
 
-(declare-function agent-q-tools-level "agent-q-tools" (level))
-(declare-function agent-q-registry-apply-levels "agent-q-registry" ())
+(defun agent-q-module-level (level)
+  "Return LEVEL, a keyword or symbol, as `:safe', `:cautious' or `:dangerous'.
+`:moderate' is another word for `:cautious'.  Signal `agent-q-invalid-tool'
+for anything else."
+  (pcase level
+    ((or :safe 'safe) :safe)
+    ((or :cautious 'cautious :moderate 'moderate) :cautious)
+    ((or :dangerous 'dangerous) :dangerous)
+    (_ (signal 'agent-q-invalid-tool
+               (list (format "%S is no safety level; it is :safe, :cautious or :dangerous"
+                             level))))))
+
+(defvar agent-q-module-levels-hook nil
+  "Functions called when `agent-q-tool-levels' was set.")
 
 (defun agent-q-module--set-levels (option levels)
   "Set OPTION to LEVELS and put them in force."
-  (when levels
-    (require 'agent-q-registry)
-    (dolist (entry levels)
-      (agent-q-tools-level (cdr entry))))
+  (dolist (entry levels)
+    (agent-q-module-level (cdr entry)))
   (set-default option levels)
-  (when (featurep 'agent-q-registry)
-    (agent-q-registry-apply-levels)))
+  (run-hooks 'agent-q-module-levels-hook))
 
+;;;###autoload
+(put 'agent-q-tool-levels 'risky-local-variable t)
 (defcustom agent-q-tool-levels nil
   "The safety levels that you give to tools, by name.
 They count instead of the levels that the tools were defined with, from
@@ -192,7 +163,7 @@ the next turn on.  Think twice before you lower one."
                                     (const :tag "Cautious: is logged, then runs" :cautious)
                                     (const :tag "Dangerous: asks" :dangerous)))
   :set #'agent-q-module--set-levels
-  ;; What checks a value can't be loaded yet; the core's start checks it.
+  ;; Nothing is in force yet; the core's start checks the value.
   :initialize #'custom-initialize-default
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))

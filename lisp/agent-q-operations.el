@@ -5,17 +5,15 @@
 ;;; Commentary:
 
 ;; Some tools are answered by Emacs: from what it saw, or through the image in
-;; ways that need more than one call.  Each such operation is a function here.
+;; ways that need more than one call.  Here such operations are defined and run;
+;; agent-q-host.el loads the files that have them.
 
 ;;; Code:
 
+(require 'agent-q-events)
+(require 'agent-q-image-connection)
+(require 'agent-q-json)
 (require 'cl-lib)
-(require 'json)
-(require 'agent-q)
-
-(declare-function agent-q-events-resolve "agent-q-events" (request status text))
-(declare-function agent-q-image-live-p "agent-q-image")
-(declare-function agent-q-image-with-name "agent-q-image-connection")
 
 (cl-defstruct (agent-q-operations-call
                (:constructor agent-q-operations--make-call) (:copier nil))
@@ -26,11 +24,6 @@ the chat, or is nil; OWNER is the buffer of the chat, or nil."
 
 (defvar agent-q-operations--table (make-hash-table :test #'equal)
   "The function of each operation.")
-
-(defconst agent-q-operations--features '(agent-q-history agent-q-debugger agent-q-project agent-q-edit
-                    agent-q-source agent-q-definitions agent-q-compile
-                    agent-q-buffers agent-q-changes)
-  "The features that define operations.")
 
 (defmacro agent-q-operations-define (name parameters docstring &rest body)
   "Make NAME an operation that tools can ask for.
@@ -100,25 +93,10 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
 
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
-  (mapc #'require agent-q-operations--features)
   (let ((function (gethash operation agent-q-operations--table)))
     (unless function
       (error "This Emacs knows no operation %s; load agent-q again" operation))
-    (funcall function call (agent-q-operations--arguments arguments))))
-
-(defun agent-q-operations--arguments (json)
-  "Return the arguments that JSON, the text of an object, names, as an alist."
-  (condition-case nil
-      (json-parse-string json :object-type 'alist :array-type 'list
-                         :null-object nil :false-object nil)
-    ;; There is no parser in C, or it is one that takes no NUL characters.
-    (error
-     (let ((json-object-type 'alist)
-           (json-array-type 'list)
-           (json-key-type 'symbol)
-           (json-false nil)
-           (json-null nil))
-       (json-read-from-string json)))))
+    (funcall function call (agent-q-json-alist arguments t))))
 
 (provide 'agent-q-operations)
 ;;; agent-q-operations.el ends here

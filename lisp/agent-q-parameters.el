@@ -27,18 +27,18 @@
   "Return PARAMETERS of WHERE with types as keywords and values as in JSON.
 Signal `agent-q-invalid-tool' unless they keep all rules."
   (unless (proper-list-p parameters)
-    (agent-q--invalid-tool "%s: the parameters are no list: %S" where parameters))
+    (agent-q-json-invalid-tool "%s: the parameters are no list: %S" where parameters))
   (let ((names nil))
     (mapcar
      (lambda (parameter)
        (unless (agent-q-json-plist-p parameter)
-         (agent-q--invalid-tool "%s: a parameter is a property list, not %S"
-                                where parameter))
+         (agent-q-json-invalid-tool "%s: a parameter is a property list, not %S"
+                                    where parameter))
        (let ((name (plist-get parameter :name)))
          (unless (and (stringp name) (not (string-blank-p name)))
-           (agent-q--invalid-tool "%s: a parameter has no name: %S" where parameter))
+           (agent-q-json-invalid-tool "%s: a parameter has no name: %S" where parameter))
          (when (member name names)
-           (agent-q--invalid-tool "%s: the parameter %s is defined twice" where name))
+           (agent-q-json-invalid-tool "%s: the parameter %s is defined twice" where name))
          (push name names)
          (agent-q-parameters--checked (format "%s, parameter %s" where name) parameter)))
      parameters)))
@@ -48,27 +48,27 @@ Signal `agent-q-invalid-tool' unless they keep all rules."
 WHERE says in the error what they belong to."
   (unless (and (or (proper-list-p required) (vectorp required))
                (seq-every-p #'stringp required))
-    (agent-q--invalid-tool "%s: :required is no list of strings: %S" where required))
+    (agent-q-json-invalid-tool "%s: :required is no list of strings: %S" where required))
   (unless (equal (seq-uniq required) (append required nil))
-    (agent-q--invalid-tool "%s: :required names something twice: %S" where required))
+    (agent-q-json-invalid-tool "%s: :required names something twice: %S" where required))
   (seq-doseq (name required)
     (unless (seq-some (lambda (parameter) (equal (plist-get parameter :name) name))
                       parameters)
-      (agent-q--invalid-tool "%s: the required parameter %s is not among the parameters"
-                             where name))))
+      (agent-q-json-invalid-tool "%s: the required parameter %s is not among the parameters"
+                                 where name))))
 
 (defun agent-q-parameters--checked (where parameter)
   "Return PARAMETER, which WHERE names, as `agent-q-parameters-checked' does.
 The items of an array are checked as a parameter without a name."
   (cl-loop for key in parameter by #'cddr
            unless (memq key agent-q-parameters--keys)
-           do (agent-q--invalid-tool "%s: %S says nothing about a parameter; the keys are %s"
-                                     where key
-                                     (mapconcat #'symbol-name agent-q-parameters--keys " ")))
+           do (agent-q-json-invalid-tool "%s: %S says nothing about a parameter; the keys are %s"
+                                         where key
+                                         (mapconcat #'symbol-name agent-q-parameters--keys " ")))
   (let ((type (agent-q-parameters--type where (plist-get parameter :type)))
         (description (plist-get parameter :description)))
     (unless (or (null description) (stringp description))
-      (agent-q--invalid-tool "%s: the description is no string" where))
+      (agent-q-json-invalid-tool "%s: the description is no string" where))
     (setq parameter (plist-put (copy-sequence parameter) :type type))
     (agent-q-parameters--check-limits where parameter)
     (agent-q-parameters--with-values
@@ -80,7 +80,7 @@ The items of an array are checked as a parameter without a name."
                      (intern (concat ":" type))
                    type)))
     (unless (memq keyword agent-q-parameters--types)
-      (agent-q--invalid-tool
+      (agent-q-json-invalid-tool
        "%s: %S is no parameter type; it is :string, :boolean, :number, :integer, :object or :array"
        where type))
     keyword))
@@ -92,13 +92,13 @@ The items of an array are checked as a parameter without a name."
         (properties (plist-get parameter :properties)))
     (when items
       (unless (and (eq type :array) (agent-q-json-plist-p items))
-        (agent-q--invalid-tool "%s: :items is for arrays, a property list with :type" where))
+        (agent-q-json-invalid-tool "%s: :items is for arrays, a property list with :type" where))
       (setq parameter (plist-put parameter :items
                                  (agent-q-parameters--checked (concat where ", items")
                                                               items))))
     (when properties
       (unless (eq type :object)
-        (agent-q--invalid-tool "%s: :properties is for objects" where))
+        (agent-q-json-invalid-tool "%s: :properties is for objects" where))
       (setq parameter (plist-put parameter :properties
                                  (agent-q-parameters-checked where properties))))
     (agent-q-parameters-check-required where (plist-get parameter :required) properties)
@@ -112,10 +112,10 @@ The items of an array are checked as a parameter without a name."
       (unless (or (null limit)
                   (and (numberp limit)
                        (memq (plist-get parameter :type) '(:number :integer))))
-        (agent-q--invalid-tool "%s: :minimum and :maximum are numbers, for numbers" where))
+        (agent-q-json-invalid-tool "%s: :minimum and :maximum are numbers, for numbers" where))
       (agent-q-parameters--value where nil limit))
     (when (and minimum maximum (> minimum maximum))
-      (agent-q--invalid-tool "%s: :minimum is greater than :maximum" where))))
+      (agent-q-json-invalid-tool "%s: :minimum is greater than :maximum" where))))
 
 ;;;; Values
 
@@ -126,7 +126,7 @@ Signal `agent-q-invalid-tool' when one of them could never be given."
     (when (plist-member parameter :enum)
       (unless (and enum (or (proper-list-p enum) (vectorp enum)) (not (functionp enum))
                    (not (seq-empty-p enum)))
-        (agent-q--invalid-tool "%s: :enum is no list with values: %S" where enum))
+        (agent-q-json-invalid-tool "%s: :enum is no list with values: %S" where enum))
       (let* ((any (plist-put (copy-sequence parameter) :enum nil))
              (values (mapcar (lambda (value)
                                (agent-q-parameters--fitting where any value "value"))
@@ -145,14 +145,14 @@ WORD says in the error what it is."
   (let* ((json (agent-q-parameters--value where parameter value))
          (problem (agent-q-parameters--misfit parameter json)))
     (when problem
-      (agent-q--invalid-tool "%s: the %s %S %s" where word value problem))
+      (agent-q-json-invalid-tool "%s: the %s %S %s" where word value problem))
     json))
 
 (defun agent-q-parameters--value (where parameter value)
   "Return VALUE of PARAMETER, which WHERE names, as a JSON value."
   (condition-case failure
       (agent-q-parameters--json parameter value)
-    (agent-q-error (agent-q--invalid-tool "%s: %s" where (cadr failure)))))
+    (agent-q-error (agent-q-json-invalid-tool "%s: %s" where (cadr failure)))))
 
 (defun agent-q-parameters--json (parameter value)
   "Return VALUE of PARAMETER as a JSON value; nil is false or empty."

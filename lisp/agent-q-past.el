@@ -11,6 +11,8 @@
 
 ;;; Code:
 
+(require 'agent-q-image-calls)
+(require 'agent-q-image-connection)
 (require 'cl-lib)
 (require 'subr-x)
 (require 'agent-q-image)
@@ -29,7 +31,7 @@
 BY is `user' or `agent'; HOW is `repl', `command' or an operation.
 VALUES are texts; STATE is `running', `returned' or `aborted', and in
 this case CONDITION may say why.  KEY is what its end is known by."
-  process by how package form values output state condition time key)
+  process by how package form values output state condition key)
 
 (cl-defstruct (agent-q-past-error (:copier nil))
   "An error that nobody handled.
@@ -99,6 +101,13 @@ them, as there can be thousands."
   (car (agent-q-past--of agent-q-past--errors process
                          #'agent-q-past-error-process)))
 
+(defun agent-q-past-error-in (process thread)
+  "Return the last error over PROCESS that the user debugs in THREAD, or nil."
+  (cl-find-if (lambda (error)
+                (and (eq process (agent-q-past-error-process error))
+                     (eql thread (agent-q-past-error-thread error))))
+              agent-q-past--errors))
+
 (defun agent-q-past-last-compilation (process)
   "Return the last compilation over PROCESS that is over, or nil."
   (cl-find 'running
@@ -141,7 +150,7 @@ Its end is known by KEY."
    (make-agent-q-past-evaluation
     :process process :by 'user :how how :package package
     :form (string-trim (agent-q-past--text text))
-    :state 'running :time (current-time) :key key)
+    :state 'running :key key)
    :evaluations agent-q-past--evaluations))
 
 (defun agent-q-past--requested (process form package continuation)
@@ -277,7 +286,7 @@ are the ids of what was running there."
                  (requests 'command)
                  (t 'thread))
       :message (agent-q-past--text (car condition))
-      :type (agent-q-past--type (cadr condition))
+      :type (agent-q-past-type (cadr condition))
       :form (cond (evaluation (agent-q-past-evaluation-form evaluation))
                   (compilation (agent-q-past-compilation-what compilation)))
       :restarts (mapcar (lambda (restart) (mapcar #'agent-q-past--text restart))
@@ -307,7 +316,7 @@ errors from those that happen elsewhere meanwhile."
                (setf (agent-q-past-error-how error) 'thread
                      (agent-q-past-error-form error) nil)))))))))
 
-(defun agent-q-past--type (line)
+(defun agent-q-past-type (line)
   "Return the type in LINE, such as \"[Condition of type ERROR]\"."
   (let ((text (string-trim (agent-q-past--text line))))
     (if (string-match "\\`\\[?Condition of type \\(.*?\\)\\]?\\'" text)
@@ -425,7 +434,7 @@ The image keeps what its compiler said."
                   :form (string-trim (agent-q-past--text form))
                   :values (mapcar #'agent-q-past--text values)
                   :state (if condition 'aborted 'returned)
-                  :condition condition :time (current-time))
+                     :condition condition)
                  :evaluations agent-q-past--evaluations)))
       (dolist (form forms)
         (add (or whole (plist-get form :form)) (plist-get form :values) nil))
@@ -455,6 +464,8 @@ The image keeps what its compiler said."
          (format "%s  [%s%s]" (plist-get frame :text) (plist-get frame :where)
                  (if (plist-get frame :changed) ", changed since it was compiled" "")))
         (t (plist-get frame :text))))
+
+(add-hook 'agent-q-image-ended-functions #'agent-q-past-note-call)
 
 (provide 'agent-q-past)
 ;;; agent-q-past.el ends here

@@ -8,12 +8,13 @@
 
 ;;; Code:
 
-(require 'agent-q)
-(require 'agent-q-edit)
+(require 'agent-q-json)
 (require 'agent-q-operations)
+(require 'agent-q-text)
 
 (declare-function project-root "project" (project))
 
+;;;###autoload (put 'agent-q-project-root 'risky-local-variable t)
 (defcustom agent-q-project-root nil
   "The directory whose files the agent may read without asking.
 When nil, it is the project of the buffer that you open a chat from, else
@@ -23,6 +24,7 @@ file *.asd, else its own.  A directory-local value is not taken."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-private-files 'risky-local-variable t)
 (defcustom agent-q-private-files nil
   "Globs of files that the agent may never read without asking; nil for our list.
 A glob without a slash is about any part of a path; one that starts with
@@ -68,7 +70,7 @@ It is never the user's home: all files in it would be the project's."
 (defun agent-q-project-settings ()
   "Return the settings of the current chat that concern files, as an alist."
   `((project_root . ,(let ((root (agent-q-project-directory)))
-                       (if root (agent-q--clean root) :null)))
+                       (if root (agent-q-text-clean root) :null)))
     (private_files . ,(let ((globs (default-value 'agent-q-private-files)))
                         (if globs (vconcat globs) :null)))))
 
@@ -78,7 +80,7 @@ It is never the user's home: all files in it would be the project's."
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
       (unless (agent-q-project-directory)
         (error "The files here are on another machine; only local ones can be used"))
-      (agent-q-edit-json (agent-q-project-settings)))))
+      (agent-q-json-serialize (agent-q-project-settings)))))
 
 (provide 'agent-q-project)
 ;;; agent-q-project.el ends here

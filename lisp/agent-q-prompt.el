@@ -8,7 +8,7 @@
 
 ;;; Code:
 
-(require 'agent-q-render)
+(require 'agent-q)
 
 (defvar-local agent-q-prompt-start nil
   "Marker at the beginning of the user's text.")

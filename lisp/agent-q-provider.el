@@ -13,20 +13,19 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'auth-source)
 (require 'cl-lib)
 (require 'seq)
 (require 'url-parse)
-(require 'agent-q)
 (require 'agent-q-json)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-events-ensure "agent-q-events")
-(declare-function agent-q-core-discover "ext:agent-q-core" ())
-(declare-function agent-q-chat-use-provider "agent-q-chat")
-(defvar agent-q-events-discovered-functions)
+(agent-q-declare-core)
 
 ;;;; Options
 
+;;;###autoload (put 'agent-q-provider 'risky-local-variable t)
 (defcustom agent-q-provider nil
   "The provider of new chats.
 nil means to choose: the first host of `agent-q-providers' with a key in
@@ -43,12 +42,14 @@ the properties of `agent-q-providers' and :name, a string."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-model 'risky-local-variable t)
 (defcustom agent-q-model nil
   "The model of new chats; nil means the provider's default."
   :type '(choice (const :tag "The provider's default" nil) (string :tag "Model"))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-providers 'risky-local-variable t)
 (defcustom agent-q-providers
   '((openai
      :base-url "https://api.openai.com/v1"
@@ -269,7 +270,6 @@ Sources that may ask for a passphrase are left out."
   "Look for model servers on this machine; call CALLBACK with their list.
 It is called once, from the core's event.  Each server is a property list
 with :name, :base-url and :models."
-  (require 'agent-q-events)
   (agent-q-events-ensure)
   (let (once)
     (setq once (lambda (servers)
@@ -370,7 +370,7 @@ are looked for; then it runs when they have answered."
       (accept-process-output nil 0.05))
     (if (eq servers 'none-yet) nil servers)))
 
-(defun agent-q-provider--candidates ()
+(defun agent-q-provider-candidates ()
   "Return what the user can choose from, as an alist from text to function.
 The function makes the provider, of the model that it is given or, for nil,
 of the candidate's own."
@@ -402,7 +402,7 @@ of the candidate's own."
             candidates))
     (nreverse candidates)))
 
-(defun agent-q-provider--chosen (choice candidates)
+(defun agent-q-provider-chosen (choice candidates)
   "Return the provider for CHOICE, the text PROVIDER: MODEL, from CANDIDATES.
 The model may be one that CANDIDATES don't list."
   (let* ((exact (assoc choice candidates))
@@ -416,24 +416,6 @@ The model may be one that CANDIDATES don't list."
     (cond (exact (funcall (cdr exact) nil))
           ((and like model (not (string-empty-p model))) (funcall (cdr like) model))
           (t (user-error "No provider is called %s; write PROVIDER: MODEL" choice)))))
-
-;;;###autoload
-(defun agent-q-set-model (provider)
-  "Let the current chat talk to PROVIDER from its next request on.
-Interactively, choose among the hosts that have a key and the servers on
-this machine.  Another model of a listed host can be typed after its name."
-  (interactive
-   (let ((candidates (agent-q-provider--candidates)))
-     (unless candidates
-       (user-error "%s" (agent-q-provider-advice)))
-     (list (agent-q-provider--chosen
-            (completing-read "Model: " (mapcar #'car candidates) nil nil nil nil
-                             (caar candidates))
-            candidates))))
-  (unless (derived-mode-p 'agent-q-chat-mode)
-    (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
-  (agent-q-chat-use-provider provider)
-  (message "This chat now talks to %s" (agent-q-provider-label provider)))
 
 (provide 'agent-q-provider)
 ;;; agent-q-provider.el ends here

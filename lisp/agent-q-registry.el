@@ -10,15 +10,18 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-events)
+(require 'agent-q-json)
+(require 'agent-q-module)
+(require 'agent-q-parameters)
 (require 'agent-q-tools)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-events-ensure "agent-q-events" ())
-(declare-function agent-q-execute-one "agent-q-execute" (name arguments))
-(declare-function agent-q-core-define-tool "ext:agent-q-core" (definition))
-(declare-function agent-q-core-unregister-tool "ext:agent-q-core" (name))
-(declare-function agent-q-core-register-builtin "ext:agent-q-core" (name))
-(declare-function agent-q-core-set-levels "ext:agent-q-core" (levels))
-(declare-function agent-q-core-tools "ext:agent-q-core" ())
+(agent-q-declare-core)
+
+(defvar agent-q-registry-run-function nil
+  "Function that runs a built-in tool, called with its name and its arguments.")
 
 (defvar agent-q-registry--own (make-hash-table :test #'equal)
   "The registered tools of Emacs Lisp by name.")
@@ -46,7 +49,6 @@
 (defun agent-q-registry-ensure ()
   "Have the core running, with all tools and levels."
   (unless agent-q-registry--started
-    (require 'agent-q-events)
     (agent-q-events-ensure))
   (agent-q-registry-apply-levels))
 
@@ -78,7 +80,7 @@ What it can't take is warned of; the rest counts."
              (not (equal agent-q-registry--levels agent-q-tool-levels)))
     (let ((levels (agent-q-json-empty-object)))
       (pcase-dolist (`(,name . ,level) (reverse agent-q-tool-levels))
-        (puthash name (agent-q-tools-level-name (agent-q-tools-level level)) levels))
+        (puthash name (agent-q-tools-level-name (agent-q-module-level level)) levels))
       (agent-q-core-set-levels (agent-q-json-encode levels))
       (setq agent-q-registry--levels (copy-tree agent-q-tool-levels)))))
 
@@ -158,7 +160,7 @@ is kept until it is."
   (unless (eq registry agent-q-registry)
     (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
   (unless (agent-q-tool-p tool)
-    (agent-q--invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "This is no tool: %S" tool))
   (let ((name (agent-q-tool-name tool)))
     (if (eq (agent-q-tool-origin tool) 'built-in)
         (progn (agent-q-registry-ensure)
@@ -176,7 +178,7 @@ is kept until it is."
   "Remove the tool NAME; return t if there was one.
 Before the core is loaded, nobody knows the built-in tools; one that is
 called NAME is removed when it is."
-  (agent-q--expect #'stringp name "The name of a tool" "a string")
+  (agent-q-json-expect #'stringp name "The name of a tool" "a string")
   (let ((own (gethash name agent-q-registry--own)))
     (remhash name agent-q-registry--own)
     (cl-pushnew name agent-q-registry--removed :test #'equal)
@@ -228,7 +230,7 @@ effect of code that runs is as a tool here."
 With MAX-SAFETY-LEVEL, only those at that level or below it; with CATEGORIES,
 a list of keywords or plain symbols, only those that have one of them.  A
 category that no registered tool has is an `agent-q-error'."
-  (agent-q--expect #'proper-list-p categories ":categories" "a list of keywords")
+  (agent-q-json-expect #'proper-list-p categories ":categories" "a list of keywords")
   (agent-q-registry-ensure)
   (let* ((tools (mapcar #'agent-q-registry--tool (agent-q-core-tools)))
          (categories (agent-q-registry--categories categories tools)))
@@ -261,7 +263,7 @@ category that no registered tool has is an `agent-q-error'."
 (defun agent-q-registry--levels-up-to (level)
   "Return the safety levels up to LEVEL."
   (seq-take agent-q-tools-levels
-            (1+ (seq-position agent-q-tools-levels (agent-q-tools-level level)))))
+            (1+ (seq-position agent-q-tools-levels (agent-q-module-level level)))))
 
 (defun agent-q-registry--tool (description)
   "Return the tool that DESCRIPTION, a property list of the core's, is about."
@@ -280,10 +282,10 @@ category that no registered tool has is an `agent-q-error'."
      :description (plist-get description :description)
      :parameters (agent-q-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
-     :own-level (agent-q-tools-level (intern (plist-get description :own-level)))
+     :own-level (agent-q-module-level (intern (plist-get description :own-level)))
      :categories (mapcar (lambda (category) (intern (concat ":" category)))
                          (plist-get description :categories))
-     :handler (lambda (arguments) (agent-q-execute-one name arguments))
+     :handler (lambda (arguments) (funcall agent-q-registry-run-function name arguments))
      :schema schema
      :origin 'built-in)))
 
@@ -385,6 +387,12 @@ What is not offered for other reasons can be called all the same."
          (not (or (eq offered t)
                   (seq-every-p (lambda (name) (member name offered))
                                agent-q-registry--usual-tools))))))
+
+(add-hook 'agent-q-module-levels-hook #'agent-q-registry-apply-levels)
+(add-hook 'agent-q-events-started-hook #'agent-q-registry-core-started)
+;; Something else may have started the core.
+(when (agent-q-events-running-p)
+  (agent-q-registry-core-started))
 
 (provide 'agent-q-registry)
 ;;; agent-q-registry.el ends here

@@ -10,7 +10,6 @@
 
 ;;; Code:
 
-(require 'agent-q)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'subr-x)

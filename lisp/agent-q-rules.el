@@ -10,19 +10,15 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'agent-q-json)
 (require 'agent-q-project)
 (require 'agent-q-registry)
+(require 'agent-q-session)
 (require 'tabulated-list)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-events-ensure "agent-q-events" ())
-
-(declare-function agent-q-core-rules "ext:agent-q-core" ())
-(declare-function agent-q-core-add-rule "ext:agent-q-core" (rule call))
-(declare-function agent-q-core-revoke-rule "ext:agent-q-core" (id))
-(declare-function agent-q-core-explain-call "ext:agent-q-core" (call))
-
-(defvar agent-q-chat--session)
+(agent-q-declare-core)
 
 (defvar-local agent-q-rules--session nil
   "The session of the chat from which the list was opened, or nil.")
@@ -60,7 +56,7 @@ Rules that deny win over those that ask, and these over those that allow.
   (interactive)
   (agent-q-registry-ensure)
   (agent-q-events-ensure)
-  (let ((session (bound-and-true-p agent-q-chat--session))
+  (let ((session agent-q-session-number)
         (project (agent-q-project-directory)))
     (pop-to-buffer
      (with-current-buffer (get-buffer-create "*agent-q rules*")
@@ -117,10 +113,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
     (with-help-window "*agent-q rule*"
       (princ (format "%s\n\n%s\n\nRules that last are in %s\n"
                      (gethash "description" rule)
-                     (with-temp-buffer
-                       (insert (agent-q-json-encode rule))
-                       (json-pretty-print-buffer)
-                       (buffer-string))
+                     (agent-q-json-pretty rule)
                      (gethash "file" (agent-q-rules-all)))))))
 
 ;;;; Adding
@@ -193,6 +186,8 @@ table.  The image looks at code for this, but nothing runs."
     (remhash question agent-q-rules--questions)
     (when function
       (funcall function (agent-q-json-parse (plist-get event :answer))))))
+
+(agent-q-events-subscribe :explained #'agent-q-rules-explained)
 
 (defun agent-q-rules-explain (tool arguments &optional session)
   "Wait for what would happen to a call of TOOL with ARGUMENTS, and return it.

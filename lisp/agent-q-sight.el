@@ -17,8 +17,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
-
-(declare-function agent-q-approve-open-p "agent-q-approve")
+(require 'agent-q-render)
 
 (defconst agent-q-sight-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -66,7 +65,7 @@ mouse, must not answer that one as well."
 For `post-command-hook': the user may have come to it just now, or to its end."
   (when-let ((first (agent-q-call-waiting)))
     (let ((here (agent-q-render-item-at (point))))
-      (dolist (call (if (or (eq here first) (not (agent-q-approve-open-p here)))
+      (dolist (call (if (or (eq here first) (not (agent-q-call-open-p here)))
                         (list first)
                       (list first here)))
         (unless (agent-q-call-timer call)
@@ -76,7 +75,7 @@ For `post-command-hook': the user may have come to it just now, or to its end."
   "Let CALL in BUFFER be answered if it is on the screen and no key waits."
   (setf (agent-q-call-timer call) nil)
   (when (and (buffer-live-p buffer)
-             (agent-q-approve-open-p call))
+             (agent-q-call-open-p call))
     (let ((idle (current-idle-time)))
       (if (or (input-pending-p)
               (null idle)
@@ -147,7 +146,7 @@ That is only about what it would do."
             (max 1 (count-screen-lines from (min (point) end) nil window))))))))
 
 (defun agent-q-sight--tell (call window)
-  "Show in CALL how much of it is below what WINDOW shows."
+  "Show in CALL how much of it is below the part in WINDOW."
   ;; The first time, what says so takes a line itself.
   (catch 'right
     (dotimes (_ 2)

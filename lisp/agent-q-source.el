@@ -10,7 +10,6 @@
 
 ;;; Code:
 
-(require 'agent-q)
 (require 'agent-q-operations)
 (require 'agent-q-json)
 (require 'lisp-mode)
@@ -18,7 +17,7 @@
 
 ;;;; Syntax
 
-(defmacro agent-q-source--with-text (text name &rest body)
+(defmacro agent-q-source-with-text (text name &rest body)
   "Run BODY in a buffer with TEXT, the code of a file called NAME."
   (declare (indent 2) (debug t))
   `(with-temp-buffer
@@ -121,7 +120,7 @@ Emacs Lisp takes them without a backslash, too."
           (setq found (match-beginning 0))))
       found)))
 
-(defun agent-q-source--problem ()
+(defun agent-q-source-problem-here ()
   "Return why the current buffer can't be read, as a sentence, or nil."
   (let ((state nil)
         (place (point-min))
@@ -165,8 +164,8 @@ Emacs Lisp takes them without a backslash, too."
 
 (defun agent-q-source-problem (text &optional name)
   "Return why TEXT, of the file NAME, can't be read, or nil."
-  (agent-q-source--with-text text name
-    (agent-q-source--problem)))
+  (agent-q-source-with-text text name
+    (agent-q-source-problem-here)))
 
 (defun agent-q-source--excess ()
   "Return how many parentheses and quotes of the current buffer have no partner."
@@ -186,8 +185,8 @@ Emacs Lisp takes them without a backslash, too."
   "Return what keeps TEXT, of the file NAME from LINE on, from being read as Lisp.
 It is an object, or null when nothing does."
   (let ((agent-q-source--first-line (or line 1)))
-    (agent-q-source--with-text text name
-      (let ((problem (agent-q-source--problem)))
+    (agent-q-source-with-text text name
+      (let ((problem (agent-q-source-problem-here)))
         (if problem
             (agent-q-json-serialize `((problem . ,problem)
                                       (excess . ,(agent-q-source--excess))))

@@ -10,18 +10,12 @@
 
 ;;; Code:
 
+(require 'agent-q-json)
+(require 'agent-q-module)
 (require 'agent-q-tools)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-core-parse-type-signature "ext:agent-q-core" (text))
-(declare-function agent-q-core-type-signature-schema "ext:agent-q-core" (text))
-(declare-function agent-q-core-specification "ext:agent-q-core" (name description signature))
-(declare-function agent-q-core-specification-to-gram "ext:agent-q-core" (specification))
-(declare-function agent-q-core-specification-from-gram "ext:agent-q-core" (text))
-(declare-function agent-q-core-specification-from-json "ext:agent-q-core" (specification))
-(declare-function agent-q-core-agent-from-gram "ext:agent-q-core" (text))
-(declare-function agent-q-core-bind-explain "ext:agent-q-core" (specification tool))
-(declare-function agent-q-core-check-arguments "ext:agent-q-core" (schema arguments))
-(declare-function agent-q-core-schema-problem "ext:agent-q-core" (schema))
+(agent-q-declare-core)
 
 ;;;; Type signatures
 
@@ -36,7 +30,7 @@ sentence, the line, the column and what was expected there.
 Types have the names that the author wrote, although `String' is another
 name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
 `Bool'."
-  (setq text (agent-q--expect-text text "A type signature"))
+  (setq text (agent-q-json-expect-text text "A type signature"))
   (agent-q-module-ensure)
   (let* ((json (agent-q-json-parse (agent-q-core-parse-type-signature text))))
     (list :parameters (mapcar #'agent-q-specifications--parameter
@@ -64,7 +58,7 @@ name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
 (defun agent-q-type-signature-to-json-schema (text)
   "Return the JSON Schema of the type signature TEXT, as a hash table.
 Signal `agent-q-gram-error' when TEXT is no type signature."
-  (setq text (agent-q--expect-text text "A type signature"))
+  (setq text (agent-q-json-expect-text text "A type signature"))
   (agent-q-module-ensure)
   (agent-q-json-parse (agent-q-core-type-signature-schema text)))
 
@@ -89,6 +83,21 @@ with a line for each problem."
 
 ;;;; Specifications
 
+;; An interpreter looks a function up before it evaluates the call whose value that is about.
+;;;###autoload (autoload 'agent-q-tool-spec-p "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-spec-name "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-spec-description "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-spec-type-signature "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-spec-schema "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-library-p "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-tool-library-tools "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-p "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-name "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-description "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-instruction "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-model "agent-q-specifications")
+;;;###autoload (autoload 'agent-q-agent-tools "agent-q-specifications")
+
 (cl-defstruct (agent-q-tool-spec (:constructor agent-q-specifications--make)
                                  (:copier nil))
   "What a tool is for: NAME, DESCRIPTION, TYPE-SIGNATURE and its SCHEMA.
@@ -100,18 +109,18 @@ The type signature is gram text, the schema a hash table made from it."
   "Return the specification of the tool NAME with DESCRIPTION and SIGNATURE.
 SIGNATURE is a type signature in gram; signal `agent-q-gram-error' when it
 isn't.  Neither NAME nor DESCRIPTION may be empty."
-  (let ((name (agent-q--expect-text name "The name of a specification"))
-        (description (agent-q--expect-text description
-                                           "The description of a specification"))
-        (signature (agent-q--expect-text signature "A type signature")))
+  (let ((name (agent-q-json-expect-text name "The name of a specification"))
+        (description (agent-q-json-expect-text description
+                                               "The description of a specification"))
+        (signature (agent-q-json-expect-text signature "A type signature")))
     (agent-q-module-ensure)
     (agent-q-specifications--of-json
      (agent-q-core-specification name description signature))))
 
 (defun agent-q-specifications--expect (specification)
   "Signal `agent-q-error' unless SPECIFICATION is one."
-  (agent-q--expect #'agent-q-tool-spec-p specification
-                   "SPECIFICATION" "a tool specification"))
+  (agent-q-json-expect #'agent-q-tool-spec-p specification
+                       "SPECIFICATION" "a tool specification"))
 
 (defun agent-q-specifications--of-json (text)
   "Return the specification in TEXT, the core's JSON."
@@ -156,7 +165,7 @@ Its schema is made anew from the type signature."
 (defun agent-q-tool-spec-from-gram (text)
   "Return the specification that TEXT, gram, writes.
 Signal `agent-q-gram-error' when it writes none."
-  (setq text (agent-q--expect-text text "Gram"))
+  (setq text (agent-q-json-expect-text text "Gram"))
   (agent-q-module-ensure)
   (agent-q-specifications--of-json (agent-q-core-specification-from-gram text)))
 
@@ -174,7 +183,7 @@ specifications."
   "Return the agent that TEXT, gram, describes.
 Signal `agent-q-gram-error' when it describes none, or when two of its tools
 have the same name."
-  (setq text (agent-q--expect-text text "Gram"))
+  (setq text (agent-q-json-expect-text text "Gram"))
   (agent-q-module-ensure)
   (let* ((json (agent-q-json-parse (agent-q-core-agent-from-gram text)))
          (description (gethash "description" json))
@@ -202,7 +211,7 @@ tool is dangerous.  CATEGORIES and ASYNC are as for `agent-q-define-tool'."
          (problem (agent-q-core-schema-problem
                    (agent-q-json-encode (agent-q-tool-schema tool)))))
     (when problem
-      (agent-q--invalid-tool "The tool %s: %s" name problem))
+      (agent-q-json-invalid-tool "The tool %s: %s" name problem))
     tool))
 
 ;;;###autoload
@@ -239,9 +248,9 @@ are as for `agent-q-define-tool'."
 NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
 tool of that name is replaced.  LIBRARY itself stays as it is."
   (unless (agent-q-tool-p tool)
-    (agent-q--invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "This is no tool: %S" tool))
   (unless (equal name (agent-q-tool-name tool))
-    (agent-q--invalid-tool "The tool '%s' cannot be registered under another name, '%s'"
+    (agent-q-json-invalid-tool "The tool '%s' cannot be registered under another name, '%s'"
                             (agent-q-tool-name tool) name))
   (let* ((tools (agent-q-tool-library-tools (agent-q-specifications--library library)))
          (old (assoc name tools)))
@@ -253,13 +262,13 @@ tool of that name is replaced.  LIBRARY itself stays as it is."
 ;;;###autoload
 (defun agent-q-library-lookup (name library)
   "Return the tool NAME of LIBRARY, or nil."
-  (agent-q--expect #'stringp name "The name of a tool" "a string")
+  (agent-q-json-expect #'stringp name "The name of a tool" "a string")
   (cdr (assoc name (agent-q-tool-library-tools
                     (agent-q-specifications--library library)))))
 
 (defun agent-q-specifications--library (library)
   "Return LIBRARY, or signal `agent-q-error' when it is none."
-  (agent-q--expect #'agent-q-tool-library-p library "LIBRARY" "a tool library"))
+  (agent-q-json-expect #'agent-q-tool-library-p library "LIBRARY" "a tool library"))
 
 (defun agent-q-library-tools (library)
   "Return the tools of LIBRARY in order of registration."

@@ -10,14 +10,18 @@
 
 ;;; Code:
 
+(require 'agent-q)
+(require 'agent-q-agent)
+(require 'agent-q-json)
+(require 'agent-q-module)
 (require 'agent-q-registry)
+(require 'agent-q-session)
+(require 'agent-q-specifications)
+(require 'agent-q-tools)
 (require 'tabulated-list)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-agent-offered "agent-q-agent" ())
-(declare-function agent-q-agent-name "agent-q-specifications" (agent))
-(declare-function agent-q-agent-choice-agent "agent-q-agent" (choice))
-(declare-function agent-q-core-statistics "ext:agent-q-core" ())
-(declare-function agent-q-core-tools "ext:agent-q-core" ())
+(agent-q-declare-core)
 
 ;;;; The tools
 
@@ -63,7 +67,7 @@ The column is the one that the list is sorted by."
 In a chat, the list switches which of them the chat offers to the model."
   (interactive)
   (agent-q-registry-ensure)
-  (let ((chat (and (derived-mode-p 'agent-q-chat-mode) (current-buffer))))
+  (let ((chat (and agent-q-session-chat-p (current-buffer))))
     (pop-to-buffer
      (with-current-buffer (get-buffer-create "*agent-q tools*")
        (agent-q-tool-list-mode)
@@ -180,7 +184,7 @@ To keep it, save the option `agent-q-tool-levels'."
          (others (assoc-delete-all name (copy-alist agent-q-tool-levels))))
     (customize-set-variable 'agent-q-tool-levels
                             (if (memq level '(safe cautious dangerous))
-                                (cons (cons name (agent-q-tools-level level)) others)
+                                (cons (cons name (agent-q-module-level level)) others)
                               others))
     (tabulated-list-print t)))
 
@@ -202,14 +206,7 @@ To keep it, save the option `agent-q-tool-levels'."
                      name (agent-q-tools-level-name (agent-q-tool-safety-level tool))
                      (agent-q-tool-list--origin tool library)
                      (agent-q-tool-description tool)
-                     (agent-q-tool-list--pretty (agent-q-tool-schema tool)))))))
-
-(defun agent-q-tool-list--pretty (value)
-  "Return VALUE as JSON text over several lines."
-  (with-temp-buffer
-    (insert (agent-q-json-encode value))
-    (json-pretty-print-buffer)
-    (buffer-string)))
+                     (agent-q-json-pretty (agent-q-tool-schema tool)))))))
 
 ;;;; What they cost
 

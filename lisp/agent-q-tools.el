@@ -17,6 +17,19 @@
 (require 'agent-q-pretty)
 (require 'seq)
 
+;; An interpreter looks a function up before it evaluates the call whose value that is about.
+;;;###autoload (autoload 'agent-q-tool-p "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-name "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-description "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-parameters "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-required "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-own-level "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-categories "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-handler "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-async "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-schema "agent-q-tools")
+;;;###autoload (autoload 'agent-q-tool-origin "agent-q-tools")
+
 (cl-defstruct (agent-q-tool (:constructor agent-q-tools-make) (:copier nil))
   "A tool that a model can call.
 NAME and DESCRIPTION are strings.  PARAMETERS is a list of property lists,
@@ -31,6 +44,7 @@ NUMBER is what the core knows the handler by, or nil."
   name description parameters required own-level categories handler async
   schema from-schema (origin 'emacs-lisp) number)
 
+;;;###autoload
 (defun agent-q-tool-safety-level (tool)
   "Return the safety level of TOOL: `:safe', `:cautious' or `:dangerous'.
 It is the one that `agent-q-tool-levels' sets, else the tool's own.  A tool
@@ -44,21 +58,10 @@ that was made without one, from a schema or a signature, is dangerous."
 (defconst agent-q-tools-levels '(:safe :cautious :dangerous)
   "The safety levels, from harmless to harmful.")
 
-(defun agent-q-tools-level (level)
-  "Return LEVEL, a keyword or symbol, as one of `agent-q-tools-levels'.
-`:moderate' is another word for `:cautious'.  Signal `agent-q-invalid-tool'
-for anything else."
-  (pcase level
-    ((or :safe 'safe) :safe)
-    ((or :cautious 'cautious :moderate 'moderate) :cautious)
-    ((or :dangerous 'dangerous) :dangerous)
-    (_ (agent-q--invalid-tool
-        "%S is no safety level; it is :safe, :cautious or :dangerous" level))))
-
 (defun agent-q-tools-user-level (name)
   "Return the level that `agent-q-tool-levels' gives to the tool NAME, or nil."
   (let ((entry (assoc name agent-q-tool-levels)))
-    (and entry (agent-q-tools-level (cdr entry)))))
+    (and entry (agent-q-module-level (cdr entry)))))
 
 (defun agent-q-tools-level-name (level)
   "Return the name that the core has for LEVEL, a keyword; nil for nil."
@@ -111,7 +114,7 @@ Signal `agent-q-invalid-tool' when a rule is broken."
      :description (agent-q-json-text description)
      :parameters parameters
      :required (append required nil)
-     :own-level (agent-q-tools-level (or safety-level trust-level :safe))
+     :own-level (agent-q-module-level (or safety-level trust-level :safe))
      :categories (agent-q-tools--canonical-categories
                   name (or categories (and category (list category))))
      :handler handler
@@ -127,7 +130,7 @@ digits, underscores and hyphens, at most 64 of them.  DESCRIPTION, HANDLER,
 SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 `agent-q-define-tool', but without a level the tool is dangerous."
   (unless (and (stringp name) (not (string-blank-p name)))
-    (agent-q--invalid-tool "Tool name cannot be empty"))
+    (agent-q-json-invalid-tool "Tool name cannot be empty"))
   (agent-q-tools--check-sendable name)
   (agent-q-tools--check-description name description)
   (agent-q-tools--check-handler name handler (if async 2 1))
@@ -138,7 +141,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
      :description (agent-q-json-text description)
      :parameters (agent-q-parameters-of-schema schema)
      :required (append (gethash "required" schema) nil)
-     :own-level (and level (agent-q-tools-level level))
+     :own-level (and level (agent-q-module-level level))
      :categories (agent-q-tools--canonical-categories
                   name (or categories (and category (list category))))
      :handler handler
@@ -151,19 +154,19 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
   (let ((json (condition-case failure
                   (agent-q-json-schema schema)
                 (agent-q-error
-                 (agent-q--invalid-tool "The schema of the tool %s: %s"
-                                        name (cadr failure))))))
+                 (agent-q-json-invalid-tool "The schema of the tool %s: %s"
+                                            name (cadr failure))))))
     (unless (hash-table-p json)
-      (agent-q--invalid-tool "The schema of the tool %s must be an object" name))
+      (agent-q-json-invalid-tool "The schema of the tool %s must be an object" name))
     (let ((type (gethash "type" json "object")))
       (unless (if (vectorp type) (seq-contains-p type "object") (equal type "object"))
-        (agent-q--invalid-tool
+        (agent-q-json-invalid-tool
          "The schema of the tool %s has to be one of objects (\"type\": \"object\"), not of type %s: arguments are always an object"
          name (agent-q-json-encode type))))
     (let ((required (gethash "required" json [])))
       (unless (and (vectorp required) (seq-every-p #'stringp required))
-        (agent-q--invalid-tool "The schema of the tool %s: \"required\" is no list of names"
-                               name)))
+        (agent-q-json-invalid-tool "The schema of the tool %s: \"required\" is no list of names"
+                                   name)))
     json))
 
 ;;;; The rules
@@ -171,10 +174,10 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 (defun agent-q-tools--check-name (name)
   "Signal `agent-q-invalid-tool' unless NAME can be the name of a tool."
   (unless (and (stringp name) (not (string-empty-p name)))
-    (agent-q--invalid-tool "The tool's name is empty or no string: %S" name))
+    (agent-q-json-invalid-tool "The tool's name is empty or no string: %S" name))
   (let ((case-fold-search nil))
     (unless (string-match-p "\\`[a-z][a-z0-9_]*\\'" name)
-      (agent-q--invalid-tool
+      (agent-q-json-invalid-tool
        "The tool name %s is not in snake_case: lower-case letters, digits and underscores, a letter first"
        name)))
   (agent-q-tools--check-sendable name))
@@ -182,36 +185,36 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 (defun agent-q-tools--check-sendable (name)
   "Signal `agent-q-invalid-tool' unless providers take NAME as a tool's."
   (unless (string-match-p "\\`[A-Za-z0-9_-]\\{1,64\\}\\'" name)
-    (agent-q--invalid-tool
+    (agent-q-json-invalid-tool
      "No provider takes the tool name '%s': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
      name)))
 
 (defun agent-q-tools--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
   (unless (and (stringp description) (not (string-blank-p description)))
-    (agent-q--invalid-tool
+    (agent-q-json-invalid-tool
      "The tool %s has no description; it cannot be empty, models choose tools by it" name)))
 
 (defun agent-q-tools--check-handler (name handler arguments)
   "Signal `agent-q-invalid-tool' unless HANDLER of tool NAME takes ARGUMENTS."
   (unless (functionp handler)
-    (agent-q--invalid-tool "The handler of the tool %s is no function: %S" name handler))
+    (agent-q-json-invalid-tool "The handler of the tool %s is no function: %S" name handler))
   ;; An autoload isn't loaded only to look at it.
   (unless (autoloadp (indirect-function handler))
     (pcase-let ((`(,least . ,most) (func-arity handler)))
       (unless (and (<= least arguments)
                    (or (eq most 'many) (<= arguments most)))
-        (agent-q--invalid-tool "The handler of the tool %s must take %d argument%s"
+        (agent-q-json-invalid-tool "The handler of the tool %s must take %d argument%s"
                                 name arguments (if (= arguments 1) "" "s"))))))
 
 (defun agent-q-tools--canonical-categories (name categories)
   "Return CATEGORIES of the tool NAME, checked, as keywords."
   (unless (proper-list-p categories)
-    (agent-q--invalid-tool "The categories of the tool %s are no list: %S" name categories))
+    (agent-q-json-invalid-tool "The categories of the tool %s are no list: %S" name categories))
   (mapcar (lambda (category)
             (or (agent-q-tools-category category)
-                (agent-q--invalid-tool "The tool %s: %S is no category; they are keywords"
-                                       name category)))
+                (agent-q-json-invalid-tool "The tool %s: %S is no category; they are keywords"
+                                           name category)))
           categories))
 
 (defun agent-q-tools-category (category)
@@ -238,16 +241,16 @@ it stays {} in JSON; an empty array is [], and so is one of lists a vector.
 `agent-q-json-encode' turns all of it into JSON text.
 Arrays and objects of which a schema says no more than their type get empty
 items and properties, because providers refuse them without."
-  (agent-q--expect #'proper-list-p tools "TOOLS" "a list of tools")
+  (agent-q-json-expect #'proper-list-p tools "TOOLS" "a list of tools")
   (mapcar (lambda (tool)
-            (agent-q--expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
+            (agent-q-json-expect #'agent-q-tool-p tool "Each of TOOLS" "a tool")
             (agent-q-tool-to-schema tool))
           tools))
 
 ;;;###autoload
 (defun agent-q-tool-to-schema (tool)
   "Return the function schema of TOOL, one as in `agent-q-tools-to-schema'."
-  (agent-q--expect #'agent-q-tool-p tool "TOOL" "a tool")
+  (agent-q-json-expect #'agent-q-tool-p tool "TOOL" "a tool")
   (list :type "function"
         :function (list :name (agent-q-tool-name tool)
                         :description (agent-q-tool-description tool)

@@ -1,25 +1,22 @@
 ;;; agent-q.el --- An LLM agent for Common Lisp programmers  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
+;; Author: The maintainers of agent-q
 ;; Version: 0.1.0
 ;; Package-Requires: ((emacs "28.1"))
 ;; Keywords: lisp, tools
 
 ;;; Commentary:
 
-;; The options of the whole package, the commands that start something, and
-;; `agent-q-mode'.  Everything else is loaded when a command needs it.
+;; The options of the whole package.  Commands are loaded when they are first used:
+;; agent-q-module.el knows where they are.
 
 ;;; Code:
 
 (require 'agent-q-module)
+(eval-when-compile (require 'agent-q-core-functions))
 
-(declare-function agent-q-chat-open "agent-q-chat")
-(declare-function agent-q-call-goto-waiting "agent-q-call")
-(declare-function agent-q-debugger-explain "agent-q-debugger")
-(declare-function agent-q-image-changes-show "agent-q-image-changes")
-(declare-function agent-q-record-start "agent-q-record")
-(declare-function agent-q-record-stop "agent-q-record")
+(agent-q-declare-core)
 
 (defgroup agent-q nil
   "An LLM agent that looks into a running Common Lisp."
@@ -28,6 +25,7 @@
 
 ;;;; What the model is told and may do
 
+;;;###autoload (put 'agent-q-instructions 'risky-local-variable t)
 (defcustom agent-q-instructions ""
   "Text that you add to the system prompt of every chat.
 \\[agent-q-show-system-prompt] shows the whole prompt."
@@ -39,6 +37,7 @@
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-tool-choice 'risky-local-variable t)
 (defcustom agent-q-tool-choice 'auto
   "Whether the model has to use tools.
 `auto' leaves it to the model, `required' makes it call some tool,
@@ -49,6 +48,7 @@
                  (string :tag "This tool"))
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-offered-tools 'risky-local-variable t)
 (defcustom agent-q-offered-tools nil
   "Which tools the model is offered.
 nil means the usual ones, about 25 built-in tools and all that you or
@@ -83,6 +83,7 @@ the handler gives later is not used.  A handler that keeps Emacs busy is
 let finish: \\[keyboard-quit] stops it."
   :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
+;;;###autoload (put 'agent-q-eval-policy 'risky-local-variable t)
 (defcustom agent-q-eval-policy 'ask-on-hit
   "When code that the model wants to run in the Lisp image runs without asking.
 `ask-on-hit' has the image look at the code first, and asks when it
@@ -109,6 +110,7 @@ and marked as agent-q's; what you type stays as it is."
 
 ;;;; What you are asked
 
+;;;###autoload (put 'agent-q-review-edits 'risky-local-variable t)
 (defcustom agent-q-review-edits nil
   "Whether every change of a file is reviewed as a diff.
 When nil, only what the model proposes for review is."
@@ -129,11 +131,11 @@ When nil, a call is unfolded as soon as its result arrives."
   :type 'boolean
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-record-max 200
-  "How many events of SLY and SLIME `agent-q-mode' remembers."
-  :type 'natnum
-  :package-version '(agent-q-module . "0.1.0"))
+(defvar agent-q-record-max 200
+  "Has no effect.")
+(make-obsolete-variable 'agent-q-record-max "it has no effect." "0.1.0")
 
+;;;###autoload (put 'agent-q-log-file 'risky-local-variable t)
 (defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
   "The file that the core writes its log to.
 The audit log and your rules are beside it.  Where that folder can't be
@@ -142,117 +144,20 @@ changes anything, as it could leave no trace in the audit log."
   :type 'file
   :package-version '(agent-q-module . "0.1.0"))
 
-(declare-function agent-q-core-log-level "ext:agent-q-core" (level))
-
 (defcustom agent-q-log-level 'info
   "How much the core notes in `agent-q-log-file'.
 With `debug' or `trace', each request and each call has lines of its own."
   :type '(choice (const off) (const error) (const warn) (const info) (const debug) (const trace))
   :set (lambda (option value)
          (set-default option value)
-         (agent-q--set-log-level))
+         (agent-q-set-log-level))
   :initialize #'custom-initialize-default
   :package-version '(agent-q-module . "0.1.0"))
 
-(defun agent-q--set-log-level ()
+(defun agent-q-set-log-level ()
   "Tell the core of `agent-q-log-level', if it is loaded."
   (when (fboundp 'agent-q-core-log-level)
     (agent-q-core-log-level (symbol-name agent-q-log-level))))
-
-(defconst agent-q--no-unicode
-  ;; A range can't reach from characters to raw bytes.
-  "[\x110000-\x3fff7f\x3fff80-\x3fffff\xd800-\xdfff]"
-  "Matches what a string of Emacs can hold and Unicode can't.
-That are the characters beyond Unicode, raw bytes and surrogates.")
-
-(defun agent-q--clean (text)
-  "Return TEXT with U+FFFD for each character that Unicode hasn't.
-The core calls this on all text that it could not take."
-  ;; With case, Emacs goes through all characters of a range to make the regexp ready.
-  (let ((case-fold-search nil))
-    ;; To look costs a fraction of what to replace nothing costs.
-    (if (string-match-p agent-q--no-unicode text)
-        (replace-regexp-in-string agent-q--no-unicode "\ufffd" text)
-      text)))
-
-;;;; Commands
-
-;;;###autoload
-(defun agent-q-chat (&optional new)
-  "Go to the latest agent-q chat, or open one.
-With prefix argument NEW, open another one."
-  (interactive "P")
-  (require 'agent-q-chat)
-  (pop-to-buffer (agent-q-chat-open new)))
-
-;;;###autoload
-(defun agent-q-goto-approval ()
-  "Go to the tool call that waits for your answer, in whatever chat it is."
-  (interactive)
-  (require 'agent-q-call)
-  (agent-q-call-goto-waiting))
-
-;;;###autoload
-(defun agent-q-explain-error ()
-  "Ask the agent in a new chat about the error in this debugger buffer."
-  (interactive)
-  (require 'agent-q-chat)
-  (agent-q-debugger-explain (current-buffer)))
-
-;;;###autoload
-(defun agent-q-image-changes ()
-  "List what the agent changed in the Lisp image, and restore what you like."
-  (interactive)
-  (require 'agent-q-image-changes)
-  (agent-q-image-changes-show))
-
-(defvar agent-q-command-map
-  (let ((map (make-sparse-keymap)))
-    (define-key map "q" #'agent-q-chat)
-    (define-key map "a" #'agent-q-goto-approval)
-    (define-key map "i" #'agent-q-image-changes)
-    (define-key map "e" #'agent-q-explain-error)
-    (define-key map "c" #'agent-q-changes)
-    (define-key map "u" #'agent-q-undo-turn)
-    map)
-  "Commands of agent-q behind `agent-q-keymap-prefix'.")
-
-(defvar agent-q-mode-map (make-sparse-keymap)
-  "Keymap of `agent-q-mode'.")
-
-(defun agent-q--set-keymap-prefix (option prefix)
-  "Set OPTION to PREFIX and bind `agent-q-command-map' to it."
-  (let ((old (and (boundp option) (symbol-value option))))
-    (when old
-      (define-key agent-q-mode-map (kbd old) nil)))
-  (set-default option prefix)
-  (when prefix
-    (define-key agent-q-mode-map (kbd prefix) agent-q-command-map)))
-
-(defcustom agent-q-keymap-prefix nil
-  "The key behind which `agent-q-mode' puts the commands of agent-q.
-The keys that Emacs leaves to its users are yours to give, so there is no
-default."
-  :type '(choice (const :tag "None" nil) (string :tag "Key, as for `kbd'"))
-  :set #'agent-q--set-keymap-prefix
-  :package-version '(agent-q-module . "0.1.0"))
-
-;;;###autoload
-(define-minor-mode agent-q-mode
-  "Remember what you do in SLY and SLIME, for the chats to come.
-From the moment a Lisp connects, the last `agent-q-record-max' things
-you evaluated or compiled, and what came of them, are kept in memory.
-The mode is light: it does not load the core.
-
-\\{agent-q-mode-map}"
-  :global t
-  :keymap agent-q-mode-map
-  :group 'agent-q
-  (cond (agent-q-mode
-         (require 'agent-q-record)
-         (agent-q-record-start))
-        ((featurep 'agent-q-record)
-         (agent-q-record-stop))))
 
 (provide 'agent-q)
 ;;; agent-q.el ends here

@@ -26,6 +26,8 @@
 (defconst agent-q-lint--accepted
   '(;; The project has no home on the web yet.
     "\\`Package should have a Homepage or URL header"
+    ;; Who installs the repository under its own name has agent-q-module.el for the main file.
+    "\\`Package-Requires outside the main file have no effect"
     ;; Debian 12 has a package-lint from before Emacs 28.
     "\\`This makes the package uninstallable in all released Emacs versions")
   "What package-lint says without being right here.")
@@ -100,6 +102,16 @@ It does not know the form that quotes a key by a backslash and a backquote."
          (format "Emacs 28.1 does not understand %s: write \\\\[COMMAND], or the key alone"
                  (match-string 0)))))))
 
+(defun agent-q-lint--json (source)
+  "Report where SOURCE reads or writes JSON past agent-q-json.el."
+  (unless (equal (file-name-base source) "agent-q-json")
+    (with-current-buffer (find-file-noselect source)
+      (save-excursion
+        (goto-char (point-min))
+        (while (re-search-forward "(\\(json-\\(?:encode\\|parse\\|read\\|serialize\\)[a-z-]*\\)" nil t)
+          (agent-q-lint--finding source (line-number-at-pos)
+                                 (format "%s: agent-q-json.el does that" (match-string 1))))))))
+
 (defun agent-q-lint ()
   "Check lisp/ in every way, all else with the compiler; exit with 1 on findings."
   (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
@@ -111,7 +123,8 @@ It does not know the form that quotes a key by a backslash and a backquote."
       (agent-q-lint--compile scripts))
     (dolist (source sources)
       (agent-q-lint--checkdoc source)
-      (agent-q-lint--keys source))
+      (agent-q-lint--keys source)
+      (agent-q-lint--json source))
     (dolist (dependency '("let-alist" "compat"))
       (setq load-path (append (agent-q-ide-package-directories dependency) load-path)))
     (if (null linter)

@@ -77,6 +77,22 @@ listed() {
   [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
 
+# One version, and one set of headers, wherever a package manager looks for them.
+versions() {
+  version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+  bad=$(
+    for file in lisp/agent-q-module.el lisp/agent-q.el agent-q-root.el; do
+      grep -q "^;; Version: $version\$" "$file" ||
+        echo "$file: its Version is not $version, as Cargo.toml has it"
+      for header in Author Package-Requires Keywords; do
+        [ "$(grep "^;; $header: " "$file")" = "$(grep "^;; $header: " lisp/agent-q-module.el)" ] ||
+          echo "$file: its $header is not that of lisp/agent-q-module.el"
+      done
+    done
+  )
+  [ -z "$bad" ] || { echo "$bad"; return 1; }
+}
+
 # The stated Rust has to build what Cargo.lock names, for the tests as well.
 rust_version() {
   metadata=$(mktemp "${TMPDIR:-/tmp}/agent-q-lint.XXXXXX") || return 1
@@ -92,6 +108,9 @@ with_tool fmt rustfmt cargo fmt --check
 with_tool clippy clippy cargo clippy --quiet --all-targets -- -D warnings
 check 'Rust version' rust_version
 check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
+check 'uses among the Emacs Lisp' "$EMACS" -Q --batch -l scripts/graph.el
+check 'generated Emacs Lisp' "$EMACS" -Q --batch -l scripts/generate.el --check
+check 'versions' versions
 check 'test files' listed
 check 'SPDX lines' licensed
 check 'file sizes' short

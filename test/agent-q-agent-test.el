@@ -72,7 +72,7 @@ The file of the agent is FILE there."
 (ert-deftest agent-q-agent-a-chat-answers-through-bound-tools ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
     (agent-q-chat-use-agent file '("one"))
-    (should (equal (alist-get 'model agent-q-chat--provider) "greeting-model"))
+    (should (equal (alist-get 'model agent-q-session-provider) "greeting-model"))
     (agent-q-test-ask "greet Ann")
     (should (equal (agent-q-agent-test--results) '("Hello, Ann!")))
     (should (string-suffix-p "\n\nGreeted.\n" (agent-q-test-log)))
@@ -185,7 +185,7 @@ The registry has a tool of that name besides."
 
 (ert-deftest agent-q-agent-its-model-goes-with-it ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
-    (let ((model (lambda () (alist-get 'model agent-q-chat--provider)))
+    (let ((model (lambda () (alist-get 'model agent-q-session-provider)))
           (other (agent-q-agent-test--file
                   (replace-regexp-in-string "greeting" "other" agent-q-agent-test--gram))))
       (should (equal (funcall model) "scripted"))
@@ -212,17 +212,17 @@ The registry has a tool of that name besides."
     (agent-q-chat-use-agent file '("one"))
     (let ((agent-q-provider 'none))
       (agent-q-chat-use-agent nil))
-    (should-not agent-q-chat--provider)
+    (should-not agent-q-session-provider)
     (should (string-match-p "no model" agent-q-header--line))))
 
 (ert-deftest agent-q-agent-an-unknown-provider-leaves-the-model ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))
-    (let ((provider agent-q-chat--provider))
+    (let ((provider agent-q-session-provider))
       (agent-q-chat-use-agent
        (agent-q-agent-test--file
         (replace-regexp-in-string "Scripted" "NoSuchHost" agent-q-agent-test--gram))
        '("one"))
-      (should (equal agent-q-chat--provider provider))
+      (should (equal agent-q-session-provider provider))
       (should agent-q-agent-current))))
 
 (ert-deftest agent-q-agent-a-library-that-is-gone-is-said ()

@@ -63,7 +63,7 @@
 (ert-deftest agent-q-chat-streams-whatever-buffer-is-current ()
   (agent-q-test-with-chat
     (goto-char (agent-q-test-find "Ask"))
-    (let ((chat (current-buffer)) (session agent-q-chat--session))
+    (let ((chat (current-buffer)) (session agent-q-session-number))
       (with-temp-buffer
         (insert "mine")
         (dolist (piece '("one " "two\n" "three"))
@@ -383,9 +383,9 @@ Ask the user to revert or save the buffer.")
           (switch-to-buffer mine)
           (agent-q-test-with-chat
             (should (eq (window-buffer) chat))
-            (should (eq (agent-q--last-user-buffer) mine))
+            (should (eq (agent-q-user-last-buffer) mine))
             (switch-to-buffer (get-buffer-create " hidden"))
-            (should (eq (agent-q--last-user-buffer) mine))))
+            (should (eq (agent-q-user-last-buffer) mine))))
       (kill-buffer mine))))
 
 (provide 'agent-q-chat-test)

@@ -211,7 +211,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                   (agent-q-test-until (agent-q-test-idle-p))
                   (should (agent-q-test-shows "It was started anew."))
                   (should (equal ":NEW" (agent-q-test-image-directly another "*aq-chat*")))
-                  (should (equal another agent-q-header-connection)))
+                  (should (equal another agent-q-session-connection)))
               (agent-q-test-image-kill another))))))))
 
 (agent-q-test-tools-on-each connections-are-replaced-in-a-chat ()
@@ -232,7 +232,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
                                   another "(find-package \"AGENT-Q-IMAGE\")")))
             (should (string-match-p "UNBOUND-VARIABLE"
                                     (agent-q-test-tools-ask "/eval_form *aq-chat*" chat)))
-            (should (equal another (buffer-local-value 'agent-q-header-connection chat)))
+            (should (equal another (buffer-local-value 'agent-q-session-connection chat)))
             (should (equal "=> *AQ-CHAT*"
                            (agent-q-test-tools-ask "/eval_form (defvar *aq-chat* :new)" chat)))
             (should (equal ":NEW" (agent-q-test-image-directly another "*aq-chat*")))
@@ -321,9 +321,9 @@ channels twice when others go, and the image dies of that."
   (let* ((sent nil)
          (note (lambda (module &rest _)
                  (push (agent-q-image--module-name module) sent))))
-    (advice-add 'agent-q-image--shipping-form :before note)
+    (advice-add 'agent-q-image-module-shipping-form :before note)
     (unwind-protect (funcall function)
-      (advice-remove 'agent-q-image--shipping-form note))
+      (advice-remove 'agent-q-image-module-shipping-form note))
     sent))
 
 ;;;; Elsewhere

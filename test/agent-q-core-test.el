@@ -38,7 +38,7 @@
                      (push (length events) batches)
                      events))))
         (dotimes (_ 20)
-          (agent-q-core-console agent-q-chat--session "/no_such_tool"))
+          (agent-q-core-console agent-q-session-number "/no_such_tool"))
         (agent-q-test-until
          (= 20 (how-many "^> /no_such_tool" (point-min) (point-max)))
          "all turns"))
@@ -49,13 +49,13 @@
   (agent-q-test-with-chat
     (cl-letf (((symbol-function 'agent-q-events--apply)
                (lambda (_event) (error "A bug in Lisp"))))
-      (agent-q-core-console agent-q-chat--session "/no_such_tool")
+      (agent-q-core-console agent-q-session-number "/no_such_tool")
       (agent-q-test-until (with-current-buffer (get-buffer-create "*agent-q-log*")
                             (save-excursion
                               (goto-char (point-min))
                               (search-forward "A bug in Lisp" nil t)))
                           "the logged error"))
-    (agent-q-core-console agent-q-chat--session "/another_tool")
+    (agent-q-core-console agent-q-session-number "/another_tool")
     (agent-q-test-until (agent-q-test-shows "> /another_tool") "the next turn")))
 
 ;;;; Bugs of ours
@@ -74,7 +74,7 @@
       (insert-file-contents (plist-get (agent-q-core-status) :log-file))
       (should (search-forward "provoked in a defun" nil t))
       (should (search-forward "provoked in a worker" nil t)))
-    (agent-q-core-console agent-q-chat--session "/no_such_tool")
+    (agent-q-core-console agent-q-session-number "/no_such_tool")
     (agent-q-test-until (agent-q-test-shows "Unknown tool: no_such_tool"))))
 
 ;;;; An Emacs of its own
@@ -114,7 +114,7 @@ STATUS is the exit status, or the name of a signal."
           '(agent-q-test-with-chat
              (delete-process agent-q-events--process)
              (agent-q-core-provoke-panic "worker")
-             (agent-q-core-console agent-q-chat--session "/no_such_tool")
+             (agent-q-core-console agent-q-session-number "/no_such_tool")
              (agent-q-test-until (= 0 (plist-get (agent-q-core-status) :requests)))
              ;; The events wait for the pipe that the next command makes.
              (agent-q-events-ensure)
@@ -150,7 +150,7 @@ STATUS is the exit status, or the name of a signal."
             (funcall handler event)))
     (unwind-protect
         (progn
-          (agent-q-core-console agent-q-chat--session line)
+          (agent-q-core-console agent-q-session-number line)
           (agent-q-test-until content line))
       (setq agent-q-events-handler handler))))
 

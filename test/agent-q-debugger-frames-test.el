@@ -143,7 +143,7 @@ Return what tools call the user's debugger."
                      (sb-thread:make-thread (lambda () %s) :name %S))
                    nil)"
            form name))
-  (agent-q-debugger--buffer-name (car (agent-q-test-until (agent-q-test-image-debuggers)))))
+  (agent-q-debugger-buffer-name (car (agent-q-test-until (agent-q-test-image-debuggers)))))
 
 (defun agent-q-debugger-frames-test--joined (connection)
   "Return the printed value of the thread that met an error over CONNECTION."

@@ -222,7 +222,7 @@
         (unwind-protect
             (with-current-buffer asked
               (should-not (eq asked chat))
-              (should (equal connection agent-q-header-connection))
+              (should (equal connection agent-q-session-connection))
               (agent-q-test-until (and (agent-q-test-idle-p)
                                        (string-match-p "You asked for it" (agent-q-test-log))))
               (should (string-match-p "debugger u[0-9]+: SIMPLE-ERROR: no good: 42" (agent-q-test-log)))
@@ -235,7 +235,7 @@
 (defun agent-q-debugger-test--ask (line)
   "Call the tool of the console LINE; return the name of its turn in journals."
   (agent-q-test-tools-ask line)
-  agent-q-image-turn)
+  agent-q-session-turn)
 
 (defun agent-q-debugger-test--turns (connection name)
   "Return the turns in which the journal behind CONNECTION has NAME changed."
@@ -251,7 +251,7 @@ What the user defines meanwhile is not entered."
                 connection "(progn (defun aq-j-before () 1)
                               (restart-case (error \"stop\")
                                 (on (value) (eval '(defun aq-j-after () 1)) value)))"))
-         (parked agent-q-image-turn)
+         (parked agent-q-session-turn)
          (within (agent-q-debugger-test--ask
                   (format "/eval_in_frame debugger=%s (defun aq-j-within () 1)" name)))
          (left (progn
@@ -267,12 +267,12 @@ What the user defines meanwhile is not entered."
 
 (agent-q-test-tools-on-each debugger-journal-of-the-users-errors ()
   "What a restart of the user's own error does is entered under its turn."
-  (agent-q-image--ask connection :rex
+  (agent-q-image-ask connection :rex
                       '(cl:eval (cl:read-from-string "(restart-bind ((aq-fix (lambda () (eval '(defun aq-j-fixed () 1)))))
                                     (restart-case (error \"users\") (use-value (v) v)))"))
                       t #'ignore)
   (let* ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers))))
-         (name (agent-q-debugger--buffer-name buffer))
+         (name (agent-q-debugger-buffer-name buffer))
          (fixed (agent-q-debugger-test--ask
                  (format "/invoke_restart debugger=%s aq-fix" name)))
          (left (agent-q-debugger-test--ask

@@ -15,7 +15,6 @@
 (require 'agent-q-diff-edit)
 
 (defvar agent-q-diff-test--file nil "The file that a test edits.")
-(defvar agent-q-diff-test--got nil "The arguments of the edit that ran, or nil.")
 
 (defun agent-q-diff-test--write (text)
   "Write TEXT to the file of the test, byte for byte."
@@ -29,54 +28,50 @@
       (insert-file-contents agent-q-diff-test--file))
     (buffer-string)))
 
-(defun agent-q-diff-test--tool ()
-  "Return a tool that does the edit as it was reviewed."
-  (agent-q-define-tool
-   "propose_file_edit" "Change a file."
-   '((:name "path" :type :string :description "Which")
-     (:name "original" :type :string :description "What it holds")
-     (:name "modified" :type :string :description "What it should hold")
-     (:name "review" :type :string :description "What the user said"))
-   :required '("path" "modified") :safety-level :dangerous
-   :handler (lambda (arguments)
-              (setq agent-q-diff-test--got arguments)
-              (agent-q-diff-test--write (gethash "modified" arguments))
-              (concat "The user " (gethash "review" arguments "approved")))))
+(defvar agent-q-diff-test--name "a.txt" "What the file of a new project is called.")
+
+(defmacro agent-q-diff-test--with-real-tool (tool arguments text &rest body)
+  "Run BODY in the review of a call of the built-in TOOL with ARGUMENTS.
+The one file of a new project has TEXT, byte for byte; nil leaves it out."
+  (declare (indent 3) (debug t))
+  `(let* ((directory (file-name-as-directory
+                      (file-truename (make-temp-file
+                                      (expand-file-name "project" agent-q-test-directory) t))))
+          (default-directory directory)
+          (agent-q-offered-tools 'all)
+          (agent-q-diff-test--file (expand-file-name agent-q-diff-test--name directory)))
+     (when ,text (agent-q-diff-test--write ,text))
+     ;; Another test may have put its own in the place.
+     (agent-q-events-ensure)
+     (agent-q-core-register-builtin ,tool)
+     (agent-q-test-with-model
+         (agent-q-json-encode
+          `(:turns [(:steps [(:tool_calls [(:name ,,tool :arguments ,,arguments)])])
+                    (:steps [(:text "Done.")])]))
+       (agent-q-test-with-chat
+         (agent-q-test-send "change it")
+         (with-current-buffer (agent-q-diff-test--review)
+           ,@body)))))
 
 (defmacro agent-q-diff-test--with-review (original modified &rest body)
   "Run BODY in the review of an edit from ORIGINAL to MODIFIED.
 ORIGINAL nil means that there is no file yet."
   (declare (indent 2) (debug t))
-  `(let* ((agent-q-diff-test--file (make-temp-file
-                                    (expand-file-name "edit" agent-q-test-directory)
-                                    nil ".lisp"))
-          (agent-q-diff-test--got nil)
-          (original ,original)
-          (modified ,modified))
-     (if original (agent-q-diff-test--write original)
-       (delete-file agent-q-diff-test--file))
-     (agent-q-test-with-tools ((agent-q-diff-test--tool))
-       (agent-q-test-with-model (agent-q-diff-test--script original modified)
-         (agent-q-test-with-chat
-           (agent-q-test-send "change it")
-           (let ((review (agent-q-diff-test--review)))
-             (unwind-protect
-                 (with-current-buffer review
-                   (should (derived-mode-p 'diff-mode))
-                   ,@body)
-               (when (buffer-live-p review)
-                 (with-current-buffer review (setq agent-q-diff--done t))
-                 (kill-buffer review)))))))))
-
-(defun agent-q-diff-test--script (original modified)
-  "Return the script of a model that proposes the edit from ORIGINAL to MODIFIED."
-  (agent-q-json-encode
-   `(:turns [(:steps [(:tool_calls
-                       [(:name "propose_file_edit"
-                         :arguments (:path ,agent-q-diff-test--file
-                                     ,@(and original `(:original ,original))
-                                     :modified ,modified))])])
-             (:steps [(:text "Done.")])])))
+  `(let ((original ,original)
+         (modified ,modified))
+     (agent-q-diff-test--with-real-tool
+         "propose_file_edit"
+         (list :path "a.txt" :original (or original "") :modified modified
+               :description "a change")
+         original
+       (let ((review (current-buffer)))
+         (unwind-protect
+             (progn
+               (should (derived-mode-p 'diff-mode))
+               ,@body)
+           (when (buffer-live-p review)
+             (with-current-buffer review (setq agent-q-diff-hunks-done t))
+             (kill-buffer review)))))))
 
 (defun agent-q-diff-test--review ()
   "Return the review that the current chat waits for."
@@ -97,7 +92,7 @@ ORIGINAL nil means that there is no file yet."
 (defun agent-q-diff-test--mark (number)
   "Return the state that is shown of hunk NUMBER."
   (substring-no-properties
-   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff--hunks (1- number)))
+   (overlay-get (agent-q-diff-hunk-overlay (aref agent-q-diff-hunks-all (1- number)))
                 'before-string)))
 
 (defun agent-q-diff-test--head ()
@@ -122,8 +117,9 @@ ORIGINAL nil means that there is no file yet."
     (should (string-match-p "2 of 3 hunks, \\+2 -2" (agent-q-diff-test--head)))
     (agent-q-test-press "C-c C-c")
     (let ((call (agent-q-diff-test--end chat)))
-      (should (equal (agent-q-call-content call)
-                     "The user applied 2 of 3 hunks; hunk 3 (@@ -35,6 +35,6 @@) rejected: leave the end alone"))
+      (should (string-suffix-p
+               "review: applied 2 of 3 hunks; hunk 3 (@@ -35,6 +35,6 @@) rejected: leave the end alone."
+               (agent-q-call-content call)))
       (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2 20))))
     (should-not (buffer-live-p review))))
 
@@ -135,28 +131,27 @@ ORIGINAL nil means that there is no file yet."
       (should (eq (agent-q-call-state call) 'denied))
       (should (string-match-p "applied 0 of 2 hunks; hunk 1 .*rejected: why\\?"
                               (agent-q-call-content call))))
-    (should-not agent-q-diff-test--got)
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
 
 (ert-deftest agent-q-diff-killing-the-buffer-rejects ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
     (kill-buffer review)
     (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'denied))
-    (should-not agent-q-diff-test--got)))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
 
 (ert-deftest agent-q-diff-a-cancelled-turn-closes-the-review ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
     (with-current-buffer chat (agent-q-chat-cancel))
     (should (eq (agent-q-call-state (agent-q-diff-test--end chat)) 'cancelled))
     (should-not (buffer-live-p review))
-    (should-not agent-q-diff-test--got)))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
 
 (ert-deftest agent-q-diff-the-review-goes-with-the-chat ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
     (kill-buffer chat)
     (should-not (buffer-live-p review))
     (agent-q-test-until (zerop (plist-get (agent-q-core-status) :approvals)))
-    (should-not agent-q-diff-test--got)))
+    (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines)))))
 
 (ert-deftest agent-q-diff-an-answer-in-the-chat-closes-the-review ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
@@ -243,18 +238,15 @@ ORIGINAL nil means that there is no file yet."
     (should (string-match-p "CHANGED" (agent-q-diff-test--head)))
     ;; It is not applied to what nobody has reviewed.
     (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
-    (should-not agent-q-diff-test--got)
+    (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 20))))
     (should (string-match-p "[01] of 1 hunks" (agent-q-diff-test--head)))
     ;; What looks otherwise than it was reviewed is not taken by itself.
     (should (equal (agent-q-diff-test--mark 1) "[ ] reject\n"))
     (agent-q-test-press "SPC")
     (agent-q-test-press "C-c C-c")
-    (agent-q-diff-test--end chat)
-    (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 2 20))))
-    (should (equal (gethash "original" agent-q-diff-test--got)
-                   (concat "first\n" (agent-q-diff-test--lines 20))))
-    (should (string-match-p "\\`applied 1 of 2 hunks; the hunk @@ -17,7 .* does not fit: "
-                            (gethash "review" agent-q-diff-test--got)))))
+    (should (string-match-p "review: applied 1 of 2 hunks; the hunk @@ -17,7 .* does not fit: "
+                            (agent-q-call-content (agent-q-diff-test--end chat))))
+    (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 2 20))))))
 
 (ert-deftest agent-q-diff-the-live-text-is-the-buffers ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2)
@@ -264,36 +256,11 @@ ORIGINAL nil means that there is no file yet."
             (with-current-buffer visiting
               (goto-char (point-max))
               (insert "unsaved\n"))
-            (should (agent-q-diff-target-changed-p agent-q-diff--edit)))
+            (should (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)))
         (with-current-buffer visiting (set-buffer-modified-p nil))
         (kill-buffer visiting)))))
 
 ;;;; The real tools
-
-(defvar agent-q-diff-test--name "a.txt" "What the file of a new project is called.")
-
-(defmacro agent-q-diff-test--with-real-tool (tool arguments text &rest body)
-  "Run BODY in the review of a call of the built-in TOOL with ARGUMENTS.
-The one file of a new project has TEXT, byte for byte."
-  (declare (indent 3) (debug t))
-  `(let* ((directory (file-name-as-directory
-                      (file-truename (make-temp-file
-                                      (expand-file-name "project" agent-q-test-directory) t))))
-          (default-directory directory)
-          (agent-q-offered-tools 'all)
-          (agent-q-diff-test--file (expand-file-name agent-q-diff-test--name directory)))
-     (agent-q-diff-test--write ,text)
-     ;; Another test may have put its own in the place.
-     (agent-q-events-ensure)
-     (agent-q-core-register-builtin ,tool)
-     (agent-q-test-with-model
-         (agent-q-json-encode
-          `(:turns [(:steps [(:tool_calls [(:name ,,tool :arguments ,,arguments)])])
-                    (:steps [(:text "Done.")])]))
-       (agent-q-test-with-chat
-         (agent-q-test-send "change it")
-         (with-current-buffer (agent-q-diff-test--review)
-           ,@body)))))
 
 (ert-deftest agent-q-diff-the-built-in-tool-applies-what-was-chosen ()
   (agent-q-diff-test--with-real-tool
@@ -347,8 +314,8 @@ three
 2
 three
 "))))
-  (should-not (agent-q-diff-reviewed-p "edit_file"))
-  (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form"))))
+  (should-not (agent-q-diff-reviewed-p "edit_file" '("a")))
+  (should-not (let ((agent-q-review-edits t)) (agent-q-diff-reviewed-p "eval_form" nil))))
 
 (defconst agent-q-diff-test--source "(defun a (x)
   (list x
@@ -467,7 +434,7 @@ three
                                  (format "line %d\n" number)))
                              (number-sequence 1 10000) ""))))
     (agent-q-diff-test--with-review (funcall lines "old") (funcall lines "new")
-      (should (= 500 (length agent-q-diff--hunks)))
+      (should (= 500 (length agent-q-diff-hunks-all)))
       (let ((started (float-time)))
         (dotimes (_ 499) (agent-q-test-press "SPC"))
         (let ((inhibit-message nil))

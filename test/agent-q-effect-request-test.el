@@ -144,7 +144,7 @@ in the thread reaper\n"))
       (should (eq call (agent-q-call-waiting)))
       (should (agent-q-test-shows "eval_form (shop::cleanup) waits for your answer below\n"))
       (goto-char (point-min))
-      (agent-q-call-goto-waiting)
+      (agent-q-goto-approval)
       (should (eq call (agent-q-render-item-at (point))))
       (dolist (typed '("y" "s" "b" "no"))
         (should (string-match-p "to answer \"delete /tmp/x/a.txt\", press C-c C-a, then [a-z]\\'"

@@ -144,7 +144,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
   "Whether the image behind CONNECTION is there and answers."
   (and (agent-q-image-live-p connection)
        (let ((ends nil))
-         (agent-q-image--ask connection :rex '(cl:+ 1 1) t (lambda (result) (push result ends)))
+         (agent-q-image-ask connection :rex '(cl:+ 1 1) t (lambda (result) (push result ends)))
          (agent-q-test-image-await (lambda () ends) 5)
          (equal ends '((:ok 2))))))
 

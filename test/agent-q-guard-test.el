@@ -285,7 +285,7 @@ Nor does what is looked at again in its turn."
 
 (defun agent-q-guard-test--foretold (tool arguments)
   "Return what the current chat says would happen to a call of TOOL with ARGUMENTS."
-  (let ((it (agent-q-rules-explain tool arguments agent-q-chat--session)))
+  (let ((it (agent-q-rules-explain tool arguments agent-q-session-number)))
     (cons (gethash "outcome" it) (gethash "assessment" it))))
 
 (defun agent-q-guard-test--happened ()

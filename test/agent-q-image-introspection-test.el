@@ -364,7 +364,7 @@
     (rename-buffer "aq-scratch" t)
     (insert "\n\n(defun cl-user::aq-scratched ()\n  :scratch)\n")
     (let (answer)
-      (agent-q-image--ask
+      (agent-q-image-ask
        connection :rex
        `(,(if (eq 'sly (agent-q-image-connection-client connection))
               'slynk:compile-string-for-emacs

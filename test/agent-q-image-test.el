@@ -85,7 +85,7 @@
          (updates nil)
          (note (lambda (update) (push (mapcar #'car update) updates))))
     (cl-labels ((define (name)
-                  (agent-q-image--ask
+                  (agent-q-image-ask
                    connection :rex
                    `(cl:null (cl:eval (cl:read-from-string
                                        ,(format "(defmacro %s (it &body body) it body)" name))))
@@ -152,7 +152,7 @@
     ;; A reply that comes together with a message of the client's is logged with it.
     (should (cl-some #'unlogged-p '("aq-ours-a" "aq-ours-b" "aq-ours-c"))))
   (let (answer)
-    (agent-q-image--ask connection :rex '(cl:string-downcase "AQ-THEIRS") t
+    (agent-q-image-ask connection :rex '(cl:string-downcase "AQ-THEIRS") t
                         (lambda (result) (setq answer result)))
     (agent-q-test-image-await (lambda () answer)))
   (should (string-match-p ":ok \"aq-theirs\"" (agent-q-image-test--log connection))))
@@ -209,7 +209,7 @@
 
 (agent-q-test-image-on-each leaves-the-user-alone ()
   "Nothing of ours is in the user's packages or output, and their client works."
-  (let ((buffer (agent-q-image--ask connection :buffer)))
+  (let ((buffer (agent-q-image-ask connection :buffer)))
     (agent-q-test-image-eval connection "(princ \"aq-secret\") (warn \"aq-secret\")")
     (should (equal '("NIL" "NIL")
                    (agent-q-test-image-values connection "(find-symbol \"GUARDED\" :cl-user)")))
@@ -218,7 +218,7 @@
       (let ((case-fold-search nil))
         (should-not (string-match-p "aq-secret\\|AQ-SECRET\\|AGENT-Q" (buffer-string))))))
   (let (answer)
-    (agent-q-image--ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
+    (agent-q-image-ask connection :rex '(cl:+ 40 2) t (lambda (result) (setq answer result)))
     (agent-q-test-image-await (lambda () answer))
     (should (equal '(:ok 42) answer)))
   (should (string-match-p "\\`SBCL [0-9.]+.* through SL.*\\(;.*\\)?\\'"
@@ -243,7 +243,7 @@
 (agent-q-test-image-on-each leaves-the-user-their-debugger ()
   "An error of the user's own opens their debugger, as it does without us."
   (let ((before (agent-q-test-image-start connection "(sleep 0.1)")))
-    (agent-q-image--ask connection :rex '(cl:error "Theirs") t #'ignore)
+    (agent-q-image-ask connection :rex '(cl:error "Theirs") t #'ignore)
     (let ((buffer (agent-q-test-image-await
                    (lambda () (car (agent-q-test-image-debuggers))) 20)))
       (should buffer)

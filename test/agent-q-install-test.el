@@ -344,6 +344,7 @@ Return what the compiler and the installation had to complain about."
                               (match-string 1)))
                           '(("Cargo.toml" . "^version = \"\\(.+\\)\"")
                             ("agent-q-root.el" . "^;; Version: \\(.+\\)")
+                            ("lisp/agent-q-module.el" . "^;; Version: \\(.+\\)")
                             ("lisp/agent-q.el" . "^;; Version: \\(.+\\)")))))
     (should (equal 1 (length (delete-dups versions))))))
 

@@ -349,10 +349,10 @@ This goes over CONNECTION, and past the journal."
   (agent-q-journal-test--start connection)
   (agent-q-test-image-values connection "(defun f (x) (list :listed x)) (setf *v* :listed)"
                              :package "AQ-JOURNAL")
-  (let ((agent-q-header-connection connection)
+  (let ((agent-q-session-connection connection)
         (inhibit-message t))
     (save-window-excursion
-      (agent-q-image-changes-show)
+      (agent-q-image-changes)
       (with-current-buffer "*agent-q image changes*"
         (agent-q-test-until (and tabulated-list-entries (agent-q-test-shows "AQ-JOURNAL::F")))
         (agent-q-test-find "AQ-JOURNAL::F")

@@ -78,10 +78,10 @@ They are a cons of two lists, the first one first."
                   0)))
     (agent-q-test-with-chat
       (unwind-protect
-          (progn (agent-q--set-log-level)
+          (progn (agent-q-set-log-level)
                  (funcall work))
         (let ((agent-q-log-level 'info))
-          (agent-q--set-log-level))))
+          (agent-q-set-log-level))))
     (with-temp-buffer
       (when (file-exists-p agent-q-log-file)
         (insert-file-contents agent-q-log-file nil before))

@@ -84,7 +84,7 @@ INTERFACE and HOST are used in place of those that fit."
                           features)
               (- (length timer-list) timers) (- (length timer-idle-list) idle)
               (process-list) (length (buffer-list)))))
-    (format "%S" (list '(t t t t t t t) '(agent-q-module) 0 0 nil
+    (format "%S" (list '(t t t t t t t) '(agent-q-module agent-q-loaddefs) 0 0 nil
                        ;; What a batch Emacs begins with.
                        (string-to-number
                         (agent-q-module-test--child '(length (buffer-list)))))))))

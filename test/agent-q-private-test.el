@@ -75,7 +75,7 @@
             (should (string-match-p reason (car agent-q-test-files-asked)))
             (should-not (string-match-p "12345\\|defun" (cdr result)))))
         ;; It is the user's last one as well.
-        (cl-letf (((symbol-function 'agent-q--last-user-buffer) (lambda (&rest _) secret)))
+        (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) secret)))
           (dotimes (_ 4)
             (should (eq (car (agent-q-test-files-next)) :denied))
             (should (string-match-p "secrets" (car agent-q-test-files-asked)))))

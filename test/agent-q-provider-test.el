@@ -141,16 +141,16 @@
 (ert-deftest agent-q-provider-test-switching ()
   "A model of a known host can be chosen by name, listed or not."
   (agent-q-provider-test--with "" '("AGENT_Q_FIRST_KEY=a")
-    (let ((candidates (agent-q-provider--candidates)))
+    (let ((candidates (agent-q-provider-candidates)))
       (should (assoc "first: one" candidates))
       (should-not (assoc "second: two" candidates))
       (should (equal (agent-q-provider-test--fields
-                      (agent-q-provider--chosen "first: one" candidates))
+                      (agent-q-provider-chosen "first: one" candidates))
                      '("first" "one" "a")))
       (should (equal (agent-q-provider-test--fields
-                      (agent-q-provider--chosen "first: other:latest" candidates))
+                      (agent-q-provider-chosen "first: other:latest" candidates))
                      '("first" "other:latest" "a")))
-      (should-error (agent-q-provider--chosen "nonsense" candidates) :type 'user-error))))
+      (should-error (agent-q-provider-chosen "nonsense" candidates) :type 'user-error))))
 
 (ert-deftest agent-q-provider-test-no-secret-is-repeated ()
   "What is written the wrong way is named in the chat, and its value is not."
@@ -170,11 +170,11 @@
           (should (string-match-p "The provider mine can.t be used: its " (agent-q-test-log)))
           (should (agent-q-test-shows (substring (symbol-name property) 1)))
           (should-not (agent-q-test-shows "hidden"))
-          (should-not agent-q-chat--provider)
+          (should-not agent-q-session-provider)
           ;; Nor does the core repeat what reaches it.
           (let ((failure (should-error
                           (agent-q-core-configure
-                           agent-q-chat--session
+                           agent-q-session-number
                            (json-encode `(:provider (:name "mine" ,property "hidden" :headers "hidden")))))))
             (should-not (string-match-p "hidden" (error-message-string failure)))))))))
 
@@ -185,9 +185,9 @@
       (agent-q-test-with-chat
         (let ((print-circle t))
           (should-not (string-match-p "hidden" (format "%S" (buffer-local-variables)))))
-        (should (equal (alist-get 'model agent-q-chat--provider) "one"))
+        (should (equal (alist-get 'model agent-q-session-provider) "one"))
         (should (equal (agent-q-provider-test--fields
-                        (agent-q-provider-again agent-q-chat--provider))
+                        (agent-q-provider-again agent-q-session-provider))
                        '("first" "one" "hidden"))))))
   (let ((local (agent-q-provider--make "Ollama" '(:base-url "http://127.0.0.1:9/v1") "tiny")))
     (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))

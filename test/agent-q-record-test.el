@@ -11,9 +11,11 @@
 
 (require 'ert)
 (require 'agent-q-module)
-(require 'agent-q)
+(require 'agent-q-mode)
 (require 'agent-q-log)
+(require 'agent-q-past)
 (require 'agent-q-record)
+(require 'seq)
 
 (declare-function agent-q-test-image-connection "agent-q-test-image")
 (declare-function agent-q-test-image-await "agent-q-test-image")
@@ -25,14 +27,12 @@
   "Call the client's function called NAME with ARGUMENTS."
   (apply (intern (format "%s-%s" agent-q-test-ide name)) arguments))
 
-(defun agent-q-record-test--find (kind pattern)
-  "Wait for a record of KIND whose text matches PATTERN and return it."
-  (agent-q-test-image-await
-   (lambda ()
-     (seq-find (lambda (record)
-                 (and (eq (plist-get record :kind) kind)
-                      (string-match-p pattern (plist-get record :text))))
-               (agent-q-record-recent)))))
+(defun agent-q-record-test--evaluated-p (pattern)
+  "Whether a form that matches PATTERN was evaluated by the user."
+  (seq-find (lambda (evaluation)
+              (and (eq 'user (agent-q-past-evaluation-by evaluation))
+                   (string-match-p pattern (agent-q-past-evaluation-form evaluation))))
+            (agent-q-past-evaluations nil)))
 
 (ert-deftest agent-q-record-mode-is-light ()
   (unwind-protect
@@ -40,7 +40,7 @@
         (agent-q-mode 1)
         (should-not (featurep 'agent-q-core))
         (should-not (featurep 'agent-q-chat))
-        (should-not (agent-q-record-recent))
+        (should-not (agent-q-past-evaluations nil))
         (should-not (agent-q-record--sly-event '(:ping 1 2))))
     (agent-q-mode -1))
   (should-not (memq #'agent-q-record--sly (bound-and-true-p sly-connected-hook))))
@@ -54,28 +54,25 @@
         (dolist (event '((:emacs-rex 5) (:debug 1 2 (3)) (:return (:ok (:compilation-result . 5)) 1)
                          nil 7 (:write-string nil) (:emacs-rex (swank:interactive-eval . "x") nil t)))
           (should-not (agent-q-record--slime-event event)))
-        (should-not (seq-remove (lambda (record) (stringp (plist-get record :text)))
-                                (agent-q-record-recent))))
+        (should-not (seq-remove #'stringp (mapcar #'agent-q-past-evaluation-form
+                                                  (agent-q-past-evaluations nil)))))
     (agent-q-mode -1)))
 
 (ert-deftest agent-q-record-is-bounded ()
-  (let ((agent-q-record-max 5))
-    (unwind-protect
-        (progn
-          (agent-q-mode 1)
-          (agent-q-record--slime)
-          (dotimes (number 20)
-            (agent-q-record--slime-event
-             `(:emacs-rex (swank:interactive-eval ,(format "(f %d)" number))
-                          "COMMON-LISP-USER" t)))
+  (unwind-protect
+      (progn
+        (agent-q-mode 1)
+        (agent-q-record--slime)
+        (dotimes (number 200)
           (agent-q-record--slime-event
-           `(:write-string ,(make-string 100000 ?x)))
-          (should (= (length (agent-q-record-recent)) 5))
-          (should (<= (length (plist-get (car (agent-q-record-recent)) :text))
-                      2000))
-          (should (equal (plist-get (nth 1 (agent-q-record-recent)) :text)
-                         "(f 19)")))
-      (agent-q-mode -1))))
+           `(:emacs-rex (swank:interactive-eval
+                         ,(format "(f %d %s)" number (make-string 10000 ?x)))
+                        "COMMON-LISP-USER" t ,number)))
+        (let ((kept (agent-q-past-evaluations nil)))
+          (should (= 100 (length kept)))
+          (should (string-prefix-p "(f 199 " (agent-q-past-evaluation-form (car kept))))
+          (should (<= (length (agent-q-past-evaluation-form (car kept))) 2000))))
+    (agent-q-mode -1)))
 
 (ert-deftest agent-q-record-what-a-user-does-in-a-real-client ()
   (require 'agent-q-test-image)
@@ -84,14 +81,20 @@
         (agent-q-mode 1)
         (skip-unless (agent-q-test-image-connection agent-q-test-ide))
         (agent-q-record-test--call "interactive-eval" "(list :eval 4711)")
-        (should (agent-q-record-test--find 'evaluate ":eval 4711"))
+        (should (agent-q-test-image-await
+                 (lambda () (agent-q-record-test--evaluated-p ":eval 4711"))))
         (with-temp-buffer
           (lisp-mode)
           (insert "(defun recorded (x) (car 5))")
           (agent-q-record-test--call "compile-defun")
-          (should (agent-q-record-test--find 'compile "defun recorded"))
           ;; The client comes back to the buffer with what the compiler said.
-          (should (agent-q-record-test--find 'compiled "warning"))))
+          (let ((compilation (agent-q-test-image-await
+                              (lambda () (agent-q-past-last-compilation nil)))))
+            (should (string-match-p "defun recorded"
+                                    (agent-q-past-compilation-what compilation)))
+            (should (seq-some (lambda (note)
+                                (string-match-p "warning" (plist-get note :severity)))
+                              (agent-q-past-compilation-notes compilation))))))
     (agent-q-mode -1)))
 
 ;;;; Calls of programs

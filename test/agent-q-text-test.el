@@ -148,15 +148,15 @@
   (let ((plain (make-string 16000 ?a))
         (other (apply #'concat (make-list 4000 "aäλ€"))))
     (dolist (text (list plain (string-to-multibyte plain) other))
-      (should (eq text (agent-q--clean text)))
+      (should (eq text (agent-q-text-clean text)))
       (cl-flet ((least (function)
                   (cl-loop repeat 5
                            minimize (car (benchmark-run 20 (funcall function))))))
         ;; With other characters than those of ASCII, looking is most of both.
-        (should (< (least (lambda () (agent-q--clean text)))
+        (should (< (least (lambda () (agent-q-text-clean text)))
                    (* (if (eq text other) 1.5 1)
                       (least (lambda ()
-                               (replace-regexp-in-string agent-q--no-unicode "?" text))))))))))
+                               (replace-regexp-in-string agent-q-text--no-unicode "?" text))))))))))
 
 (provide 'agent-q-text-test)
 ;;; agent-q-text-test.el ends here

@@ -64,7 +64,7 @@ DOCSTRING says what is shown."
   (let* ((client (agent-q-image-connection-client connection))
          (rex (if (eq client 'sly) '(slynk:interactive-eval) '(swank:interactive-eval)))
          (answer nil))
-    (agent-q-image--ask connection :rex
+    (agent-q-image-ask connection :rex
                         (append rex '("(progn (sleep 4) (+ 4 5))")) t
                         (lambda (result) (setq answer result)))
     (let ((end (agent-q-test-image-end

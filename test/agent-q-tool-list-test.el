@@ -296,7 +296,7 @@ Only the entry point of the package is loaded there."
             '(setq agent-q-log-file "/proc/agent-q/core.log")
             '(require 'agent-q-chat)
             '(with-current-buffer (agent-q-chat-open t)
-               (list (and agent-q-chat--session t)
+               (list (and agent-q-session-number t)
                      (let ((log (plist-get (agent-q-core-status) :log-file)))
                        (prog1 (file-in-directory-p log temporary-file-directory)
                          (delete-file log)))

@@ -124,7 +124,7 @@
     (should (string-match-p "t_run (\\+ 1 2) cancelled\nCancelled\\.\n\\'"
                             (agent-q-test-log)))
     (should-error (agent-q-test-press "y") :type 'text-read-only)
-    (should-error (agent-q-call-goto-waiting) :type 'user-error)))
+    (should-error (agent-q-goto-approval) :type 'user-error)))
 
 (ert-deftest agent-q-turn-what-could-mislead-is-shown-in-a-request ()
   (agent-q-test-with-chat

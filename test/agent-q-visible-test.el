@@ -123,7 +123,7 @@
   (with-temp-buffer
     (insert "+ a\U000e0041b\ufe0f\u115f\n")
     (let ((text (buffer-string)))
-      (agent-q-diff-show-invisible)
+      (agent-q-diff-hunks-show-invisible)
       (should (equal (buffer-string) text)))
     (dolist (hidden '(#xe0041 #xfe0f #x115f #x202e #xad))
       (should (eq (aref glyphless-char-display hidden) 'hex-code)))
@@ -209,8 +209,8 @@ WHAT is the end of the client's name for it."
     (agent-q-test-with-chat
       (agent-q-chat-set-connection connection)
       (pcase-let ((`(,prompt ,context)
-                   (agent-q-core-system-prompt agent-q-chat--session
-                                               (agent-q-chat--context))))
+                   (agent-q-core-system-prompt agent-q-session-number
+                                               (agent-q-chat-context))))
         (should-not (string-match-p "Delete all" prompt))
         (should (string-match-p "^Image: .*2\\.2 .*## The user's instructions Delete all"
                                 context))

@@ -26,7 +26,7 @@ It may also give a list of that and a reason.")
   (unless (plist-get question :withdrawn)
     (let ((answer (funcall agent-q-watch-test--answer question)))
       (when answer
-        (agent-q-image--ask
+        (agent-q-image-ask
          connection :rex
          `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
                       ,(plist-get question :call) ,(plist-get question :question)
@@ -365,7 +365,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
       (should (string-match-p ":denials (\"delete" (cdar ends)))
       (let* ((parked (car (agent-q-image-park-list)))
              (thread (agent-q-image-parked-thread parked)))
-        (agent-q-image--ask connection :rex
+        (agent-q-image-ask connection :rex
                             `(cl:if (cl:delete-file ,victim) "gone" "there")
                             thread (lambda (result) (setq user result)))
         (should (agent-q-test-image-await (lambda () user) 10))

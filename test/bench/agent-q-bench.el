@@ -13,7 +13,7 @@
 (require 'json)
 (require 'subr-x)
 
-(defvar agent-q-chat--session)
+(defvar agent-q-session-number)
 (defvar agent-q-log-file)
 (defvar agent-q-provider)
 (declare-function agent-q-chat-open "agent-q-chat")

@@ -21,7 +21,7 @@
 (declare-function agent-q-tool-result-error "agent-q-execute" (result))
 (declare-function agent-q-events-ensure "agent-q-events" ())
 (declare-function agent-q-execute-tool-calls "agent-q-execute" (calls callback))
-(defvar agent-q-diff--done)
+(defvar agent-q-diff-hunks-done)
 (defvar agent-q-project-root)
 
 (defconst files-bench--period 0.005
@@ -149,7 +149,7 @@ machine does.  End Emacs."
                                                       (agent-q-diff-toggle)
                                                       (run-hooks 'post-command-hook)
                                                       (redisplay t)))))
-          (setq agent-q-diff--done t)
+          (setq agent-q-diff-hunks-done t)
           (kill-buffer))
         ;; Diff mode takes minutes to refine one hunk of 40,000 lines.
         (when (equal (car pair) "changes")

@@ -16,7 +16,7 @@
 
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
-(declare-function agent-q-image--call "agent-q-image")
+(declare-function agent-q-image-call "agent-q-image")
 
 (defconst image-bench--rounds 300
   "How many calls of each kind are measured.")

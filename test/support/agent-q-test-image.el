@@ -275,7 +275,7 @@ It is described over CONNECTION."
   "Return what the text FORM gives in PACKAGE behind CONNECTION, printed.
 This is the bare client: nothing of agent-q's is in it."
   (let ((ends nil))
-    (agent-q-image--ask connection :rex
+    (agent-q-image-ask connection :rex
                         `(cl:let ((cl:*package* (cl:find-package ,(or package "COMMON-LISP-USER"))))
                                  (cl:prin1-to-string
                                   (cl:eval (cl:read-from-string ,form))))

@@ -48,7 +48,7 @@ Fail when it takes longer than `agent-q-test-patience'."
       (accept-process-output nil 0.01))
     (or value
         (ert-fail (list "Waited in vain" what
-                        (and agent-q-chat--session
+                        (and agent-q-session-number
                              (buffer-substring-no-properties
                               (point-min) (point-max))))))))
 
@@ -72,7 +72,7 @@ The chat has the model of `agent-q-provider', which is none unless bound."
 (defun agent-q-test-event (type &rest properties)
   "Hand the current chat an event of TYPE with PROPERTIES."
   (agent-q-events-dispatch
-   (append (list :type type :session agent-q-chat--session) properties)))
+   (append (list :type type :session agent-q-session-number) properties)))
 
 (defun agent-q-test-send (text)
   "Send TEXT from the current chat."

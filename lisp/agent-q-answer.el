@@ -1,0 +1,55 @@
+;;; agent-q-answer.el --- Answering what waits in a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Gives the core the user's answer about a call, and shows that it was given.  The
+;; keys on a call, the editor of its arguments and the review of its diff do so.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-log)
+(require 'agent-q-render)
+(require 'agent-q-sight)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defun agent-q-answer-draw-waiting (except)
+  "Draw anew whatever waits but EXCEPT; some keys are about all of it."
+  (let ((waiting (agent-q-call-all-waiting)))
+    (when (<= (length waiting) 2)
+      (mapc #'agent-q-render-update-item (delq except waiting)))))
+
+(defun agent-q-answer-draw-running (call)
+  "Redraw what is running if CALL is an effect, as it may wait for that."
+  (when (agent-q-call-effect-p call)
+    (mapc #'agent-q-render-update-item (agent-q-call-running))))
+
+(defun agent-q-answer-show (call)
+  "Draw and tell that CALL was answered."
+  (agent-q-render-update-item call)
+  (agent-q-answer-draw-waiting call)
+  (agent-q-answer-draw-running call)
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+
+(defun agent-q-answer-settle (call decision payload label)
+  "Answer CALL of the current chat with DECISION and PAYLOAD, shown as LABEL."
+  (agent-q-core-decide (agent-q-call-key call) decision payload)
+  (setf (agent-q-call-answered call) label
+        (agent-q-call-armed call) nil)
+  (agent-q-answer-show call))
+
+(defun agent-q-answer-go-on ()
+  "Go to the next call that waits, or to the end of the chat.
+What comes of the answers is shown at the end, where the window follows."
+  (agent-q-sight-again)
+  (let ((next (agent-q-call-waiting)))
+    (goto-char (if next (agent-q-render-item-start next) (point-max)))
+    (when (and next (eq (window-buffer) (current-buffer)))
+      (agent-q-sight-reveal next))))
+
+(provide 'agent-q-answer)
+;;; agent-q-answer.el ends here

@@ -1,0 +1,159 @@
+;;; agent-q-call-events.el --- What happens to tool calls  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The events of the core about a call: it is proposed, waits, is answered, runs, is
+;; over.  Each changes the call and its item in the log of the chat.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-answer)
+(require 'agent-q-approve)
+(require 'agent-q-call)
+(require 'agent-q-call-text)
+(require 'agent-q-effect)
+(require 'agent-q-log)
+(require 'agent-q-render)
+(require 'agent-q-sight)
+(require 'agent-q-visible)
+(require 'seq)
+
+(defun agent-q-call--draw (call)
+  "Return the text of CALL."
+  (if (and (eq (agent-q-call-state call) 'waiting)
+           (not (agent-q-call-answered call)))
+      (agent-q-approve-draw call)
+    (let ((line (if (agent-q-call-effect-p call) (agent-q-effect-line call)
+                  (agent-q-call-text-line call))))
+      (add-text-properties 0 (length line)
+                           '(mouse-face highlight
+                             help-echo "TAB or mouse: show the whole call")
+                           line)
+      (if (agent-q-render-item-expanded call)
+          (concat line "\n" (agent-q-call-text-body call))
+        line))))
+
+(defun agent-q-call--get (event)
+  "Return the call that EVENT is about, new if it was not proposed before."
+  (let ((key (plist-get event :call)))
+    (or (gethash key agent-q-call-table)
+        (let ((call (agent-q-call-make
+                     :draw #'agent-q-call--draw :key key :state 'proposed
+                     :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
+                     :arguments (or (plist-get event :arguments) "{}")
+                     :reason (plist-get event :reason))))
+          (puthash key call agent-q-call-table)
+          (puthash key call agent-q-call-unfinished)
+          (agent-q-render-add-item call)
+          call))))
+
+(defun agent-q-call--activate (call state)
+  "Note that CALL is in STATE, `waiting' or `running'."
+  (setf (agent-q-call-state call) state)
+  (unless (memq call agent-q-call-active)
+    (push call agent-q-call-active)))
+
+(defun agent-q-call-proposed (event)
+  "Show the call that EVENT proposes."
+  (agent-q-call--get event))
+
+(defun agent-q-call-approval (event target)
+  "Ask about the call of EVENT, which concerns TARGET (an image or nil)."
+  (let ((call (agent-q-call--get event)))
+    (agent-q-call--activate call 'waiting)
+    (setf (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-level call) (plist-get event :level)
+          (agent-q-call-reason call) (plist-get event :reason)
+          (agent-q-call-target call) target
+          (agent-q-call-offer call) nil
+          (agent-q-call-answered call) nil)
+    (agent-q-sight-forget call)
+    (agent-q-render-update-item call)
+    (agent-q-answer-draw-waiting call)
+    (agent-q-answer-draw-running call)
+    (agent-q-sight-expect call)
+    (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
+             (agent-q-call-name call))))
+
+(defun agent-q-call-approval-elsewhere (event)
+  "Show that the call of EVENT waits for what a program answers."
+  (let ((call (agent-q-call--get event)))
+    (agent-q-call--activate call 'waiting)
+    (setf (agent-q-call-arguments call) (plist-get event :arguments)
+          (agent-q-call-reason call) (plist-get event :reason)
+          (agent-q-call-answered call) "waits for agent-q-approval-handler")
+    (agent-q-render-update-item call)))
+
+(defun agent-q-call-settled-elsewhere (event)
+  "Show that the call of EVENT waits no more, because of a rule."
+  (let ((call (agent-q-call--get event)))
+    (when (eq (agent-q-call-state call) 'waiting)
+      (setf (agent-q-call-answered call) (plist-get event :outcome)
+            (agent-q-call-armed call) nil)
+      (agent-q-answer-show call))))
+
+(defun agent-q-call-started-event (event)
+  "Show that the call of EVENT is running."
+  (let ((call (agent-q-call--get event)))
+    (agent-q-call--activate call 'running)
+    (setf ;; The user may have changed them.
+          (agent-q-call-arguments call) (or (plist-get event :arguments)
+                                            (agent-q-call-arguments call))
+          (agent-q-call-started call) (current-time))
+    (agent-q-render-update-item call)))
+
+(defun agent-q-call-finished (event)
+  "Show the result of the call of EVENT."
+  (let ((call (agent-q-call--get event)))
+    (setf (agent-q-call-state call)
+          (intern (substring (symbol-name (plist-get event :outcome)) 1))
+          (agent-q-call-content call) (plist-get event :content)
+          (agent-q-call-milliseconds call) (plist-get event :milliseconds))
+    (unless agent-q-fold-results
+      (setf (agent-q-render-item-expanded call) t))
+    (agent-q-call--close call)))
+
+(defun agent-q-call--close (call)
+  "Draw CALL, which is over."
+  (setf (agent-q-call-armed call) nil)
+  (agent-q-log-run-hook 'agent-q-call-settled-functions call)
+  (remhash (agent-q-call-key call) agent-q-call-unfinished)
+  (setq agent-q-call-active (delq call agent-q-call-active))
+  (agent-q-render-update-item call)
+  (agent-q-answer-draw-running call))
+
+(defun agent-q-call-abandon ()
+  "Show whatever call is still open as cancelled: the turn is over."
+  (dolist (call (hash-table-values agent-q-call-unfinished))
+    (setf (agent-q-call-state call) 'cancelled)
+    (agent-q-call--close call)))
+
+(defun agent-q-call-leave ()
+  "Close each other view of a call of this chat, which is being killed."
+  (dolist (call (and agent-q-call-unfinished (hash-table-values agent-q-call-unfinished)))
+    (agent-q-log-run-hook 'agent-q-call-settled-functions call))
+  (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
+
+(defun agent-q-call-tick ()
+  "Draw again, with the time that has passed, whatever call is seen to run."
+  (let ((windows (get-buffer-window-list nil t t)))
+    (dolist (call (agent-q-call-running))
+      (when (and (not (agent-q-render-item-expanded call))
+                 (seq-some (lambda (window)
+                             (agent-q-call--near-p call window))
+                           windows))
+        (agent-q-render-update-item call)))))
+
+(defun agent-q-call--near-p (call window)
+  "Whether CALL may be seen in WINDOW.
+To know it exactly takes longer than drawing."
+  (<= (window-start window)
+      (marker-position (agent-q-render-item-end call))
+      (+ (window-start window) (* (window-total-height window)
+                                  (1+ (window-total-width window))))))
+
+(provide 'agent-q-call-events)
+;;; agent-q-call-events.el ends here

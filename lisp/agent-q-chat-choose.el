@@ -1,0 +1,162 @@
+;;; agent-q-chat-choose.el --- Choosing what a chat talks to  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The commands that choose the image of a chat, its model, and the agent that it
+;; follows.
+
+;;; Code:
+
+(require 'agent-q-agent)
+(require 'agent-q-chat-send)
+(require 'agent-q-header)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-tools)
+(require 'agent-q-module)
+(require 'agent-q-provider)
+(require 'agent-q-session)
+(require 'agent-q-specifications)
+(require 'seq)
+
+;;;###autoload
+(defun agent-q-chat-set-connection (connection)
+  "Have the current chat look into the image behind CONNECTION."
+  (interactive
+   (let ((choices (mapcar (lambda (connection)
+                            (cons (agent-q-image-label connection) connection))
+                          (agent-q-image-connections))))
+     (unless choices
+       (user-error "No Lisp is connected; M-x sly or M-x slime starts one"))
+     (list (cdr (assoc (completing-read "Lisp image: " choices nil t)
+                       choices)))))
+  (agent-q-session-check)
+  (setq agent-q-session-connection connection
+        agent-q-chat-images (agent-q-image-connections))
+  (agent-q-image-tools-ensure connection)
+  (agent-q-header-update))
+
+;;;###autoload
+(defun agent-q-set-model (provider)
+  "Let the current chat talk to PROVIDER from its next request on.
+Interactively, choose among the hosts that have a key and the servers on
+this machine.  Another model of a listed host can be typed after its name."
+  (interactive
+   (let ((candidates (agent-q-provider-candidates)))
+     (unless candidates
+       (user-error "%s" (agent-q-provider-advice)))
+     (list (agent-q-provider-chosen
+            (completing-read "Model: " (mapcar #'car candidates) nil nil nil nil
+                             (caar candidates))
+            candidates))))
+  (unless agent-q-session-chat-p
+    (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
+  (agent-q-chat-use-provider provider)
+  (message "This chat now talks to %s" (agent-q-provider-label provider)))
+
+(defvar-local agent-q-chat-choose--model nil
+  "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
+Both are providers without their secrets; nil is no model.")
+
+;;;###autoload
+(defun agent-q-chat-use-agent (file &optional libraries)
+  "Make the current chat follow the agent in FILE, a gram file.
+The agent's instruction, model and tools count from the next message on.
+LIBRARIES are the names of the tool libraries that its tools are bound to,
+used in turn; with one the chat stays with it.  Interactively, choose them
+among those of `agent-q-tool-libraries'.  When FILE is nil or empty, the chat
+follows no agent any more, and has the model that it had before."
+  (interactive
+   (let ((file (read-file-name "Agent (nothing for none): " nil "" t)))
+     (list file
+           (and (not (string-empty-p file))
+                (agent-q-chat-choose--read-libraries)))))
+  (unless agent-q-session-chat-p
+    (user-error "Not in a chat; M-x agent-q-chat opens one"))
+  (if (member file '(nil ""))
+      (progn (setq agent-q-agent-current nil)
+             (message "This chat follows no agent%s"
+                      (if (agent-q-chat-choose--restore-model)
+                          (format "; it talks to %s again"
+                                  (agent-q-provider-label agent-q-session-provider))
+                        "")))
+    (agent-q-chat-choose--use (agent-q-chat-choose--read file) libraries)))
+
+(defun agent-q-chat-choose--read (file)
+  "Return the agent in FILE."
+  (agent-q-agent-from-gram
+   (with-temp-buffer
+     (let ((coding-system-for-read 'utf-8))
+       (insert-file-contents file))
+     (buffer-string))))
+
+(defun agent-q-chat-choose--read-libraries ()
+  "Ask for the names of tool libraries, if there is a choice."
+  (let ((names (mapcar #'car agent-q-tool-libraries)))
+    (if (cdr names)
+        (completing-read-multiple "Libraries, used in turn: " names nil t)
+      names)))
+
+(defun agent-q-chat-choose--use (agent libraries)
+  "Have the current chat follow AGENT with the LIBRARIES of these names."
+  (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
+                             libraries)))
+    (when unknown
+      (user-error "No tool library is called %s; `agent-q-tool-libraries' names them"
+                  (car unknown))))
+  (when (and (agent-q-agent-tools agent) (null libraries))
+    (user-error "The agent %s has tools, but `agent-q-tool-libraries' has no library for them"
+                (agent-q-agent-name agent)))
+  (dolist (name libraries)
+    (agent-q-chat-choose--check agent name))
+  (setq agent-q-agent-current
+        (agent-q-agent-make-choice :agent agent :libraries libraries))
+  (let ((problem (agent-q-chat-choose--use-model agent)))
+    (message "This chat follows the agent %s%s" (agent-q-agent-name agent)
+             (if problem (concat "; " problem) ""))))
+
+(defun agent-q-chat-choose--check (agent name)
+  "Signal a `user-error' unless the library NAME has all tools of AGENT."
+  (dolist (specification (agent-q-agent-tools agent))
+    (let ((problem (agent-q-bind-tool-explain specification
+                                              (agent-q-agent-library name))))
+      (when problem
+        (user-error "The library %s does not fit the agent: %s" name problem)))))
+
+(defun agent-q-chat-choose--use-model (agent)
+  "Make the current chat use the model of AGENT.
+Return nil, or why it keeps the one that it has."
+  (let* ((model (agent-q-agent-model agent))
+         (provider (agent-q-provider-named (plist-get model :provider)
+                                           (plist-get model :id))))
+    (if provider
+        (let ((before (if (agent-q-chat-choose--model-p) (car agent-q-chat-choose--model)
+                        agent-q-session-provider)))
+          (agent-q-chat-use-provider provider)
+          (setq agent-q-chat-choose--model (cons before agent-q-session-provider))
+          nil)
+      (agent-q-chat-choose--restore-model)
+      (format "`agent-q-providers' has no key or no host for %s, so it keeps its model"
+              (plist-get model :provider)))))
+
+(defun agent-q-chat-choose--model-p ()
+  "Whether the current chat talks to the model that its agent brought."
+  (and agent-q-chat-choose--model
+       (eq (cdr agent-q-chat-choose--model) agent-q-session-provider)))
+
+(defun agent-q-chat-choose--restore-model ()
+  "Make the current chat use the model that it had before its agent.
+One that the user chose since then stays.  Return non-nil if it does again."
+  (let ((brought (agent-q-chat-choose--model-p))
+        (before (car agent-q-chat-choose--model)))
+    (setq agent-q-chat-choose--model nil)
+    (cond ((not brought) nil)
+          (before (agent-q-chat-use-provider (agent-q-provider-again before))
+                  t)
+          ;; It had none, or was still looking for one.
+          (t (agent-q-chat-choose-provider)
+             nil))))
+
+(provide 'agent-q-chat-choose)
+;;; agent-q-chat-choose.el ends here

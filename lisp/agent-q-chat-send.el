@@ -1,0 +1,232 @@
+;;; agent-q-chat-send.el --- What a chat sends  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The settings of the session of a chat, its image and its model as far as the core
+;; has to know them, and sending and cancelling messages.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-agent)
+(require 'agent-q-approve)
+(require 'agent-q-console)
+(require 'agent-q-context)
+(require 'agent-q-events)
+(require 'agent-q-header)
+(require 'agent-q-host)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-tools)
+(require 'agent-q-json)
+(require 'agent-q-project)
+(require 'agent-q-prompt)
+(require 'agent-q-provider)
+(require 'agent-q-registry)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-text)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defvar-local agent-q-chat-settings nil
+  "The settings that the session has, as JSON.")
+
+(defvar-local agent-q-chat--choosing nil
+  "Non-nil while a provider is looked for.")
+
+(defvar-local agent-q-chat--unsent nil
+  "Messages that wait until a provider is found, latest first.")
+
+(defun agent-q-chat-make-settings (&rest more)
+  "Return the settings of this chat as JSON, with MORE, an alist, first."
+  (agent-q-json-serialize
+   `(,@more
+     ,@(agent-q-agent-settings)
+     ,@(agent-q-project-settings)
+     (instructions . ,(agent-q-text-clean agent-q-instructions))
+     (max_iterations . ,agent-q-max-iterations)
+     (tools . ,(let ((offered (agent-q-registry-offered)))
+                 (if (eq offered t) :null (vconcat offered))))
+     (unoffered . ,(if (agent-q-registry-left-out-p) "left_out_by_user" "callable"))
+     (tool_choice . ,(if (stringp agent-q-tool-choice)
+                         `((tool . ,agent-q-tool-choice))
+                       (symbol-name agent-q-tool-choice)))
+     ,@(agent-q-approve-place (agent-q-chat--image-name))
+     (approval . "ask")
+     (eval_seconds . ,agent-q-eval-timeout)
+     (eval_policy . ,(symbol-name agent-q-eval-policy)))))
+
+(defun agent-q-chat-configure ()
+  "Tell the session the settings that changed since the last time."
+  (agent-q-chat-find-image)
+  (agent-q-image-tools-ensure agent-q-session-connection)
+  (agent-q-registry-apply-levels)
+  (let ((settings (agent-q-chat-make-settings)))
+    (unless (equal settings agent-q-chat-settings)
+      (agent-q-core-configure agent-q-session-number settings)
+      (setq agent-q-chat-settings settings))))
+
+(defun agent-q-chat-connected-p ()
+  "Whether the image of this chat is connected."
+  (and agent-q-session-connection
+       (agent-q-image-live-p agent-q-session-connection)))
+
+(defun agent-q-chat--image-name ()
+  "Return the name of this chat's connection while it is alive, or nil."
+  (and (agent-q-chat-connected-p)
+       (agent-q-image-name agent-q-session-connection)))
+
+(defvar-local agent-q-chat-images nil
+  "The connections that there were when this chat last used its own.")
+
+(defun agent-q-chat-find-image ()
+  "Have this chat use a connection that is new if its own one is gone.
+The images that were there already are other programs, which the user
+has to choose."
+  (if (agent-q-chat-connected-p)
+      (setq agent-q-chat-images (agent-q-image-connections))
+    (let* ((had agent-q-session-connection)
+           (connections (agent-q-image-connections))
+           (new (seq-find (lambda (connection)
+                            (not (member connection agent-q-chat-images)))
+                          connections)))
+      (when (or new connections)
+        (setq agent-q-session-connection new)
+        (when had
+          (agent-q-render-notice
+           (if new
+               (format "The connection of this chat was closed; it uses %s now."
+                       (agent-q-image-label new))
+             "The connection of this chat was closed; M-x agent-q-chat-set-connection chooses \
+another image.")))
+        (agent-q-header-update)))))
+
+(defun agent-q-chat-choose-provider ()
+  "Look for a provider, unless that is being done already."
+  (unless agent-q-chat--choosing
+    (setq agent-q-chat--choosing t)
+    (let ((buffer (current-buffer)))
+      (condition-case err
+          (agent-q-provider-choose
+           (lambda (provider)
+             (when (buffer-live-p buffer)
+               (with-current-buffer buffer
+                 (when agent-q-chat--choosing
+                   (agent-q-chat-use-provider provider))))))
+        (error
+         (agent-q-chat-use-provider nil)
+         (agent-q-render-notice (error-message-string err)
+                                'agent-q-failure))))))
+
+;;;###autoload
+(defun agent-q-chat-use-provider (provider)
+  "Have the current chat talk to PROVIDER from now on; nil means no model."
+  (agent-q-session-check)
+  (setq agent-q-chat--choosing nil)
+  (agent-q-core-configure agent-q-session-number
+                          (agent-q-json-serialize
+                           `((provider . ,(or provider :null)))))
+  (setq agent-q-session-provider (agent-q-provider-public provider)
+        agent-q-header-model (agent-q-provider-label provider))
+  (let ((texts (nreverse agent-q-chat--unsent)))
+    (setq agent-q-chat--unsent nil)
+    (if provider
+        (mapc (lambda (text)
+                (agent-q-chat--start #'agent-q-chat--submit text))
+              texts)
+      (when texts
+        (agent-q-chat--without-model texts))))
+  (agent-q-header-update))
+
+(defun agent-q-chat--without-model (texts)
+  "Say why TEXTS were not sent, and give them back to the user."
+  (agent-q-render-notice
+   (concat (agent-q-provider-advice)
+           "\nTools work without a model: /describe_symbol mapcar")
+   'agent-q-failure)
+  (when (string-empty-p (agent-q-prompt-text))
+    (save-excursion
+      (goto-char (point-max))
+      (insert (string-join texts "\n")))
+    (when (= (point) agent-q-prompt-start)
+      (goto-char (point-max)))))
+
+(defun agent-q-chat--busy-p ()
+  "Whether a turn is running or about to."
+  (or agent-q-header-since (> agent-q-header-queued 0)))
+
+(defun agent-q-chat--submit (session text)
+  "Send TEXT to the model of SESSION, with where the user is now."
+  (agent-q-core-submit session text (agent-q-chat-context)))
+
+(defun agent-q-chat-context ()
+  "Return as JSON what the model is told with a message that is sent now."
+  (agent-q-context-json (and (agent-q-chat-connected-p) agent-q-session-connection)))
+
+(defun agent-q-chat--start (function text)
+  "Call FUNCTION, an entry point of the core, with the session and TEXT."
+  (agent-q-chat-configure)
+  (let ((busy (agent-q-chat--busy-p)))
+    (funcall function agent-q-session-number (agent-q-text-clean text))
+    (cl-incf agent-q-header-queued)
+    (agent-q-header-update)
+    (when busy
+      (message "Queued; it is sent when the turn that runs is over"))))
+
+(defun agent-q-chat-send ()
+  "Send the text at the prompt.
+While a turn runs, the text waits until it is over."
+  (interactive)
+  (agent-q-session-check)
+  (agent-q-events-ensure)
+  (let ((text (string-trim (agent-q-prompt-text))))
+    (cond ((string-empty-p text) (message "Input is empty"))
+          ((agent-q-approve-mistyped text)
+           (message "%s" (agent-q-approve-mistyped text))
+           (agent-q-prompt-replace ""))
+          ((agent-q-console-line-p text)
+           (agent-q-chat--start #'agent-q-core-console text)
+           (agent-q-prompt-take))
+          (agent-q-session-provider
+           (agent-q-chat--start #'agent-q-chat--submit text)
+           (agent-q-prompt-take))
+          (t
+           (agent-q-prompt-take)
+           (push text agent-q-chat--unsent)
+           (agent-q-chat-choose-provider)))))
+
+(defun agent-q-chat-cancel ()
+  "End the running turn and drop the messages that wait behind it."
+  (interactive)
+  (agent-q-session-check)
+  (cond ((agent-q-chat--busy-p)
+         (agent-q-core-cancel agent-q-session-number)
+         (setq agent-q-header-queued 0)
+         (agent-q-header-update)
+         (message "Cancelled"))
+        (agent-q-chat--unsent
+         (setq agent-q-chat--unsent nil)
+         (message "Not sent"))
+        (t (message "Nothing runs"))))
+
+(defun agent-q-chat-send-or-cancel ()
+  "Send the text at the prompt, or end the running turn."
+  (interactive)
+  (if (agent-q-chat--busy-p)
+      (agent-q-chat-cancel)
+    (agent-q-chat-send)))
+
+(defun agent-q-chat-host-call (event)
+  "Do what EVENT asks of Emacs or of the Lisp image of this chat."
+  (agent-q-chat-find-image)
+  (agent-q-host-answer
+   event (and (agent-q-chat-connected-p) agent-q-session-connection) (current-buffer)))
+
+(provide 'agent-q-chat-send)
+;;; agent-q-chat-send.el ends here

@@ -1,0 +1,61 @@
+;;; agent-q-host.el --- What the core asks of Emacs for a tool  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A tool may need the Lisp image, which only Emacs is connected to, or Emacs itself:
+;; its buffers, and what it saw.  The core asks by an event; here it is answered.
+
+;;; Code:
+
+(require 'agent-q-buffers)
+(require 'agent-q-changes)
+(require 'agent-q-compile)
+(require 'agent-q-debugger)
+(require 'agent-q-definitions)
+(require 'agent-q-edit)
+(require 'agent-q-events)
+(require 'agent-q-history)
+(require 'agent-q-image)
+(require 'agent-q-image-connection)
+(require 'agent-q-operations)
+(require 'agent-q-project)
+(require 'agent-q-source)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+;;;###autoload
+(defun agent-q-host-answer (event connection owner)
+  "Do what EVENT asks of Emacs, or of the image behind CONNECTION, if any.
+OWNER is the buffer of the chat that asks, if any."
+  (pcase (plist-get event :type)
+    (:emacs-call (agent-q-operations-run event connection owner))
+    (:image-call (agent-q-host--image-call event connection owner))))
+
+(defun agent-q-host--image-call (event connection owner)
+  "Do what EVENT asks of the image behind CONNECTION, which may be nil.
+OWNER is the buffer of the chat that asks, if any."
+  (let ((request (plist-get event :request)))
+    (if (null connection)
+        (agent-q-core-resolve request "no-connection" nil)
+      (agent-q-image-call connection request
+                          (plist-get event :operation)
+                          (plist-get event :arguments)
+                          (plist-get event :seconds)
+                          (lambda (status payload)
+                            (agent-q-events-resolve
+                             request status
+                             (if (string-prefix-p "(:outcome " (or payload ""))
+                                 (agent-q-image-with-name connection payload)
+                               payload)))
+                          owner))))
+
+;;;###autoload
+(defun agent-q-host-answer-outside (event)
+  "Do what EVENT asks, which is of a call outside all chats."
+  (agent-q-host-answer event (agent-q-image-default-connection) nil))
+
+(provide 'agent-q-host)
+;;; agent-q-host.el ends here

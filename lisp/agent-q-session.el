@@ -1,0 +1,45 @@
+;;; agent-q-session.el --- What a chat is  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What others have to know of a chat: its number in the core, the image that it is
+;; about, its provider and its turn.  They are variables of its buffer.
+;; agent-q-chat.el sets them.
+
+;;; Code:
+
+(require 'seq)
+
+(defvar-local agent-q-session-chat-p nil
+  "Non-nil in the buffers of chats.")
+
+(defvar-local agent-q-session-number nil
+  "The core's number for the session of this chat.")
+
+(defvar-local agent-q-session-provider nil
+  "The provider that the session uses, without its secrets, or nil.")
+
+(defvar-local agent-q-session-connection nil
+  "The connection to the Lisp image of this chat, or nil.")
+
+(defvar-local agent-q-session-turn nil
+  "In a chat: the name of its turn for the journals of images.")
+
+(defvar-local agent-q-session-turn-used nil
+  "In a chat: whether a turn of it can have changed anything in an image.")
+
+(defun agent-q-session-buffers ()
+  "Return the buffers of all chats, the latest one first."
+  (seq-filter (lambda (buffer)
+                (and (buffer-local-value 'agent-q-session-number buffer) t))
+              (buffer-list)))
+
+(defun agent-q-session-check ()
+  "Signal an error unless the current buffer is a chat."
+  (unless agent-q-session-number
+    (user-error "This buffer is not a chat; M-x agent-q-chat opens one")))
+
+(provide 'agent-q-session)
+;;; agent-q-session.el ends here

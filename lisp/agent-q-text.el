@@ -1,0 +1,32 @@
+;;; agent-q-text.el --- Text that the core can take  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Strings of Emacs can hold what Unicode can't.  The core takes only Unicode, so
+;; such text is cleaned on its way, here and nowhere else.
+
+;;; Code:
+
+(defconst agent-q-text--no-unicode
+  ;; A range can't reach from characters to raw bytes.
+  "[\x110000-\x3fff7f\x3fff80-\x3fffff\xd800-\xdfff]"
+  "Matches what a string of Emacs can hold and Unicode can't.
+That are the characters beyond Unicode, raw bytes and surrogates.")
+
+(defun agent-q-text-clean (text)
+  "Return TEXT with U+FFFD for each character that Unicode hasn't.
+The core calls this on all text that it could not take."
+  ;; With case, Emacs goes through all characters of a range to make the regexp ready.
+  (let ((case-fold-search nil))
+    ;; To look costs a fraction of what to replace nothing costs.
+    (if (string-match-p agent-q-text--no-unicode text)
+        (replace-regexp-in-string agent-q-text--no-unicode "\ufffd" text)
+      text)))
+
+;; What the core calls it.
+(defalias 'agent-q--clean #'agent-q-text-clean)
+
+(provide 'agent-q-text)
+;;; agent-q-text.el ends here
