@@ -170,7 +170,9 @@
 (defun settle-effect (watch consent effect)
   "Ask about EFFECT. True when it may happen; NIL and the values to return in its place otherwise."
   (loop
-    (multiple-value-bind (decision reason) (ask watch consent effect)
+    (multiple-value-bind (decision reason)
+        ;; What runs here may be interpreted, and so expand macros, for which the program may have a hook.
+        (let ((*macroexpand-hook* #'funcall)) (ask watch consent effect))
       (when (equal decision "allow") (return t))
       (note-denial consent effect)
       (when (equal decision "stop") (stop-call consent effect))
