@@ -234,6 +234,10 @@ fn failing(reply: &ImageReply) -> Option<&str> {
     }
 }
 
+/// What the user is to know of Lisps without a watch (`lisp/image/watch/`), as all but SBCL are.
+const UNWATCHED: &str =
+    "in this Lisp nothing more is asked while it runs: what its functions reach for is not seen";
+
 fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) -> CallVerdict {
     let steps = treatment == Treatment::RunInSteps;
     let data = match reply {
@@ -274,6 +278,9 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
         return verdict;
     }
     reasons.extend(notes);
+    if data.flag("unwatched") {
+        reasons.push(UNWATCHED.to_owned());
+    }
     verdict.dangerous(&reasons.join("; "))
 }
 

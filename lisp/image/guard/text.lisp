@@ -305,7 +305,9 @@ characters, and printing its printers. What these try is a hit."
           :directory (printed *default-pathname-defaults* :writer #'princ :limit 1000)
           :assessed assessed
           :settled settled
-          :more (and more t))))
+          :more (and more t)
+          :unwatched (let ((watchable (optional-function "AGENT-Q-IMAGE" "WATCHABLE-P")))
+                       (not (and watchable (funcall watchable)))))))
 
 ;;; Just before a form is run
 

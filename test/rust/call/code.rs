@@ -47,10 +47,9 @@ async fn code_without_a_hit_runs_without_asking_and_is_logged() {
     assert_eq!(notices, ["It can't be undone."]);
 }
 
-#[tokio::test]
-async fn a_hit_asks_with_its_reason() {
-    let replies = vec![looked_at("\"runs programs: X\"")];
-    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+/// Why the user is asked about code for which the image gave ANSWER.
+async fn reasons(answer: HostReply) -> Vec<(String, SafetyLevel)> {
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, vec![answer]);
     let calls = [eval("(x)")];
     let (results, reason) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
@@ -61,12 +60,27 @@ async fn a_hit_asks_with_its_reason() {
         })
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
+    reason
+}
+
+#[tokio::test]
+async fn a_hit_asks_with_its_reason() {
     assert_eq!(
-        reason,
+        reasons(looked_at("\"runs programs: X\"")).await,
         [(
             "runs programs: X; It can't be undone.".to_owned(),
             SafetyLevel::Dangerous
         )]
+    );
+}
+
+#[tokio::test]
+async fn a_request_says_that_a_lisp_has_no_watch() {
+    let answer = "(:outcome :returned :value (:hits (\"runs programs: X\") :notes nil :assessed 1 :settled 1 :more nil :unwatched t))";
+    let reasons = reasons(HostReply::Done(answer.to_owned())).await;
+    assert!(
+        reasons[0].0.ends_with("; in this Lisp nothing more is asked while it runs: what its functions reach for is not seen"),
+        "{reasons:?}"
     );
 }
 
