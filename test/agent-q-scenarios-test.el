@@ -88,7 +88,7 @@ of its own.  DOCSTRING says what is shown."
 
 (defun agent-q-scenarios-test--states (&rest states)
   "Check that the calls of the current chat came to STATES, and said why if not."
-  (let ((calls (seq-remove #'agent-q-effect-p (agent-q-test-calls))))
+  (let ((calls (seq-remove #'agent-q-call-effect-p (agent-q-test-calls))))
     (unless (equal states (mapcar #'agent-q-call-state calls))
       (ert-fail (list "Calls came to"
                       (mapcar (lambda (call)
@@ -261,7 +261,7 @@ of its own.  DOCSTRING says what is shown."
     (should (file-there-p))
     (agent-q-test-answer "y")
     ;; The form doesn't say which file that is; now it is known.
-    (agent-q-test-until (let ((call (agent-q-call-waiting))) (and call (agent-q-effect-p call))))
+    (agent-q-test-until (let ((call (agent-q-call-waiting))) (and call (agent-q-call-effect-p call))))
     (should (file-there-p))
     (should (string-match-p (format "delete .*%s" (regexp-quote "input.lisp")) (agent-q-test-log)))
     (agent-q-test-answer "y")

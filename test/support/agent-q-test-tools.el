@@ -92,7 +92,7 @@ That depends on whether another test has started an image, too."
 What a call was asked about while it ran is none."
   (let ((latest nil))
     (maphash (lambda (key call)
-               (when (and (not (agent-q-effect-p call))
+               (when (and (not (agent-q-call-effect-p call))
                           (or (null latest) (> key (agent-q-call-key latest))))
                  (setq latest call)))
              agent-q-call-table)
