@@ -4,11 +4,10 @@
 
 ;;; Commentary:
 
-;; The Common Lisp half is in modules, the folders of image/.  "base" and "report"
-;; are what all others stand on.  A module is sent over a connection when one of its
-;; operations is first called there.  Its operations are found in its text, as
-;; (define-operation "name" ...); a header line ";;; Needs: this, that" names
-;; other modules that have to be sent before it.
+;; The Common Lisp half is in modules, the folders of image/; image/modules.eld is
+;; the table of them, and of what each needs.  A module is sent over a connection
+;; when one of its operations is first called there.  Its operations are found in
+;; its text, as (define-operation "name" ...).
 
 ;;; Code:
 
@@ -39,10 +38,7 @@ names of the modules to send before it, VERSION what an image knows it by."
 (defun agent-q-image--modules ()
   "Return the modules of the Common Lisp half."
   (or agent-q-image--modules
-      (let ((modules (mapcar #'agent-q-image--read-module
-                             (cl-remove-if-not
-                              #'file-directory-p
-                              (directory-files (agent-q-image--directory) t "\\`[a-z]")))))
+      (let ((modules (mapcar #'agent-q-image--read-module (agent-q-image--table))))
         (setq agent-q-image--modules modules)
         (dolist (module modules modules)
           (setf (agent-q-image--module-version module)
@@ -55,28 +51,33 @@ names of the modules to send before it, VERSION what an image knows it by."
                :key #'agent-q-image--module-name :test #'equal)
       (error "The Common Lisp half has no module %s; reinstall agent-q" name)))
 
-(defun agent-q-image--read-module (directory)
-  "Return the module whose files are in DIRECTORY."
+(defun agent-q-image--table ()
+  "Return the table of modules: lists of a name and the names of those it needs."
+  (with-temp-buffer
+    (insert-file-contents (expand-file-name "modules.eld" (agent-q-image--directory)))
+    (mapcar (lambda (row) (mapcar #'symbol-name row)) (read (current-buffer)))))
+
+(defun agent-q-image--read-module (row)
+  "Return the module that ROW of the table is about."
   (with-temp-buffer
     ;; Decoding what is ASCII takes longer than reading it.
     (set-buffer-multibyte nil)
-    (let ((name (file-name-nondirectory directory)))
-      (dolist (file (agent-q-image--files directory))
+    (pcase-let ((`(,name . ,needs) row))
+      (dolist (file (agent-q-image--files
+                     (expand-file-name name (agent-q-image--directory))))
         (goto-char (point-max))
         (insert-file-contents-literally file))
-      (let ((needs (cl-loop for line in (agent-q-image--matches "^;;; Needs: \\(.+\\)$")
-                            append (split-string line "[, ]+" t))))
-        (goto-char (point-min))
-        (flush-lines "^ *;")
-        ;; Each byte of it is read a few times on its way; in a string, only after a tilde.
-        (while (re-search-forward "^ +" nil t)
-          (replace-match ""))
-        (agent-q-image--make-module
-         :name name
-         :source (agent-q-image--decoded (buffer-string))
-         :digest (buffer-hash)
-         :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
-         :needs (delete-dups (append (agent-q-image--needed-by-all name) needs)))))))
+      (goto-char (point-min))
+      (flush-lines "^ *;")
+      ;; Each byte of it is read a few times on its way; in a string, only after a tilde.
+      (while (re-search-forward "^ +" nil t)
+        (replace-match ""))
+      (agent-q-image--make-module
+       :name name
+       :source (agent-q-image--decoded (buffer-string))
+       :digest (buffer-hash)
+       :operations (agent-q-image--matches "^(define-operation \"\\([^\"]+\\)\"")
+       :needs (append (agent-q-image--needed-by-all name) needs)))))
 
 (defun agent-q-image--decoded (bytes)
   "Return the text that BYTES are; nearly always they are ASCII."
@@ -109,15 +110,13 @@ An error of any operation is reported."
 (defun agent-q-image--with-needs (module)
   "Return MODULE after all that it needs, in the order of sending."
   (let ((modules nil))
-    (cl-labels ((add (module path)
-                  (when (memq module path)
-                    (error "Modules of the Common Lisp half need each other: %s"
-                           (mapconcat #'agent-q-image--module-name path ", ")))
+    (cl-labels ((add (module)
                   (unless (memq module modules)
+                    ;; None needs one below it in the table, so this ends.
                     (dolist (name (agent-q-image--module-needs module))
-                      (add (agent-q-image--module name) (cons module path)))
+                      (add (agent-q-image--module name)))
                     (push module modules))))
-      (add module nil))
+      (add module))
     (nreverse modules)))
 
 (defvar agent-q-image--needed (make-hash-table :test #'equal)

@@ -117,8 +117,8 @@
                                 (list (error \"Early ~A\" x)))
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
-    (should (equal '("base" "consent" "danger" "effects" "execution" "expansion" "guard" "handles"
-                     "journal" "names" "report" "walk" "walkers" "watch")
+    (should (equal '("assess" "assess-calls" "assess-danger" "assess-walk" "base" "consent" "effects"
+                     "execution" "expansion" "handles" "journal" "names" "report" "watch")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))

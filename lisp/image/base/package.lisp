@@ -85,11 +85,11 @@ has none.")
 (defun operation-function-name (operation)
   (concatenate 'string "OPERATION-" (string-upcase operation)))
 
-(defmacro define-operation (name parameters documentation &body body)
+(defmacro define-operation (name parameters &body body)
   "Make NAME an operation that Emacs can call with PARAMETERS as keyword arguments.
 Its value is a property list of strings, integers, keywords and lists of these. It calls MISSED
-for what the caller got wrong, and lets conditions pass for what went wrong in the program."
-  (declare (ignore documentation))
+for what the caller got wrong, and lets conditions pass for what went wrong in the program. A comment
+says what it does: a docstring would be sent, and nothing in the image shows it."
   `(defun ,(intern (operation-function-name name) "AGENT-Q-IMAGE")
        (&key ,@parameters &allow-other-keys)
      ,@body))

@@ -1,12 +1,11 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; A program's tool called. It stands apart from the rest of the tools, as they are listed where
 ;;; nothing is run, and the watch isn't needed. Operation: call-tool.
-;;; Needs: tools, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 
 (define-operation "call-tool" (name arguments)
-    "Call the program's tool NAME with ARGUMENTS, JSON text."
+  ;; Call the program's tool NAME with ARGUMENTS, JSON text.
   (let ((tool (or (find-tool name) (missed "The program offers no tool ~A any more." name))))
     (multiple-value-bind (result problem) (funcall (tool-handler tool) (parse-json arguments))
       (list :result (result-text result)

@@ -21,7 +21,7 @@
     (values (nreverse lines) count)))
 
 (define-operation "class-hierarchy" (class package limit)
-    "A class among its superclasses and subclasses."
+  ;; A class among its superclasses and subclasses.
   (let ((class (class-of-text class package)))
     (multiple-value-bind (lines count) (subclass-lines class (page-size limit 50 500))
       (list :class (class-text class)
@@ -57,7 +57,7 @@
         (unless (search "STANDARD" text) text)))))
 
 (define-operation "method-specializers" (generic-function package limit offset)
-    "The methods of a generic function and the classes they are for."
+  ;; The methods of a generic function and the classes they are for.
   (let* ((name (name-of-text generic-function package))
          (symbol (name-symbol name))
          (spec (cond ((eq (name-kind name) :setf) (list 'setf symbol))

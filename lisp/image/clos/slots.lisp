@@ -1,5 +1,4 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Needs: introspection
 ;;; What instances of a class are made of. Operation: class-slots.
 
 (cl:in-package "AGENT-Q-IMAGE")
@@ -150,7 +149,7 @@ it with FULL."
        :key (lambda (slot) (mop "SLOT-DEFINITION-NAME" slot)) :from-end t)))
 
 (define-operation "class-slots" (class package full)
-    "The slots of a class, inherited ones too; FULL for all of their documentation."
+  ;; The slots of a class, inherited ones too; FULL for all of their documentation.
   (let* ((class (class-of-text class package))
          (classes (precedence class))
          (slots (slots-of class))

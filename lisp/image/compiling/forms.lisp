@@ -2,7 +2,6 @@
 ;;; Forms really compiled, by the client's way to compile text. What replaces a definition of a file
 ;;; keeps the place in that file, so that the client's way to a definition still leads there.
 ;;; Operations: compile-form, compile-file.
-;;; Needs: execution, guard, introspection
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -203,9 +202,9 @@ what of it is of the compiler's notes."
       (append (tell) (list :output (without-compiler-output (captured-text)))))))
 
 (define-operation "compile-form" (form package buffer position file line start shown)
-    "Compile and load forms one after the other; what the compiler said. BUFFER shows them from
-POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
-how to read it; SHOWN is how to write the file."
+  ;; Compile and load forms one after the other; what the compiler said. BUFFER shows them from
+  ;; POSITION on. With a FILE the form at START is there instead, at LINE, and the forms before it only say
+  ;; how to read it; SHOWN is how to write the file.
   (let* ((*package* (package-of-text package))
          (notes (list '()))
          (*notes* notes))
@@ -263,7 +262,7 @@ how to read it; SHOWN is how to write the file."
                (constantly nil)))))
 
 (define-operation "compile-file" (file)
-    "Compile and load the file FILE; what the compiler said."
+  ;; Compile and load the file FILE; what the compiler said.
   (let* ((notes (list '()))
          (build (make-build))
          (*notes* notes)

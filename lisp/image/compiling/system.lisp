@@ -101,7 +101,7 @@ Optimization notes are only counted, unless ALL is true."
       (setf *last-notes* (subseq notes 0 (min *kept-notes* (length notes)))))))
 
 (define-operation "last-notes" (limit offset)
-    "A part of what the compiler said about the files of the last system that was loaded."
+  ;; A part of what the compiler said about the files of the last system that was loaded.
   (let ((offset (or offset 0)))
     (list :notes (mapcar #'shown-note (page *last-notes* offset (page-size limit 50 200)))
           :offset offset
@@ -186,7 +186,7 @@ while it has what they were compiled to."
                 (told-notes all))))))
 
 (define-operation "load-system" (system force notes systems file)
-    "Load a system; what the compiler said about its files."
+  ;; Load a system; what the compiler said about its files.
   (let ((*notes* (list '()))
         (*build* (make-build))
         (name (system-name-of-text system)))

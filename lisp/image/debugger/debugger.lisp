@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Looking into an error whose stack is alive. These operations are called in the thread that is
 ;;; in the client's debugger. Operations: debugger-frames, eval-in-frame.
-;;; Needs: execution
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -127,8 +126,8 @@ forms that the call evaluates."
            (and operator (frame-place number operator)))))
 
 (define-operation "debugger-frames" (debugger limit locals)
-    "The condition, the restarts and the frames of the debugger that this thread is in, which Emacs
-calls DEBUGGER."
+  ;; The condition, the restarts and the frames of the debugger that this thread is in, which Emacs
+  ;; calls DEBUGGER.
   (let ((condition (debugged-condition)))
     (call-staying
      (lambda ()
@@ -159,7 +158,7 @@ the frame, so that the debugger stays."
        (funcall function (first frame))))))
 
 (define-operation "eval-in-frame" (frame form package)
-    "The values of forms, evaluated where FRAME stopped, with its variables."
+  ;; The values of forms, evaluated where FRAME stopped, with its variables.
   (let ((*recoveries* (list '())))
     (call-in-frame
      frame package

@@ -12,7 +12,7 @@
                 text (mapcar (lambda (restart) (symbol-name (restart-name restart))) restarts)))))
 
 (define-operation "invoke-restart" (restart values package)
-    "Leave the debugger by RESTART, a name or a number, with the values of the forms in VALUES."
+  ;; Leave the debugger by RESTART, a name or a number, with the values of the forms in VALUES.
   (debugged-condition)
   (let* ((restart (restart-of-text (trimmed restart) (debugger-restarts)))
          (arguments (call-staying
@@ -68,7 +68,7 @@
             number told (implementation-p "CLISP"))))
 
 (define-operation "restart-frame" (frame)
-    "Unwind to FRAME and call again what it is a call of, as it is defined now."
+  ;; Unwind to FRAME and call again what it is a call of, as it is defined now.
   (let ((number (call-in-frame frame nil
                                (lambda (number)
                                  (check-leavable number "restart_frame")
@@ -82,7 +82,7 @@
     (leave-by number "RESTART-FRAME")))
 
 (define-operation "return-from-frame" (frame values package)
-    "Unwind to FRAME, which returns the values of the forms in VALUES, evaluated in it."
+  ;; Unwind to FRAME, which returns the values of the forms in VALUES, evaluated in it.
   (destructuring-bind (number . returned)
       (call-in-frame frame package
                      (lambda (number)

@@ -1,6 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Forms given as text, read one at a time and evaluated. Operation: eval-form.
-;;; Needs: journal, handles, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -98,8 +97,8 @@ make something else of the second, which is looked at in its turn when nobody wa
       (progress))))
 
 (define-operation "eval-form" (form package restart on-error debugger)
-    "Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
-or, when ON-ERROR is \"park\", keep its stack alive under the name DEBUGGER."
+  ;; Evaluate forms; their values, and what they printed. When an error happens, leave it by RESTART,
+  ;; or, when ON-ERROR is "park", keep its stack alive under the name DEBUGGER.
   (let* ((*package* (package-of-text package))
          (*recoveries* (list '()))
          (*on-condition* (lambda (condition)

@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The expansions of the program's macros that an assessment has made, for the call that runs the
 ;;; text: a macro that counts, registers or prints does so once, and what was assessed is what runs.
-;;; Needs: danger
 
 (cl:in-package "AGENT-Q-IMAGE")
 

@@ -1,5 +1,4 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Needs: introspection, clos, handles
 ;;; Objects from the inside, by handle: the user's own inspector is never used. Operation:
 ;;; inspect-value.
 
@@ -199,7 +198,7 @@
           collect (part-entry label part depth path))))
 
 (define-operation "inspect-value" (handle depth limit offset)
-    "An object that was shown before, from the inside."
+  ;; An object that was shown before, from the inside.
   (let* ((object (handle-object handle))
          (offset (max 0 (or offset 0)))
          (limit (page-size limit 20 100))

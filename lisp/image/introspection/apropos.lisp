@@ -108,7 +108,7 @@ the connection is nobody's program."
   (eq (symbol-package symbol) (find-package "AGENT-Q-IMAGE")))
 
 (define-operation "apropos-search" (pattern package external-only kind limit)
-    "The symbols whose names have all words of a pattern, the likeliest first."
+  ;; The symbols whose names have all words of a pattern, the likeliest first.
   (compile-now 'matching-symbols 'external-p 'facet-p 'implementation-package-p 'symbol-tier
                'symbol-rank 'ranked)
   (let* ((package (and package (package-of-text package)))

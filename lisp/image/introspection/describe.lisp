@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What a symbol is: every facet of it (function, variable, class...) with arguments, value,
 ;;; documentation and the place of its definition. Operations: describe-symbol, function-arglist.
-;;; Needs: location
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -256,7 +255,7 @@ KNOWN, what the client knows of SYMBOL, tells."
                   (definition-list (list 'setf symbol)))))))))
 
 (define-operation "describe-symbol" (symbol package)
-    "All that a symbol is."
+  ;; All that a symbol is.
   (let* ((name (name-of-text symbol package))
          (symbol (name-symbol name))
          (home (symbol-package symbol))
@@ -276,7 +275,7 @@ KNOWN, what the client knows of SYMBOL, tells."
           :definitions definitions)))
 
 (define-operation "function-arglist" (function package)
-    "The lambda list of a function, macro or special operator."
+  ;; The lambda list of a function, macro or special operator.
   (let* ((name (name-of-text function package))
          (symbol (name-symbol name))
          (facet (or (unless (eq (name-kind name) :setf) (function-facet symbol))

@@ -32,7 +32,7 @@
   (printed form :limit 8000 :length 500 :level 40 :circle nil :pretty t))
 
 (define-operation "macroexpand-form" (form package mode full)
-    "The expansion of a form. The form is read without #. ; its macros do run."
+  ;; The expansion of a form. The form is read without #. ; its macros do run.
   (let* ((*package* (package-of-text package))
          (start (or (skip-to-form form 0) (missed "There is no form in the text.")))
          (mode (or mode (if full "full" "once"))))

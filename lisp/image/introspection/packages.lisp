@@ -30,7 +30,7 @@ Two values: the symbols, and how many of them are external."
     (prin1-to-string symbol)))
 
 (define-operation "list-package-symbols" (package include-internal limit offset)
-    "A page of a package's symbols, with what they are."
+  ;; A page of a package's symbols, with what they are.
   (when (string= (trimmed package) "")
     (missed "Which package? apropos_search searches all of them."))
   (let ((package (package-of-text package)))
@@ -75,7 +75,7 @@ Two values: the symbols, and how many of them are external."
                   (constantly nil)))))
 
 (define-operation "package-info" (package)
-    "What a package is: names, uses, users, exports."
+  ;; What a package is: names, uses, users, exports.
   (let ((package (package-of-text package)))
     (multiple-value-bind (symbols external) (package-symbols package nil)
       (list :package (package-name package)

@@ -189,7 +189,7 @@ whether it is undone."
                   (printed (change-old change) :limit 200))))
 
 (define-operation "journal-list" (limit chat)
-    "What the agent changed in this image, or on behalf of CHAT, latest first."
+  ;; What the agent changed in this image, or on behalf of CHAT, latest first.
   (let ((changes (remove-if-not (lambda (change) (in-chat-p change chat)) *journal*)))
     (list :total (length *journal*)
           :changes (loop for change in changes repeat (or limit 200)
@@ -202,7 +202,7 @@ whether it is undone."
       (try-to-undo change nil)))
 
 (define-operation "journal-restore" (id chat turn)
-    "Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN."
+  ;; Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN.
   (let ((changes (if id
                      (list (or (find id *journal* :key #'change-id)
                                (missed "There is no change ~A in the journal." id)))
@@ -239,7 +239,7 @@ whether it is undone."
     (list :results (nreverse results) :undone undone)))
 
 (define-operation "journal-undo" (name package chat)
-    "Undo the last change in CHAT of the definition called NAME, in all that it means."
+  ;; Undo the last change in CHAT of the definition called NAME, in all that it means.
   (let* ((found (name-of-text name package))
          (all (changes-of-name found))
          (changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))

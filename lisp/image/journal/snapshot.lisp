@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What is defined in the image, before and after a call of the agent's: functions, macros, places,
 ;;; methods, types, classes and the values of variables, in all packages that are the program's.
-;;; Needs: guard, names
 
 (cl:in-package "AGENT-Q-IMAGE")
 

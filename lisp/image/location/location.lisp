@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Where definitions are. Emacs turns these places into files and lines: it may be on another
 ;;; machine, and the text may be in a buffer that nobody saved.
-;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 

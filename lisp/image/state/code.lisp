@@ -1,6 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Machine code, or byte code. Operation: disassemble-function.
-;;; Needs: introspection
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -113,7 +112,7 @@ methods to choose from."
           (t (choice-of-methods name methods limit offset)))))
 
 (define-operation "disassemble-function" (function package limit offset)
-    "The machine code, or byte code, of a function or of one method."
+  ;; The machine code, or byte code, of a function or of one method.
   (multiple-value-bind (method name) (method-of-text function package)
     (let* ((name (or name (meant-function (name-of-text function package))))
            (spec (function-name-of name)))

@@ -1,6 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The image as a whole. Operation: image-status.
-;;; Needs: introspection
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -186,7 +185,7 @@
             :running (running-texts)))))
 
 (define-operation "image-status" (part limit offset)
-    "What the image is and what goes on in it, in short; or all of a PART of that, in pages."
+  ;; What the image is and what goes on in it, in short; or all of a PART of that, in pages.
   (if part
       (status-part part limit offset)
       (status-summary)))

@@ -1,6 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; What a system is, told without loading anything. Operation: system-info.
-;;; Needs: compiling
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -136,7 +135,7 @@
                   :packages (defined-packages components)))))
 
 (define-operation "system-info" (system systems file)
-    "What a system is; without one, which there are in the user's project."
+  ;; What a system is; without one, which there are in the user's project.
   (asdf-function "FIND-SYSTEM")
   (let ((*project-systems* systems))
     (if (null system)

@@ -1,6 +1,5 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Tests run, and told by what failed. Operation: run-tests.
-;;; Needs: execution, introspection, compiling
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -112,7 +111,7 @@ not seen unless it is there before."
         (values results problem)))))
 
 (define-operation "run-tests" (system suite test package systems file)
-    "Run a test, a suite, or all tests of a system; what came of it."
+  ;; Run a test, a suite, or all tests of a system; what came of it.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))

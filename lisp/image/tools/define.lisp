@@ -128,6 +128,6 @@ went wrong. Conditions that it signals are caught and told."
         :schema (json-text (tool-schema tool))))
 
 (define-operation "list-tools" ()
-    "The tools that the program offers. From now on this Emacs is told when they change."
+  ;; The tools that the program offers. From now on this Emacs is told when they change.
   (listen-for-tools)
   (list :tools (mapcar #'tool-entry *tools*)))

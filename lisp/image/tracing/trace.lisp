@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; Calls of functions, written down wherever they happen, in a list of bounded length. Operations:
 ;;; trace-function, untrace-function, get-trace.
-;;; Needs: names
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -135,8 +134,8 @@
                   (and (compiler-macro-function name) :compiler-macro)))))
 
 (define-operation "trace-function" (function package)
-    "Write down each call of a function from now on. When nothing was traced before, what an earlier
-trace has left is forgotten: it would look like calls of now."
+  ;; Write down each call of a function from now on. When nothing was traced before, what an earlier
+  ;; trace has left is forgotten: it would look like calls of now.
   (multiple-value-bind (name text) (traceable-name function package)
     (compile-now 'traced-call 'add-trace-entry 'traced-objects 'printed 'guarded
                  'call-with-printer 'write-bounded)
@@ -150,7 +149,7 @@ trace has left is forgotten: it would look like calls of now."
             :missing (untraced-calls name)))))
 
 (define-operation "untrace-function" (function package)
-    "Stop to write down calls of a function, or of all."
+  ;; Stop to write down calls of a function, or of all.
   (let ((entries (if function
                      (let ((name (traceable-name function package)))
                        (list (or (assoc name *traced* :test #'equal)
@@ -162,7 +161,7 @@ trace has left is forgotten: it would look like calls of now."
     (list :traced (traced-names))))
 
 (define-operation "get-trace" (limit clear)
-    "The latest calls that were written down, oldest first."
+  ;; The latest calls that were written down, oldest first.
   (let* ((limit (max 1 (min 500 (or limit 40))))
          (entries (reverse (subseq *trace-entries* 0 (min limit (length *trace-entries*))))))
     (prog1 (list :traced (traced-names)

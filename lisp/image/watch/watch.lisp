@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The watch itself: what of it is compiled at once, as all threads of the image come through it,
 ;;; and how it is put in and taken out. Operation: watch-remove.
-;;; Needs: effects, consent
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -152,8 +151,8 @@ that."
            t)))
 
 (define-operation "watch-remove" ()
-    "Take the watch out, as when nobody of agent-q's is here any more; at the end of the calls that are
-under it."
+  ;; Take the watch out, as when nobody of agent-q's is here any more; at the end of the calls that are
+  ;; under it.
   (let ((remove (optional-function "AGENT-Q-IMAGE" "UNWATCH")))
     (list :removed (and remove (funcall remove) t))))
 

@@ -175,7 +175,7 @@
                        (max 0 (or offset 0)) limit)))
 
 (define-operation "find-definition" (symbol kind package limit offset)
-    "The definitions of a name: what, where, and the source."
+  ;; The definitions of a name: what, where, and the source.
   (when (and kind (not (assoc kind *definers* :test #'string-equal)))
     (missed "~A is no kind of definition; there are ~{~A~^, ~}." kind (mapcar #'first *definers*)))
   (multiple-value-bind (text definer parts) (wanted-definition symbol)

@@ -1,5 +1,4 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
-;;; Needs: introspection
 ;;; Who uses what, as the implementation recorded it while compiling. Operations: who-calls,
 ;;; who-references, xref.
 
@@ -219,7 +218,7 @@ calls it."
   (fboundp (function-name-of name)))
 
 (define-operation "who-calls" (function package limit offset)
-    "The callers of a function, or the users of a macro."
+  ;; The callers of a function, or the users of a macro.
   (in-search-time
     (let* ((name (meant-function (name-of-text function package)))
            (symbol (name-symbol name))
@@ -233,7 +232,7 @@ calls it."
 ;;; Variables
 
 (define-operation "who-references" (variable package limit offset)
-    "Who reads, sets or binds a variable."
+  ;; Who reads, sets or binds a variable.
   (in-search-time
     (let* ((name (name-of-text variable package))
            (symbol (name-symbol name))
@@ -274,7 +273,7 @@ calls it."
           (with-way nil sites)))))
 
 (define-operation "xref" (kind name package limit offset)
-    "One kind of use of a name."
+  ;; One kind of use of a name.
   (in-search-time
     (let* ((kind (kind-named kind))
            (found (name-of-text name package))

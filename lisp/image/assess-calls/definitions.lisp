@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; How the assessment looks at definitions: whose name it is that they define, the code in them,
 ;;; and what they change for good.
-;;; Needs: walk
 
 (cl:in-package "AGENT-Q-IMAGE")
 

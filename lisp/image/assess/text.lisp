@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The assessment of a text: its forms are read without #. and looked at one after the other, as
 ;;; far as they can be read before the ones before them were run. Operation: assess-form.
-;;; Needs: danger, walk, walkers, watch
 
 (cl:in-package "AGENT-Q-IMAGE")
 
@@ -259,9 +258,9 @@ None is left out, so that no reason hides behind others."
           collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
 
 (define-operation "assess-form" (form package purpose mode again)
-    "What evaluating the text FORM would do beyond the program, without doing any of it. With the
-PURPOSE \"expand\" only what expanding its macros would do, by MODE or all of them. AGAIN when the
-same call was assessed before."
+  ;; What evaluating the text FORM would do beyond the program, without doing any of it. With the
+  ;; PURPOSE "expand" only what expanding its macros would do, by MODE or all of them. AGAIN when the
+  ;; same call was assessed before.
   (let ((found (catch 'missed (package-of-text package))))
     (if (packagep found)
         (let* ((*package* found)

@@ -1,7 +1,6 @@
 ;;; SPDX-License-Identifier: GPL-3.0-or-later
 ;;; The walk over code: macros of the image are expanded, what the text brings is not; calls,
 ;;; quoted names and data are compared with what is dangerous. Nothing of the text is run.
-;;; Needs: danger, expansion
 
 (cl:in-package "AGENT-Q-IMAGE")
 
