@@ -110,6 +110,7 @@ check 'Rust version' rust_version
 check 'Emacs Lisp' "$EMACS" -Q --batch -l scripts/lint.el
 check 'uses among the Emacs Lisp' "$EMACS" -Q --batch -l scripts/graph.el
 check 'generated Emacs Lisp' "$EMACS" -Q --batch -l scripts/generate.el --check
+check 'what ARCHITECTURE.md names' "$EMACS" -Q --batch -l scripts/architecture.el
 check 'versions' versions
 check 'test files' listed
 check 'SPDX lines' licensed
