@@ -19,6 +19,8 @@
 (defvar agent-q-doctor-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map "b" #'agent-q-build)
+    (define-key map (kbd "TAB") #'forward-button)
+    (define-key map [backtab] #'backward-button)
     map)
   "Keymap of `agent-q-doctor-mode'.")
 
@@ -29,6 +31,13 @@
 
 ;;;; The page
 
+(defun agent-q-doctor--insert-button (command)
+  "Insert the name of COMMAND as a button for it."
+  (insert-text-button (symbol-name command)
+                      'action (lambda (_button) (call-interactively command))
+                      'help-echo (format "M-x %s" command)
+                      'follow-link t))
+
 (defun agent-q-doctor--draw ()
   "Write the page anew; point stays where it is."
   (let ((inhibit-read-only t)
@@ -38,7 +47,12 @@
     (insert (agent-q-findings agent-q-doctor--servers))
     (insert (substitute-command-keys
              "\n\\<agent-q-doctor-mode-map>\\[revert-buffer] looks again, \
-\\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n"))
+\\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n\n"))
+    (insert "Something goes wrong?  ")
+    (agent-q-doctor--insert-button #'agent-q-debug)
+    (insert " records what agent-q does;\n")
+    (agent-q-doctor--insert-button #'agent-q-report-bug)
+    (insert " prepares a bug report, with all of this page and the last lines of the logs.\n")
     (goto-char (point-min))
     (forward-line (1- line))))
 

@@ -28,17 +28,17 @@ Shorter ones, such as a key that is \"none\", are in other words as well.")
 
 (defconst agent-q-secrets--name
   (concat "\\(?:authorization\\|api[-_ ]?key\\|x-[a-z-]\\{0,20\\}key\\|[_-]\\(?:key\\|token\\)"
-          "\\|secret\\|password\\|passwd\\|passphrase\\|\\(?:access\\|auth\\|bearer\\) ?token"
-          "\\|[\"':( ]key\\)")
+          "\\|secret\\|password\\|passwd\\|passphrase\\|\\(?:access\\|auth\\|bearer\\) ?token\\)")
   "Matches names of secrets, in any case.")
 
 (defconst agent-q-secrets--quoted
-  (concat "\\(" agent-q-secrets--name "\\\\*[\"']?[ \t]*\\(?:[:=]+\\|\\.\\|=>\\)?[ \t]*\\\\*[\"']\\)"
+  (concat "\\(\\(?:" agent-q-secrets--name "\\|[\"':(]key\\)\\\\*[\"']?"
+          "\\(?:[ \t]\\{0,3\\}\\(?:[:=]+\\|\\.\\|=>\\)[ \t]\\{0,3\\}\\|[ \t]\\{1,3\\}\\)\\\\*[\"']\\)"
           "[^]\"'\\\\\n[(][^\"\\\\\n]*")
   "Matches a name with its value in quotes, as in JSON and in Lisp.")
 
 (defconst agent-q-secrets--bare
-  (concat "\\(" agent-q-secrets--name "[\"']?[ \t]*[:=]+[ \t]*"
+  (concat "\\(" agent-q-secrets--name "[\"']?[ \t]\\{0,3\\}[:=]+[ \t]\\{0,3\\}"
           "\\(?:\\(?:bearer\\|basic\\|token\\)[ \t]+\\)?\\)"
           "[^]\"'\\\\ \t\n,;(){}<>[]+")
   "Matches a name with its value as it stands in headers and assignments.")
@@ -51,7 +51,7 @@ Shorter ones, such as a key that is \"none\", are in other words as well.")
    ;; JSON web tokens.
    "\\b\\(\\)eyJ[A-Za-z0-9_-]\\{10,\\}\\(?:\\.[A-Za-z0-9_-]+\\)*"
    "\\b\\([Bb]earer[ \t]+\\)[A-Za-z0-9._~+/=-]\\{8,\\}"
-   "\\(-----BEGIN [A-Z ]*PRIVATE KEY-----\\)[^-]*"
+   "\\(-----BEGIN [A-Z ]\\{0,20\\}PRIVATE KEY-----\\)[^-]*"
    ;; Addresses.
    "\\(://\\)[^]/@ \t\n\"'<>[]+\\(?:@\\)"
    "\\([?&][A-Za-z_-]\\{0,20\\}\\(?:[Kk]ey\\|KEY\\|[Tt]oken\\|[Ss]ecret\\|[Ss]ig\\|[Aa]uth\\|[Cc]ode\\)=\\)[^]&# \t\n\"'\\\\<>)]+"
