@@ -179,7 +179,8 @@ Windows that show the end go on doing so."
         (t (format "#<%s>" (type-of value)))))
 
 (defun agent-q-debug--print-list (list depth)
-  "Return LIST as a text, DEPTH levels of its elements; it may be dotted, or have no end."
+  "Return LIST as a text, DEPTH levels of its elements.
+It may be dotted, or have no end."
   (let ((parts nil)
         (left 50))
     (while (and (consp list) (> left 0))

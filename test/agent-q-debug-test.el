@@ -12,6 +12,7 @@
 (require 'agent-q-debug)
 (require 'agent-q-report)
 (require 'agent-q-doctor)
+(require 'agent-q-effect)
 
 (defun agent-q-debug-test--lines ()
   "Return the lines that were recorded."
@@ -82,8 +83,8 @@
         (agent-q-debug-max-text 300))
     (let ((lines (agent-q-debug-test--recorded
                    (agent-q-test-with-chat
-                     (agent-q-test-ask "/list_buffers")
-                     (agent-q-test-event :text-delta :text (make-string 9000 ?z))))))
+                     (agent-q-test-ask "/list_buffers"))
+                   (agent-q-events-dispatch (list :type :notice :text (make-string 9000 ?z))))))
       (should (= 7 (length lines)))
       (should (seq-every-p (lambda (line) (< (length line) 300)) lines))
       (with-current-buffer "*agent-q debug*"
