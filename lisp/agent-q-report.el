@@ -50,6 +50,7 @@ What I expected:
 
 What I saw:
 
+
 "
   "The beginning of a report, which the user completes.")
 

@@ -105,13 +105,14 @@ KNOWN is what `agent-q-secrets-known' returned; without it, this asks it."
 (defun agent-q-secrets-cut (text limit &optional known)
   "Return at most LIMIT characters of TEXT, without secrets.
 KNOWN is as for `agent-q-secrets-masked'."
-  (if (<= (length text) limit)
-      (agent-q-secrets-masked text known)
-    ;; A secret that is cut through is not known for one: its beginning has to go, too.
-    (let* ((some (substring text 0 (min (length text) (+ limit agent-q-secrets--most))))
-           (masked (agent-q-secrets-masked some known)))
-      (concat (substring masked 0 (max 0 (min limit (- (length masked) agent-q-secrets--most))))
-              "..."))))
+  (let* ((enough (+ limit agent-q-secrets--most))
+         (whole (<= (length text) enough))
+         (masked (agent-q-secrets-masked (if whole text (substring text 0 enough)) known))
+         ;; A secret that is cut through is not known for one: its beginning has to go, too.
+         (left (- (length masked) (if whole 0 agent-q-secrets--most))))
+    (if (and whole (<= left limit))
+        masked
+      (concat (substring masked 0 (max 0 (min limit left))) "..."))))
 
 (provide 'agent-q-secrets)
 ;;; agent-q-secrets.el ends here

@@ -12,7 +12,6 @@
 (require 'agent-q-debug)
 (require 'agent-q-report)
 (require 'agent-q-doctor)
-(require 'agent-q-effect)
 
 (defun agent-q-debug-test--lines ()
   "Return the lines that were recorded."
@@ -59,7 +58,7 @@
 (agent-q-test-tools-on-each debug-records-calls-into-an-image ()
   "A call into an image has a line when it begins and one when it ends, with its time."
   (let ((lines (agent-q-debug-test--recorded
-                 (agent-q-test-tools-ask "/eval_form (+ 20 3)"))))
+                 (agent-q-test-ask "/eval_form (+ 20 3)"))))
     (agent-q-debug-test--find "request +:image-call .*eval-form" lines)
     (agent-q-debug-test--find "image +eval-form  request=[0-9]+ id=[0-9]+  has [0-9.]+ s" lines)
     (agent-q-debug-test--find "end +[0-9.]+ ms  eval-form  request=[0-9]+ id=[0-9]+  done .*(\\+ 20 3)"
@@ -142,8 +141,11 @@
                    (agent-q-test-with-chat
                      (agent-q-test-until (agent-q-test-idle-p))
                      (agent-q-test-event :notice :text "Authorization: Bearer hush and hush-of-service")
-                     (agent-q-test-event :notice :text (concat (make-string 3990 ?a) " hush-environment"
-                                                               (make-string 6000 ?b)))))))
+                     ;; One that is cut through where the text ends that is kept, or looked at.
+                     (dolist (length (list 3990 (+ 3990 4096)))
+                       (agent-q-test-event :notice :text (concat (make-string length ?a)
+                                                                 " hush-environment"
+                                                                 (make-string 9000 ?b))))))))
       (agent-q-debug-test--find "configure .*second.*\\[masked\\]" lines)
       (with-current-buffer "*agent-q debug*"
         (should-not (string-match-p "hush" (format "%S" (buffer-string))))))))
