@@ -269,7 +269,7 @@ OUTCOME is a list of its value, or a text about why there is none."
                            (agent-q-debug--printed (agent-q-debug--arguments function arguments))
                            (if (listp outcome)
                                (agent-q-debug--value function (car outcome))
-                             (agent-q-secrets-masked outcome)))))
+                             (agent-q-secrets-cut outcome agent-q-debug-max-text)))))
         (if (not (eq function 'agent-q-core-resolve))
             (agent-q-debug--record "call" name "" seconds text)
           (remhash (car arguments) agent-q-debug--requests)
