@@ -1,23 +1,17 @@
-;;; agent-q-doctor.el --- What is found here, what is missing, what to do  -*- lexical-binding: t; -*-
+;;; agent-q-doctor.el --- The page of what is found and what is missing  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; A read-only page about everything that a chat needs.  It works without the core, since a missing
-;; core is one of the things it explains, and it never shows a key.
+;; A read-only page about everything that a chat needs, which it draws once more when the model
+;; servers on this machine have answered.  It works without the core.
 
 ;;; Code:
 
-(require 'agent-q)
-(require 'agent-q-image-connection)
-(require 'seq)
+(require 'agent-q-findings)
 (require 'agent-q-module)
 (require 'agent-q-provider)
-(require 'agent-q-demo)
-(eval-when-compile (require 'agent-q-core-functions))
-
-(agent-q-declare-core)
 
 (defvar-local agent-q-doctor--servers 'unknown
   "The model servers that answered; `unknown' until then, or an error as text.")
@@ -25,6 +19,8 @@
 (defvar agent-q-doctor-mode-map
   (let ((map (make-sparse-keymap)))
     (define-key map "b" #'agent-q-build)
+    (define-key map (kbd "TAB") #'forward-button)
+    (define-key map [backtab] #'backward-button)
     map)
   "Keymap of `agent-q-doctor-mode'.")
 
@@ -33,181 +29,14 @@
 \\{agent-q-doctor-mode-map}"
   (setq-local revert-buffer-function #'agent-q-doctor--refresh))
 
-;;;; Findings
-;; Each is (STATE SUBJECT WHAT ADVICE): STATE is `ok', `missing', `note' or `pending'; ADVICE says
-;; what to do, or is nil.
-
-(defun agent-q-doctor--emacs ()
-  "Return the finding about this Emacs."
-  (cond ((version< emacs-version "28.1")
-         (list 'missing "Emacs" emacs-version "agent-q needs Emacs 28.1 or later"))
-        ((not (bound-and-true-p module-file-suffix))
-         (list 'missing "Emacs" (format "%s without dynamic modules" emacs-version)
-               "Install an Emacs that was configured --with-modules"))
-        (t (list 'ok "Emacs" (format "%s with dynamic modules" emacs-version) nil))))
-
-(defun agent-q-doctor--core ()
-  "Return the finding about the core."
-  (let ((loaded (agent-q-module-loaded-p))
-        (problem (and (bound-and-true-p module-file-suffix) (agent-q-module-problem)))
-        (session (agent-q-module-session-problem)))
-    (cond (session (list 'missing "Core" "can't be used in this session" session))
-          ((and loaded (agent-q-module-replaced-p))
-           (list 'note "Core" "loaded, and built anew since" "Restart Emacs to use the new one"))
-          (loaded
-           (list 'ok "Core" (format "loaded (interface %d)" (agent-q-core-interface)) nil))
-          (problem (list 'missing "Core" "can't be used" problem))
-          (t (list 'ok "Core" (format "installed for %s (interface %s); loaded on first use"
-                                      (alist-get 'host (agent-q-module-manifest))
-                                      (alist-get 'interface (agent-q-module-manifest)))
-                   nil)))))
-
-(defun agent-q-doctor--rust ()
-  "Return the finding about Rust, or nil where the core need not be built."
-  (when (and (bound-and-true-p module-file-suffix)
-             (not (agent-q-module-loaded-p))
-             (agent-q-module-problem)
-             (not (executable-find "cargo"))
-             (not (file-executable-p (expand-file-name "~/.cargo/bin/cargo"))))
-    (list 'missing "Rust" "no cargo on the path, so the core can't be built"
-          "https://rustup.rs, or where Debian has it: apt-get install rustup")))
-
-(defun agent-q-doctor--logs ()
-  "Return the finding about the folder of the logs, or nil if it can be written."
-  (let* ((folder (file-name-directory (expand-file-name agent-q-log-file)))
-         (there (directory-file-name folder)))
-    ;; What is missing of it is made.
-    (while (not (or (file-exists-p there) (equal there (file-name-directory there))))
-      (setq there (directory-file-name (file-name-directory there))))
-    (unless (and (file-directory-p there) (file-writable-p there))
-      (list 'missing "Audit log" (format "%s can't be written" (abbreviate-file-name folder))
-            (concat "Without it nothing runs that changes anything: make it writable,"
-                    " or set `agent-q-log-file'")))))
-
-(defun agent-q-doctor--client ()
-  "Return the finding about SLY and SLIME."
-  (let ((found (seq-filter (lambda (client)
-                             (or (featurep client) (locate-library (symbol-name client))))
-                           '(sly slime))))
-    (if found
-        (list 'ok "Lisp client" (mapconcat (lambda (client) (upcase (symbol-name client)))
-                                           found " and ")
-              nil)
-      (list 'missing "Lisp client" "neither SLY nor SLIME on `load-path'"
-            "M-x package-install RET sly, or on Debian: apt-get install slime cl-swank"))))
-
-(defun agent-q-doctor--connections ()
-  "Return the finding about connections to Lisp images."
-  (let ((connections (and (or (featurep 'sly) (featurep 'slime))
-                          (agent-q-image-connections))))
-    (cond (connections
-           (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))
-          ((executable-find "sbcl")
-           (list 'missing "Lisp image" "none is connected" "M-x sly or M-x slime starts SBCL"))
-          (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
-                   "Install SBCL (apt-get install sbcl), then M-x sly or M-x slime")))))
-
-(defun agent-q-doctor--setting ()
-  "Return the finding about `agent-q-provider', or nil without one."
-  (cond ((null agent-q-provider) nil)
-        ((eq agent-q-provider 'none)
-         (list 'note "Your choice" "no model" "`agent-q-provider' is `none'"))
-        ((consp agent-q-provider)
-         (list 'ok "Your choice" (format "%s, %s" (plist-get agent-q-provider :base-url)
-                                         (or agent-q-model
-                                             (plist-get agent-q-provider :model)))
-               nil))
-        ((or (eq agent-q-provider 'local) (assq agent-q-provider agent-q-providers))
-         (list 'ok "Your choice" (symbol-name agent-q-provider) nil))
-        (t (list 'missing "Your choice" (format "%s is not known" agent-q-provider)
-                 "Set `agent-q-provider' to a name in `agent-q-providers'"))))
-
-(defun agent-q-doctor--keys ()
-  "Return the findings about keys: where they are, never what they are."
-  (let ((found (delq nil
-                     (mapcar (pcase-lambda (`(,name . ,properties))
-                               (let ((source (agent-q-provider-key-source properties)))
-                                 (and source
-                                      (list 'ok "Key" (format "%s, in %s" name source) nil))))
-                             agent-q-providers)))
-        (locked (seq-filter (lambda (source)
-                              (and (stringp source) (string-suffix-p ".gpg" source)
-                                   (file-exists-p source)))
-                            auth-sources)))
-    (append (or found
-                (list (list 'note "Key" "none found"
-                            (concat "Put one into ~/.authinfo.gpg"
-                                    " (machine api.openai.com login apikey password ...)"
-                                    " or the environment (OPENAI_API_KEY)"))))
-            (mapcar (lambda (file)
-                      (list 'note "Key" (format "%s is encrypted; not looked into here" file)
-                            nil))
-                    locked))))
-
-(defun agent-q-doctor--local ()
-  "Return the findings about model servers on this machine."
-  (let ((servers agent-q-doctor--servers))
-    (cond ((eq servers 'unknown)
-           (list (list 'pending "Model server" "looking on this machine" nil)))
-          ((stringp servers)
-           (list (list 'note "Model server" "not looked for" servers)))
-          ((null servers)
-           (list (list 'note "Model server" "none answers on this machine"
-                       "Start Ollama, llama.cpp or LM Studio, if you have one")))
-          (t (mapcar (lambda (server)
-                       (list 'ok "Model server"
-                             (format "%s at %s: %s" (plist-get server :name)
-                                     (plist-get server :base-url)
-                                     (if (plist-get server :models)
-                                         (string-join (plist-get server :models) ", ")
-                                       "no models"))
-                             nil))
-                     servers)))))
-
-(defun agent-q-doctor--demo ()
-  "Return the finding about the demo model."
-  (cond ((agent-q-demo-running-p) (list 'ok "Demo model" "running" nil))
-        ((agent-q-demo-installed-p)
-         (list 'note "Demo model" "installed" "M-x agent-q-demo-model starts it"))
-        (t (list 'note "Demo model" "not installed"
-                 "M-x agent-q-demo-model shows the whole path without a key"))))
-
-(defun agent-q-doctor--search ()
-  "Return the finding about ripgrep."
-  (if (executable-find "rg")
-      (list 'ok "ripgrep" "found" nil)
-    (list 'note "ripgrep" "not found" nil)))
-
-(defun agent-q-doctor--findings ()
-  "Return all findings, in the order of the page."
-  (delq nil
-        `(,(agent-q-doctor--emacs)
-          ,(agent-q-doctor--core)
-          ,(agent-q-doctor--rust)
-          ,(agent-q-doctor--logs)
-          ,(agent-q-doctor--client)
-          ,(agent-q-doctor--connections)
-          ,(agent-q-doctor--setting)
-          ,@(agent-q-doctor--keys)
-          ,@(agent-q-doctor--local)
-          ,(agent-q-doctor--demo)
-          ,(agent-q-doctor--search))))
-
 ;;;; The page
 
-(defun agent-q-doctor--insert (finding)
-  "Insert the lines about FINDING."
-  (pcase-let ((`(,state ,subject ,what ,advice) finding))
-    (insert (pcase state
-              ('ok (propertize "ok      " 'font-lock-face 'success))
-              ('missing (propertize "missing " 'font-lock-face 'error))
-              ('pending (propertize "...     " 'font-lock-face 'shadow))
-              (_ (propertize "note    " 'font-lock-face 'shadow)))
-            (format "%-13s %s\n" subject (substitute-command-keys what)))
-    (when advice
-      (insert (make-string 22 ?\s)
-              (propertize (substitute-command-keys advice) 'font-lock-face 'italic)
-              "\n"))))
+(defun agent-q-doctor--insert-button (command)
+  "Insert the name of COMMAND as a button for it."
+  (insert-text-button (symbol-name command)
+                      'action (lambda (_button) (call-interactively command))
+                      'help-echo (format "M-x %s" command)
+                      'follow-link t))
 
 (defun agent-q-doctor--draw ()
   "Write the page anew; point stays where it is."
@@ -215,10 +44,15 @@
         (line (line-number-at-pos)))
     (erase-buffer)
     (insert (propertize "agent-q on this machine\n\n" 'font-lock-face 'bold))
-    (mapc #'agent-q-doctor--insert (agent-q-doctor--findings))
+    (insert (agent-q-findings agent-q-doctor--servers))
     (insert (substitute-command-keys
              "\n\\<agent-q-doctor-mode-map>\\[revert-buffer] looks again, \
-\\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n"))
+\\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n\n"))
+    (insert "Something goes wrong?  ")
+    (agent-q-doctor--insert-button #'agent-q-debug)
+    (insert " records what agent-q does;\n")
+    (agent-q-doctor--insert-button #'agent-q-report-bug)
+    (insert " prepares a bug report, with all of this page and the last lines of the logs.\n")
     (goto-char (point-min))
     (forward-line (1- line))))
 

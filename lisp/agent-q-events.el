@@ -47,6 +47,9 @@ A filter runs with quitting inhibited, so it has to be short.")
 (defvar agent-q-events-outside-function nil
   "Function that is called with each event of calls outside all chats.")
 
+(defvar agent-q-events-seen-functions nil
+  "Functions called with each event of the core before anything is done with it.")
+
 (defvar agent-q-events-started-hook nil
   "Functions called when the core has started.")
 
@@ -189,6 +192,8 @@ That is for what depends on all of them."
 
 (defun agent-q-events-dispatch (event)
   "Apply EVENT.  An error in one event never stops the ones after it."
+  (when agent-q-events-seen-functions
+    (agent-q-log-run-hook 'agent-q-events-seen-functions event))
   (condition-case err
       (agent-q-events--apply event)
     ((error quit)

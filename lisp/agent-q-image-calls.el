@@ -49,6 +49,18 @@ is random.")
   "Return non-nil when CALL has not ended."
   (eq call (gethash (agent-q-image-call-request call) agent-q-image-calls-pending)))
 
+(defvar agent-q-image-call-begun-functions nil
+  "Functions called with each call that begins, or is waited for once more.")
+
+(defvar agent-q-image-call-over-functions nil
+  "Functions called with each call that ended, its status and its payload.")
+
+(defun agent-q-image-calls-begin (call)
+  "Wait for the end of CALL from now on."
+  (puthash (agent-q-image-call-request call) call agent-q-image-calls-pending)
+  (when agent-q-image-call-begun-functions
+    (agent-q-log-run-hook 'agent-q-image-call-begun-functions call)))
+
 (defvar agent-q-image-calls-finished-hook nil
   "Functions called when a call has ended and that was taken.")
 
@@ -62,6 +74,8 @@ arguments, the status and the payload.")
   (when (agent-q-image-calls-pending-p call)
     (remhash (agent-q-image-call-request call) agent-q-image-calls-pending)
     (agent-q-image-calls-cancel-timer call)
+    (when agent-q-image-call-over-functions
+      (agent-q-log-run-hook 'agent-q-image-call-over-functions call status payload))
     (agent-q-log-run-hook 'agent-q-image-ended-functions
                           (agent-q-image-connection-process
                            (agent-q-image-call-connection call))

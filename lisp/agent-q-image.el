@@ -69,7 +69,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
      ((not (agent-q-image-live-p connection))
       (funcall callback "no-connection" nil))
      (t
-      (puthash request call agent-q-image-calls-pending)
+      (agent-q-image-calls-begin call)
       (agent-q-image--guard call
         (setf (agent-q-image-call-arguments call)
               (agent-q-image-park-name
@@ -263,7 +263,7 @@ It has SECONDS."
         (agent-q-image-call-stopping call) nil
         (agent-q-image-call-condition call) nil
         (agent-q-image-call-patience call) 3)
-  (puthash request call agent-q-image-calls-pending)
+  (agent-q-image-calls-begin call)
   (agent-q-image-calls-start-timer call seconds))
 
 (defun agent-q-image-resume (parked request operation arguments seconds callback)

@@ -45,6 +45,11 @@
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show what the current chat sends to the model besides your words." t)
 
+;;;; agent-q-debug.el
+
+(autoload 'agent-q-debug "agent-q-debug"
+  "Record what passes between Emacs, the core and Lisp images." t)
+
 ;;;; agent-q-debugger.el
 
 (autoload 'agent-q-chat-hand-over "agent-q-debugger"
@@ -130,6 +135,11 @@
 (autoload 'agent-q-get-tool "agent-q-registry")
 (autoload 'agent-q-list-registered-tools "agent-q-registry")
 (autoload 'agent-q-get-tools "agent-q-registry")
+
+;;;; agent-q-report.el
+
+(autoload 'agent-q-report-bug "agent-q-report"
+  "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
 
 ;;;; agent-q-rules.el
 

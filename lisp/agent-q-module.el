@@ -34,7 +34,7 @@
 
 ;; So that `customize-group' shows every option, wherever it is defined.
 (dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-project" "agent-q-render"
-                   "agent-q-echo"))
+                   "agent-q-echo" "agent-q-debug"))
   (custom-add-load 'agent-q library))
 
 (declare-function compilation-start "compile"
@@ -58,6 +58,9 @@ compile it there; core and image/ stay where the source is."
                             (expand-file-name "agent-q-module.el")))
   "The folder that holds the core with its manifest, and the folder image/.
 Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
+
+(defvar agent-q-module-loaded-hook nil
+  "Functions called when this session has loaded the core.")
 
 (defvar agent-q-module--loaded nil
   "Identity of the core's file when this session loaded it, or nil.")
@@ -295,7 +298,8 @@ can be loaded twice."
                    (error-message-string failure) (agent-q-module-remedy))))
     (unless (agent-q-module-loaded-p)
       (user-error "%s is not agent-q's core: %s" file (agent-q-module-remedy)))
-    (setq agent-q-module--loaded identity)))
+    (setq agent-q-module--loaded identity)
+    (run-hooks 'agent-q-module-loaded-hook)))
 
 (defun agent-q-module-session-problem ()
   "Return a sentence about why the core that this session loaded can't be used.

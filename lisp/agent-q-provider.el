@@ -253,6 +253,23 @@ Sources that may ask for a passphrase are left out."
   (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
                  (butlast (agent-q-provider--key-finders)))))
 
+;; For those who mask them in what is shown.
+(defun agent-q-provider-secrets (&optional thoroughly)
+  "Return the keys and headers of all providers: strings that nobody is to see.
+No function is called for one.  THOROUGHLY means those in auth-source, too,
+as far as reading it asks for no passphrase."
+  (let ((quiet (and thoroughly (seq-remove #'agent-q-provider--asking-source-p auth-sources)))
+        (found nil))
+    (dolist (properties (append (mapcar #'cdr agent-q-providers)
+                                (and (consp agent-q-provider) (list agent-q-provider))))
+      (push (plist-get properties :key) found)
+      (push (agent-q-provider--environment-key properties) found)
+      (push (agent-q-provider--auth-source-key (agent-q-provider--host properties) quiet) found)
+      (let ((headers (plist-get properties :headers)))
+        (when (agent-q-provider--strings-p headers)
+          (setq found (append (cl-loop for (_ text) on headers by #'cddr collect text) found)))))
+    (seq-filter #'stringp found)))
+
 (defun agent-q-provider--with-key ()
   "Return the first provider of `agent-q-providers' that has a key, or nil."
   (seq-some
