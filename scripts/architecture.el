@@ -114,7 +114,7 @@ COLUMN is a number, or nil for all that is in SECTION."
                                    (agent-q-architecture--names "src"))
     (agent-q-architecture--lisp-files)
     (agent-q-architecture--compare "The modules of lisp/image" 1 "module"
-                                   (agent-q-architecture--names "lisp/image"))
+                                   (remove "modules" (agent-q-architecture--names "lisp/image")))
     (agent-q-architecture--compare
      "The modules of lisp/image" 3 "operation"
      (agent-q-architecture--matches "^(define-operation \"\\([^\"]+\\)\"" modules))
