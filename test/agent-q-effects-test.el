@@ -82,7 +82,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
     (make-directory (funcall file "dir") t)
     (make-directory (funcall file "empty") t)
     (pcase-dolist (`(,name ,text)
-                   `(("victim" "precious") ("dir/kept" "kept")
+                   `(("victim" "precious") ("dir/kept" "kept") ("dir/.env" "KEY=precious")
                      ("script.lisp" ,cleanup) ("script2" ,(concat "#." cleanup))
                      ("script3.lisp" "(cl:defun cl-user::nothing () 1)")
                      ("dir/aq-evil.asd" ,(concat cleanup " (asdf:defsystem \"aq-evil\")"))))
