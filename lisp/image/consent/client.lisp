@@ -88,3 +88,12 @@ the stream is flushed goes with the next message."
                (member (internal "SB-SYS" "FD-STREAM-FD" stream) (client-descriptors)))
       (make-effect :kind "write-to-client" :target "connection"
                    :words "close the connection to Emacs"))))
+
+(defun effect-of-closing-descriptor (arguments)
+  (when (member (first arguments) (client-descriptors))
+    (make-effect :kind "write-to-client" :target "connection"
+                 :words "close the connection to Emacs")))
+
+(defun effect-of-closing-socket (arguments)
+  (effect-of-closing-descriptor
+   (list (ignore-errors (internal "SB-BSD-SOCKETS" "SOCKET-FILE-DESCRIPTOR" (first arguments))))))

@@ -20,7 +20,9 @@
     "pthread_kill" "abort" "_exit" "_Exit" "exit" "quick_exit" "syscall" "dlopen" "dlmopen" "dlsym"
     "ptrace" "mprotect" "mmap" "process_vm_writev" "setuid" "setgid" "seteuid" "setegid" "chdir"
     "fchdir" "chroot" "sigaction" "signal" "prctl" "setrlimit" "fputs" "fwrite" "fprintf" "puts"
-    "dup2" "dup3"))
+    "dup2" "dup3" "mkostemp" "mkostemps" "mkfifoat" "mknodat" "wordexp" "sendmmsg" "pwritev" "dprintf"
+    "setxattr" "lsetxattr" "fsetxattr" "removexattr" "lutimes" "futimesat" "futimens" "shm_open"
+    "sigqueue" "tmpfile" "splice" "lose"))
 
 (defun effect-of-linking-name (arguments)
   "Making the foreign name, the first of ARGUMENTS, known to code."

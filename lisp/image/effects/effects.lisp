@@ -100,14 +100,15 @@
   (and (integerp flags) (logtest flags (writing-flags))))
 
 (defun device-name-p (name)
-  (or (member name '("/dev/null" "/dev/tty" "/dev/ptmx" "/dev/zero" "/dev/random" "/dev/urandom")
-              :test #'equal)
-      (eql 0 (search "/dev/pt" name)) (eql 0 (search "/dev/tty" name))))
+  (let ((name (real-native-name name)))
+    (or (member name '("/dev/null" "/dev/tty" "/dev/ptmx" "/dev/zero" "/dev/random" "/dev/urandom")
+                :test #'equal)
+        (prefixed-p "/dev/pt" name) (prefixed-p "/dev/tty" name))))
 
 (defun effect-of-unix-open (arguments)
   (destructuring-bind (name flags &rest rest) arguments
     (declare (ignore rest))
-    (when (and (writing-flags-p flags) (not (device-name-p name)))
+    (when (and (writing-flags-p flags) (not (device-name-p (text-of-name name))))
       (native-effect "write-file" "write ~A" (text-of-name name)))))
 
 (defun text-of-name (name)
@@ -238,6 +239,14 @@
       (let ((text (address-text address)))
         (make-effect :kind "connect" :words (format nil "send to ~A" text) :target text)))))
 
+(defun effect-of-looking-up (arguments)
+  "Asking other machines what a name or an address of the network is."
+  (let ((text (address-text (list (first arguments)))))
+    (unless (or (string-equal text "localhost") (eql 0 (search "127." text))
+                (every (lambda (it) (or (digit-char-p it) (char= it #\.))) text))
+      (make-effect :kind "connect" :target text :texts (list text)
+                   :words (format nil "look up ~A in the network" text)))))
+
 ;;; The process and its threads
 
 (defun effect-of-exit (arguments)
@@ -287,6 +296,28 @@
                :words (format nil "make the descriptor ~A what ~A is"
                               (printed (second arguments) :limit 20)
                               (printed (first arguments) :limit 20))))
+
+(defun effect-of-controlling (arguments)
+  "Having the system send signals because of a descriptor, or changing the client's."
+  (destructuring-bind (descriptor command &optional value) arguments
+    (let ((descriptor (if (integerp descriptor) descriptor
+                          (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" descriptor)))))
+      (when (or (member command '(8 10 15))
+                (and (eql command 4)
+                     (or (and (integerp value) (logtest value #o20000))
+                         (member descriptor (client-descriptors)))))
+        (effect-of-taking-over (format nil "what the system does about the descriptor ~A"
+                                       descriptor))))))
+
+(defun effect-of-interval (arguments)
+  "Having the system send a signal after a while: of timers that are not SBCL's own it ends the Lisp."
+  (when (eq (first arguments) :virtual)
+    (effect-of-taking-over "the signals of this process")))
+
+(defun effect-of-system-log (arguments)
+  (make-effect :kind "write-file" :target "syslog"
+               :words (format nil "write to the system's log: ~A"
+                              (printed (rest arguments) :limit 300))))
 
 ;;; The environment
 

@@ -27,26 +27,57 @@
     ("kill" :kill effect-of-kill :number :number) ("killpg" :kill effect-of-kill :number :number)
     ("setenv" :process effect-of-setenv :text) ("unsetenv" :process effect-of-setenv :text)
     ("putenv" :process effect-of-setenv :text) ("chdir" :process effect-of-chdir :text)
-    ("connect" :connect effect-of-connecting-c) ("bind" :listen effect-of-listening-c)
+    ("connect" :connect effect-of-connecting-c :number :address)
+    ("bind" :listen effect-of-listening-c :number :address) ("listen" :listen effect-of-listening-c)
+    ("sendto" :connect effect-of-sending-c :number :number :number :number :address)
+    ("truncate_largefile" :write effect-of-writing-name :text)
+    ("ftruncate_largefile" :write effect-of-writing-name :number)
+    ("open" :write effect-of-unix-open :text :number)
+    ("open64" :write effect-of-unix-open :text :number)
+    ("creat64" :write effect-of-writing-name :text) ("mknod" :write effect-of-writing-name :text)
+    ("mkostemp" :write effect-of-writing-name :text)
+    ("fopen" :write effect-of-opening-c :text :text)
+    ("fopen64" :write effect-of-opening-c :text :text)
+    ("openat" :write effect-of-unix-open :at :text :number)
+    ("unlinkat" :delete effect-of-unlink :at :text)
+    ("renameat" :rename effect-of-unix-rename :at :text :at :text)
+    ("mkdirat" :mkdir effect-of-mkdir :at :text)
+    ("symlinkat" :link effect-of-linking :text :at :text)
+    ("linkat" :link effect-of-linking :at :text :at :text)
+    ("fchmodat" :change effect-of-change :at :text)
+    ("raise" :kill effect-of-raising :number)
     ("dlopen" :foreign effect-of-library :text)))
 
 (defun effect-of-executing (arguments)
   (program-effect (first arguments) '()))
 
 (defun effect-of-connecting-c (arguments)
-  (declare (ignore arguments))
-  (make-effect :kind "connect" :words "connect to an address" :target "address"))
+  (native-address-effect "connect" "connect to ~A" (second arguments)))
 
 (defun effect-of-listening-c (arguments)
-  (declare (ignore arguments))
-  (make-effect :kind "listen" :words "take an address" :target "address"))
+  (native-address-effect "listen" "take the address ~A" (or (second arguments) "that it is given")))
+
+(defun effect-of-sending-c (arguments)
+  (and (fifth arguments)
+       (native-address-effect "connect" "send to ~A" (fifth arguments))))
+
+(defun native-address-effect (kind words text)
+  (make-effect :kind kind :words (format nil words text) :target text :texts (list text)))
+
+(defun effect-of-opening-c (arguments)
+  "Opening a file as C's library does, with a text for what is to be done with it."
+  (when (find-if (lambda (it) (find it "wa+")) (second arguments))
+    (effect-of-writing-name arguments)))
+
+(defun effect-of-raising (arguments)
+  (effect-of-kill (list "of its own" (first arguments))))
 
 (defun foreign-hook-maker ()
   "A function that makes what C calls, and gives its address, of a function that says whether it may
 be called and of the address of the real one. Its text has symbols that others can't read."
   (compile nil (let ((*package* (find-package "COMMON-LISP-USER")))
                  (read-from-string
-                  "(lambda (may-p address errno)
+                  "(lambda (may-p address errno failure)
                      (declare (function may-p) (sb-ext:muffle-conditions sb-ext:compiler-note))
                      (let ((sap (sb-sys:int-sap address)))
                        (sb-sys:sap-int
@@ -70,7 +101,7 @@ be called and of the address of the real one. Its text has symbols that others c
                                              (function sb-sys:system-area-pointer)))
                                            0)
                                           1)
-                                    -1)))))))"))))
+                                    failure)))))))"))))
 
 (defun foreign-entry (name)
   "The place, an address, where the table has what to call for the C function NAME; NIL when no code
@@ -102,17 +133,25 @@ has it yet."
           (errno (internal "SB-SYS" "FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" "__errno_location")))
       (loop for (name class describes . kinds) in (foreign-lists)
             for entry = (foreign-entry name)
-            unless (or (null entry) (null errno)
-                       (find entry (first (watch-foreign watch)) :key #'first))
-              do (let* ((old (memory-word entry))
-                        (guard (make-guard :name name :describes describes :class class))
-                        (hook (funcall maker (funcall (watch-permitting watch) guard kinds)
-                                       old errno)))
-                   (push (list entry old) (first (watch-foreign watch)))
-                   (set-memory-word entry hook))))))
+            for known = (and entry (find entry (first (watch-foreign watch)) :key #'first))
+            unless (or (null entry) (null errno))
+              do (cond ((null known)
+                        (let* ((old (memory-word entry))
+                               (guard (make-guard :name name :describes describes :class class))
+                               (hook (funcall maker (funcall (watch-permitting watch) guard kinds)
+                                              old errno (failure-of name))))
+                          (push (list entry old hook) (first (watch-foreign watch)))
+                          (set-memory-word entry hook)))
+                       ;; SBCL writes its table anew when libraries come or go.
+                       ((/= (memory-word entry) (third known))
+                        (set-memory-word entry (third known))))))))
+
+(defun failure-of (name)
+  "What the C function NAME gives when it fails: those that give a pointer give none."
+  (if (member name '("popen" "mkdtemp" "dlopen" "fopen" "fopen64") :test #'equal) 0 -1))
 
 (defun remove-foreign-hooks (watch)
-  (loop for (entry old) in (shiftf (first (watch-foreign watch)) '())
+  (loop for (entry old nil) in (shiftf (first (watch-foreign watch)) '())
         do (set-memory-word entry old)))
 
 (defun foreign-text (address)
@@ -127,19 +166,53 @@ has it yet."
                           '(vector (unsigned-byte 8)))
                   :external-format :utf-8))))
 
+(defun foreign-address (address)
+  "The address of the network at ADDRESS in memory as people write it, or NIL when there is none."
+  (unless (zerop address)
+    (let ((octets (loop with sap = (internal "SB-SYS" "INT-SAP" address)
+                        for index from 0 below 24
+                        collect (internal "SB-SYS" "SAP-REF-8" sap index))))
+      (flet ((text (start end)
+               (address-text (list (coerce (subseq octets start end) 'vector)
+                                   (+ (* 256 (third octets)) (fourth octets))))))
+        (case (first octets)
+          (1 (foreign-text (+ address 2)))
+          (2 (text 4 8))
+          (10 (text 8 24))
+          (t "an address"))))))
+
+(defun foreign-number (word)
+  (if (logbitp 31 word) (- (ldb (byte 32 0) word) (expt 2 32)) (ldb (byte 32 0) word)))
+
 (defun foreign-arguments (kinds words)
-  (loop for kind in kinds
-        for word in words
-        collect (if (eq kind :text)
-                    (foreign-text word)
-                    (if (logbitp 31 word) (- (ldb (byte 32 0) word) (expt 2 32)) (ldb (byte 32 0) word)))))
+  "What WORDS, those that C has, are by their KINDS; :AT is the directory of the name that follows."
+  (let ((directory nil) (arguments '()))
+    (loop for kind in kinds
+          for word in words
+          do (ecase kind
+               (:at (setf directory (descriptor-name (foreign-number word))))
+               (:number (push (foreign-number word) arguments))
+               (:address (push (foreign-address word) arguments))
+               (:text (push (if directory
+                                (absolute-name (foreign-text word) directory)
+                                (foreign-text word))
+                            arguments)
+                (setf directory nil))))
+    (nreverse arguments)))
+
+(defun effect-of-reading-in-c (guard hold arguments)
+  "Opening a private file to read it, where nobody looks at what was opened."
+  (and (member (guard-name guard) '("open" "open64" "openat" "fopen" "fopen64") :test #'equal)
+       (not (member :reading (rest hold) :test #'eq))
+       (effect-of-reading (first hold) (real-native-name (first arguments)))))
 
 (defun foreign-may-p (watch guard hold kinds words)
   "Whether the C function of GUARD may be called with WORDS, what C has of its arguments."
   (handler-case
       (let ((arguments (foreign-arguments kinds words)))
         (or (covered-class-p guard hold arguments)
-            (let ((effect (effect-at guard arguments)))
+            (let ((effect (or (effect-at guard arguments)
+                              (effect-of-reading-in-c guard hold arguments))))
               (or (null effect)
                   (covered-p effect hold)
                   (granted-p (first hold) effect)

@@ -23,7 +23,7 @@
   '(("COMMON-LISP"
      ("OPEN" effect-of-open :covers (:write :rename :delete :descriptor) :way call-opening)
      ("DELETE-FILE" effect-of-delete-file :covers (:delete))
-     ("RENAME-FILE" effect-of-rename-file :covers (:rename))
+     ("RENAME-FILE" effect-of-rename-file :covers (:words))
      ("CLOSE" effect-of-closing :way call-closing)
      ("LOAD" effect-of-load :way call-loading-file)
      ("FMAKUNBOUND" effect-of-defining)
@@ -41,6 +41,7 @@
     ("SB-EXT"
      ("DELETE-DIRECTORY" effect-of-delete-directory :covers (:delete :rmdir))
      ("RUN-PROGRAM" effect-of-run-program :covers (:run :descriptor :environment))
+     ((:setf "PROCESS-STATUS-HOOK") nil :way call-hooking-process)
      ("PROCESS-KILL" effect-of-process-kill :covers (:kill))
      ("EXIT" effect-of-exit :covers (:exit :thread)) ("QUIT" effect-of-exit :covers (:exit :thread))
      ("SAVE-LISP-AND-DIE" effect-of-save :covers (:exit :write :rename :delete :descriptor :thread)
@@ -69,10 +70,12 @@
     ("SB-ALIEN"
      ("LOAD-SHARED-OBJECT" effect-of-library :covers (:foreign)))
     ("SB-BSD-SOCKETS"
-     ("SOCKET-CONNECT" effect-of-connect :covers (:connect))
-     ("SOCKET-BIND" effect-of-bind :covers (:listen))
+     ("SOCKET-CONNECT" effect-of-connect :covers (:words))
+     ("SOCKET-BIND" effect-of-bind :covers (:words))
      ("SOCKET-LISTEN" effect-of-listen :covers (:listen))
-     ("SOCKET-SEND" effect-of-send :covers (:connect))
+     ("SOCKET-SEND" effect-of-send :covers (:words))
+     ("GET-HOST-BY-NAME" effect-of-looking-up) ("GET-HOST-BY-ADDRESS" effect-of-looking-up)
+     ("SOCKET-SHUTDOWN" effect-of-closing-socket) ("SOCKET-CLOSE" effect-of-closing-socket)
      ("SOCKET-MAKE-STREAM" nil :way call-making-stream))
     ("SB-THREAD"
      ("TERMINATE-THREAD" effect-of-stopping :class :thread :way call-stopping)
@@ -84,7 +87,11 @@
      ("UNIX-RENAME" effect-of-unix-rename :class :rename :in-c t)
      ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)
      ("UNIX-RMDIR" effect-of-rmdir :class :rmdir)
-     ("UNIX-WRITE" effect-of-writing :class :written))
+     ("UNIX-WRITE" effect-of-writing :class :written)
+     ("UNIX-CLOSE" effect-of-closing-descriptor)
+     ("UNIX-SETSID" effect-of-process) ("UNIX-SETITIMER" effect-of-interval))
+    ("SB-BSD-SOCKETS-INTERNAL"
+     ("SHUTDOWN" effect-of-closing-descriptor) ("CLOSE" effect-of-closing-descriptor))
     ("SB-IMPL"
      ("SPAWN" effect-of-spawn :class :run)
      ("OS-EXIT" effect-of-exit :class :exit)
@@ -104,6 +111,9 @@
      ("ENCAPSULATE" effect-of-defining)
      ("UNENCAPSULATE" effect-of-unencapsulating))
     ("SB-SYS"
+     ("UPDATE-ALIEN-LINKAGE-TABLE" nil :way call-loading-file)
+     ("REOPEN-SHARED-OBJECTS" nil :way call-loading-file)
+     ("ADD-FD-HANDLER" nil :way call-handling)
      ("MAKE-FD-STREAM" effect-of-descriptor-stream :class :descriptor)
      ("FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" effect-of-linking-name :class :foreign)
      ("ENABLE-INTERRUPT" effect-of-signal :class :signal))
@@ -118,7 +128,8 @@
      ("FTRUNCATE" effect-of-writing-name :class :write) ("WRITE" effect-of-writing :class :written)
      ("MKSTEMP" effect-of-writing-name :class :write) ("MKDTEMP" effect-of-mkdir :class :mkdir)
      ("MKTEMP" effect-of-writing-name) ("MKFIFO" effect-of-writing-name :class :write)
-     ("DUP2" effect-of-descriptors)
+     ("DUP2" effect-of-descriptors) ("FCNTL" effect-of-controlling)
+     ("CLOSE" effect-of-closing-descriptor) ("SYSLOG" effect-of-system-log)
      ("LINK" effect-of-linking :class :link) ("SYMLINK" effect-of-linking :class :link)
      ("FORK" effect-of-fork :class :run) ("POSIX-FORK" effect-of-fork :class :run)
      ("KILL" effect-of-kill :class :kill) ("KILLPG" effect-of-kill :class :kill)
@@ -129,6 +140,9 @@
      ("CHDIR" effect-of-chdir :class :process) ("FCHDIR" effect-of-process) ("CHROOT" effect-of-process)
      ("SETUID" effect-of-process) ("SETGID" effect-of-process)
      ("SETEUID" effect-of-process) ("SETEGID" effect-of-process) ("SETSID" effect-of-process)
+     ("SETPGRP" effect-of-process) ("SETREUID" effect-of-process) ("SETREGID" effect-of-process)
+     ("SETRESUID" effect-of-process) ("SETRESGID" effect-of-process)
+     ("SETFSUID" effect-of-process) ("SETFSGID" effect-of-process)
      ("SETPGID" effect-of-process) ("UMASK" effect-of-process)
      ("SETRLIMIT" effect-of-process) ("ALARM" effect-of-process))))
 

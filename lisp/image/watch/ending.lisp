@@ -69,6 +69,7 @@
 
 (defun restore-guards (watch consent)
   "Put back the guards that the call has taken away, and tell of that."
+  (ignore-errors (add-foreign-hooks watch))
   (dolist (guard (first (watch-guards watch)))
     (let ((name (guard-name guard)))
       (unless (or (directly "SB-INT" "ENCAPSULATED-P" name :agent-q-watch)

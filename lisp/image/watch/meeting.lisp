@@ -31,16 +31,17 @@
          (loop for covered in (rest hold)
                  thereis (if (consp covered)
                              (and (eq class (first covered))
-                                  (begins-with-p (rest covered) (first arguments)))
+                                  (begins-with-p (rest covered) (first arguments))
+                                  (or (not (eq class :rename))
+                                      (begins-with-p (rest covered) (second arguments))))
                              (eq class covered))))))
 
 (defun begins-with-p (name given)
-  "Whether GIVEN, the native name of a file or its pathname, is NAME or begins so."
+  "Whether GIVEN, the native name of a file or its pathname, is really NAME or begins so."
   (flet ((begins (text) (and text (>= (length text) (length name))
                              (string= name text :end2 (length name)))))
     (let ((given (text-of-name given)))
-      (or (begins given)
-          (begins (real-native-name given))
+      (or (begins (real-native-name given))
           (begins (real-native-name given :link t))))))
 
 (defun covered-p (effect hold)
@@ -93,14 +94,27 @@ sense of fails by itself, before it does anything."
   (when (and effect (member (effect-kind effect) '("write-file" "rename-file") :test #'equal))
     (note-written (first hold) effect))
   (let* ((covers (covers-of guard effect))
+         (before hold)
          (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
     (flet ((work ()
              (if (guard-way guard)
                  (funcall (guard-way guard) watch hold function arguments)
                  (apply function arguments))))
       (if covers
-          (funcall (watch-call-in watch) hold #'work)
+          (call-with-handlers-outside
+           watch before (lambda () (funcall (watch-call-in watch) hold #'work)))
           (work)))))
+
+(defun call-with-handlers-outside (watch hold work)
+  "Call WORK so that the handlers around it run with HOLD in force, not with what WORK may do."
+  (let* ((clusters (find-symbol "*HANDLER-CLUSTERS*" "SB-KERNEL"))
+         (around (symbol-value clusters)))
+    (progv (list clusters) (list nil)
+      (handler-bind ((condition
+                       (lambda (condition)
+                         (progv (list clusters) (list around)
+                           (funcall (watch-call-in watch) hold (lambda () (signal condition)))))))
+        (funcall work)))))
 
 (defun note-written (consent effect)
   "Note that the call may write the files of EFFECT from now on; of a renamed one, what it is called
@@ -126,7 +140,7 @@ then if it had made that."
     (check-private watch (first hold) stream)))
 
 (defun call-opening-name (watch hold function arguments)
-  (let ((opened (multiple-value-list (apply function arguments))))
+  (let ((opened (multiple-value-list (call-covering watch hold '(:reading) function arguments))))
     (unless (or (member :reading (rest hold) :test #'eq)
                 (not (integerp (first opened))))
       (check-private watch (first hold) (first opened)))
@@ -136,8 +150,10 @@ then if it had made that."
   "Closing a stream of a file renames and deletes what opening it has made."
   (let* ((stream (first arguments))
          (file (and (directly "SB-SYS" "FD-STREAM-P" stream)
-                    (directly "SB-IMPL" "FD-STREAM-FILE" stream))))
-    (if file
+                    (directly "SB-IMPL" "FD-STREAM-FILE" stream)))
+         (file (and (stringp file) (real-native-name file))))
+    ;; Which file it is code may have changed.
+    (if (and file (gethash file (consent-written (first hold))))
         (call-covering watch hold (list (cons :delete file) (cons :rename file)) function arguments)
         (apply function arguments))))
 
@@ -207,6 +223,19 @@ then if it had made that."
     (apply function object
            (funcall (watch-inheriting watch) (list (quiet (first hold))) work)
            more)))
+
+(defun call-handling (watch hold function arguments)
+  "What waits for a descriptor is called by whatever thread looks: nobody is asked there."
+  (destructuring-bind (descriptor direction work) arguments
+    (funcall function descriptor direction
+             (funcall (watch-inheriting watch) (list (quiet (first hold))) work))))
+
+(defun call-hooking-process (watch hold function arguments)
+  "The hook of a process is called by whatever thread hears of its end."
+  (destructuring-bind (hook process) arguments
+    (funcall function
+             (and hook (funcall (watch-inheriting watch) (list (quiet (first hold))) hook))
+             process)))
 
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
