@@ -16,6 +16,10 @@ take an answer of the code's for one of the image's."
   (destructuring-bind (thread message) arguments
     (let ((kind (and (consp message) (first message))))
       (cond ((not (keywordp kind)) (effect-of-odd-message thread message))
+            ;; The client's own hooks do this, also where a call has added one of its own to them.
+            ((and (member kind '(:sync-indentation :update-indentation-information))
+                  (search "indentation" (thread-text thread)))
+             nil)
             ((member kind '(:emacs-rex :emacs-interrupt :call))
              (make-effect :kind "stop-thread" :target (thread-text thread)
                           :words (format nil "have the thread ~A evaluate a form"

@@ -46,11 +46,15 @@
 
 (defun settle-hooks (before allowed)
   "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
-be."
-  (loop for (symbol value copy) in before
-        unless (and (eq value (symbol-value symbol)) (equal copy value))
-          do (unless (funcall allowed (effect-of-taking-over (symbol-text symbol)))
-               (setf (symbol-value symbol) copy))))
+be. Returns what is as it is to be now, in the same way."
+  (loop for entry in before
+        for (symbol value copy) = entry
+        for now = (symbol-value symbol)
+        collect (cond ((and (eq value now) (equal copy now)) entry)
+                      ((funcall allowed (effect-of-taking-over (symbol-text symbol)))
+                       (list symbol now (own-list now)))
+                      (t (setf (symbol-value symbol) copy)
+                         (list symbol copy (own-list copy))))))
 
 ;;; Threads
 
@@ -94,17 +98,20 @@ be."
   "What remains to be asked of the call of CONSENT, which had REPLY."
   (restore-guards watch consent)
   (let ((stopped (eq (getf reply :outcome) :cancelled)))
-    (flet ((allowed (effect) (and (not stopped) (settled-p watch consent effect))))
+    (labels ((allowed (effect) (and (not stopped) (settled-p watch consent effect)))
+             (settle ()
+               (setf (consent-hooks consent)
+                     (settle-hooks (consent-hooks consent) #'allowed))))
       (unless (catch 'stopped
                 (let ((*call* (consent-id consent)))
-                  (settle-hooks (consent-hooks consent) #'allowed)
+                  (settle)
                   (unless stopped
                     (settle-threads consent #'allowed)
                     ;; They may have changed some since.
-                    (settle-hooks (consent-hooks consent) #'allowed))
+                    (settle))
                   t))
         (setf stopped t)
-        (settle-hooks (consent-hooks consent) #'allowed)))))
+        (settle)))))
 
 (defun end-look (watch consent within)
   "Leave nothing of what ran under CONSENT, which allows nothing: no thread of its and no hook, unless
