@@ -34,9 +34,11 @@
 be a call that runs meanwhile which has set one."
   (let* ((*macroexpand-hook* #'funcall)
          (*break-on-signals* nil)
-         (package (find-package "SB-C"))
-         (hook (and package (find-symbol "*COMPILE-COMPONENT-HOOK*" package))))
-    (progv (and hook (list hook)) '(nil)
+         (hooks (loop for (package name) in '(("SB-C" "*COMPILE-COMPONENT-HOOK*")
+                                              ("SB-INT" "*SETF-FDEFINITION-HOOK*"))
+                      for symbol = (and (find-package package) (find-symbol name package))
+                      when symbol collect symbol)))
+    (progv hooks (mapcar (constantly nil) hooks)
       (funcall function))))
 
 (defun compile-function (name)
@@ -47,7 +49,7 @@ be a call that runs meanwhile which has set one."
       (let* ((function (symbol-function name))
              (compiled (call-plainly (lambda () (compile nil function)))))
         (when (eq function (symbol-function name))
-          (setf (symbol-function name) compiled)))))
+          (call-plainly (lambda () (setf (symbol-function name) compiled)))))))
 
 (defun compiled-apart-p (names)
   "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."
