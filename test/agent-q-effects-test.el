@@ -11,7 +11,8 @@
 ;; be a property list of arguments, "@!tool " where the call itself is approved,
 ;; and its effects aren't, and "? FORM" for a form that gives NIL unless there was
 ;; harm.  VICTIM there stands
-;; for a file that must stay as it is, HARM for one that must not come to be.
+;; for a file that must stay as it is, HARM for one that must not come to be,
+;; PARKED for the name of the error that was parked last.
 ;;
 ;; AGENT_Q_EFFECTS=list lists what did harm, AGENT_Q_EFFECTS=check fails for it,
 ;; AGENT_Q_EFFECTS=control allows everything, so that all should do harm;
@@ -114,6 +115,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
                      ("VICTIM" . ,(agent-q-effects-test--file case "victim"))
                      ("\\_<HARM" . ,(agent-q-effects-test--file case "harm"))
                      ("\\_<PORT\\_>" . ,(number-to-string port))
+                     ("\\_<PARKED\\_>" . ,(format "d%d" agent-q-image-park--count))
                      ("CLIENT" . ,(if (eq client 'sly) "slynk" "swank"))))
       (setq text (replace-regexp-in-string word value text t t)))
     text))

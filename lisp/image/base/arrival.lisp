@@ -29,15 +29,27 @@
                    (interpreted-p (symbol-function symbol)))
           (push symbol names))))))
 
+(defun call-plainly (function)
+  "Call FUNCTION, which may expand macros and compile, where the program has no hook for that. It may
+be a call that runs meanwhile which has set one."
+  (let* ((*macroexpand-hook* #'funcall)
+         (*break-on-signals* nil)
+         (hooks (loop for (package name) in '(("SB-C" "*COMPILE-COMPONENT-HOOK*")
+                                              ("SB-INT" "*SETF-FDEFINITION-HOOK*"))
+                      for symbol = (and (find-package package) (find-symbol name package))
+                      when symbol collect symbol)))
+    (progv hooks (mapcar (constantly nil) hooks)
+      (funcall function))))
+
 (defun compile-function (name)
   "Compile the function NAME, unless it is another once that is done."
   (if (implementation-p "CLISP")
       ;; It has no threads, and functions lose their names otherwise.
       (compile name)
       (let* ((function (symbol-function name))
-             (compiled (compile nil function)))
+             (compiled (call-plainly (lambda () (compile nil function)))))
         (when (eq function (symbol-function name))
-          (setf (symbol-function name) compiled)))))
+          (call-plainly (lambda () (setf (symbol-function name) compiled)))))))
 
 (defun compiled-apart-p (names)
   "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."
@@ -63,6 +75,8 @@
   "Compile what is interpreted, without a word to anybody."
   (let* ((nowhere (make-broadcast-stream))
          (*standard-output* nowhere) (*error-output* nowhere) (*trace-output* nowhere)
+         ;; A call that runs meanwhile may have changed it.
+         (*macroexpand-hook* #'funcall)
          (tried '()))
     (handler-bind ((warning #'muffle-warning)
                    ;; Somebody may remove our package meanwhile.
@@ -84,6 +98,7 @@ Warnings, and what compilers print, are kept from the user."
     (let* ((*package* (find-package "COMMON-LISP-USER"))
            (*readtable* (copy-readtable nil))
            (*read-base* 10)
+           (*macroexpand-hook* #'funcall)
            (nowhere (make-broadcast-stream))
            (*standard-output* nowhere)
            (*error-output* nowhere)

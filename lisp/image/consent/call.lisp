@@ -18,6 +18,8 @@
   ;; Lists of one element: what was denied, latest first, and the threads that it made. Then the
   ;; hooks with what they were before it.
   (denials (list '())) (threads (list '())) (hooks '())
+  ;; A list of one element: the hooks when threads of its that were not to outlive it were told to end.
+  (outstayed (list nil))
   ;; From the name of each file that it may write to T.
   (written (make-hash-table :test 'equal))
   ;; Held while a question is open.

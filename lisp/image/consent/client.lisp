@@ -15,18 +15,58 @@
 take an answer of the code's for one of the image's."
   (destructuring-bind (thread message) arguments
     (let ((kind (and (consp message) (first message))))
-      (cond ((not (keywordp kind)) nil)
+      (cond ((not (keywordp kind)) (effect-of-odd-message thread message))
+            ;; The client's own hooks do this, also where a call has added one of its own to them.
+            ((and (member kind '(:sync-indentation :update-indentation-information))
+                  (search "indentation" (thread-text thread)))
+             nil)
             ((member kind '(:emacs-rex :emacs-interrupt :call))
              (make-effect :kind "stop-thread" :target (thread-text thread)
                           :words (format nil "have the thread ~A evaluate a form"
                                          (thread-text thread))))
             ((or (not (member kind +free-messages+))
+                 (not (readable-message-p message))
+                 (and (eq kind :indentation-update) (not (plain-indentation-p (rest message))))
                  (and (eq kind :background-message)
                       (stringp (second message))
                       (eql 0 (search "agent-q effect" (second message)))))
              (make-effect :kind "write-to-client" :target (string-downcase (symbol-name kind))
                           :words (format nil "have Emacs do ~(~A~): ~A" kind
                                          (printed (rest message) :limit 300))))))))
+
+(defun effect-of-odd-message (thread message)
+  "Sending one of the client's threads what no client sends: it closes the connection over that."
+  (unless (eq thread (backend "CURRENT-THREAD"))
+    (make-effect :kind "write-to-client" :target (thread-text thread)
+                 :words (format nil "send the thread ~A the message ~A"
+                                (thread-text thread) (printed message :limit 300)))))
+
+(defun whole-list-p (object)
+  (and (listp object) (ignore-errors (list-length object)) (null (cdr (last object)))))
+
+(defun readable-message-p (message)
+  "Whether Emacs can read MESSAGE. It closes the connection over one that it can't."
+  (typecase message
+    (cons (and (whole-list-p message) (every #'readable-message-p message)))
+    (symbol (or (null message)
+                (every (lambda (it) (or (alphanumericp it) (find it "-*+/&%<>=:")))
+                       (symbol-name message))))
+    ((or string integer float) t)))
+
+(defun plain-indentation-p (message)
+  "Whether Emacs is told no more than numbers about indentation: a function there would be called."
+  (labels ((plain-p (it)
+             (typecase it
+               (cons (and (whole-list-p it) (every #'plain-p it)))
+               (symbol (or (null it) (prefixed-p "&" (symbol-name it))))
+               (integer t))))
+    (and (whole-list-p message)
+         (every (lambda (entries)
+                  (and (whole-list-p entries)
+                       (every (lambda (entry) (and (consp entry) (consp (cdr entry))
+                                                   (plain-p (second entry))))
+                              entries)))
+                message))))
 
 (defun effect-of-writing-message (arguments)
   "Writing a message to Emacs where another thread of the client's does that: what is denied only when

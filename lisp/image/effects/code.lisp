@@ -81,6 +81,21 @@ may lock its package, but not against its own files."
                    :texts (list (string-downcase (package-name package)))
                    :words (format nil "unlock the package ~A" (package-name package))))))
 
+(defun effect-of-encapsulating-generic (arguments)
+  (effect-of-defining (list (internal "SB-MOP" "GENERIC-FUNCTION-NAME" (first arguments)))))
+
+(defun effect-of-breakpoint (arguments)
+  "Having code run wherever a function that is not the program's comes to a place."
+  (let* ((what (internal "SB-DI" "BREAKPOINT-WHAT" (first arguments)))
+         (function (if (internal "SB-DI" "CODE-LOCATION-P" what)
+                       (internal "SB-DI" "CODE-LOCATION-DEBUG-FUN" what)
+                       what))
+         (name (internal "SB-DI" "DEBUG-FUN-NAME" function))
+         ;; (flet x :in y), (lambda (x) :in y), (fast-method x (t))
+         (outer (and (consp name) (not (eq (first name) 'setf))
+                     (or (second (member :in name)) (second name)))))
+    (effect-of-defining (list (or outer name)))))
+
 (defun effect-of-unencapsulating (arguments)
   (destructuring-bind (name type) arguments
     (when (eq type :agent-q-watch)

@@ -268,6 +268,19 @@
   (make-effect :kind "stop-thread" :target (thread-text (first arguments))
                :words (format nil "run code in the thread ~A" (thread-text (first arguments)))))
 
+(defun effect-of-binding-elsewhere (arguments)
+  "Giving a variable another value in a thread that has its own."
+  (destructuring-bind (symbol thread value) arguments
+    (declare (ignore value))
+    (unless (eq thread (backend "CURRENT-THREAD"))
+      (effect-of-taking-over (format nil "the value of ~A in the thread ~A"
+                                     (symbol-text symbol) (thread-text thread))))))
+
+(defun effect-of-setting-elsewhere (arguments)
+  (destructuring-bind (value symbol thread &rest more) arguments
+    (declare (ignore more))
+    (effect-of-binding-elsewhere (list symbol thread value))))
+
 (defun effect-of-schedule (arguments)
   (let ((thread (internal "SB-IMPL" "%TIMER-THREAD" (first arguments))))
     (unless (member thread (list nil t (backend "CURRENT-THREAD")))

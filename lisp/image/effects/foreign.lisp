@@ -129,7 +129,7 @@ has it yet."
 (defun add-foreign-hooks (watch)
   "Put ours in the place of the C functions that code calls already."
   (when (hookable-p)
-    (let ((maker (foreign-hook-maker))
+    (let ((maker (or (watch-maker watch) (setf (watch-maker watch) (foreign-hook-maker))))
           (errno (internal "SB-SYS" "FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" "__errno_location")))
       (loop for (name class describes . kinds) in (foreign-lists)
             for entry = (foreign-entry name)

@@ -80,7 +80,11 @@
     ("SB-THREAD"
      ("TERMINATE-THREAD" effect-of-stopping :class :thread :way call-stopping)
      ("INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
+     ("%INTERRUPT-THREAD" effect-of-interrupting :class :thread :way call-interrupting)
+     ("%SET-SYMBOL-VALUE-IN-THREAD" effect-of-binding-elsewhere)
+     ((:setf "SYMBOL-VALUE-IN-THREAD") effect-of-setting-elsewhere :covers (:words))
      ("START-THREAD" nil :way call-starting))
+    ("SB-DI" ("ACTIVATE-BREAKPOINT" effect-of-breakpoint))
     ("SB-UNIX"
      ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-name)
      ("UNIX-UNLINK" effect-of-unlink :class :delete :in-c t)
@@ -95,6 +99,7 @@
     ("SB-IMPL"
      ("SPAWN" effect-of-spawn :class :run)
      ("OS-EXIT" effect-of-exit :class :exit)
+     ("ENCAPSULATE-GENERIC-FUNCTION" effect-of-encapsulating-generic)
      ("%DEFUN" effect-of-defining)
      ("%DEFTYPE" effect-of-defining-type) ("%DEFSETF" effect-of-defining-type)
      ("CALL-HOOKS" nil :way call-hooks-of-kind :always t)
@@ -108,7 +113,7 @@
                  ((:setf "FDEFN-FUN") effect-of-setting-cell) ("FDEFN-MAKUNBOUND" effect-of-cell))
     ("SB-PCL" ("LOAD-DEFCLASS" effect-of-defining-type))
     ("SB-INT"
-     ("ENCAPSULATE" effect-of-defining)
+     ("ENCAPSULATE" effect-of-defining :covers (:words))
      ("UNENCAPSULATE" effect-of-unencapsulating))
     ("SB-SYS"
      ("UPDATE-ALIEN-LINKAGE-TABLE" nil :way call-loading-file)

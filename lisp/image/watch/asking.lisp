@@ -124,7 +124,9 @@
 
 (defun ask (watch consent effect)
   "What is to become of EFFECT, as PUT-QUESTION; questions of a call wait for each other."
-  (let ((*client* (consent-client consent)) (lock (consent-lock consent)))
+  (let ((*client* (consent-client consent)) (lock (consent-lock consent))
+        ;; What runs here may be interpreted, and so expand macros, for which the program may have a hook.
+        (*macroexpand-hook* #'funcall))
     (cond ((or (consent-mode consent)
                (not (somebody-there-p consent))
                ;; An interrupt, in the middle of a question.
@@ -170,9 +172,7 @@
 (defun settle-effect (watch consent effect)
   "Ask about EFFECT. True when it may happen; NIL and the values to return in its place otherwise."
   (loop
-    (multiple-value-bind (decision reason)
-        ;; What runs here may be interpreted, and so expand macros, for which the program may have a hook.
-        (let ((*macroexpand-hook* #'funcall)) (ask watch consent effect))
+    (multiple-value-bind (decision reason) (ask watch consent effect)
       (when (equal decision "allow") (return t))
       (note-denial consent effect)
       (when (equal decision "stop") (stop-call consent effect))

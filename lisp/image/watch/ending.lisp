@@ -16,7 +16,18 @@
   "The variables by which code is called later, each with its value."
   (loop for (package . names)
           in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*")
+                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
+                "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
+                "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
+               ("SB-INT" "*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
+                "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*REPL-PROMPT-FUN*" "*REPL-READ-FORM-FUN*")
+               ("SB-KERNEL" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*"
+                "**INITIAL-HANDLER-CLUSTERS**")
+               ("SB-IMPL" "*REPL-FUN-GENERATOR*" "*INSPECT-FUN*" "*STANDARD-READTABLE*"
+                "*STDIN*" "*STDOUT*" "*STDERR*")
+               ("SB-SYS" "*EXIT-ERROR-HANDLER*" "*PERIODIC-POLLING-FUNCTION*" "*TTY*")
+               ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
+               ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
                ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
                 "*PRINT-PPRINT-DISPATCH*")
                ;; The client's threads call them, and this one does after the call.
@@ -33,12 +44,17 @@
   "VALUE, when it is a list, in conses of our own: code can change those of others."
   (if (consp value) (copy-list value) value))
 
-(defun settle-hooks (consent allowed)
-  "Put those hooks back that the call has changed, unless the function ALLOWED lets one be."
-  (loop for (symbol value copy) in (consent-hooks consent)
-        unless (and (eq value (symbol-value symbol)) (equal copy value))
-          do (unless (funcall allowed (effect-of-taking-over (symbol-text symbol)))
-               (setf (symbol-value symbol) copy))))
+(defun settle-hooks (before allowed)
+  "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
+be. Returns what is as it is to be now, in the same way."
+  (loop for entry in before
+        for (symbol value copy) = entry
+        for now = (symbol-value symbol)
+        collect (cond ((and (eq value now) (equal copy now)) entry)
+                      ((funcall allowed (effect-of-taking-over (symbol-text symbol)))
+                       (list symbol now (own-list now)))
+                      (t (setf (symbol-value symbol) copy)
+                         (list symbol copy (own-list copy))))))
 
 ;;; Threads
 
@@ -62,6 +78,7 @@
   (let ((threads (living-threads consent)))
     (when (and threads
                (not (funcall allowed (effect-of-outliving threads))))
+      (setf (first (consent-outstayed consent)) (hook-values))
       (dolist (thread threads)
         (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread))))))
 
@@ -82,14 +99,20 @@
   "What remains to be asked of the call of CONSENT, which had REPLY."
   (restore-guards watch consent)
   (let ((stopped (eq (getf reply :outcome) :cancelled)))
-    (flet ((allowed (effect) (and (not stopped) (settled-p watch consent effect))))
+    (labels ((allowed (effect) (and (not stopped) (settled-p watch consent effect)))
+             (settle ()
+               (setf (consent-hooks consent)
+                     (settle-hooks (consent-hooks consent) #'allowed))))
       (unless (catch 'stopped
                 (let ((*call* (consent-id consent)))
-                  (settle-hooks consent #'allowed)
-                  (unless stopped (settle-threads consent #'allowed))
+                  (settle)
+                  (unless stopped
+                    (settle-threads consent #'allowed)
+                    ;; They may have changed some since.
+                    (settle))
                   t))
         (setf stopped t)
-        (settle-hooks consent #'allowed)))))
+        (settle)))))
 
 (defun end-look (watch consent within)
   "Leave nothing of what ran under CONSENT, which allows nothing: no thread of its and no hook, unless
@@ -100,7 +123,17 @@ it is WITHIN a call or another look, which sees to that."
     (settle-threads consent #'denied)
     (unless within
       (restore-guards watch consent)
-      (settle-hooks consent #'denied))))
+      (settle-hooks (consent-hooks consent) #'denied))))
+
+(defun call-keeping-hooks (consent function arguments)
+  "Call FUNCTION for a timer, a finalizer or a thread of CONSENT's call. What begins once that is over,
+or where nobody is asked, or is told to end, changes no hook: the end of the call won't see to it."
+  (let ((before (and (consent-mode consent) (hook-values))))
+    (unwind-protect (apply function arguments)
+      (settle-hooks (or before (first (consent-outstayed consent)))
+                    (lambda (effect)
+                      (note-denial consent effect)
+                      nil)))))
 
 ;;; Connections
 

@@ -13,6 +13,8 @@
   ;; C functions with their hooks, the user's forms that are about to be evaluated, and connections.
   (guards (list '())) (consents (list '())) (questions (list '())) (foreign (list '()))
   (forms (list '())) (connections (list '()))
+  ;; What makes the hooks of C functions, once it is compiled.
+  maker
   ;; Whether it is to go once no call is under it.
   leaving
   version)
@@ -44,7 +46,8 @@ symbol that code can't come by."
                    (handler-bind ((effect-denied (lambda (condition)
                                                    (declare (ignore condition))
                                                    (return nil))))
-                     (progv (list state) (list hold) (apply function arguments)))))))
+                     (progv (list state) (list hold)
+                       (call-keeping-hooks (first hold) function arguments)))))))
       (setf (watch-state watch) (lambda () (symbol-value state))
             (watch-permitting watch)
             (lambda (guard kinds)
@@ -99,7 +102,11 @@ symbol that code can't come by."
                 (put-guard watch guard)
                 (push guard (first (watch-guards watch))))))
            (ignore-errors (add-foreign-hooks watch))))
-    (funcall (watch-call-in watch) nil (lambda () (call-with-lock #'add)))))
+    ;; A call of the program's may be around it.
+    (funcall (watch-call-in watch) nil
+             (lambda ()
+               (call-plainly (lambda ()
+                               (call-without-handlers (lambda () (call-with-lock #'add)))))))))
 
 (defun install-watch ()
   "Put the watch in, unless it is there."
