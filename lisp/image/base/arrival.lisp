@@ -34,11 +34,9 @@
 be a call that runs meanwhile which has set one."
   (let* ((*macroexpand-hook* #'funcall)
          (*break-on-signals* nil)
-         (hooks (loop for (package name) in '(("SB-C" "*COMPILE-COMPONENT-HOOK*")
-                                              ("SB-INT" "*SETF-FDEFINITION-HOOK*"))
-                      for symbol = (and (find-package package) (find-symbol name package))
-                      when symbol collect symbol)))
-    (progv hooks (mapcar (constantly nil) hooks)
+         (package (find-package "SB-C"))
+         (hook (and package (find-symbol "*COMPILE-COMPONENT-HOOK*" package))))
+    (progv (and hook (list hook)) '(nil)
       (funcall function))))
 
 (defun compile-function (name)
@@ -49,7 +47,7 @@ be a call that runs meanwhile which has set one."
       (let* ((function (symbol-function name))
              (compiled (call-plainly (lambda () (compile nil function)))))
         (when (eq function (symbol-function name))
-          (call-plainly (lambda () (setf (symbol-function name) compiled)))))))
+          (setf (symbol-function name) compiled)))))
 
 (defun compiled-apart-p (names)
   "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."
