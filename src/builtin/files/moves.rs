@@ -191,7 +191,7 @@ fn delete_file() -> Tool {
         },
         ..Tool::new(
             "delete_file",
-            "Delete a file (not a directory). It is gone from the disk; the user can bring it back only while the chat is open.",
+            "Delete a file (not a directory) from disk. The user can restore it only while the chat is open.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing", "destructive"],
             vec![path_parameter(""), description_parameter()],
@@ -295,7 +295,7 @@ fn move_file() -> Tool {
         },
         ..Tool::new(
             "move_file",
-            "Move or rename a file. A buffer that visits it follows, with its unsaved changes.",
+            "Move or rename a file. A buffer visiting it follows, with its unsaved changes.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing"],
             vec![

@@ -14,7 +14,7 @@ use crate::trust::SafetyLevel;
 const LOOK_UP: Duration = Duration::from_secs(15);
 
 /// What a symbol is written like, for the model.
-pub(super) const SYMBOL_SYNTAX: &str = "Such as pkg:foo or (setf foo), unquoted";
+pub(super) const SYMBOL_SYNTAX: &str = "E.g. pkg:foo or (setf foo), unquoted";
 
 /// The parameter `package`, which means the same in every tool.
 pub(super) fn package_parameter() -> Parameter {
@@ -27,7 +27,7 @@ pub(super) fn page_parameters(default: u32, most: u32) -> [Parameter; 2] {
         Parameter::optional(
             "limit",
             ParameterType::Integer,
-            &format!("Default {default}, at most {most}"),
+            &format!("Default {default}, max {most}"),
         ),
         Parameter::optional("offset", ParameterType::Integer, ""),
     ]

@@ -56,15 +56,15 @@ fn compile_form() -> Tool {
 fn compile_file() -> Tool {
     let mut tool = Tool::new(
         "compile_file",
-        "Compile and load one definition of a Lisp file as it is now, in the package and with the readtable of that place in the file, so that the image knows the definition by its file and line. Without a name compile and load the whole file. Returns errors and warnings. Use it after editing a definition; load_system does it for a system.",
+        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and with the readtable of that place in the file, and the image then knows the definition's file and line. Use it after editing a definition; for a whole system use load_system, for code that is in no file compile_form.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            path_parameter("The Lisp file, from the project's root or absolute"),
+            path_parameter("The Lisp file, relative to the project's root or absolute"),
             Parameter::optional(
                 "name",
                 ParameterType::String,
-                "The definition to compile, as for edit_definition: parse-line, \"area (square)\"; the whole file when left out",
+                "The definition to compile, as in edit_definition: parse-line, \"area (square)\"; default: the whole file",
             ),
             timeout_parameter(),
         ],

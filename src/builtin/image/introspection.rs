@@ -28,7 +28,7 @@ fn tool(name: &str, description: &str, parameters: Vec<Parameter>, image: ImageT
 fn describe_symbol() -> Tool {
     tool(
         "describe_symbol",
-        "Look up a name in the running image; use it first for any name. Returns what it names (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line.",
+        "Describe a symbol in the running image: its kind (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line. Use it first for any name you know.",
         vec![
             Parameter::required("symbol", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -151,7 +151,7 @@ fn apropos_search() -> Tool {
                 "class",
                 "type",
             ]),
-            Parameter::optional("limit", ParameterType::Integer, "Default 50, at most 200"),
+            Parameter::optional("limit", ParameterType::Integer, "Default 50, max 200"),
         ],
         ImageTool {
             operation: "apropos-search",
@@ -212,7 +212,7 @@ fn symbol_line(symbol: Plist<'_>) -> String {
 fn function_arglist() -> Tool {
     tool(
         "function_arglist",
-        "Return only the lambda list of a function, macro or special operator. describe_symbol returns it too, with everything else.",
+        "Show only the lambda list of a function, macro or special operator. describe_symbol includes it; use this one when you need nothing else.",
         vec![
             Parameter::required("function", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -252,13 +252,13 @@ fn render_arglist(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn macroexpand_form() -> Tool {
     let mut tool = tool(
         "macroexpand_form",
-        "Macroexpand a form. It is not evaluated, but its macros' own code runs; #. is refused.",
+        "Macroexpand a form without evaluating it. Its macros' own code runs; #. is refused.",
         vec![
             Parameter::required("form", ParameterType::String, "One complete form"),
             Parameter::optional(
                 "full",
                 ParameterType::Boolean,
-                "Mode full",
+                "Same as mode full",
             ),
             Parameter::optional(
                 "mode",
