@@ -23,8 +23,7 @@ pub fn tools() -> Vec<Tool> {
 }
 
 /// The parameter that names a system or its file.
-pub(super) const SYSTEM_SYNTAX: &str =
-    "System name, e.g. alexandria or my-app/tests, or .asd file";
+pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
