@@ -111,7 +111,7 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
                            (equal (plist-get tool :name) (agent-q-call-tool call)))
                          (agent-q-core-tools))))
     (unless (and (buffer-live-p chat) (agent-q-call-open-p call))
-      (user-error "This tool call does not wait for an answer any more"))
+      (user-error "This request was already answered"))
     (when tool
       (condition-case failure
           (agent-q-core-check-arguments (plist-get tool :schema) json)

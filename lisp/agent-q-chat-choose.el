@@ -103,7 +103,7 @@ follows no agent any more, and has the model that it had before."
   (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
                              libraries)))
     (when unknown
-      (user-error "No tool library is called %s; `agent-q-tool-libraries' names them"
+      (user-error "No tool library is named %s; `agent-q-tool-libraries' lists them"
                   (car unknown))))
   (when (and (agent-q-agent-tools agent) (null libraries))
     (user-error "The agent %s has tools, but `agent-q-tool-libraries' has no library for them"
@@ -122,7 +122,7 @@ follows no agent any more, and has the model that it had before."
     (let ((problem (agent-q-bind-tool-explain specification
                                               (agent-q-agent-library name))))
       (when problem
-        (user-error "The library %s does not fit the agent: %s" name problem)))))
+        (user-error "The library %s does not match the agent: %s" name problem)))))
 
 (defun agent-q-chat-choose--use-model (agent)
   "Make the current chat use the model of AGENT.

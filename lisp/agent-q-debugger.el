@@ -109,7 +109,7 @@ NAMES has the names of their threads, by the client's number."
                 (agent-q-debugger--all process))))
     (if lines
         (concat "Open:\n" (string-join lines "\n"))
-      "No debugger is open in this image, neither the user's nor yours.")))
+      "No debugger is open in this image.")))
 
 (defun agent-q-debugger--parked-line (parked)
   "Return a text on PARKED."

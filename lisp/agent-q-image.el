@@ -65,7 +65,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
                :asker asker :deadline #'agent-q-image--deadline)))
     (cond
      ((gethash request agent-q-image-calls-pending)
-      (funcall callback "signalled" (format "Request %s runs already." request)))
+      (funcall callback "signalled" (format "Request %s is already running." request)))
      ((not (agent-q-image-live-p connection))
       (funcall callback "no-connection" nil))
      (t
@@ -251,7 +251,7 @@ Objects other than strings, integers, keywords and lists are errors."
           ((agent-q-image-call-continuation call)
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
-          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it began.")))))
+          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it started.")))))
 
 (defun agent-q-image--resumed (call request seconds callback)
   "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.

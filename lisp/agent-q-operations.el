@@ -89,13 +89,13 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
             (agent-q-operations-answer call "aborted" "The user quit it.")))
       ;; A hook of the user's may throw to whoever waits for Emacs's timers.
       (unless ended
-        (agent-q-operations-answer call "aborted" "It was left by a throw.")))))
+        (agent-q-operations-answer call "aborted" "It exited by a throw.")))))
 
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
   (let ((function (gethash operation agent-q-operations--table)))
     (unless function
-      (error "This Emacs knows no operation %s; load agent-q again" operation))
+      (error "Unknown operation %s of this Emacs; reload agent-q" operation))
     (funcall function call (agent-q-json-alist arguments t))))
 
 (provide 'agent-q-operations)

@@ -160,7 +160,7 @@ is kept until it is."
   (unless (eq registry agent-q-registry)
     (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
   (unless (agent-q-tool-p tool)
-    (agent-q-json-invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "Not a tool: %S" tool))
   (let ((name (agent-q-tool-name tool)))
     (if (eq (agent-q-tool-origin tool) 'built-in)
         (progn (agent-q-registry-ensure)
@@ -331,7 +331,7 @@ category that no registered tool has is an `agent-q-error'."
      :own-level :dangerous
      :schema (agent-q-parameters-object-schema parameters nil)
      :handler (lambda (_arguments)
-                (signal 'agent-q-error (list (concat name " is no tool that can be called")))))))
+                (signal 'agent-q-error (list (concat name " is not a tool that can be called")))))))
 
 ;;;; What a chat offers
 

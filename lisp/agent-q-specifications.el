@@ -248,7 +248,7 @@ are as for `agent-q-define-tool'."
 NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
 tool of that name is replaced.  LIBRARY itself stays as it is."
   (unless (agent-q-tool-p tool)
-    (agent-q-json-invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "Not a tool: %S" tool))
   (unless (equal name (agent-q-tool-name tool))
     (agent-q-json-invalid-tool "The tool '%s' cannot be registered under another name, '%s'"
                             (agent-q-tool-name tool) name))

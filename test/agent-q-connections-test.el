@@ -157,7 +157,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (agent-q-image-tools-ensure sly)
               (define sly "another")
               (agent-q-test-until
-               (cl-find-if (lambda (text) (string-match-p "another tool of that name" text))
+               (cl-find-if (lambda (text) (string-match-p "Another tool has that name" text))
                            warned))
               (should (equal "From one." (described)))
               (define slime "one, better")

@@ -426,7 +426,7 @@
         ("write_file" (path . "rt.lisp") (content . "(defvar *x* #?/fine/)\n")))
     (agent-q-test-files-write
      "rt.lisp" "(in-readtable :i)\n\n(defvar *x* #?/unbalanced ( here/)\n\n(defun after () 1)\n")
-    (agent-q-test-files-succeeds "unbalanced before the change, too.*opens at line 3, column 1")
+    (agent-q-test-files-succeeds "already unbalanced before the change.*opens at line 3, column 1")
     (agent-q-test-files-fails "unbalanced: 1 closing parenthesis is missing.*line 5, column 1")
     (agent-q-test-files-fails "unbalanced: the closing parenthesis at line 5, column 17")
     (agent-q-test-files-succeeds)

@@ -158,7 +158,7 @@ This goes over CONNECTION, and past the journal."
                                              connection "assess-form" :package "AQ-JOURNAL" :form form)
                                             :notes))))
     (agent-q-test-image-values connection form :package "AQ-JOURNAL"))
-  (should (string-match-p "was not restored: What is a constant stays one"
+  (should (string-match-p "was not restored: A constant can't be undone"
                           (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
                                                   :results)
                                        "\n")))
@@ -304,11 +304,11 @@ This goes over CONNECTION, and past the journal."
       (evaluate "(setf (documentation 'plain 'type) \"New.\")")
       (should (equal "(\"new words\" 2 \"New.\" \"New.\" \"New.\")"
                      (agent-q-journal-test--in connection state)))
-      (should (equal "AQ-JOURNAL::REFUSED: as it was before in its documentation and report."
+      (should (equal "AQ-JOURNAL::REFUSED: restored its previous documentation and report."
                      (undo "refused")))
-      (should (equal "AQ-JOURNAL::COUNTED: as it was before in its documentation and default initargs."
+      (should (equal "AQ-JOURNAL::COUNTED: restored its previous documentation and default initargs."
                      (undo "counted")))
-      (should (string-match-p "PLAIN: as it was before in its documentation" (undo "plain")))
+      (should (string-match-p "PLAIN: restored its previous documentation" (undo "plain")))
       (should (equal "(\"old words\" 1 \"Old.\" \"Old.\" \"Old.\")"
                      (agent-q-journal-test--in connection state)))
       ;; What remains of the name came from the file.

@@ -210,7 +210,7 @@ how to read it; SHOWN is how to write the file."
          (notes (list '()))
          (*notes* notes))
     (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
+      (missed "The text contains no form."))
     (flet ((origin (index earlier)
              (if (and file (>= index start))
                  (list :buffer (or buffer file) :file file :position (+ position (- index start))
@@ -270,9 +270,9 @@ how to read it; SHOWN is how to write the file."
          (*build* build)
          (*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil))
     (unless (probe-file file)
-      (missed "The image finds no file ~A." file))
+      (missed "The image cannot find the file ~A." file))
     (when (equalp "asd" (pathname-type (native-pathname file)))
-      (missed "~A defines systems and is not compiled; load_system loads a system and its .asd file."
+      (missed "~A defines systems and was not compiled; use load_system, which loads a system and its .asd file."
               file))
     (call-telling-progress (lambda (progress)
                              (funcall progress :current file)

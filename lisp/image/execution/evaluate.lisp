@@ -108,7 +108,7 @@ or, when ON-ERROR is \"park\", keep its stack alive under the name DEBUGGER."
                            (when (equal on-error "park")
                              (park condition debugger)))))
     (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
+      (missed "The text contains no form."))
     (append (evaluate-text form)
             (list :output (captured-text)
                   :parked (parked-names)))))

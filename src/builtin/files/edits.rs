@@ -105,7 +105,7 @@ macro_rules! by_plan {
 const CREATED: &str = "Created file";
 
 /// What is said of a change that the user has reviewed on a text which the model does not know.
-const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
+const UNSEEN: &str = "\nThe file had changed since you last saw it, and the user applied your change to the new version. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 async fn plan_reviewed(
@@ -208,7 +208,7 @@ async fn existing(
 fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
     match &current.home {
         Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
-            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file makes it again.",
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file creates it again.",
             target.shown(),
             live.buffer
         ))),

@@ -174,7 +174,7 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
         ));
     }
     if data.flag("problem") {
-        lines.push("It did not come to its end:".to_owned());
+        lines.push("The run did not finish:".to_owned());
         lines.extend(data.get("problem").map(|problem| {
             let problem = Plist::new(problem);
             format!(
@@ -293,15 +293,17 @@ fn now_traced(data: Plist<'_>) -> String {
     let mut lines = vec![traced(data)];
     if let Some(forgotten @ 1..) = data.integer("forgotten") {
         lines.push(format!(
-            "(Cleared: {} of an earlier trace.)",
+            "(Cleared {} of an earlier trace.)",
             counted(forgotten, "record")
         ));
     }
     let name = data.text("name").unwrap_or("it");
     for missing in data.list("missing").filter_map(Value::as_keyword) {
         lines.push(match missing {
-            "inline" => format!("{name} is declared inline: calls in code that was compiled with it inline don't show."),
-            _ => format!("{name} has a compiler macro: calls that it replaced don't show."),
+            "inline" => format!(
+                "{name} is declared inline: calls that were compiled inline are not recorded."
+            ),
+            _ => format!("{name} has a compiler macro: calls that it replaced are not recorded."),
         });
     }
     lines.join("\n")

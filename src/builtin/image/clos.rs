@@ -73,7 +73,7 @@ fn render_slots(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
     ));
     lines.extend(undefined(data));
     if more {
-        lines.push("(Some documentation goes on: full shows all of it.)".to_owned());
+        lines.push("(Some documentation is cut: full shows all of it.)".to_owned());
     }
     Ok(lines.join("\n"))
 }
@@ -179,7 +179,7 @@ fn render_hierarchy(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFai
     let more = count - subclasses.len() as i64;
     if more > 0 {
         lines.push(format!(
-            "{more} more: raise the limit, or ask for one of these."
+            "{more} more: raise the limit, or ask about one of these."
         ));
     }
     if let Some(methods @ 1..) = data.integer("methods") {

@@ -130,7 +130,7 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
             definition(&target, &current.text, name, note, &context).await
         }
         (None, Some(buffer)) => Err(ToolFailure::new(format!(
-            "The user's buffer {buffer} has unsaved changes, and a whole file is compiled as it is on disk; nothing was compiled. Give a name to compile one definition of the buffer, or ask the user to save it."
+            "The user's buffer {buffer} has unsaved changes, but a whole file is compiled from disk; nothing was compiled. Give a name to compile one definition of the buffer, or ask the user to save it."
         ))),
         (None, None) => {
             let arguments = json!({"path": target.path.to_string_lossy()});
@@ -190,7 +190,7 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
         Some(form) => failure(arguments, form, count, data),
     };
     if notes.is_empty() {
-        lines.push("The compiler had nothing to say.".to_owned());
+        lines.push("No warnings or notes.".to_owned());
     }
     lines.extend(notes);
     lines.extend(data.plists("replaced").map(replaced));
@@ -230,7 +230,7 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
     }];
     lines.extend(outcome::compiled_before(count));
     if data.flag("rest") {
-        lines.push("What follows it was not compiled.".to_owned());
+        lines.push("The forms after it were not compiled.".to_owned());
     }
     lines
 }

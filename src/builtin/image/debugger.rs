@@ -197,7 +197,7 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     if !arguments.required_text("debugger").starts_with('d') {
         return Assessment {
             level: level.max(SafetyLevel::Dangerous),
-            reason: "leaves a debugger that you have open".to_owned(),
+            reason: "leaves your open debugger".to_owned(),
         };
     }
     Assessment {
@@ -214,7 +214,7 @@ fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
     let data = outcome::returned(&reply)?;
     if data.keyword("left") == Some("user") {
-        return Ok("The user's debugger was left, and what ran there went on, unless it was ABORT. get_repl_history shows what came of it, debugger_frames whether another debugger opened.".to_owned());
+        return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
@@ -255,7 +255,7 @@ fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let total = data.integer("total").unwrap_or_default();
     let more = total - i64::try_from(shown).unwrap_or(total);
     if more > 0 {
-        lines.push(format!("({more} more; ask with a larger limit.)"));
+        lines.push(format!("({more} more; call again with a larger limit.)"));
     }
     lines.push(format!(
         "Next, with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."

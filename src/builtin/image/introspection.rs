@@ -56,7 +56,8 @@ fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
     }];
     let facets: Vec<Plist<'_>> = data.plists("facets").collect();
     if facets.is_empty() {
-        lines.push("It is only a name: no function, variable, class or type.".to_owned());
+        lines
+            .push("It is only a symbol: it names no function, variable, class or type.".to_owned());
         let elsewhere = data.texts("elsewhere");
         if !elsewhere.is_empty() {
             lines.push(format!("Same name elsewhere: {}", elsewhere.join(", ")));
@@ -307,8 +308,8 @@ fn render_expansion(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFai
 
 fn not_expanded(mode: &str) -> &'static str {
     match mode {
-        "compiler" => "It has no compiler macro, or that one declines it.",
+        "compiler" => "It has no compiler macro, or the compiler macro declined to expand it.",
         "all" => "There is no macro in it.",
-        _ => "Its operator is no macro. Mode all expands the forms inside it.",
+        _ => "Its operator is not a macro. Mode all expands the forms inside it.",
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn built(data: Plist<'_>) -> Option<String> {
     data.get("loaded")?;
     let names = data.texts("compiled");
     let mut text = match (own, loaded) {
-        (0, 0) => "Nothing had changed since it was last loaded".to_owned(),
+        (0, 0) => "Nothing has changed since it was last loaded".to_owned(),
         (0, _) => format!("Loaded {}, compiled before", counted(loaded, "file")),
         (own, _) => {
             let more = own - names.len() as i64;

@@ -155,7 +155,7 @@ fn callers(target: &str, data: Plist<'_>) -> (String, String) {
         Some("undefined") => (
             format!("{target}, which is not defined, is called by"),
             format!(
-                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show what there is."
+                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show the existing names."
             ),
         ),
         _ => (
@@ -369,7 +369,7 @@ impl<'a> QuotedForms<'a> {
             return vec![head];
         }
         if self.size > 0 && self.size + source.len() > QUOTED {
-            let how = "  (ask for its kind alone, or read the file, to see it)";
+            let how = "  (to see it, ask for this kind only, or read the file)";
             return vec![head, how.to_owned()];
         }
         self.size += source.len();
@@ -382,7 +382,7 @@ fn no_definition(data: Plist<'_>) -> String {
     let name = data.text("name").unwrap_or_default();
     let kinds = data.texts("kinds");
     if kinds.is_empty() {
-        format!("{name} is only a name: the image has no definition of it.")
+        format!("{name} is only a symbol: the image has no definition of it.")
     } else {
         format!(
             "{name} is a {}, but the image does not know where it was defined. Search the sources.",
