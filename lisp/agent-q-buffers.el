@@ -95,7 +95,7 @@ PATTERN is a regular expression if REGEX is non-nil.  Stop after MOST."
     (cons count (nreverse lines))))
 
 (agent-q-operations-define "search-in-buffer" (call pattern buffer regex all_matches)
-  "Tell where PATTERN is in BUFFER.
+  "List the matches of PATTERN in BUFFER.
 It is a regular expression if REGEX is true.  All matches are told if
 ALL_MATCHES is true, or else the first."
   (when (string-empty-p pattern)

@@ -68,7 +68,7 @@
        (point . ,(1- (point)))))))
 
 (agent-q-operations-define "file-buffer" (call path whole)
-  "Tell the state of the buffer that visits PATH, or null.
+  "Return the state of the buffer that visits PATH, or null.
 Its text comes along if WHOLE is true or there are unsaved changes."
   (let ((buffer (find-buffer-visiting path)))
     (if buffer
@@ -76,7 +76,7 @@ Its text comes along if WHOLE is true or there are unsaved changes."
       "null")))
 
 (agent-q-operations-define "buffer-state" (call buffer)
-  "Tell the state of the buffer named BUFFER with its text."
+  "Return the state of the buffer named BUFFER with its text."
   (let ((live (agent-q-edit-find-buffer buffer)))
     ;; What is typed in the minibuffer or a chat is the user's own word.
     (unless (agent-q-user-buffer-p live)

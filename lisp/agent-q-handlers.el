@@ -116,7 +116,7 @@ image asks about meanwhile, if the tool is one of an image's."
        call (agent-q-tool-failure "Tool error: this tool has been removed.")))))
 
 (defun agent-q-handlers-cancel (event)
-  "Forget the call that EVENT names: nobody waits for its value any more."
+  "Forget the call that EVENT names: its value is no longer needed."
   (let ((call (gethash (plist-get event :request) agent-q-handlers--calls)))
     (when call
       (agent-q-handlers--forget call)

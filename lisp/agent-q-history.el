@@ -46,7 +46,7 @@
 ;;;; The last error
 
 (agent-q-operations-define "get-last-error" (call)
-  "Tell the last error of the user's or of ours."
+  "Report the latest error, the user's or ours."
   (let ((error (agent-q-past-last-error (agent-q-history--process call))))
     (cond ((null error)
            (agent-q-operations-of-image
@@ -111,7 +111,7 @@ The image knows more of its frames than the client has shown."
 ;;;; The history
 
 (agent-q-operations-define "get-repl-history" (call limit)
-  "Tell what was evaluated, oldest first, at most LIMIT forms."
+  "List the evaluated forms, oldest first, at most LIMIT of them."
   (let* ((all (agent-q-past-evaluations (agent-q-history--process call)))
          (told (reverse (seq-take all (max 1 (min 100 (or limit 20)))))))
     (agent-q-operations-of-image
@@ -229,7 +229,7 @@ The image knows more of its frames than the client has shown."
 ;;;; The form at point
 
 (agent-q-operations-define "form-at-point" (call)
-  "Tell the top-level form at the user's point, whatever CALL is about."
+  "Return the top-level form at the user's point, whichever buffer CALL names."
   (ignore call)
   (let ((buffer (agent-q-user-last-buffer)))
     (unless buffer

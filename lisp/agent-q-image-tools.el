@@ -38,7 +38,7 @@ Some providers take no more than 1024.")
 ;; asked for.
 
 (defun agent-q-image-tools-ensure (connection)
-  "Have the tools of the image behind CONNECTION, which may be nil, registered.
+  "Register the tools of the image behind CONNECTION, which may be nil.
 This goes on in the background."
   (when (and (agent-q-image-live-p connection)
              (not (process-get (agent-q-image-connection-process connection)
@@ -52,7 +52,7 @@ This goes on in the background."
 ;;;; The list
 
 (defun agent-q-image-tools--changed (process)
-  "Ask anew for the tools of the image behind PROCESS."
+  "Ask again for the tools of the image behind PROCESS."
   (let ((connection (cl-find process (agent-q-image-connections)
                              :key #'agent-q-image-connection-process)))
     (when connection

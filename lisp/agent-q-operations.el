@@ -59,7 +59,7 @@ reason why there is no answer."
                           (and text (substring-no-properties text))))
 
 (defun agent-q-operations-run (event connection owner)
-  "Do what EVENT asks for, soon.
+  "Carry out the request in EVENT, soon.
 CONNECTION leads to the image of the chat whose buffer is OWNER."
   ;; Events arrive in a process filter, which has to be short and can't be quit.
   (run-at-time 0 nil #'agent-q-operations--perform

@@ -26,7 +26,7 @@ file *.asd, else its own.  A directory-local value is not taken."
 
 ;;;###autoload (put 'agent-q-private-files 'risky-local-variable t)
 (defcustom agent-q-private-files nil
-  "Globs of files that the agent may never read without asking; nil for our list.
+  "Globs of files that the agent may never read without asking.
 A glob without a slash is about any part of a path; one that starts with
 \"~/\" is about your home directory.
 
@@ -75,7 +75,7 @@ It is never the user's home: all files in it would be the project's."
                         (if globs (vconcat globs) :null)))))
 
 (agent-q-operations-define "project-root" (call)
-  "Tell the root and the private files for a CALL outside all chats."
+  "Return the root and the private files for a CALL outside all chats."
   (let ((owner (agent-q-operations-call-owner call)))
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
       (unless (agent-q-project-directory)

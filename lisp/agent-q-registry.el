@@ -47,7 +47,7 @@
 ;;;; The core
 
 (defun agent-q-registry-ensure ()
-  "Have the core running, with all tools and levels."
+  "Start the core if needed, with all tools and levels."
   (unless agent-q-registry--started
     (agent-q-events-ensure))
   (agent-q-registry-apply-levels))
@@ -75,7 +75,7 @@ What it can't take is warned of; the rest counts."
             'agent-q (format "%s: %s" trouble (error-message-string failure))))))
 
 (defun agent-q-registry-apply-levels ()
-  "Put `agent-q-tool-levels' in force, if there is a core."
+  "Apply `agent-q-tool-levels', if there is a core."
   (when (and agent-q-registry--started
              (not (equal agent-q-registry--levels agent-q-tool-levels)))
     (let ((levels (agent-q-json-empty-object)))
@@ -100,7 +100,7 @@ These are those with a lower level in `agent-q-tool-levels'."
   (cdr agent-q-registry--unguarded))
 
 (defun agent-q-registry--find-unguarded ()
-  "Return what `agent-q-registry-unguarded' does, found anew."
+  "Compute the value of `agent-q-registry-unguarded' again."
   (let ((names nil))
     (pcase-dolist (`(,name . ,_) (seq-uniq agent-q-tool-levels
                                            (lambda (a b) (equal (car a) (car b)))))
@@ -188,7 +188,7 @@ called NAME is removed when it is."
 
 ;;;###autoload
 (defun agent-q-register-builtin-tools ()
-  "Have the built-in tools registered that were removed or never were.
+  "Register the built-in tools that were removed or never registered.
 Tools that took the place of one stay.  Return how many tools the registry
 has then."
   (agent-q-registry-ensure)

@@ -27,7 +27,7 @@
   "Press the button of the latest offer, and wait for the image's word."
   (let ((start (copy-marker agent-q-render-end)))
     (goto-char (point-max))
-    (search-backward "[take these back]")
+    (search-backward "[Undo]")
     (push-button)
     (agent-q-test-until (> agent-q-render-end start))
     (goto-char (point-max))
@@ -90,14 +90,14 @@ Its project is a new directory, DIRECTORY."
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
     (should (equal '("1") (agent-q-test-image-values connection "(cl-user::aq-undone)")))
-    (should (string-match-p "AQ-UNDONE: the new function is removed"
+    (should (string-match-p "AQ-UNDONE: removed the new function"
                             (agent-q-changes-test--press)))
     (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'cl-user::aq-undone)")))
     (agent-q-changes-test--turn "go on")
     (let ((told (agent-q-changes-test--last-message)))
       (should (string-match-p "\n\ngo on\n\n\\[agent-q: The user undid some of your changes" told))
       (should (string-match-p "- new\\.txt" told))
-      (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: .*removed\\.\n</data-"
+      (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
                               told)))
     (should-not (agent-q-test-shows "agent-q: The user undid"))
     ;; Once is enough.

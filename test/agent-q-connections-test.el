@@ -304,7 +304,7 @@ channels twice when others go, and the image dies of that."
                                     (agent-q-test-tools-ask "/undo_definition aq-saved" chat)))
             (agent-q-test-tools-ask "/compile_form (defun aq-saved () :new)" chat)
             (should (equal ":NEW" (agent-q-test-image-directly again "(funcall 'aq-saved)")))
-            (should (string-match-p "is back" (agent-q-test-tools-ask
+            (should (string-match-p "restored the previous" (agent-q-test-tools-ask
                                                "/undo_definition aq-saved" chat)))
             (should (equal "T" (agent-q-test-image-directly
                                 again "(hash-table-p (funcall 'aq-saved))")))))
