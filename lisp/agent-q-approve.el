@@ -265,7 +265,7 @@ The code can't continue, even if it handles errors."
   (agent-q-approve--answer "stopped" nil "stopped"))
 
 (defun agent-q-approve-run-all ()
-  "Run all waiting calls in this chat whose requests you have seen to the end."
+  "Run every waiting call in this chat whose request you have seen to the end."
   (interactive)
   (agent-q-approve--call)
   (let ((left 0))
@@ -278,7 +278,7 @@ The code can't continue, even if it handles errors."
       (message "%d more requests that you have not seen to the end are waiting" left))))
 
 (defun agent-q-approve-deny-all ()
-  "Deny all waiting calls in this chat."
+  "Deny every waiting call in this chat."
   (interactive)
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
@@ -359,7 +359,7 @@ The first time, only show the rule that would be added."
       "")))
 
 (defun agent-q-approve-review ()
-  "Review the changes of the tool call at point as a diff."
+  "Review the edit of the tool call at point as a diff."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-call-open-p call)

@@ -69,7 +69,7 @@ For `tabulated-list-printer', whose usual function takes far longer."
                                          tabulated-list-entry ,columns))))
 
 (defun agent-q-audit-more ()
-  "Show more of the log: older steps."
+  "Show the older part of the log."
   (interactive)
   (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
   (tabulated-list-print t))

@@ -126,7 +126,7 @@
   (agent-q-answer-draw-running call))
 
 (defun agent-q-call-abandon ()
-  "Show all calls that are still open as cancelled: the turn is over."
+  "Show every call that is still open as cancelled: the turn is over."
   (dolist (call (hash-table-values agent-q-call-unfinished))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
@@ -138,7 +138,7 @@
   (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-tick ()
-  "Redraw the visible running calls with their elapsed time."
+  "Redraw each visible running call with its elapsed time."
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
       (when (and (not (agent-q-render-item-expanded call))

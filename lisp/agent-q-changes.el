@@ -32,7 +32,7 @@
 
 ;;;###autoload
 (defun agent-q-undo-turn ()
-  "Undo the changes of the chat's latest turn in files and buffers.
+  "Undo what the chat's latest turn changed in files and buffers.
 What you have changed since is left alone; the chat says so.  What the
 turn changed in the image is listed there with a button that undoes
 it.  While a turn runs, this waits until it is over."
@@ -42,7 +42,7 @@ it.  While a turn runs, this waits until it is over."
 
 ;;;###autoload
 (defun agent-q-changes ()
-  "Show the changes of the chat's latest turn in files and buffers as one diff."
+  "Show as one diff what the chat's latest turn changed in files and buffers."
   (interactive)
   (let ((diff (with-current-buffer (agent-q-changes--chat)
                 (agent-q-core-changes agent-q-session-number)))
@@ -129,7 +129,7 @@ FUNCTION gets its value, or nil when there is none."
      (lambda () (agent-q-changes--take-back turn connection)))))
 
 (defun agent-q-changes--take-back (turn connection)
-  "Undo the changes of TURN in the image behind CONNECTION, and report it here."
+  "Undo what TURN changed in the image behind CONNECTION, and report it here."
   (let ((chat (current-buffer)))
     (agent-q-changes--call
      connection "journal-restore" (list :turn turn)

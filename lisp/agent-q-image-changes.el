@@ -54,7 +54,7 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 ;;;###autoload
 (defun agent-q-image-changes ()
-  "List the agent's changes in the Lisp image, to restore any of them.
+  "List what the agent changed in the Lisp image, to restore any of it.
 From a chat, list the changes of this chat in its image."
   (interactive)
   (let ((chat (and agent-q-session-number (current-buffer)))
@@ -84,7 +84,7 @@ From a chat, list the changes of this chat in its image."
                        "closed"))))
 
 (defun agent-q-image-changes-toggle-all ()
-  "Switch between the changes of all chats and those of the chat you came from."
+  "Switch between all chats and the one that you came from."
   (interactive)
   (unless agent-q-image-changes--chat
     (user-error "All are listed: you did not come from a chat"))
@@ -204,7 +204,7 @@ What another chat has changed since is left alone."
     (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
 
 (defun agent-q-image-changes--restore (arguments)
-  "Restore the changes that ARGUMENTS name, and refresh the list."
+  "Restore the definitions that ARGUMENTS name, and refresh the list."
   (agent-q-image-changes--call
    "journal-restore" arguments
    (lambda (value)

@@ -16,9 +16,9 @@
 ;;;; agent-q-changes.el
 
 (autoload 'agent-q-undo-turn "agent-q-changes"
-  "Undo the changes of the chat's latest turn in files and buffers." t)
+  "Undo what the chat's latest turn changed in files and buffers." t)
 (autoload 'agent-q-changes "agent-q-changes"
-  "Show the changes of the chat's latest turn in files and buffers as one diff." t)
+  "Show as one diff what the chat's latest turn changed in files and buffers." t)
 
 ;;;; agent-q-chat-choose.el
 
@@ -87,7 +87,7 @@
 ;;;; agent-q-image-changes.el
 
 (autoload 'agent-q-image-changes "agent-q-image-changes"
-  "List the agent's changes in the Lisp image, to restore any of them." t)
+  "List what the agent changed in the Lisp image, to restore any of it." t)
 
 ;;;; agent-q-json.el
 
@@ -134,7 +134,7 @@
 ;;;; agent-q-rules.el
 
 (autoload 'agent-q-rules "agent-q-rules"
-  "Show the rules for tool calls, to add, test or revoke them." t)
+  "Show the rules about tools, to add, test or revoke some." t)
 
 ;;;; agent-q-specifications.el
 

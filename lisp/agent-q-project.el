@@ -30,12 +30,12 @@ file *.asd, else its own.  A directory-local value is not taken."
 A glob without a slash is about any part of a path; one that starts with
 \"~/\" is about your home directory.
 
-Our list has keys and certificates, .env files (also .envrc and *.env), the
-files of passwords and tokens that common programs keep, every file whose
-name starts with credentials, whatever comes after that, and what Git keeps
-of remotes and hooks.  Copies of such files are private, too: backups,
-autosaves, locks, and names with an ending such as .bak, .orig, .old or .swp;
-so are names that differ only by characters that nobody sees."
+nil means the built-in list: keys and certificates, .env files (also .envrc
+and *.env), the files in which common programs keep passwords and tokens,
+every file whose name starts with credentials, and Git's files on remotes and
+hooks.  Copies of such files are private, too: backups, autosaves, locks, and
+names with an ending such as .bak, .orig, .old or .swp; so are names that
+differ only by invisible characters."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)
                  (repeat string))
   :group 'agent-q

@@ -52,7 +52,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 ;;;###autoload
 (defun agent-q-rules ()
-  "Show the rules for tool calls, to add, test or revoke them."
+  "Show the rules about tools, to add, test or revoke some."
   (interactive)
   (agent-q-registry-ensure)
   (agent-q-events-ensure)

@@ -155,7 +155,7 @@ The row is known by the name of the tool, and a library's by a list of both."
     (if (consp id) (car id) id)))
 
 (defun agent-q-tool-list-toggle ()
-  "Toggle whether the chat offers the tool at point to its model.
+  "Offer the tool at point to the model of the chat, or stop offering it.
 It counts from the next message on."
   (interactive)
   (when (agent-q-tool-list--agent)
