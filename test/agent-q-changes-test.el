@@ -17,7 +17,7 @@
   "Undo the latest turn of this chat and return what is shown of it."
   (let ((start (copy-marker agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undid\\|no turn\\|changed no file"
+    (agent-q-test-until (string-match-p "Undid\\|Nothing to undo\\|changed no file"
                                         (buffer-substring start agent-q-render-end)))
     ;; The offer comes right behind it.
     (accept-process-output nil 0.2)

@@ -202,7 +202,7 @@
                   (:denied "User denied tool execution" "denied$")
                   (:denied "User denied tool execution: no\nnever" "denied: no$")
                   (:denied "One of the user's rules denies this call. Rule 1"
-                           "denied: A rule .* Rule 1$")
+                           "denied: One of the user's rules .* Rule 1$")
                   (:cancelled "The user cancelled the turn" "cancelled$"))
              for number from 1
              do (agent-q-chat-test--call number :outcome outcome :content content)

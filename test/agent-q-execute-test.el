@@ -99,7 +99,7 @@
                                    "can't hold the number 18446744073709551616"
                                    "can't hold the number" "can't hold the number"
                                    "can't hold a buffer" "" "must be an object"
-                                   "" "Unknown tool" "not JSON" nil)
+                                   "" "Unknown tool" "Invalid JSON" nil)
                  when part
                  do (should (string-match-p part (agent-q-tool-result-error result)))
                  (should (equal (agent-q-tool-result-error result)
@@ -368,7 +368,7 @@
       (clrhash agent-q-registry--handlers)
       (agent-q-execute-tool-calls '((:name "t_echo")) (lambda (them) (setq results them)))
       (agent-q-test-until results)
-      (should (string-match-p "removed meanwhile"
+      (should (string-match-p "has been removed"
                               (agent-q-tool-result-error (car results)))))))
 
 (provide 'agent-q-execute-test)

@@ -64,7 +64,7 @@ fn miss(env: &Env, name: Option<&str>) -> String {
     };
     let names = user_buffer_names(env).unwrap_or_default();
     format!(
-        "There is no buffer named {name}. Some that exist: {}",
+        "No buffer is named {name}. Some that exist: {}",
         names.join(", ")
     )
 }
