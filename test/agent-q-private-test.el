@@ -149,7 +149,7 @@
                  nil)))
       (unwind-protect
           (should (string-match-p
-                   "One of the user's rules denies"
+                   "A user rule denies"
                    (agent-q-tool-result-error
                     (car (agent-q-execute-tool-calls-sync
                           '((:id "1" :name "read_file" :arguments (:path "sub/a.hush"))))))))

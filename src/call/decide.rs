@@ -383,7 +383,7 @@ fn denied_by_rule(call: &mut PreparedCall) -> CallEnding {
 }
 
 fn ruled_out(why: &str) -> String {
-    format!("One of the user's rules denies this call. {why}")
+    format!("A user rule denies this call. {why}")
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
