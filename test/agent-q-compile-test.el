@@ -112,7 +112,7 @@
   (agent-q-test-tools-ask "/untrace_function")
   ;; Until another trace begins they can be read.
   (should (string-match-p "AQ-EARLY => 1" (agent-q-test-tools-ask "/get_trace")))
-  (should (equal (concat "Traced: AQ-SMALL\n(Cleared: 2 records of an earlier trace.)\n"
+  (should (equal (concat "Traced: AQ-SMALL\n(Cleared 2 records of an earlier trace.)\n"
                          "AQ-SMALL is declared inline: calls that were compiled inline"
                          " are not recorded.")
                  (agent-q-test-tools-ask "/trace_function aq-small")))
