@@ -245,7 +245,7 @@ The user denies that."
        "\n  (AQ-LOOK:CALLEE 1)\n  AQ-LOOK:CALLEE => (1 1)\n")
       ("untrace_function" ("untrace_function") "\\`Nothing is traced\\.\\'")
       ("trace_function of a generic function" ("trace_function" :function "area" ,@look)
-       "\\`Traced: AQ-LOOK::AREA\\(\n(Cleared: .*\\)?\\'")
+       "\\`Traced: AQ-LOOK::AREA\\(\n(Cleared .*\\)?\\'")
       ("tools of a program" agent-q-implementations-test--own-tool "\\`hello Ann\\'")
       ("eval_form, parking an error" ("eval_form" :form "(aq-outer 4)" :on_error "park")
        "no good: (LOCAL 8)\n\\(.*\n\\)*The error is parked as debugger d")
