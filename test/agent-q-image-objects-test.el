@@ -266,7 +266,7 @@
               (should (string-prefix-p (caddr case)
                                        (cdar (agent-q-objects-test--parts value))))))))))
   (dolist (handle '("v999999" "7x" "" "nil"))
-    (should (string-match-p "no object\\|no handle"
+    (should (string-match-p "no object\\|not a handle"
                             (agent-q-test-program-miss
                              connection "inspect-value" :handle handle)))))
 
