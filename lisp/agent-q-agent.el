@@ -74,7 +74,7 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
   (let ((library (cdr (assoc name agent-q-tool-libraries))))
     (unless (agent-q-tool-library-p library)
       (signal 'agent-q-error
-              (list (format "There is no tool library named %s; `agent-q-tool-libraries' names them"
+              (list (format "No tool library is named %s; `agent-q-tool-libraries' lists them"
                             name))))
     library))
 

@@ -18,7 +18,7 @@
 (agent-q-declare-core)
 
 (defun agent-q-answer-draw-waiting (except)
-  "Draw anew whatever waits but EXCEPT; some keys are about all of it."
+  "Redraw all waiting requests except EXCEPT; some keys apply to all of them."
   (let ((waiting (agent-q-call-all-waiting)))
     (when (<= (length waiting) 2)
       (mapc #'agent-q-render-update-item (delq except waiting)))))
@@ -29,7 +29,7 @@
     (mapc #'agent-q-render-update-item (agent-q-call-running))))
 
 (defun agent-q-answer-show (call)
-  "Draw and tell that CALL was answered."
+  "Redraw CALL, which was answered, and announce it."
   (agent-q-render-update-item call)
   (agent-q-answer-draw-waiting call)
   (agent-q-answer-draw-running call)
@@ -44,7 +44,7 @@
 
 (defun agent-q-answer-go-on ()
   "Go to the next call that waits, or to the end of the chat.
-What comes of the answers is shown at the end, where the window follows."
+The results of the answers are shown at the end, where the window follows."
   (agent-q-sight-again)
   (let ((next (agent-q-call-waiting)))
     (goto-char (if next (agent-q-render-item-start next) (point-max)))

@@ -56,7 +56,7 @@
     (define-key map "s" #'agent-q-approve-stop)
     (define-key map "b" #'agent-q-effect-backtrace)
     map)
-  "Keymap on an effect of code that runs and waits for an answer.")
+  "Keymap on an effect of running code that waits for an answer.")
 
 (defun agent-q-approve--map (call)
   "Return the keymap on CALL while it waits for an answer."
@@ -216,11 +216,11 @@ ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
   "Return the call at point if it can be answered now; else say why not."
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-open-p call)
-      (user-error "No tool call waits for an answer here"))
+      (user-error "No tool call is waiting for an answer here"))
     (unless (agent-q-sight-armed-p call)
       (agent-q-sight-reveal call)
       (user-error
-       "This key came before you could read the request; press it again"))
+       "Too fast: read the request, then press the key again"))
     call))
 
 (defun agent-q-approve--answer (decision payload label)
@@ -258,14 +258,14 @@ The model is told so, and code gets an error that it may handle."
 
 (defun agent-q-approve-stop ()
   "Deny what code is about to do at point, and stop the whole call.
-The code can't go on, whatever errors it handles."
+The code can't continue, even if it handles errors."
   (interactive)
   (unless (agent-q-call-effect-p (agent-q-approve--call))
-    (user-error "This call doesn't run yet; n denies it"))
+    (user-error "This call is not running yet; n denies it"))
   (agent-q-approve--answer "stopped" nil "stopped"))
 
 (defun agent-q-approve-run-all ()
-  "Run whatever waits in this chat and was seen by you, up to its end."
+  "Run every waiting call in this chat whose request you have seen to the end."
   (interactive)
   (agent-q-approve--call)
   (let ((left 0))
@@ -275,10 +275,10 @@ The code can't go on, whatever errors it handles."
         (setq left (1+ left))))
     (agent-q-answer-go-on)
     (unless (zerop left)
-      (message "%d more wait that you have not seen yet, up to the end" left))))
+      (message "%d more requests that you have not seen to the end are waiting" left))))
 
 (defun agent-q-approve-deny-all ()
-  "Deny whatever waits in this chat."
+  "Deny every waiting call in this chat."
   (interactive)
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
@@ -286,14 +286,14 @@ The code can't go on, whatever errors it handles."
   (agent-q-answer-go-on))
 
 (defun agent-q-approve-for-chat ()
-  "Run the tool call at point; in this chat, don't ask about its like again.
-The first time, only the rule is shown that would be added."
+  "Run the tool call at point; don't ask about similar ones in this chat.
+The first time, only show the rule that would be added."
   (interactive)
   (agent-q-approve--with-rule "chat"))
 
 (defun agent-q-approve-for-project ()
-  "Run the tool call at point; in this project, don't ask about its like again.
-The first time, only the rule is shown that would be added."
+  "Run the tool call at point; don't ask about similar ones in this project.
+The first time, only show the rule that would be added."
   (interactive)
   (agent-q-approve--with-rule "project"))
 
@@ -322,19 +322,19 @@ The first time, only the rule is shown that would be added."
     (agent-q-sight-expect call)))
 
 (defun agent-q-approve-edit ()
-  "Edit the arguments of the tool call at point, then have it run."
+  "Edit the arguments of the tool call at point, then run it."
   (interactive)
   (let ((call (agent-q-approve--call)))
     (when (agent-q-call-effect-p call)
-      (user-error "What code is about to do can't be edited; n denies it, s stops the call"))
+      (user-error "An effect of running code can't be edited; n denies it, s stops the call"))
     (agent-q-arguments-edit call)))
 
 (defun agent-q-approve-view ()
-  "Show the whole of the tool call at point in a buffer of its own."
+  "Show the whole tool call at point in a separate buffer."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-p call)
-      (user-error "There is no tool call here"))
+      (user-error "No tool call here"))
     (agent-q-render-show
      "*agent-q call*"
      (let ((agent-q-render-body-limit most-positive-fixnum))
@@ -359,13 +359,13 @@ The first time, only the rule is shown that would be added."
       "")))
 
 (defun agent-q-approve-review ()
-  "Review what the tool call at point would change, as a diff."
+  "Review the edit of the tool call at point as a diff."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-call-open-p call)
                  (or (buffer-live-p (agent-q-call-review call))
                      (agent-q-diff-prepare call)))
-      (user-error "There is no diff to review here"))
+      (user-error "No diff to review here"))
     (let ((window (agent-q-diff-display (agent-q-call-review call))))
       (if window (select-window window)
         (user-error "No window of this frame can show the diff")))))

@@ -99,10 +99,10 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
   (condition-case nil
       ;; As an element, so that numbers and words are understood everywhere.
       (aref (agent-q-json-parse (concat "[" text "]")) 0)
-    (error (user-error "%s is no JSON value: %s" name (string-trim text)))))
+    (error (user-error "%s is not a JSON value: %s" name (string-trim text)))))
 
 (defun agent-q-arguments-run ()
-  "Run the call with the arguments as they stand here."
+  "Run the call with the arguments in this buffer."
   (interactive)
   (let* ((call agent-q-arguments--call)
          (chat agent-q-arguments--chat)
@@ -111,7 +111,7 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
                            (equal (plist-get tool :name) (agent-q-call-tool call)))
                          (agent-q-core-tools))))
     (unless (and (buffer-live-p chat) (agent-q-call-open-p call))
-      (user-error "This tool call does not wait for an answer any more"))
+      (user-error "This request was already answered"))
     (when tool
       (condition-case failure
           (agent-q-core-check-arguments (plist-get tool :schema) json)
@@ -125,7 +125,7 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
         (agent-q-answer-go-on)))))
 
 (defun agent-q-arguments-quit ()
-  "Leave the arguments of the call as they were."
+  "Discard the edits and keep the arguments of the call as they were."
   (interactive)
   (quit-window t))
 

@@ -69,7 +69,7 @@ For `tabulated-list-printer', whose usual function takes far longer."
                                          tabulated-list-entry ,columns))))
 
 (defun agent-q-audit-more ()
-  "Show more of the log: what is older."
+  "Show the older part of the log."
   (interactive)
   (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
   (tabulated-list-print t))
@@ -85,7 +85,7 @@ For `tabulated-list-printer', whose usual function takes far longer."
 Calls outside chats have chat 0."
   (interactive)
   (unless (file-readable-p (agent-q-audit-file))
-    (user-error "There is no audit log yet at %s" (agent-q-audit-file)))
+    (user-error "No audit log yet at %s" (agent-q-audit-file)))
   (pop-to-buffer
    (with-current-buffer (get-buffer-create "*agent-q audit*")
      (agent-q-audit-mode)
@@ -149,10 +149,10 @@ The value is a cons."
         (t (agent-q-visible-line (agent-q-json-encode value)))))
 
 (defun agent-q-audit-describe ()
-  "Show the whole of the step at point."
+  "Show the whole step at point."
   (interactive)
   (let ((record (or (tabulated-list-get-id)
-                    (user-error "There is no step on this line"))))
+                    (user-error "No step on this line"))))
     (with-help-window "*agent-q audit step*"
       (maphash (lambda (key value)
                  (princ (format "%s: %s\n" key

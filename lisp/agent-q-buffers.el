@@ -95,7 +95,7 @@ PATTERN is a regular expression if REGEX is non-nil.  Stop after MOST."
     (cons count (nreverse lines))))
 
 (agent-q-operations-define "search-in-buffer" (call pattern buffer regex all_matches)
-  "Tell where PATTERN is in BUFFER.
+  "List the matches of PATTERN in BUFFER.
 It is a regular expression if REGEX is true.  All matches are told if
 ALL_MATCHES is true, or else the first."
   (when (string-empty-p pattern)
@@ -115,11 +115,11 @@ expression may take for ever, so it is stopped where it does."
         (cond ((stringp answer)
                (agent-q-operations-answer call "done" answer))
               ((< end (float-time))
-               (error "The search takes too long; use a simpler pattern"))
+               (error "The search took too long; use a simpler pattern"))
               ((< 1 tries)
                (run-with-timer agent-q-buffers--pause nil #'agent-q-buffers--without-delay
                                call (1- tries) function))
-              (t (error "The search takes too long while the user works; use a simpler pattern"))))
+              (t (error "The search took too long while the user works; use a simpler pattern"))))
     (error (agent-q-operations-answer call "signalled" (error-message-string failure))))
   nil)
 
@@ -225,7 +225,7 @@ REGEX and ALL-MATCHES are as in the tool."
                       (progn
                         (push (agent-q-buffers--form start end) lines)
                         (goto-char end))
-                    (push (format "From line %d on the parentheses don't match."
+                    (push (format "The parentheses don't match from line %d on."
                                   (line-number-at-pos start))
                           lines)
                     nil))))

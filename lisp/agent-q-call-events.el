@@ -79,7 +79,7 @@
              (agent-q-call-name call))))
 
 (defun agent-q-call-approval-elsewhere (event)
-  "Show that the call of EVENT waits for what a program answers."
+  "Show that the call of EVENT waits for a program's answer."
   (let ((call (agent-q-call--get event)))
     (agent-q-call--activate call 'waiting)
     (setf (agent-q-call-arguments call) (plist-get event :arguments)
@@ -88,7 +88,7 @@
     (agent-q-render-update-item call)))
 
 (defun agent-q-call-settled-elsewhere (event)
-  "Show that the call of EVENT waits no more, because of a rule."
+  "Show that the call of EVENT no longer waits, because of a rule."
   (let ((call (agent-q-call--get event)))
     (when (eq (agent-q-call-state call) 'waiting)
       (setf (agent-q-call-answered call) (plist-get event :outcome)
@@ -126,7 +126,7 @@
   (agent-q-answer-draw-running call))
 
 (defun agent-q-call-abandon ()
-  "Show whatever call is still open as cancelled: the turn is over."
+  "Show every call that is still open as cancelled: the turn is over."
   (dolist (call (hash-table-values agent-q-call-unfinished))
     (setf (agent-q-call-state call) 'cancelled)
     (agent-q-call--close call)))
@@ -138,7 +138,7 @@
   (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-tick ()
-  "Draw again, with the time that has passed, whatever call is seen to run."
+  "Redraw each visible running call with its elapsed time."
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
       (when (and (not (agent-q-render-item-expanded call))

@@ -28,27 +28,27 @@
   "Return the chat that is meant: this buffer, or the latest chat."
   (cond (agent-q-session-number (current-buffer))
         ((car (agent-q-session-buffers)))
-        (t (user-error "There is no chat; M-x agent-q-chat opens one"))))
+        (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
 ;;;###autoload
 (defun agent-q-undo-turn ()
-  "Put back what the chat's latest turn changed in files and buffers.
+  "Undo what the chat's latest turn changed in files and buffers.
 What you have changed since is left alone; the chat says so.  What the
-turn changed in the image is listed there with a button that takes it
-back.  While a turn runs, this waits until it is over."
+turn changed in the image is listed there with a button that undoes
+it.  While a turn runs, this waits until it is over."
   (interactive)
   (with-current-buffer (agent-q-changes--chat)
     (agent-q-core-undo-turn agent-q-session-number)))
 
 ;;;###autoload
 (defun agent-q-changes ()
-  "Show what the chat's latest turn changed in files and buffers, as one diff."
+  "Show as one diff what the chat's latest turn changed in files and buffers."
   (interactive)
   (let ((diff (with-current-buffer (agent-q-changes--chat)
                 (agent-q-core-changes agent-q-session-number)))
         (directory default-directory))
     (when (string-empty-p diff)
-      (user-error "No turn of this chat changed a file or a buffer"))
+      (user-error "No turn of this chat has changed a file or a buffer"))
     (with-current-buffer (get-buffer-create "*agent-q changes*")
       (let ((inhibit-read-only t))
         (erase-buffer)
@@ -83,7 +83,7 @@ FUNCTION gets its value, or nil when there is none."
                            (_ (funcall function nil))))))
 
 (agent-q-operations-define "image-turn" (call)
-  "Tell the latest turn of the chat whose changes in the image hold, or null."
+  "Return the latest turn of the chat whose changes in the image hold, or null."
   (let ((owner (agent-q-operations-call-owner call))
         (connection (agent-q-operations-call-connection call)))
     (if (not (and connection (buffer-live-p owner)
@@ -119,17 +119,17 @@ FUNCTION gets its value, or nil when there is none."
                                   own)))))))))
 
 (defun agent-q-changes-offer (number definitions)
-  "Offer to take back the DEFINITIONS that the turn NUMBER changed in the image."
+  "Offer to undo the DEFINITIONS that the turn NUMBER changed in the image."
   (agent-q-render-notice
-   (format "In the image the turn changed: %s." (string-join definitions ", ")))
+   (format "Changed in the image: %s." (string-join definitions ", ")))
   (agent-q-render-button
-   "[take these back]"
+   "[Undo]"
    (let ((turn (agent-q-changes-turn number))
          (connection agent-q-session-connection))
      (lambda () (agent-q-changes--take-back turn connection)))))
 
 (defun agent-q-changes--take-back (turn connection)
-  "Take back what TURN changed in the image behind CONNECTION, and say so here."
+  "Undo what TURN changed in the image behind CONNECTION, and report it here."
   (let ((chat (current-buffer)))
     (agent-q-changes--call
      connection "journal-restore" (list :turn turn)
@@ -139,12 +139,12 @@ FUNCTION gets its value, or nil when there is none."
            (agent-q-changes--taken-back value)))))))
 
 (defun agent-q-changes--taken-back (value)
-  "Show VALUE, the image's word on what was taken back, and have the model told."
+  "Show VALUE, the image's report of the undo, and tell the model."
   (let ((results (string-join (plist-get value :results) "\n")))
     (cond ((null value)
-           (agent-q-render-notice "The image did not take anything back." 'agent-q-failure))
+           (agent-q-render-notice "The image did not undo anything." 'agent-q-failure))
           ((string-empty-p results)
-           (message "That was taken back before"))
+           (message "Already undone"))
           (t
            (agent-q-render-notice results)
            (agent-q-core-image-undone agent-q-session-number (agent-q-text-clean results))))))

@@ -22,7 +22,7 @@
 
 ;;;###autoload
 (defun agent-q-chat-set-connection (connection)
-  "Have the current chat look into the image behind CONNECTION."
+  "Connect the current chat to the image behind CONNECTION."
   (interactive
    (let ((choices (mapcar (lambda (connection)
                             (cons (agent-q-image-label connection) connection))
@@ -39,7 +39,7 @@
 
 ;;;###autoload
 (defun agent-q-set-model (provider)
-  "Let the current chat talk to PROVIDER from its next request on.
+  "Use the model of PROVIDER in the current chat, from its next request on.
 Interactively, choose among the hosts that have a key and the servers on
 this machine.  Another model of a listed host can be typed after its name."
   (interactive
@@ -53,7 +53,7 @@ this machine.  Another model of a listed host can be typed after its name."
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
   (agent-q-chat-use-provider provider)
-  (message "This chat now talks to %s" (agent-q-provider-label provider)))
+  (message "Model: %s" (agent-q-provider-label provider)))
 
 (defvar-local agent-q-chat-choose--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.
@@ -78,7 +78,7 @@ follows no agent any more, and has the model that it had before."
       (progn (setq agent-q-agent-current nil)
              (message "This chat follows no agent%s"
                       (if (agent-q-chat-choose--restore-model)
-                          (format "; it talks to %s again"
+                          (format "; its model is %s again"
                                   (agent-q-provider-label agent-q-session-provider))
                         "")))
     (agent-q-chat-choose--use (agent-q-chat-choose--read file) libraries)))
@@ -103,7 +103,7 @@ follows no agent any more, and has the model that it had before."
   (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
                              libraries)))
     (when unknown
-      (user-error "No tool library is called %s; `agent-q-tool-libraries' names them"
+      (user-error "No tool library is named %s; `agent-q-tool-libraries' lists them"
                   (car unknown))))
   (when (and (agent-q-agent-tools agent) (null libraries))
     (user-error "The agent %s has tools, but `agent-q-tool-libraries' has no library for them"
@@ -122,7 +122,7 @@ follows no agent any more, and has the model that it had before."
     (let ((problem (agent-q-bind-tool-explain specification
                                               (agent-q-agent-library name))))
       (when problem
-        (user-error "The library %s does not fit the agent: %s" name problem)))))
+        (user-error "The library %s does not match the agent: %s" name problem)))))
 
 (defun agent-q-chat-choose--use-model (agent)
   "Make the current chat use the model of AGENT.

@@ -62,7 +62,7 @@
   "Go to the tool call before point."
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-item nil)
-                 (user-error "There is no tool call before this place"))))
+                 (user-error "No tool call before point"))))
 
 (defun agent-q-chat-next-turn ()
   "Go to the next message of yours; after the last one, to the prompt."
@@ -73,19 +73,19 @@
   "Go to the message of yours before point."
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
-                 (user-error "There is no message of yours before this place"))))
+                 (user-error "No message of yours before point"))))
 
 ;;;###autoload
 (defun agent-q-goto-approval ()
-  "Go to the tool call that waits for your answer, in whatever chat it is.
-The current chat comes first, then the other ones."
+  "Go to the tool call that waits for your answer, in any chat.
+The current chat comes first, then the others."
   (interactive)
   (let ((buffer (seq-find (lambda (buffer)
                             (with-current-buffer buffer
                               (and agent-q-call-table (agent-q-call-waiting))))
                           (cons (current-buffer) (buffer-list)))))
     (unless buffer
-      (user-error "No tool call waits for your answer"))
+      (user-error "No tool call is waiting for your answer"))
     (unless (eq buffer (window-buffer))
       (pop-to-buffer buffer))
     (with-current-buffer buffer

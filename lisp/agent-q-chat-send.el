@@ -63,7 +63,7 @@
      (eval_policy . ,(symbol-name agent-q-eval-policy)))))
 
 (defun agent-q-chat-configure ()
-  "Tell the session the settings that changed since the last time."
+  "Send the session the settings that have changed since the last time."
   (agent-q-chat-find-image)
   (agent-q-image-tools-ensure agent-q-session-connection)
   (agent-q-registry-apply-levels)
@@ -86,7 +86,7 @@
   "The connections that there were when this chat last used its own.")
 
 (defun agent-q-chat-find-image ()
-  "Have this chat use a connection that is new if its own one is gone.
+  "Switch this chat to a new connection if its own is gone.
 The images that were there already are other programs, which the user
 has to choose."
   (if (agent-q-chat-connected-p)
@@ -126,7 +126,7 @@ another image.")))
 
 ;;;###autoload
 (defun agent-q-chat-use-provider (provider)
-  "Have the current chat talk to PROVIDER from now on; nil means no model."
+  "Use PROVIDER in the current chat from now on; nil means no model."
   (agent-q-session-check)
   (setq agent-q-chat--choosing nil)
   (agent-q-core-configure agent-q-session-number
@@ -177,7 +177,7 @@ another image.")))
     (cl-incf agent-q-header-queued)
     (agent-q-header-update)
     (when busy
-      (message "Queued; it is sent when the turn that runs is over"))))
+      (message "Queued: sent when this turn ends"))))
 
 (defun agent-q-chat-send ()
   "Send the text at the prompt.
@@ -186,7 +186,7 @@ While a turn runs, the text waits until it is over."
   (agent-q-session-check)
   (agent-q-events-ensure)
   (let ((text (string-trim (agent-q-prompt-text))))
-    (cond ((string-empty-p text) (message "Input is empty"))
+    (cond ((string-empty-p text) (message "Type a message first"))
           ((agent-q-approve-mistyped text)
            (message "%s" (agent-q-approve-mistyped text))
            (agent-q-prompt-replace ""))
@@ -213,7 +213,7 @@ While a turn runs, the text waits until it is over."
         (agent-q-chat--unsent
          (setq agent-q-chat--unsent nil)
          (message "Not sent"))
-        (t (message "Nothing runs"))))
+        (t (message "Nothing is running"))))
 
 (defun agent-q-chat-send-or-cancel ()
   "Send the text at the prompt, or end the running turn."
@@ -223,7 +223,7 @@ While a turn runs, the text waits until it is over."
     (agent-q-chat-send)))
 
 (defun agent-q-chat-host-call (event)
-  "Do what EVENT asks of Emacs or of the Lisp image of this chat."
+  "Carry out the request in EVENT to Emacs or the Lisp image of this chat."
   (agent-q-chat-find-image)
   (agent-q-host-answer
    event (and (agent-q-chat-connected-p) agent-q-session-connection) (current-buffer)))

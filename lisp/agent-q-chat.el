@@ -157,7 +157,7 @@ NEW non-nil means a new one."
       (agent-q-core-close-session session))))
 
 (defun agent-q-chat-return ()
-  "Send the text at the prompt; in the log, act on what point is on."
+  "Send the text at the prompt; in the log, act on the thing at point."
   (interactive)
   (cond ((agent-q-prompt-p) (agent-q-chat-send))
         ((agent-q-chat-item-of-line)
@@ -246,7 +246,7 @@ NEW non-nil means a new one."
 
 ;;;###autoload
 (defun agent-q-show-system-prompt ()
-  "Show what the current chat sends to the model besides your words.
+  "Show everything the current chat sends to the model besides your messages.
 That is the system prompt and the context in front of each message."
   (interactive)
   (agent-q-session-check)

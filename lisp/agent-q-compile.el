@@ -79,7 +79,7 @@ line and position in TEXT."
   (let ((connection (agent-q-operations-call-connection call)))
     (if connection
         (agent-q-image-ask connection :to-lisp path)
-      (error "There is no connection to a Lisp image"))))
+      (error "No Lisp image is connected"))))
 
 (agent-q-operations-define "definition-to-compile" (call text name file path)
   "Return what to compile for the definition of NAME in TEXT, of FILE at PATH."

@@ -109,7 +109,7 @@ NAMES has the names of their threads, by the client's number."
                 (agent-q-debugger--all process))))
     (if lines
         (concat "Open:\n" (string-join lines "\n"))
-      "No debugger is open in this image, neither the user's nor yours.")))
+      "No debugger is open in this image.")))
 
 (defun agent-q-debugger--parked-line (parked)
   "Return a text on PARKED."
@@ -138,7 +138,7 @@ THREAD is the name of its thread, or nil."
 ;;;; Operations
 
 (agent-q-operations-define "list-debuggers" (call)
-  "Tell which debuggers are open."
+  "List the open debuggers."
   (agent-q-debugger--tell-all call))
 
 (defun agent-q-debugger--tell-all (call)
@@ -226,7 +226,7 @@ They are read in PACKAGE.  ASSESSED and WATCH are as in eval-in-frame."
 
 (defun agent-q-debugger--leave (call name operation arguments)
   "Leave the debugger NAME by OPERATION with ARGUMENTS.
-What the evaluation then yields is the answer to CALL."
+The result of the evaluation then answers CALL."
   (let* ((found (agent-q-debugger--find call name))
          (thread (agent-q-debugger--thread found))
          (answer (lambda (status payload)

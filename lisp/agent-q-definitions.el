@@ -225,7 +225,7 @@ FILE is the name of the file that TEXT is of."
                   (length found) name (agent-q-definitions--some found)))))))
 
 (agent-q-operations-define "find-definition" (call text name file)
-  "Tell where in TEXT, of FILE, the form is that defines NAME."
+  "Return where in TEXT, of FILE, the form that defines NAME is."
   (pcase-let ((`(,start ,end) (agent-q-definitions-find text name file)))
     (agent-q-json-serialize `((start . ,start) (end . ,end)))))
 

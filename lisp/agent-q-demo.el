@@ -127,7 +127,7 @@ When the server ends before it is ready, CALLBACK is called with nil."
       (with-current-buffer buffer
         (unless agent-q-session-provider
           (agent-q-chat-use-provider provider))))
-    (message "The demo model runs: it shows the path, not answers")))
+    (message "The demo model is running: it shows how things work, its answers mean nothing")))
 
 ;;;###autoload
 (defun agent-q-demo-model ()
@@ -139,7 +139,7 @@ Its answers mean nothing.  \\[agent-q-set-model] in a chat chooses it too."
     (cond ((process-live-p agent-q-demo--process)
            (if (agent-q-demo-running-p)
                (agent-q-demo--serve-chats agent-q-provider-demo)
-             (message "The demo model is on its way")))
+             (message "The demo model is being downloaded or started")))
           ((agent-q-demo-installed-p) (funcall start))
           ((yes-or-no-p "Download the demo model, about 130 MB? ")
            (agent-q-demo--install start))

@@ -62,7 +62,7 @@ Lines with + are added, lines with - go, the others stay.
     (pop-to-buffer buffer '((display-buffer-same-window)))))
 
 (defun agent-q-diff-edit-finish ()
-  "Put the hunk as it is here into the review."
+  "Put the hunk as edited here into the review."
   (interactive)
   (unless (buffer-live-p agent-q-diff-edit--review)
     (user-error "The review of this hunk is over"))
@@ -75,7 +75,7 @@ Lines with + are added, lines with - go, the others stay.
   (agent-q-diff-edit-quit))
 
 (defun agent-q-diff-edit-quit ()
-  "Leave the hunk as it is in the review."
+  "Discard the edit and leave the hunk in the review as it was."
   (interactive)
   (quit-window t))
 

@@ -38,7 +38,7 @@ overlay shows its state, START is where its header stands."
 (defvar-local agent-q-diff-hunks--counts "" "How many hunks are taken, as text.")
 
 (defvar-local agent-q-diff-hunks-lost nil
-  "What is said of the hunks that don't fit any more, latest first.")
+  "Messages about the hunks that no longer fit, latest first.")
 
 (defvar-local agent-q-diff-hunks-done nil "Non-nil once the review is answered.")
 
@@ -111,7 +111,7 @@ With those that turn the direction around, text is shown as it is stored."
   (seq-filter #'agent-q-diff-hunk-chosen agent-q-diff-hunks-all))
 
 (defun agent-q-diff-hunks-count ()
-  "Count the hunks anew and show it in the header line."
+  "Count the hunks again and show the counts in the header line."
   (let ((added 0) (removed 0) (chosen 0))
     (seq-doseq (hunk agent-q-diff-hunks-all)
       (when (agent-q-diff-hunk-chosen hunk)
@@ -129,7 +129,7 @@ For `post-command-hook', too."
     (setq header-line-format
           (list (propertize agent-q-diff-hunks--counts 'face 'bold)
                 (cond ((agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
-                       (propertize "CHANGED since: g reviews it anew"
+                       (propertize "CHANGED since: g refreshes the review"
                                    'face 'agent-q-failure))
                       ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
                        "c comment  C-c C-c do it  C-c C-k reject")
@@ -141,7 +141,7 @@ For `post-command-hook', too."
   (unless (and (buffer-live-p agent-q-diff-hunks-chat)
                (not agent-q-diff-hunks-done)
                (agent-q-call-open-p agent-q-diff-hunks-call))
-    (user-error "This edit does not wait for an answer any more")))
+    (user-error "This edit was already answered")))
 
 (defun agent-q-diff-hunks-replace (hunk body)
   "Put BODY, which the user wrote, in the place of the lines of HUNK.

@@ -16,7 +16,7 @@
 (agent-q-declare-core)
 
 (defun agent-q-diff-refresh ()
-  "Review the edit anew on the text as it is now.
+  "Review the edit again, on the current text.
 Hunks that look as before keep their state, the others are not taken;
 those that don't fit any more are left out, and the model is told so."
   (interactive)

@@ -140,13 +140,13 @@ Return the window, or nil when that frame has none that can show it."
   "Return the hunk at point."
   (let ((index (agent-q-diff--index)))
     (if (< index 0)
-        (user-error "There is no hunk at point")
+        (user-error "No hunk at point")
       (aref agent-q-diff-hunks-all index))))
 
 (defun agent-q-diff--goto (index)
   "Go to the hunk at INDEX."
   (unless (< -1 index (length agent-q-diff-hunks-all))
-    (user-error "There are no more hunks"))
+    (user-error "No more hunks"))
   (let ((hunk (aref agent-q-diff-hunks-all index)))
     (goto-char (agent-q-diff-hunk-start hunk))
     ;; What a key is about to decide has to be on the screen.
@@ -173,7 +173,7 @@ Return the window, or nil when that frame has none that can show it."
 (defun agent-q-diff--check-divisible ()
   "Signal an error if the edit can only be taken as a whole."
   (when (agent-q-diff-edit-one agent-q-diff-hunks-edit)
-    (user-error "This can only be done or rejected as a whole")))
+    (user-error "This edit can only be applied or rejected as a whole")))
 
 (defun agent-q-diff-toggle ()
   "Take the hunk at point, or leave it if it was taken; go to the next one."
@@ -193,7 +193,7 @@ Return the window, or nil when that frame has none that can show it."
   (agent-q-diff-toggle))
 
 (defun agent-q-diff-comment (comment)
-  "Tell the model COMMENT about the hunk at point, with the answer."
+  "Add COMMENT on the hunk at point, for the model to read with the answer."
   (interactive
    (list (read-string "Comment for the model: "
                       (agent-q-diff-hunk-comment (agent-q-diff--hunk)))))

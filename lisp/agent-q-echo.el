@@ -30,7 +30,7 @@
   "How many characters of a value are shown.")
 
 (defface agent-q-echo '((t :inherit font-lock-comment-face))
-  "Face of what the agent evaluated, in the user's REPL."
+  "Face of the agent's evaluations in the user's REPL."
   :group 'agent-q)
 
 ;;;; What is shown

@@ -22,9 +22,9 @@
         ;; In the minibuffer a password may be typed.
         (if (and buffer (not (minibufferp buffer)))
             buffer
-          (error "There is no buffer named %s" name)))
+          (error "No buffer is named %s" name)))
     (or (agent-q-user-last-buffer)
-        (error "There is no buffer that the user works in"))))
+        (error "The user is not working in any buffer"))))
 
 ;;;; Looking
 
@@ -68,7 +68,7 @@
        (point . ,(1- (point)))))))
 
 (agent-q-operations-define "file-buffer" (call path whole)
-  "Tell the state of the buffer that visits PATH, or null.
+  "Return the state of the buffer that visits PATH, or null.
 Its text comes along if WHOLE is true or there are unsaved changes."
   (let ((buffer (find-buffer-visiting path)))
     (if buffer
@@ -76,11 +76,11 @@ Its text comes along if WHOLE is true or there are unsaved changes."
       "null")))
 
 (agent-q-operations-define "buffer-state" (call buffer)
-  "Tell the state of the buffer named BUFFER with its text."
+  "Return the state of the buffer named BUFFER with its text."
   (let ((live (agent-q-edit-find-buffer buffer)))
     ;; What is typed in the minibuffer or a chat is the user's own word.
     (unless (agent-q-user-buffer-p live)
-      (error "The buffer %s is not one that may be written to" (buffer-name live)))
+      (error "Writing to the buffer %s is not allowed" (buffer-name live)))
     (agent-q-edit--state live t)))
 
 ;;;; Changing
@@ -107,7 +107,7 @@ TICK is that of the text which the change is for.  Save the buffer if
 SAVE is true."
   (let ((live (get-buffer buffer)))
     (unless live
-      (error "The buffer %s was killed meanwhile; nothing was changed" buffer))
+      (error "The buffer %s has been killed; nothing was changed" buffer))
     (with-current-buffer live
       (agent-q-edit--change tick start old new save))))
 
@@ -115,7 +115,7 @@ SAVE is true."
   "Put NEW in the place of OLD at START in the current buffer, as of TICK.
 Save it if SAVE is non-nil."
   (unless (= tick (buffer-chars-modified-tick))
-    (error "The user changed the buffer %s just now; nothing was done.  Try again"
+    (error "The user has just changed the buffer %s; nothing was done.  Try again"
            (buffer-name)))
   (when buffer-read-only
     (error "The buffer %s is read-only; nothing was changed" (buffer-name)))
@@ -128,7 +128,7 @@ Save it if SAVE is non-nil."
              (buffer-name)
              (line-number-at-pos (point-min) t) (line-number-at-pos (point-max) t)))
     (unless (equal old (agent-q-text-clean (buffer-substring-no-properties from to)))
-      (error "The buffer %s holds something else there; nothing was changed"
+      (error "The buffer %s has different text there; nothing was changed"
              (buffer-name)))
     (agent-q-edit--check-encodable new)
     (condition-case failure
@@ -205,7 +205,7 @@ Emacs empties a file before it writes it, so a full disk would take it all."
           (write-region nil nil buffer-file-name nil t buffer-file-truename))
       (error
        (set-buffer-modified-p t)
-       (error "The file of the buffer %s could not be written (%s), and lost its text; all of the text from before is in the buffer, unsaved"
+       (error "The file of the buffer %s could not be written (%s), and lost its text; all of the earlier text is in the buffer, unsaved"
               (buffer-name) (error-message-string failure))))))
 
 (defun agent-q-edit--as-on-disk-p ()

@@ -166,12 +166,12 @@ The core doesn't say whose effect it is, so nobody knows if several run."
 ;;;; Looking closer
 
 (defun agent-q-effect-backtrace ()
-  "Show the backtrace of the code that is about to do what is asked at point."
+  "Show the backtrace of the code that the request at point is about."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (and (agent-q-call-p call)
                  (agent-q-call-effect-p call))
-      (user-error "No effect of running code is asked about here"))
+      (user-error "No request about running code here"))
     (let ((text (concat (propertize (agent-q-effect-words call) 'face 'agent-q-attention)
                         "\n" (or (agent-q-effect--origin call) "")
                         "\n\n" (agent-q-visible

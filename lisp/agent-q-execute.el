@@ -137,7 +137,7 @@ this is for batch use."
           (when (and deadline (time-less-p deadline nil))
             (setq deadline nil)
             (agent-q-core-cancel-batch
-             batch (format "it had no result after %s seconds" seconds)))
+             batch (format "it gave no result within %s seconds" seconds)))
           (catch mine
             ;; What is due already need not wait for the timers.
             (unless (agent-q-handlers-run-waiting)
@@ -205,7 +205,7 @@ It gets ID when it has none.  Its arguments are JSON text."
       call
     (let ((members (or (agent-q-json-members call)
                        (signal 'agent-q-error
-                               (list "A tool call has to be an object")))))
+                               (list "A tool call must be an object")))))
       (list :id (gethash "id" members)
             :name (gethash "name" members)
             :arguments (gethash "arguments" members)))))
@@ -319,7 +319,7 @@ Whatever goes wrong, the tool is not run."
                                                       (error-message-string failure)))
                  (setq asked t)))
       (unless asked
-        (agent-q-execute--fail event "The approval handler was left by a throw")))))
+        (agent-q-execute--fail event "The approval handler exited by a throw")))))
 
 (defun agent-q-execute--takes-function-p (handler)
   "Whether the approval HANDLER requires a third argument, the function to answer."
@@ -335,7 +335,7 @@ With an answer that is none, what was asked about doesn't happen."
     ((and :stopped (guard (agent-q-execute--effect-p event)))
      (agent-q-execute--tell event "stopped" nil))
     (:stopped
-     (agent-q-execute--fail event "The approval handler can't stop what doesn't run yet"))
+     (agent-q-execute--fail event "The approval handler can't stop a call that is not running yet"))
     ((and `(:modified . ,_) (guard (agent-q-execute--effect-p event)))
      (agent-q-execute--fail event "The approval handler can't modify an effect"))
     (`(:modified ,arguments)

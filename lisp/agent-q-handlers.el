@@ -113,10 +113,10 @@ image asks about meanwhile, if the tool is one of an image's."
     (if tool
         (agent-q-handlers-later #'agent-q-handlers--run call)
       (agent-q-handlers--finish
-       call (agent-q-tool-failure "Tool error: this tool was removed meanwhile.")))))
+       call (agent-q-tool-failure "Tool error: this tool has been removed.")))))
 
 (defun agent-q-handlers-cancel (event)
-  "Forget the call that EVENT names: nobody waits for its value any more."
+  "Forget the call that EVENT names: its value is no longer needed."
   (let ((call (gethash (plist-get event :request) agent-q-handlers--calls)))
     (when call
       (agent-q-handlers--forget call)
@@ -156,7 +156,7 @@ However the handler ends, the call gets its result."
                (agent-q-handlers--fail call (error-message-string failure))))
             (setq ended t))
         (unless ended
-          (agent-q-handlers--fail call "its handler was left by a throw"))))))
+          (agent-q-handlers--fail call "its handler exited by a throw"))))))
 
 (defun agent-q-handlers--apply (call)
   "Apply the handler of CALL to its arguments, in the user's buffer."
@@ -192,7 +192,7 @@ Return non-nil if somebody waited for it; the first value is the one."
 What can't be told is a failure, so that the call gets its result."
   (condition-case failure
       (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
-    (error (cons t (format "Tool error: its value can't be told (%s)"
+    (error (cons t (format "Tool error: its value can't be sent (%s)"
                            (error-message-string failure))))))
 
 (defun agent-q-handlers--text (value)

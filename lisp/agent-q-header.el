@@ -60,7 +60,7 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
     ;; What runs may be asked about, too.
     ((or :approving (guard (agent-q-call-waiting)))
      (agent-q-header--segment (agent-q-header--asking (length (agent-q-call-all-waiting)))
-                              "mouse-1: go to what waits"
+                              "mouse-1: go to the waiting request"
                               'waiting
                               'agent-q-attention))
     (:waiting "Waiting")

@@ -46,11 +46,11 @@
 ;;;; The last error
 
 (agent-q-operations-define "get-last-error" (call)
-  "Tell the last error of the user's or of ours."
+  "Report the latest error, the user's or ours."
   (let ((error (agent-q-past-last-error (agent-q-history--process call))))
     (cond ((null error)
            (agent-q-operations-of-image
-            call "No error has happened in this image as long as agent-q has watched it."))
+            call "No error in this image since agent-q started watching."))
           ((agent-q-history--debugger error)
            (agent-q-history--tell-open call error))
           (t (agent-q-operations-of-image call (agent-q-history--error error))))))
@@ -75,13 +75,13 @@ The image knows more of its frames than the client has shown."
   (string-join
    (delq nil
          (list
-          (format "Met %s, %s:"
+          (format "Signalled %s, %s:"
                   (if (eq 'thread (agent-q-past-error-how error))
                       (format "in %s"
                               (if (agent-q-past-error-thread-name error)
                                   (concat "the thread " (agent-q-past-error-thread-name error))
                                 "a thread of the program's own"))
-                    (concat "by "
+                    (concat "for "
                             (agent-q-history--where (agent-q-past-error-by error)
                                                     (agent-q-past-error-how error))))
                   (agent-q-history--ago (agent-q-past-error-time error)))
@@ -111,17 +111,17 @@ The image knows more of its frames than the client has shown."
 ;;;; The history
 
 (agent-q-operations-define "get-repl-history" (call limit)
-  "Tell what was evaluated, oldest first, at most LIMIT forms."
+  "List the evaluated forms, oldest first, at most LIMIT of them."
   (let* ((all (agent-q-past-evaluations (agent-q-history--process call)))
          (told (reverse (seq-take all (max 1 (min 100 (or limit 20)))))))
     (agent-q-operations-of-image
      call
      (if (not told)
-         "No REPL history available: nothing was evaluated as long as agent-q has watched."
+         "No REPL history available: nothing was evaluated since agent-q started watching."
        (concat
         (mapconcat #'agent-q-history--evaluation told "\n")
         (and (> (length all) (length told))
-             (format "\n(%d earlier ones; ask with a larger limit.)"
+             (format "\n(%d earlier ones; call again with a larger limit.)"
                      (- (length all) (length told)))))))))
 
 (defun agent-q-history--evaluation (evaluation)
@@ -163,7 +163,7 @@ The image knows more of its frames than the client has shown."
          (offset (max 0 (or offset 0))))
     (cond ((null compilation)
            (agent-q-operations-of-image
-            call "Nothing was compiled as long as agent-q has watched."))
+            call "Nothing was compiled since agent-q started watching."))
           ((eq 'image (agent-q-past-compilation-notes compilation))
            (agent-q-history--ask-notes call compilation limit offset))
           (t (let ((notes (agent-q-past-compilation-notes compilation)))
@@ -176,7 +176,7 @@ The image knows more of its frames than the client has shown."
   "Answer CALL with LIMIT notes of COMPILATION from OFFSET on, which the image has."
   (let ((connection (agent-q-operations-call-connection call)))
     (unless connection
-      (error "The image that compiled %s, and kept what was said, is not connected"
+      (error "The image that compiled %s and kept the notes is not connected"
              (agent-q-past-compilation-what compilation)))
     (agent-q-image-query
      connection "last-notes" (list :limit limit :offset offset)
@@ -190,15 +190,15 @@ The image knows more of its frames than the client has shown."
                   compilation (mapcar #'agent-q-past-own-note (plist-get value :notes))
                   offset (plist-get value :total)))))
          (_ (agent-q-operations-answer
-             call "signalled" (format "The image did not tell its notes: %s" status))))))
+             call "signalled" (format "The image did not return its notes: %s" status))))))
     nil))
 
 (defun agent-q-history--rest (offset count total)
   "Return a line on what is beyond COUNT notes of TOTAL from OFFSET on, or nil."
   (cond ((and (zerop count) (> total 0))
-         (format "That is beyond the end: there are %d." total))
+         (format "Offset past the end: only %d results." total))
         ((> total (+ offset count))
-         (format "%d more: ask again with offset %d." (- total offset count)
+         (format "%d more: call again with offset %d." (- total offset count)
                  (+ offset count)))))
 
 (defun agent-q-history--compilation (compilation notes offset total)
@@ -215,7 +215,7 @@ The image knows more of its frames than the client has shown."
               (string-trim (agent-q-past-compilation-what compilation)) 200))
      (string-join
       (delq nil (list (cond (notes (mapconcat #'agent-q-history--note notes "\n"))
-                            ((zerop total) "The compiler had nothing to say."))
+                            ((zerop total) "No warnings or notes."))
                       rest))
       "\n"))))
 
@@ -229,11 +229,11 @@ The image knows more of its frames than the client has shown."
 ;;;; The form at point
 
 (agent-q-operations-define "form-at-point" (call)
-  "Tell the top-level form at the user's point, whatever CALL is about."
+  "Return the top-level form at the user's point, whichever buffer CALL names."
   (ignore call)
   (let ((buffer (agent-q-user-last-buffer)))
     (unless buffer
-      (error "The user has no buffer open but chats"))
+      (error "The user has no buffers open besides chats"))
     (with-current-buffer buffer
       (let ((window (get-buffer-window buffer t)))
         (save-excursion
@@ -248,7 +248,7 @@ The image knows more of its frames than the client has shown."
          (inside (and bounds (<= (car bounds) point (cdr bounds)))))
     (unless (and bounds inside
                  (not (string-blank-p (buffer-substring (car bounds) (cdr bounds)))))
-      (error "There is no form at the cursor in %s, line %d"
+      (error "No form at the cursor in %s, line %d"
              (buffer-name) (line-number-at-pos point t)))
     (let ((text (string-trim (buffer-substring-no-properties (car bounds)
                                                              (cdr bounds)))))
@@ -288,13 +288,13 @@ The image knows more of its frames than the client has shown."
         (condition-case nil
             (insert (string-trim form))
           (text-read-only
-           (error "The REPL %s has no prompt now: it starts, or evaluates something"
+           (error "The REPL %s has no prompt now: it is starting, or evaluating something"
                   (buffer-name buffer))))
         (setq agent-q-history--staged (string-trim form))
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
-    (format "Put at the prompt of %s; the user runs it, or not." (buffer-name buffer))))
+    (format "Put at the prompt of %s; the user decides whether to run it." (buffer-name buffer))))
 
 (defun agent-q-history--repl (connection)
   "Return the buffer of the REPL of CONNECTION, or nil."

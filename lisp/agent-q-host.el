@@ -28,7 +28,7 @@
 
 ;;;###autoload
 (defun agent-q-host-answer (event connection owner)
-  "Do what EVENT asks of Emacs, or of the image behind CONNECTION, if any.
+  "Carry out the request in EVENT to Emacs or the image behind CONNECTION, if any.
 OWNER is the buffer of the chat that asks, if any."
   (pcase (plist-get event :type)
     (:emacs-call (agent-q-operations-run event connection owner))
@@ -54,7 +54,7 @@ OWNER is the buffer of the chat that asks, if any."
 
 ;;;###autoload
 (defun agent-q-host-answer-outside (event)
-  "Do what EVENT asks, which is of a call outside all chats."
+  "Carry out the request in EVENT, which belongs to a call outside all chats."
   (agent-q-host-answer event (agent-q-image-default-connection) nil))
 
 (provide 'agent-q-host)

@@ -54,8 +54,8 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 ;;;###autoload
 (defun agent-q-image-changes ()
-  "List what the agent changed in the Lisp image, and restore what you like.
-From a chat, it is what this chat changed in its image."
+  "List what the agent changed in the Lisp image, to restore any of it.
+From a chat, list the changes of this chat in its image."
   (interactive)
   (let ((chat (and agent-q-session-number (current-buffer)))
         (connection (or (and (agent-q-image-live-p agent-q-session-connection)
@@ -84,7 +84,7 @@ From a chat, it is what this chat changed in its image."
                        "closed"))))
 
 (defun agent-q-image-changes-toggle-all ()
-  "List what all chats did, or again only the one that you came from."
+  "Switch between all chats and the one that you came from."
   (interactive)
   (unless agent-q-image-changes--chat
     (user-error "All are listed: you did not come from a chat"))
@@ -170,7 +170,7 @@ FUNCTION gets its value, in this buffer."
   "Return the change at point."
   (or (cl-find (tabulated-list-get-id) agent-q-image-changes--entries
                :key (lambda (change) (plist-get change :id)))
-      (user-error "There is no change here")))
+      (user-error "No change here")))
 
 (defun agent-q-image-changes-source ()
   "Show the form that made the change at point."
@@ -188,14 +188,14 @@ FUNCTION gets its value, in this buffer."
 ;;;; Restoring
 
 (defun agent-q-image-changes-restore ()
-  "Put back what the change at point replaced.
+  "Restore the definition that the change at point replaced.
 Later changes of the same thing are undone too."
   (interactive)
   (agent-q-image-changes--restore
    (list :id (plist-get (agent-q-image-changes--at-point) :id))))
 
 (defun agent-q-image-changes-restore-all ()
-  "Put back all that the agent replaced in this image, as far as it is listed.
+  "Restore every definition that a listed change replaced in this image.
 What another chat has changed since is left alone."
   (interactive)
   (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
@@ -204,7 +204,7 @@ What another chat has changed since is left alone."
     (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
 
 (defun agent-q-image-changes--restore (arguments)
-  "Restore what ARGUMENTS of the operation name, and show the list anew."
+  "Restore the definitions that ARGUMENTS name, and refresh the list."
   (agent-q-image-changes--call
    "journal-restore" arguments
    (lambda (value)

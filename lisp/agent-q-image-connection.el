@@ -94,7 +94,7 @@ at its end.  That is done only while there are other connections."
           (agent-q-image-client connection :name)
           (let ((count (length (agent-q-image-connections))))
             (if (> count 1)
-                (format "; it is the image %s, one of the %d that the user has"
+                (format "; the image %s, one of %d connected"
                         (agent-q-image-label connection) count)
               ""))))
 
@@ -104,7 +104,7 @@ at its end.  That is done only while there are other connections."
   "Return what can be said on the image behind CONNECTION, which doesn't answer."
   (concat (if (agent-q-image-ask connection :threads-p)
               ""
-            "This Lisp has no threads here: it hears nothing while it does something else.\n")
+            "This Lisp has no threads here: it cannot answer while it is busy.\n")
           (agent-q-image-connection--output-tail connection)))
 
 (defun agent-q-image-connection--output-tail (connection)
@@ -119,7 +119,7 @@ at its end.  That is done only while there are other connections."
                           (max (point-min) (- (point-max) 600)) (point-max)))))
               (if (string-empty-p tail)
                   ""
-                (format "The last that it printed in %s:\n%s" (buffer-name) tail)))))
+                (format "Its last output in %s:\n%s" (buffer-name) tail)))))
       "")))
 
 (defun agent-q-image-last-words (connection)

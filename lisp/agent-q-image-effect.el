@@ -32,7 +32,7 @@
   (let ((text (substring-no-properties message (length agent-q-image-effect--mark))))
     (condition-case err
         (agent-q-image-effect--take process text (agent-q-image-reply-read text))
-      (error (agent-q-log-line (format "A question of an image is not understood: %s"
+      (error (agent-q-log-line (format "Cannot parse a question from an image: %s"
                                        (error-message-string err)))))))
 
 (defun agent-q-image-effect--take (process text data)
@@ -50,7 +50,7 @@
                 (agent-q-core-effect (agent-q-image-effect--asker call) text))
            (agent-q-image-effect--wait call question))
           (t (agent-q-image-effect--answer process id question "deny"
-                                           "nobody waits for this call any more")))))
+                                           "the call has already ended")))))
 
 (defun agent-q-image-effect--asker (call)
   "Return the core's number of the request that CALL is made for, or nil."

@@ -25,7 +25,7 @@
   "Return why the client aborted a call, given its word for the CONDITION."
   ;; The clients print no condition as NIL.
   (if (member condition '(nil "NIL"))
-      "its thread was ended, by the code itself or from elsewhere."
+      "its thread ended, either by itself or from outside."
     (format "%s" condition)))
 
 (provide 'agent-q-image-end)

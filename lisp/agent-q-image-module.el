@@ -22,7 +22,7 @@
   "Return the folder of the Common Lisp half, or signal a `user-error'."
   (let ((directory (expand-file-name "image/" agent-q-module-directory)))
     (unless (file-directory-p directory)
-      (user-error "The Common Lisp half of agent-q is not at %s: %s"
+      (user-error "Cannot find the Common Lisp half of agent-q at %s: %s"
                   (abbreviate-file-name directory) (agent-q-module-remedy)))
     directory))
 
@@ -303,7 +303,7 @@ They go in one message: each takes longer to come and go than to be read."
              (`(:abort . ,rest)
               (agent-q-image--shipped
                shipping "aborted"
-               (format "The image did not take agent-q's Common Lisp half: %s"
+               (format "The image rejected agent-q's Common Lisp half: %s"
                        (car rest))))))))
     (setf (agent-q-image-module-shipping-continuation shipping) continuation)
     (agent-q-image-ask (agent-q-image-module-shipping-connection shipping)

@@ -38,7 +38,7 @@ Some providers take no more than 1024.")
 ;; asked for.
 
 (defun agent-q-image-tools-ensure (connection)
-  "Have the tools of the image behind CONNECTION, which may be nil, registered.
+  "Register the tools of the image behind CONNECTION, which may be nil.
 This goes on in the background."
   (when (and (agent-q-image-live-p connection)
              (not (process-get (agent-q-image-connection-process connection)
@@ -52,7 +52,7 @@ This goes on in the background."
 ;;;; The list
 
 (defun agent-q-image-tools--changed (process)
-  "Ask anew for the tools of the image behind PROCESS."
+  "Ask again for the tools of the image behind PROCESS."
   (let ((connection (cl-find process (agent-q-image-connections)
                              :key #'agent-q-image-connection-process)))
     (when connection
@@ -123,7 +123,7 @@ Its calls go over CONNECTION."
         (progn
           ;; The agent must not get another tool under a name that it trusts.
           (when (and there (not (equal origin (agent-q-tool-origin there))))
-            (signal 'agent-q-error (list "There is another tool of that name")))
+            (signal 'agent-q-error (list "Another tool has that name")))
           (let ((tool (agent-q-image-tools--tool connection origin entry)))
             (agent-q-register-tool agent-q-registry tool)))
       (error
@@ -177,7 +177,7 @@ It stays while the connection lives, whatever others come and go."
   (let ((schema (plist-get entry :schema)))
     (when (> (length schema) agent-q-image-tools-longest-schema)
       (signal 'agent-q-error
-              (list (format "Its parameters take %d characters; %d is the most"
+              (list (format "Its parameters take %d characters, more than the limit of %d"
                             (length schema) agent-q-image-tools-longest-schema))))
     schema))
 
@@ -187,7 +187,7 @@ It stays while the connection lives, whatever others come and go."
         (description (plist-get parameter :description)))
     (unless (string-match-p "\\`[[:alnum:]_.:*+/!?<>=$%&~^-]\\{1,64\\}\\'" name)
       (signal 'agent-q-error
-              (list (format "%s is no name of a parameter" (agent-q-visible-line name)))))
+              (list (format "%s is not a valid parameter name" (agent-q-visible-line name)))))
     (if (stringp description)
         (plist-put (copy-sequence parameter) :description
                    (agent-q-image-tools--sentence description))
@@ -197,7 +197,7 @@ It stays while the connection lives, whatever others come and go."
   "Return the keyword of the category NAME."
   (unless (string-match-p "\\`[a-z0-9_-]\\{1,40\\}\\'" name)
     (signal 'agent-q-error
-            (list (format "%s is no name of a category" (agent-q-visible-line name)))))
+            (list (format "%s is not a valid category name" (agent-q-visible-line name)))))
   (intern (concat ":" name)))
 
 (defun agent-q-image-tools--unregister (tool)

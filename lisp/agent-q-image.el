@@ -65,7 +65,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
                :asker asker :deadline #'agent-q-image--deadline)))
     (cond
      ((gethash request agent-q-image-calls-pending)
-      (funcall callback "signalled" (format "Request %s runs already." request)))
+      (funcall callback "signalled" (format "Request %s is already running." request)))
      ((not (agent-q-image-live-p connection))
       (funcall callback "no-connection" nil))
      (t
@@ -160,7 +160,7 @@ Objects other than strings, integers, keywords and lists are errors."
            ((agent-q-image-calls-pending-p call) (agent-q-image--send call))))))
 
 (defun agent-q-image--prepare-again (call)
-  "Send CALL anew: its image has lost what it had, by a restart for example."
+  "Send CALL again: its image has lost its modules, by a restart for example."
   (agent-q-image-calls-cancel-timer call)
   (setf (agent-q-image-call-again call) t
         (agent-q-image-call-continuation call) nil)
@@ -251,7 +251,7 @@ Objects other than strings, integers, keywords and lists are errors."
           ((agent-q-image-call-continuation call)
            (agent-q-image--stop call "done"))
           ;; It waits for the Common Lisp half, nothing of it is in the image.
-          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it began.")))))
+          (t (agent-q-image-calls-finish call "aborted" "It was cancelled before it started.")))))
 
 (defun agent-q-image--resumed (call request seconds callback)
   "Wait again for the end of CALL, now as REQUEST, which CALLBACK takes.
@@ -269,7 +269,7 @@ It has SECONDS."
 (defun agent-q-image-resume (parked request operation arguments seconds callback)
   "Continue PARKED by OPERATION with ARGUMENTS, a way out of its debugger.
 REQUEST, SECONDS and CALLBACK are what `agent-q-image-call' takes; the
-call ends once more, with what comes of it."
+call ends once more, with its new result."
   (let ((call (agent-q-image-parked-call parked)))
     (agent-q-image--resumed call request seconds callback)
     (agent-q-image-call
@@ -428,7 +428,7 @@ not for the user: calls report their conditions themselves."
                        thread #'ignore)))
 
 (defun agent-q-image--cancelled (event)
-  "Stop the call in EVENT, which nobody waits for any more."
+  "Stop the call in EVENT, whose result is no longer needed."
   (agent-q-image-cancel (plist-get event :request)))
 
 (agent-q-events-subscribe :host-cancelled #'agent-q-image--cancelled)

@@ -213,7 +213,7 @@ A list of property lists isn't, unless VALUE is CERTAINLY an object."
         ((keywordp key) (agent-q-json-text (substring (symbol-name key) 1)))
         ((symbolp key) (agent-q-json-text (symbol-name key)))
         (t (signal 'agent-q-error
-                   (list (format "%S is no name of a JSON member" key))))))
+                   (list (format "%S is not a valid name of a JSON member" key))))))
 
 (defun agent-q-json--member-name (key)
   "Return the name of the JSON member that KEY stands for.
@@ -336,7 +336,7 @@ some JSON.  All errors are `agent-q-error'."
         (funcall slowly))
     (error
      (signal 'agent-q-error
-             (list (format "This is not JSON (%s)" (error-message-string failure)))))))
+             (list (format "Invalid JSON (%s)" (error-message-string failure)))))))
 
 (defun agent-q-json--read (text)
   "Return the value of TEXT, JSON, read by Emacs Lisp, which is slow."

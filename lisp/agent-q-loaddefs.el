@@ -16,23 +16,23 @@
 ;;;; agent-q-changes.el
 
 (autoload 'agent-q-undo-turn "agent-q-changes"
-  "Put back what the chat's latest turn changed in files and buffers." t)
+  "Undo what the chat's latest turn changed in files and buffers." t)
 (autoload 'agent-q-changes "agent-q-changes"
-  "Show what the chat's latest turn changed in files and buffers, as one diff." t)
+  "Show as one diff what the chat's latest turn changed in files and buffers." t)
 
 ;;;; agent-q-chat-choose.el
 
 (autoload 'agent-q-chat-set-connection "agent-q-chat-choose"
-  "Have the current chat look into the image behind CONNECTION." t)
+  "Connect the current chat to the image behind CONNECTION." t)
 (autoload 'agent-q-set-model "agent-q-chat-choose"
-  "Let the current chat talk to PROVIDER from its next request on." t)
+  "Use the model of PROVIDER in the current chat, from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
   "Make the current chat follow the agent in FILE, a gram file." t)
 
 ;;;; agent-q-chat-move.el
 
 (autoload 'agent-q-goto-approval "agent-q-chat-move"
-  "Go to the tool call that waits for your answer, in whatever chat it is." t)
+  "Go to the tool call that waits for your answer, in any chat." t)
 
 ;;;; agent-q-chat-send.el
 
@@ -43,7 +43,7 @@
 (autoload 'agent-q-chat "agent-q-chat"
   "Go to the latest agent-q chat, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
-  "Show what the current chat sends to the model besides your words." t)
+  "Show everything the current chat sends to the model besides your messages." t)
 
 ;;;; agent-q-debug.el
 
@@ -92,7 +92,7 @@
 ;;;; agent-q-image-changes.el
 
 (autoload 'agent-q-image-changes "agent-q-image-changes"
-  "List what the agent changed in the Lisp image, and restore what you like." t)
+  "List what the agent changed in the Lisp image, to restore any of it." t)
 
 ;;;; agent-q-json.el
 
@@ -114,7 +114,7 @@
 (defvar agent-q-mode-map (make-sparse-keymap)
   "Keymap of `agent-q-mode'.")
 (autoload 'agent-q-mode "agent-q-mode"
-  "Remember what you do in SLY and SLIME, for the chats to come." t)
+  "Record your work in SLY and SLIME for later chats." t)
 
 ;;;; agent-q-project.el
 
@@ -144,7 +144,7 @@
 ;;;; agent-q-rules.el
 
 (autoload 'agent-q-rules "agent-q-rules"
-  "Show the rules about tools: see them, revoke them, add and test some." t)
+  "Show the rules about tools, to add, test or revoke some." t)
 
 ;;;; agent-q-specifications.el
 
@@ -184,7 +184,7 @@
   "Show all tools." t)
 (autoload 'agent-q-tool-statistics-data "agent-q-tool-list")
 (autoload 'agent-q-tool-statistics "agent-q-tool-list"
-  "Show how often tools were used, and what that has cost." t)
+  "Show how often tools were called, how they ended, and their time and size." t)
 
 ;;;; agent-q-tools.el
 

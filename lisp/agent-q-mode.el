@@ -49,9 +49,9 @@ default."
 
 ;;;###autoload
 (define-minor-mode agent-q-mode
-  "Remember what you do in SLY and SLIME, for the chats to come.
-From the moment a Lisp connects, the last things that you evaluated or
-compiled, and what came of them, are kept in memory.
+  "Record your work in SLY and SLIME for later chats.
+From the moment a Lisp connects, the latest forms that you evaluated or
+compiled, with their results, are kept in memory.
 The mode is light: it does not load the core.
 
 \\{agent-q-mode-map}"

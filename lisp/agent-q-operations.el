@@ -59,7 +59,7 @@ reason why there is no answer."
                           (and text (substring-no-properties text))))
 
 (defun agent-q-operations-run (event connection owner)
-  "Do what EVENT asks for, soon.
+  "Carry out the request in EVENT, soon.
 CONNECTION leads to the image of the chat whose buffer is OWNER."
   ;; Events arrive in a process filter, which has to be short and can't be quit.
   (run-at-time 0 nil #'agent-q-operations--perform
@@ -89,13 +89,13 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
             (agent-q-operations-answer call "aborted" "The user quit it.")))
       ;; A hook of the user's may throw to whoever waits for Emacs's timers.
       (unless ended
-        (agent-q-operations-answer call "aborted" "It was left by a throw.")))))
+        (agent-q-operations-answer call "aborted" "It exited by a throw.")))))
 
 (defun agent-q-operations--value (call operation arguments)
   "Return the value of OPERATION, called for CALL with ARGUMENTS, JSON text."
   (let ((function (gethash operation agent-q-operations--table)))
     (unless function
-      (error "This Emacs knows no operation %s; load agent-q again" operation))
+      (error "Unknown operation %s of this Emacs; reload agent-q" operation))
     (funcall function call (agent-q-json-alist arguments t))))
 
 (provide 'agent-q-operations)

@@ -27,12 +27,12 @@
   "Return PARAMETERS of WHERE with types as keywords and values as in JSON.
 Signal `agent-q-invalid-tool' unless they keep all rules."
   (unless (proper-list-p parameters)
-    (agent-q-json-invalid-tool "%s: the parameters are no list: %S" where parameters))
+    (agent-q-json-invalid-tool "%s: the parameters are not a list: %S" where parameters))
   (let ((names nil))
     (mapcar
      (lambda (parameter)
        (unless (agent-q-json-plist-p parameter)
-         (agent-q-json-invalid-tool "%s: a parameter is a property list, not %S"
+         (agent-q-json-invalid-tool "%s: a parameter must be a property list, not %S"
                                     where parameter))
        (let ((name (plist-get parameter :name)))
          (unless (and (stringp name) (not (string-blank-p name)))
@@ -48,7 +48,7 @@ Signal `agent-q-invalid-tool' unless they keep all rules."
 WHERE says in the error what they belong to."
   (unless (and (or (proper-list-p required) (vectorp required))
                (seq-every-p #'stringp required))
-    (agent-q-json-invalid-tool "%s: :required is no list of strings: %S" where required))
+    (agent-q-json-invalid-tool "%s: :required is not a list of strings: %S" where required))
   (unless (equal (seq-uniq required) (append required nil))
     (agent-q-json-invalid-tool "%s: :required names something twice: %S" where required))
   (seq-doseq (name required)
@@ -62,13 +62,13 @@ WHERE says in the error what they belong to."
 The items of an array are checked as a parameter without a name."
   (cl-loop for key in parameter by #'cddr
            unless (memq key agent-q-parameters--keys)
-           do (agent-q-json-invalid-tool "%s: %S says nothing about a parameter; the keys are %s"
+           do (agent-q-json-invalid-tool "%s: unknown key %S of a parameter: expected one of %s"
                                          where key
                                          (mapconcat #'symbol-name agent-q-parameters--keys " ")))
   (let ((type (agent-q-parameters--type where (plist-get parameter :type)))
         (description (plist-get parameter :description)))
     (unless (or (null description) (stringp description))
-      (agent-q-json-invalid-tool "%s: the description is no string" where))
+      (agent-q-json-invalid-tool "%s: the description is not a string" where))
     (setq parameter (plist-put (copy-sequence parameter) :type type))
     (agent-q-parameters--check-limits where parameter)
     (agent-q-parameters--with-values
@@ -81,7 +81,7 @@ The items of an array are checked as a parameter without a name."
                    type)))
     (unless (memq keyword agent-q-parameters--types)
       (agent-q-json-invalid-tool
-       "%s: %S is no parameter type; it is :string, :boolean, :number, :integer, :object or :array"
+       "%s: unknown parameter type %S: expected :string, :boolean, :number, :integer, :object or :array"
        where type))
     keyword))
 
@@ -126,7 +126,7 @@ Signal `agent-q-invalid-tool' when one of them could never be given."
     (when (plist-member parameter :enum)
       (unless (and enum (or (proper-list-p enum) (vectorp enum)) (not (functionp enum))
                    (not (seq-empty-p enum)))
-        (agent-q-json-invalid-tool "%s: :enum is no list with values: %S" where enum))
+        (agent-q-json-invalid-tool "%s: :enum is not a non-empty list: %S" where enum))
       (let* ((any (plist-put (copy-sequence parameter) :enum nil))
              (values (mapcar (lambda (value)
                                (agent-q-parameters--fitting where any value "value"))

@@ -26,16 +26,16 @@ file *.asd, else its own.  A directory-local value is not taken."
 
 ;;;###autoload (put 'agent-q-private-files 'risky-local-variable t)
 (defcustom agent-q-private-files nil
-  "Globs of files that the agent may never read without asking; nil for our list.
+  "Globs of files that the agent may never read without asking.
 A glob without a slash is about any part of a path; one that starts with
 \"~/\" is about your home directory.
 
-Our list has keys and certificates, .env files (also .envrc and *.env), the
-files of passwords and tokens that common programs keep, every file whose
-name starts with credentials, whatever comes after that, and what Git keeps
-of remotes and hooks.  Copies of such files are private, too: backups,
-autosaves, locks, and names with an ending such as .bak, .orig, .old or .swp;
-so are names that differ only by characters that nobody sees."
+nil means the built-in list: keys and certificates, .env files (also .envrc
+and *.env), the files in which common programs keep passwords and tokens,
+every file whose name starts with credentials, and Git's files on remotes and
+hooks.  Copies of such files are private, too: backups, autosaves, locks, and
+names with an ending such as .bak, .orig, .old or .swp; so are names that
+differ only by invisible characters."
   :type '(choice (const :tag "Keys, credentials, .env files" nil)
                  (repeat string))
   :group 'agent-q
@@ -75,7 +75,7 @@ It is never the user's home: all files in it would be the project's."
                         (if globs (vconcat globs) :null)))))
 
 (agent-q-operations-define "project-root" (call)
-  "Tell the root and the private files for a CALL outside all chats."
+  "Return the root and the private files for a CALL outside all chats."
   (let ((owner (agent-q-operations-call-owner call)))
     (with-current-buffer (if (buffer-live-p owner) owner (current-buffer))
       (unless (agent-q-project-directory)

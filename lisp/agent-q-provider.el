@@ -371,7 +371,7 @@ are looked for; then it runs when they have answered."
         (t (funcall callback (agent-q-provider--of-setting agent-q-provider)))))
 
 (defun agent-q-provider-advice ()
-  "Return what to tell somebody who has no model."
+  "Return the advice for a user without a model."
   (concat "No model yet: put a key into auth-source (machine api.openai.com login apikey"
           " password …) or the environment (OPENAI_API_KEY), start Ollama, llama.cpp or"
           " LM Studio, or try M-x agent-q-demo-model; M-x agent-q-doctor says more."))
@@ -432,7 +432,7 @@ The model may be one that CANDIDATES don't list."
                               candidates))))
     (cond (exact (funcall (cdr exact) nil))
           ((and like model (not (string-empty-p model))) (funcall (cdr like) model))
-          (t (user-error "No provider is called %s; write PROVIDER: MODEL" choice)))))
+          (t (user-error "No provider \"%s\"; type it as PROVIDER: MODEL" choice)))))
 
 (provide 'agent-q-provider)
 ;;; agent-q-provider.el ends here

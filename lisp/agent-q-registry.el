@@ -47,7 +47,7 @@
 ;;;; The core
 
 (defun agent-q-registry-ensure ()
-  "Have the core running, with all tools and levels."
+  "Start the core if needed, with all tools and levels."
   (unless agent-q-registry--started
     (agent-q-events-ensure))
   (agent-q-registry-apply-levels))
@@ -75,7 +75,7 @@ What it can't take is warned of; the rest counts."
             'agent-q (format "%s: %s" trouble (error-message-string failure))))))
 
 (defun agent-q-registry-apply-levels ()
-  "Put `agent-q-tool-levels' in force, if there is a core."
+  "Apply `agent-q-tool-levels', if there is a core."
   (when (and agent-q-registry--started
              (not (equal agent-q-registry--levels agent-q-tool-levels)))
     (let ((levels (agent-q-json-empty-object)))
@@ -100,7 +100,7 @@ These are those with a lower level in `agent-q-tool-levels'."
   (cdr agent-q-registry--unguarded))
 
 (defun agent-q-registry--find-unguarded ()
-  "Return what `agent-q-registry-unguarded' does, found anew."
+  "Compute the value of `agent-q-registry-unguarded' again."
   (let ((names nil))
     (pcase-dolist (`(,name . ,_) (seq-uniq agent-q-tool-levels
                                            (lambda (a b) (equal (car a) (car b)))))
@@ -160,7 +160,7 @@ is kept until it is."
   (unless (eq registry agent-q-registry)
     (signal 'agent-q-error (list "The registry has to be `agent-q-registry'")))
   (unless (agent-q-tool-p tool)
-    (agent-q-json-invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "Not a tool: %S" tool))
   (let ((name (agent-q-tool-name tool)))
     (if (eq (agent-q-tool-origin tool) 'built-in)
         (progn (agent-q-registry-ensure)
@@ -188,7 +188,7 @@ called NAME is removed when it is."
 
 ;;;###autoload
 (defun agent-q-register-builtin-tools ()
-  "Have the built-in tools registered that were removed or never were.
+  "Register the built-in tools that were removed or never registered.
 Tools that took the place of one stay.  Return how many tools the registry
 has then."
   (agent-q-registry-ensure)
@@ -331,7 +331,7 @@ category that no registered tool has is an `agent-q-error'."
      :own-level :dangerous
      :schema (agent-q-parameters-object-schema parameters nil)
      :handler (lambda (_arguments)
-                (signal 'agent-q-error (list (concat name " is no tool that can be called")))))))
+                (signal 'agent-q-error (list (concat name " is not a tool that can be called")))))))
 
 ;;;; What a chat offers
 

@@ -31,7 +31,7 @@
   "The names of tools.")
 
 (defface agent-q-dim '((t :inherit shadow))
-  "What matters less: durations, arguments, reasoning.")
+  "Less important text: durations, arguments, reasoning.")
 
 (defface agent-q-success '((t :inherit success))
   "Calls that succeeded.")
@@ -40,7 +40,7 @@
   "Calls and turns that failed.")
 
 (defface agent-q-attention '((t :inherit warning :weight bold))
-  "What waits for your answer.")
+  "Requests that wait for your answer.")
 
 ;;;; State
 
@@ -246,7 +246,7 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
     (agent-q-render--append "\n")))
 
 (defun agent-q-render-notice (text &optional face)
-  "Add the line TEXT, shown in FACE, that neither user nor model wrote."
+  "Add TEXT as a line from agent-q itself, shown in FACE."
   (agent-q-render--with-log
     (agent-q-render--close)
     (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
@@ -262,7 +262,7 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
              "\n"))))
 
 (defun agent-q-render-finish ()
-  "Finish what is open at the end of the log."
+  "Finish the open part at the end of the log."
   (unless (and (null agent-q-render--open) (agent-q-render--line-start-p))
     (agent-q-render--with-log (agent-q-render--close))))
 
@@ -352,7 +352,7 @@ markers around that text; a newline follows it."
                   (and (eolp) (not (bobp))
                        (agent-q-render-item-at (1- (point)))))))
     (unless item
-      (user-error "There is nothing to unfold here"))
+      (user-error "Nothing to unfold here"))
     (setf (agent-q-render-item-expanded item)
           (not (agent-q-render-item-expanded item)))
     (agent-q-render-update-item item)))
@@ -395,7 +395,7 @@ of a text that returns how it is shown; it gets no more than is shown."
 (defun agent-q-render-cut-body (text total all &rest properties)
   "Return the body of an item with TEXT, which gets PROPERTIES.
 TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
-or nil if nobody counted them."
+or nil if that is unknown."
   (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
                  properties)
           (propertize (if total
@@ -408,10 +408,10 @@ or nil if nobody counted them."
                       'agent-q-all all)))
 
 (defun agent-q-render-show-all ()
-  "Show the whole of the text that is cut at point."
+  "Show the whole text that is cut at point."
   (interactive)
   (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
-                           (user-error "There is no cut text here")))))
+                           (user-error "No cut text here")))))
     (agent-q-render-show "*agent-q text*" text)))
 
 (defun agent-q-render-show (name text)
@@ -428,7 +428,7 @@ or nil if nobody counted them."
     (current-buffer)))
 
 (defun agent-q-render-show-all-mouse (event)
-  "Show the whole of the text that is cut where EVENT clicked."
+  "Show the whole text that is cut where EVENT clicked."
   (interactive "e")
   (with-current-buffer (window-buffer (posn-window (event-start event)))
     (save-excursion

@@ -42,7 +42,7 @@ Rules that deny win over those that ask, and these over those that allow.
 \\{agent-q-rules-mode-map}"
   (setq tabulated-list-format
         [("No." 6 agent-q-rules--before) ("Effect" 6 t) ("Tool" 24 t) ("Scope" 10 t)
-         ("Dangerous" 9 t) ("What exactly" 0 nil)]
+         ("Dangerous" 9 t) ("Applies to" 0 nil)]
         tabulated-list-entries #'agent-q-rules--entries)
   (tabulated-list-init-header))
 
@@ -52,7 +52,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 ;;;###autoload
 (defun agent-q-rules ()
-  "Show the rules about tools: see them, revoke them, add and test some."
+  "Show the rules about tools, to add, test or revoke some."
   (interactive)
   (agent-q-registry-ensure)
   (agent-q-events-ensure)
@@ -96,10 +96,10 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
   (let ((id (tabulated-list-get-id)))
     (or (and id (seq-find (lambda (rule) (equal (gethash "id" rule) id))
                           (gethash "rules" (agent-q-rules-all))))
-        (user-error "There is no rule on this line"))))
+        (user-error "No rule on this line"))))
 
 (defun agent-q-rules-revoke ()
-  "Take back the rule at point."
+  "Revoke the rule at point."
   (interactive)
   (let ((rule (agent-q-rules--at-point)))
     (when (y-or-n-p (format "Revoke \"%s\"? " (gethash "description" rule)))
@@ -107,7 +107,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
       (agent-q-rules--refresh))))
 
 (defun agent-q-rules-describe ()
-  "Show all of the rule at point, as its file has it."
+  "Show the whole rule at point, as its file has it."
   (interactive)
   (let ((rule (agent-q-rules--at-point)))
     (with-help-window "*agent-q rule*"
@@ -137,14 +137,14 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                                              ,@(and agent-q-rules--project '("project"))
                                              "always")
                                  nil t))
-         (path (agent-q-rules--read-optional "On files matching (a glob; empty: any call): "))
+         (path (agent-q-rules--read-optional "Only for files matching (a glob; empty: any call): "))
          (argument (agent-q-rules--read-optional "With argument (a name; empty: any): "))
          (pattern (and argument
                        (read-regexp (format "Regular expression for %s: " argument))))
          (package (agent-q-rules--read-optional "In package (a glob; empty: any): "))
          (connection (agent-q-rules--read-optional "On connection (a glob; empty: any): "))
          (dangerous (and (equal effect "allow") (or path argument)
-                         (y-or-n-p "Even when the call is dangerous? "))))
+                         (y-or-n-p "Also for dangerous calls? "))))
     `(:effect ,effect :tool ,tool
       :scope ,(pcase scope
                 ("chat" `(:for "chat" :which ,agent-q-rules--session))
@@ -199,12 +199,12 @@ This is `agent-q-rules-ask' for programs; SESSION is as there."
     answer))
 
 (defun agent-q-rules-test (tool arguments)
-  "Say what would happen to a call of TOOL with ARGUMENTS, JSON text."
+  "Show what would happen to a call of TOOL with ARGUMENTS, JSON text."
   (interactive
    (list (agent-q-rules--read-tool "Tool: ")
          (read-string "Arguments (JSON): " "{}")))
   (when (agent-q-registry-effect-p tool)
-    (user-error "%s is no tool but what code does; the rules decide about it when it happens"
+    (user-error "%s is an effect of code, not a tool; rules decide about it when it happens"
                 tool))
   (agent-q-rules-ask tool arguments agent-q-rules--session
                      (lambda (it) (message "%s" (agent-q-rules--told it)))))

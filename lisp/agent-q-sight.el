@@ -51,7 +51,7 @@ mouse, must not answer that one as well."
 ;;;; Looking
 
 (defun agent-q-sight-expect (call)
-  "See to it that CALL can be answered once the user had it before him."
+  "Arm CALL once the user has had it on screen."
   (unless (and (agent-q-sight-armed-p call)
                (agent-q-call-ended call))
     (when (agent-q-call-timer call)
@@ -61,7 +61,7 @@ mouse, must not answer that one as well."
                        (current-buffer) call))))
 
 (defun agent-q-sight-watch ()
-  "See to it that what waits in this chat can be answered.
+  "Arm the waiting requests of this chat that are on screen.
 For `post-command-hook': the user may have come to it just now, or to its end."
   (when-let ((first (agent-q-call-waiting)))
     (let ((here (agent-q-render-item-at (point))))
@@ -172,15 +172,15 @@ That is only about what it would do."
     (agent-q-sight-expect call)
     (user-error
      (if (agent-q-sight--end-visible-p call)
-         "This key came before you could read the end of the request; press it again"
-       "The end of what would run was not on the screen yet; SPC shows more"))))
+         "Too fast: read the end of the request, then press the key again"
+       "The end of the request was not on screen yet; SPC shows more"))))
 
 (defun agent-q-sight-more ()
   "Show more of the request at point."
   (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-p call)
-      (user-error "There is no tool call here"))
+      (user-error "No tool call here"))
     (if (pos-visible-in-window-p (agent-q-sight--end call))
         (message "This is its end; y runs it, n denies it")
       (let* ((below (window-end nil t))

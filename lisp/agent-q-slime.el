@@ -79,7 +79,7 @@
     (slime-to-lisp-filename file)))
 
 (defun agent-q-slime-rex (process form thread continuation)
-  "Have the Lisp behind PROCESS evaluate FORM in THREAD.
+  "Evaluate FORM in THREAD of the Lisp behind PROCESS.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   ;; SLIME pretty-prints what it logs, which takes longer than the rest of a call.
   (let ((slime-dispatching-connection process)
@@ -93,7 +93,7 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   (car (rassq continuation (slime-rex-continuations process))))
 
 (defun agent-q-slime-dispatch (process event)
-  "Have SLIME handle EVENT, which came over PROCESS."
+  "Let SLIME handle EVENT, which came over PROCESS."
   (slime-dispatch-event event process))
 
 (defun agent-q-slime-install (on-event on-close)

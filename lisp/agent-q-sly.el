@@ -82,7 +82,7 @@
     (sly-to-lisp-filename file)))
 
 (defun agent-q-sly-rex (process form thread continuation)
-  "Have the Lisp behind PROCESS evaluate FORM in THREAD.
+  "Evaluate FORM in THREAD of the Lisp behind PROCESS.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   ;; SLY pretty-prints what it logs, which takes longer than the rest of a call.
   (let ((sly-dispatching-connection process)
@@ -96,7 +96,7 @@ CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
   (car (rassq continuation (sly-rex-continuations process))))
 
 (defun agent-q-sly-dispatch (process event)
-  "Have SLY handle EVENT, which came over PROCESS."
+  "Let SLY handle EVENT, which came over PROCESS."
   (sly-dispatch-event event process))
 
 (defun agent-q-sly-install (on-event on-close)

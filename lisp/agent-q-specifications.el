@@ -57,7 +57,7 @@ name of `Text', `Integer' of `Int', `Number' of `Double' and `Boolean' of
 ;;;###autoload
 (defun agent-q-type-signature-to-json-schema (text)
   "Return the JSON Schema of the type signature TEXT, as a hash table.
-Signal `agent-q-gram-error' when TEXT is no type signature."
+Signal `agent-q-gram-error' when TEXT is not a type signature."
   (setq text (agent-q-json-expect-text text "A type signature"))
   (agent-q-module-ensure)
   (agent-q-json-parse (agent-q-core-type-signature-schema text)))
@@ -150,7 +150,7 @@ isn't.  Neither NAME nor DESCRIPTION may be empty."
 ;;;###autoload
 (defun agent-q-tool-spec-from-json (json)
   "Return the specification in JSON, text or a value.
-Its schema is made anew from the type signature."
+Its schema is generated again from the type signature."
   (agent-q-module-ensure)
   (agent-q-specifications--of-json
    (agent-q-core-specification-from-json (agent-q-specifications--json json))))
@@ -248,7 +248,7 @@ are as for `agent-q-define-tool'."
 NAME has to be the name of TOOL, or `agent-q-invalid-tool' is signalled.  A
 tool of that name is replaced.  LIBRARY itself stays as it is."
   (unless (agent-q-tool-p tool)
-    (agent-q-json-invalid-tool "This is no tool: %S" tool))
+    (agent-q-json-invalid-tool "Not a tool: %S" tool))
   (unless (equal name (agent-q-tool-name tool))
     (agent-q-json-invalid-tool "The tool '%s' cannot be registered under another name, '%s'"
                             (agent-q-tool-name tool) name))

@@ -147,7 +147,7 @@ The row is known by the name of the tool, and a library's by a list of both."
 (defun agent-q-tool-list--id ()
   "Return what the row at point is known by."
   (or (tabulated-list-get-id)
-      (user-error "There is no tool on this line")))
+      (user-error "No tool on this line")))
 
 (defun agent-q-tool-list--name ()
   "Return the name of the tool at point."
@@ -155,7 +155,7 @@ The row is known by the name of the tool, and a library's by a list of both."
     (if (consp id) (car id) id)))
 
 (defun agent-q-tool-list-toggle ()
-  "Offer the tool at point to the model of the chat, or don't any more.
+  "Offer the tool at point to the model of the chat, or stop offering it.
 It counts from the next message on."
   (interactive)
   (when (agent-q-tool-list--agent)
@@ -189,7 +189,7 @@ To keep it, save the option `agent-q-tool-levels'."
     (tabulated-list-print t)))
 
 (defun agent-q-tool-list-describe ()
-  "Show all about the tool at point."
+  "Show the details of the tool at point."
   (interactive)
   (let* ((name (agent-q-tool-list--name))
          (library (car (cdr-safe (agent-q-tool-list--id))))
@@ -200,7 +200,7 @@ To keep it, save the option `agent-q-tool-levels'."
                                   (agent-q-tool-list--bound)))
                  (agent-q-get-tool name))))
     (unless tool
-      (user-error "The tool %s is not there any more" name))
+      (user-error "The tool %s no longer exists" name))
     (with-help-window "*agent-q tool*"
       (princ (format "%s is a %s tool (%s)\n\n%s\n\nSchema of its arguments:\n%s\n"
                      name (agent-q-tools-level-name (agent-q-tool-safety-level tool))
@@ -235,7 +235,7 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
 
 ;;;###autoload
 (defun agent-q-tool-statistics ()
-  "Show how often tools were used, and what that has cost."
+  "Show how often tools were called, how they ended, and their time and size."
   (interactive)
   (agent-q-registry-ensure)
   (pop-to-buffer

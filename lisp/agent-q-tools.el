@@ -161,11 +161,11 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
     (let ((type (gethash "type" json "object")))
       (unless (if (vectorp type) (seq-contains-p type "object") (equal type "object"))
         (agent-q-json-invalid-tool
-         "The schema of the tool %s has to be one of objects (\"type\": \"object\"), not of type %s: arguments are always an object"
+         "The schema of the tool %s must describe an object (\"type\": \"object\"), not type %s: arguments are always an object"
          name (agent-q-json-encode type))))
     (let ((required (gethash "required" json [])))
       (unless (and (vectorp required) (seq-every-p #'stringp required))
-        (agent-q-json-invalid-tool "The schema of the tool %s: \"required\" is no list of names"
+        (agent-q-json-invalid-tool "The schema of the tool %s: \"required\" is not a list of names"
                                    name)))
     json))
 
@@ -174,7 +174,7 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 (defun agent-q-tools--check-name (name)
   "Signal `agent-q-invalid-tool' unless NAME can be the name of a tool."
   (unless (and (stringp name) (not (string-empty-p name)))
-    (agent-q-json-invalid-tool "The tool's name is empty or no string: %S" name))
+    (agent-q-json-invalid-tool "The tool's name is empty or not a string: %S" name))
   (let ((case-fold-search nil))
     (unless (string-match-p "\\`[a-z][a-z0-9_]*\\'" name)
       (agent-q-json-invalid-tool
@@ -186,19 +186,19 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
   "Signal `agent-q-invalid-tool' unless providers take NAME as a tool's."
   (unless (string-match-p "\\`[A-Za-z0-9_-]\\{1,64\\}\\'" name)
     (agent-q-json-invalid-tool
-     "No provider takes the tool name '%s': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
+     "Providers do not accept the tool name '%s': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them"
      name)))
 
 (defun agent-q-tools--check-description (name description)
   "Signal `agent-q-invalid-tool' unless DESCRIPTION describes the tool NAME."
   (unless (and (stringp description) (not (string-blank-p description)))
     (agent-q-json-invalid-tool
-     "The tool %s has no description; it cannot be empty, models choose tools by it" name)))
+     "The tool %s has no description; it cannot be empty, as models choose tools by it" name)))
 
 (defun agent-q-tools--check-handler (name handler arguments)
   "Signal `agent-q-invalid-tool' unless HANDLER of tool NAME takes ARGUMENTS."
   (unless (functionp handler)
-    (agent-q-json-invalid-tool "The handler of the tool %s is no function: %S" name handler))
+    (agent-q-json-invalid-tool "The handler of the tool %s is not a function: %S" name handler))
   ;; An autoload isn't loaded only to look at it.
   (unless (autoloadp (indirect-function handler))
     (pcase-let ((`(,least . ,most) (func-arity handler)))
@@ -210,10 +210,10 @@ SAFETY-LEVEL, TRUST-LEVEL, CATEGORIES, CATEGORY and ASYNC are as for
 (defun agent-q-tools--canonical-categories (name categories)
   "Return CATEGORIES of the tool NAME, checked, as keywords."
   (unless (proper-list-p categories)
-    (agent-q-json-invalid-tool "The categories of the tool %s are no list: %S" name categories))
+    (agent-q-json-invalid-tool "The categories of the tool %s are not a list: %S" name categories))
   (mapcar (lambda (category)
             (or (agent-q-tools-category category)
-                (agent-q-json-invalid-tool "The tool %s: %S is no category; they are keywords"
+                (agent-q-json-invalid-tool "The tool %s: %S is not a category; categories are keywords"
                                            name category)))
           categories))
 

@@ -19,7 +19,7 @@
 (agent-q-declare-core)
 
 (defgroup agent-q nil
-  "An LLM agent that looks into a running Common Lisp."
+  "An LLM agent for a running Common Lisp."
   :group 'tools
   :prefix "agent-q-")
 
@@ -27,21 +27,21 @@
 
 ;;;###autoload (put 'agent-q-instructions 'risky-local-variable t)
 (defcustom agent-q-instructions ""
-  "Text that you add to the system prompt of every chat.
+  "Your own text, added to the system prompt of every chat.
 \\[agent-q-show-system-prompt] shows the whole prompt."
   :type 'string
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-iterations 50
-  "How many requests one turn may send to the model."
+  "Maximum number of requests that one turn may send to the model."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;###autoload (put 'agent-q-tool-choice 'risky-local-variable t)
 (defcustom agent-q-tool-choice 'auto
-  "Whether the model has to use tools.
+  "Whether the model must use tools.
 `auto' leaves it to the model, `required' makes it call some tool,
-`none' forbids it, and a string names the one tool that it has to call."
+`none' forbids it, and a string names the one tool that it must call."
   :type '(choice (const :tag "The model decides" auto)
                  (const :tag "Some tool" required)
                  (const :tag "No tool" none)
@@ -50,7 +50,7 @@
 
 ;;;###autoload (put 'agent-q-offered-tools 'risky-local-variable t)
 (defcustom agent-q-offered-tools nil
-  "Which tools the model is offered.
+  "Tools that a chat offers to the model.
 nil means the usual ones, about 25 built-in tools and all that you or
 a program defined; by one of them, more_tools, the model adds further groups
 when it needs them.  `all' means every tool.  Otherwise a list of tools by
@@ -72,12 +72,12 @@ as always; one that a choice of yours leaves out can't."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-eval-timeout 30
-  "How many seconds a form may run in the Lisp image before it is stopped."
+  "Seconds that a form may run in the Lisp image before it is stopped."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-handler-timeout 120
-  "How many seconds the handler of a tool may take, or nil for any time.
+  "Seconds that the handler of a tool may take, or nil for no limit.
 This is for tools written in Emacs Lisp.  Their call has failed then; what
 the handler gives later is not used.  A handler that keeps Emacs busy is
 let finish: \\[keyboard-quit] stops it."
@@ -85,7 +85,7 @@ let finish: \\[keyboard-quit] stops it."
 
 ;;;###autoload (put 'agent-q-eval-policy 'risky-local-variable t)
 (defcustom agent-q-eval-policy 'ask-on-hit
-  "When code that the model wants to run in the Lisp image runs without asking.
+  "Whether to ask before code runs in the Lisp image.
 `ask-on-hit' has the image look at the code first, and asks when it
 reaches beyond the program: runs other programs, writes files, uses
 the network or Emacs, quits, redefines what is not the program's, or
@@ -95,8 +95,8 @@ no sandbox: code that means to get around it can.
 `read-only' refuses to run any.  That goes for code which runs on the way
 as well: macros are not expanded then, no matter whose, no function is
 traced, and no definition is put back.  What runs is in the audit log."
-  :type '(choice (const :tag "Ask when it reaches beyond the program" ask-on-hit)
-                 (const :tag "Ask always" ask-always)
+  :type '(choice (const :tag "Ask when code reaches beyond the program" ask-on-hit)
+                 (const :tag "Always ask" ask-always)
                  (const :tag "Never ask" never-ask)
                  (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
@@ -112,8 +112,8 @@ and marked as agent-q's; what you type stays as it is."
 
 ;;;###autoload (put 'agent-q-review-edits 'risky-local-variable t)
 (defcustom agent-q-review-edits nil
-  "Whether every change of a file is reviewed as a diff.
-When nil, only what the model proposes for review is."
+  "Whether to review every change of a file as a diff.
+When nil, only changes that the model proposes for review are."
   :type 'boolean
   :risky t
   :package-version '(agent-q-module . "0.1.0"))
@@ -121,12 +121,12 @@ When nil, only what the model proposes for review is."
 ;;;; How the chat behaves
 
 (defcustom agent-q-history-max 100
-  "How many of your messages a chat keeps, to be fetched and sent again."
+  "How many of your messages a chat keeps, to be recalled and sent again."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-fold-results t
-  "Whether a tool call shows as one line until you unfold it.
+  "Whether a tool call is shown as one line until you unfold it.
 When nil, a call is unfolded as soon as its result arrives."
   :type 'boolean
   :package-version '(agent-q-module . "0.1.0"))
@@ -137,7 +137,7 @@ When nil, a call is unfolded as soon as its result arrives."
 
 ;;;###autoload (put 'agent-q-log-file 'risky-local-variable t)
 (defcustom agent-q-log-file (locate-user-emacs-file "agent-q/core.log")
-  "The file that the core writes its log to.
+  "File that the core writes its log to.
 The audit log and your rules are beside it.  Where that folder can't be
 written, this log is among the temporary files, and no tool runs that
 changes anything, as it could leave no trace in the audit log."
@@ -145,7 +145,7 @@ changes anything, as it could leave no trace in the audit log."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-log-level 'info
-  "How much the core notes in `agent-q-log-file'.
+  "How much the core writes to `agent-q-log-file'.
 With `debug' or `trace', each request and each call has lines of its own."
   :type '(choice (const off) (const error) (const warn) (const info) (const debug) (const trace))
   :set (lambda (option value)
@@ -155,7 +155,7 @@ With `debug' or `trace', each request and each call has lines of its own."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defun agent-q-set-log-level ()
-  "Tell the core of `agent-q-log-level', if it is loaded."
+  "Send `agent-q-log-level' to the core, if it is loaded."
   (when (fboundp 'agent-q-core-log-level)
     (agent-q-core-log-level (symbol-name agent-q-log-level))))
 

@@ -230,7 +230,7 @@ The registry has a tool of that name besides."
     (agent-q-chat-use-agent file '("one"))
     (dolist (libraries '(nil (("other" . 5)) (("one" . 5))))
       (setq agent-q-tool-libraries libraries)
-      (should (string-match-p "There is no tool library named one"
+      (should (string-match-p "No tool library is named one"
                               (cadr (should-error (agent-q-test-send "greet Ann")
                                                   :type 'agent-q-error)))))
     ;; The message is still there, to be sent when the library is back.

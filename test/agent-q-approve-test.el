@@ -290,7 +290,7 @@ MORE are properties of the event."
           (ignore-error user-error (agent-q-test-press key)))
         (should-not answers)
         (setf (agent-q-call-armed call) t)
-        (should (string-match-p "The end of what would run"
+        (should (string-match-p "The end of the request"
                                 (cadr (should-error (agent-q-test-press "y")
                                                     :type 'user-error))))
         ;; New arguments have to be seen anew.

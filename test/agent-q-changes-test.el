@@ -17,7 +17,7 @@
   "Undo the latest turn of this chat and return what is shown of it."
   (let ((start (copy-marker agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undid\\|no turn\\|changed no file"
+    (agent-q-test-until (string-match-p "Undid\\|Nothing to undo\\|changed no file"
                                         (buffer-substring start agent-q-render-end)))
     ;; The offer comes right behind it.
     (accept-process-output nil 0.2)
@@ -27,7 +27,7 @@
   "Press the button of the latest offer, and wait for the image's word."
   (let ((start (copy-marker agent-q-render-end)))
     (goto-char (point-max))
-    (search-backward "[take these back]")
+    (search-backward "[Undo]")
     (push-button)
     (agent-q-test-until (> agent-q-render-end start))
     (goto-char (point-max))
@@ -90,16 +90,16 @@ Its project is a new directory, DIRECTORY."
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
     (should (equal '("1") (agent-q-test-image-values connection "(cl-user::aq-undone)")))
-    (should (string-match-p "AQ-UNDONE: the new function is removed"
+    (should (string-match-p "AQ-UNDONE: removed the new function"
                             (agent-q-changes-test--press)))
     (should (equal '("NIL") (agent-q-test-image-values connection "(fboundp 'cl-user::aq-undone)")))
     (agent-q-changes-test--turn "go on")
     (let ((told (agent-q-changes-test--last-message)))
-      (should (string-match-p "\n\ngo on\n\n\\[agent-q: The user had changes of yours undone" told))
+      (should (string-match-p "\n\ngo on\n\n\\[agent-q: The user undid some of your changes" told))
       (should (string-match-p "- new\\.txt" told))
-      (should (string-match-p "took back definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: .*removed\\.\n</data-"
+      (should (string-match-p "undid definitions.*:\n<data-[^>]*>\n.*AQ-UNDONE: removed .*\\.\n</data-"
                               told)))
-    (should-not (agent-q-test-shows "agent-q: The user had"))
+    (should-not (agent-q-test-shows "agent-q: The user undid"))
     ;; Once is enough.
     (agent-q-changes-test--turn "and on")
     (should (string-suffix-p "</agent-q-context>\n\nand on" (agent-q-changes-test--last-message)))))

@@ -201,8 +201,8 @@
                   (:failed "" "\\S-+ failed 12 ms$")
                   (:denied "User denied tool execution" "denied$")
                   (:denied "User denied tool execution: no\nnever" "denied: no$")
-                  (:denied "A rule of the user's denies this call. Rule 1"
-                           "denied: A rule .* Rule 1$")
+                  (:denied "A user rule denies this call. Rule 1"
+                           "denied: A user rule .* Rule 1$")
                   (:cancelled "The user cancelled the turn" "cancelled$"))
              for number from 1
              do (agent-q-chat-test--call number :outcome outcome :content content)

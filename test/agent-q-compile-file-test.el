@@ -101,7 +101,7 @@ The image has loaded it if LOAD is non-nil."
 (agent-q-test-tools-on-each compile-form-keeps-the-way-to-a-file ()
   "What is compiled in place of a file's definition says so, and leads to the file."
   (agent-q-compile-file-test--with-file t
-    (should (equal (format "Compiled and loaded.\nThe compiler had nothing to say.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
+    (should (equal (format "Compiled and loaded.\nNo warnings or notes.\nIt replaces (DEFUN AQ-SHOP::TOTAL) of %s:8; the file still has the old one."
                            file)
                    (agent-q-test-tools-ask
                     "/compile_form package=aq-shop (defun total (items)\n  (list :new items))")))
@@ -140,7 +140,7 @@ The image has loaded it if LOAD is non-nil."
   "Forms are read with the readtable that the forms before them left."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (setf *readtable* (copy-readtable nil)) (eval-when (:compile-toplevel :load-toplevel :execute) (set-macro-character #\\! (lambda (s c) (declare (ignore c)) (list 'list :bang (read s t nil t))))) (defun aq-bang () !3)")))
-    (should (equal "Compiled and loaded 3 forms.\nThe compiler had nothing to say." told))
+    (should (equal "Compiled and loaded 3 forms.\nNo warnings or notes." told))
     (should (equal '("((:BANG 3) NIL)")
                    (agent-q-test-image-values
                     connection "(list (aq-bang) (get-macro-character #\\!))"))))
@@ -155,7 +155,7 @@ The image has loaded it if LOAD is non-nil."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (defun aq-first () 1)\n(defun aq-second () (no-such-package:f))\n(defun aq-third () 3)")))
     (should (string-prefix-p
-             "The compiler failed on form 2: (defun aq-second () (no-such-package:f))\nThe form before it is compiled and in the image.\nWhat follows it was not compiled.\nread-error at 2:"
+             "The compiler failed on form 2: (defun aq-second () (no-such-package:f))\nThe form before it is compiled and in the image.\nThe forms after it were not compiled.\nread-error at 2:"
              told))
     (should (equal '("(T NIL)")
                    (agent-q-test-image-values
@@ -169,7 +169,7 @@ The image has loaded it if LOAD is non-nil."
   (agent-q-compile-file-test--with-file t
     (agent-q-compile-file-test--replace file "(defvar *tax* 2)" "(defvar *tax* 2)\n(defun more ()\n  1)\n")
     (agent-q-compile-file-test--replace file "(* *tax* it)" "(list :price *tax* it)")
-    (should (equal (format "Compiled and loaded price (integer) of %s.\nThe compiler had nothing to say." file)
+    (should (equal (format "Compiled and loaded price (integer) of %s.\nNo warnings or notes." file)
                    (agent-q-test-tools-ask
                     (format "/compile_file path=%s name=\"price (integer)\"" file))))
     (should (equal '("(:PRICE 2 3)")
@@ -221,7 +221,7 @@ The image has loaded it if LOAD is non-nil."
                      (file-name-nondirectory file))
              (agent-q-test-tools-ask (format "/compile_file path=%s name=total" file))))
     (should (equal '("30") (agent-q-test-image-values connection "(aq-shop::total '(1 2))")))
-    (should (string-match-p "has unsaved changes, and a whole file is compiled as it is on disk"
+    (should (string-match-p "has unsaved changes, but a whole file is compiled from disk"
                             (agent-q-test-tools-ask (format "/compile_file path=%s" file))))))
 
 (agent-q-test-tools-on-each compile-file-compiles-a-whole-file ()
@@ -241,7 +241,7 @@ The image has loaded it if LOAD is non-nil."
                                told)))
     (let ((system (concat (file-name-sans-extension file) ".asd")))
       (write-region "(defsystem \"aq-none\")\n" nil system nil 'silent)
-      (should (string-suffix-p " defines systems and is not compiled; load_system loads a system and its .asd file."
+      (should (string-suffix-p " defines systems and was not compiled; use load_system, which loads a system and its .asd file."
                                (agent-q-test-tools-ask (format "/compile_file path=%s" system))))
       (delete-file system))
     ;; What can't be read as a whole can be compiled by parts.

@@ -16,12 +16,12 @@
 
 (agent-q-test-tools-on-each compile-is-quiet-about-good-code ()
   "Good code is compiled, loaded and callable; what loading prints is told."
-  (should (equal "Compiled and loaded.\nThe compiler had nothing to say."
+  (should (equal "Compiled and loaded.\nNo warnings or notes."
                  (agent-q-test-tools-ask "/compile_form (defun aq-compiled (x) (* 2 x))")))
   (should (equal '("(42 T)")
                  (agent-q-test-image-values
                   connection "(list (aq-compiled 21) (compiled-function-p #'aq-compiled))")))
-  (should (equal "Compiled and loaded 2 forms.\nThe compiler had nothing to say.\nOutput:\nloaded"
+  (should (equal "Compiled and loaded 2 forms.\nNo warnings or notes.\nOutput:\nloaded"
                  (agent-q-test-tools-ask
                   "/compile_form (defun aq-one () 1) (format t \"loaded~%\")"))))
 
@@ -45,9 +45,9 @@
   "Forms may use what earlier ones made, packages included; later functions count."
   (let ((told (agent-q-test-tools-ask
                "/compile_form (defpackage :aq-fresh (:use :cl)) (in-package :aq-fresh) (defun helper () 7) (defmacro seven () (helper)) (defun f () (list (seven) (g))) (defun g () :later)")))
-    (should (equal "Compiled and loaded 6 forms.\nThe compiler had nothing to say." told)))
+    (should (equal "Compiled and loaded 6 forms.\nNo warnings or notes." told)))
   (should (equal '("(7 :LATER)") (agent-q-test-image-values connection "(aq-fresh::f)")))
-  (should (equal "Compiled and loaded.\nThe compiler had nothing to say."
+  (should (equal "Compiled and loaded.\nNo warnings or notes."
                  (agent-q-test-tools-ask
                   "/compile_form package=aq-fresh (defun h () (f))")))
   (should (equal '("(7 :LATER)") (agent-q-test-image-values connection "(aq-fresh::h)")))
@@ -106,15 +106,15 @@
   "An earlier trace is cleared with a word, and calls that can't show are told."
   (agent-q-test-tools-ask "/compile_form (declaim (inline aq-small)) (defun aq-small (x) x) (defun aq-early () 1) (define-compiler-macro aq-early () 1)")
   (should (equal (concat "Traced: AQ-EARLY\n"
-                         "AQ-EARLY has a compiler macro: calls that it replaced don't show.")
+                         "AQ-EARLY has a compiler macro: calls that it replaced are not recorded.")
                  (agent-q-test-tools-ask "/trace_function aq-early")))
   (agent-q-test-tools-ask "/eval_form (funcall 'aq-early)")
   (agent-q-test-tools-ask "/untrace_function")
   ;; Until another trace begins they can be read.
   (should (string-match-p "AQ-EARLY => 1" (agent-q-test-tools-ask "/get_trace")))
-  (should (equal (concat "Traced: AQ-SMALL\n(Cleared: 2 records of an earlier trace.)\n"
-                         "AQ-SMALL is declared inline: calls in code that was compiled with it"
-                         " inline don't show.")
+  (should (equal (concat "Traced: AQ-SMALL\n(Cleared 2 records of an earlier trace.)\n"
+                         "AQ-SMALL is declared inline: calls that were compiled inline"
+                         " are not recorded.")
                  (agent-q-test-tools-ask "/trace_function aq-small")))
   (agent-q-test-tools-ask "/eval_form (funcall 'aq-small 3)")
   (let ((told (agent-q-test-tools-ask "/get_trace clear=true")))

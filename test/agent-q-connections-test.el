@@ -157,7 +157,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (agent-q-image-tools-ensure sly)
               (define sly "another")
               (agent-q-test-until
-               (cl-find-if (lambda (text) (string-match-p "another tool of that name" text))
+               (cl-find-if (lambda (text) (string-match-p "Another tool has that name" text))
                            warned))
               (should (equal "From one." (described)))
               (define slime "one, better")
@@ -304,7 +304,7 @@ channels twice when others go, and the image dies of that."
                                     (agent-q-test-tools-ask "/undo_definition aq-saved" chat)))
             (agent-q-test-tools-ask "/compile_form (defun aq-saved () :new)" chat)
             (should (equal ":NEW" (agent-q-test-image-directly again "(funcall 'aq-saved)")))
-            (should (string-match-p "is back" (agent-q-test-tools-ask
+            (should (string-match-p "restored the previous" (agent-q-test-tools-ask
                                                "/undo_definition aq-saved" chat)))
             (should (equal "T" (agent-q-test-image-directly
                                 again "(hash-table-p (funcall 'aq-saved))")))))

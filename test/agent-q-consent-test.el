@@ -319,7 +319,7 @@ It is the content, whether it succeeded, the metadata, and what the tool got."
            (result (car (agent-q-execute-tool-calls-sync
                          '((:name "t_audit_un" :arguments (:text "a"))) 0.05))))
       (should (equal (agent-q-tool-result-error result)
-                     "The call was stopped or did not run: it had no result after 0.05 seconds."))
+                     "The call was stopped or did not run: it gave no result within 0.05 seconds."))
       (should (eq (gethash "approved" (agent-q-tool-result-metadata result)) :false)))
     (let ((agent-q-approval-handler (lambda (_tool _arguments) '(:modified (:text 7)))))
       (agent-q-test-call "t_audit_un" '(:text "a")))

@@ -188,7 +188,7 @@ STATUS is the exit status, or the name of a signal."
                         (format "/read_buffer buffer=\"long text\" start=%s"
                                 (match-string 1 part)))))))
         (kill-buffer buffer)))
-    (should (string-match-p "\\`There is no buffer named gone\\. Some that exist: "
+    (should (string-match-p "\\`No buffer is named gone\\. Some that exist: "
                             (agent-q-core-test--console "/read_buffer gone")))))
 
 (ert-deftest agent-q-core-read-buffer-reads-the-users-buffer-not-the-chat ()

@@ -272,7 +272,7 @@ Return what tools call the user's debugger."
                                   (agent-q-test-tools-ask "/list_debuggers")))
           (should (string-match-p place (agent-q-test-tools-ask "/debugger_frames")))
           (let ((told (agent-q-test-tools-ask "/get_last_error")))
-            (should (string-match-p "\\`Met in the thread aq worker 7, " told))
+            (should (string-match-p "\\`Signalled in the thread aq worker 7, " told))
             (should (string-match-p place told)))
           (agent-q-test-image-eval
            connection "(defun aq-shop::helper (x) (list :helped x))")
@@ -282,7 +282,7 @@ Return what tools call the user's debugger."
                      (agent-q-debugger-frames-test-number
                       (agent-q-test-tools-ask "/debugger_frames") "(AQ-SHOP::WORKER 7)")))
             (agent-q-test-until (agent-q-call-waiting))
-            (should (string-match-p "leaves a debugger that you have open" (agent-q-test-log)))
+            (should (string-match-p "leaves your open debugger" (agent-q-test-log)))
             (agent-q-test-answer "y")
             (agent-q-test-until (agent-q-test-idle-p))
             (should (string-match-p "\\`The user's debugger was left" (agent-q-test-tools-answer))))

@@ -48,7 +48,7 @@
   (let ((told (agent-q-test-tools-ask "/eval_form restart=no-such (aq-outer 4)")))
     (should (string-match-p "\\`Error SIMPLE-ERROR: no good: 8\n" told))
     (should (string-match-p "^  SIMPLE-ERROR: no good: 8 -> none is called no-such$" told)))
-  (should (string-match-p "-> the values for use-value can't be had$"
+  (should (string-match-p "-> the values for use-value could not be evaluated$"
                           (agent-q-test-tools-ask
                            "/eval_form restart=\"use-value (error 1)\" (aq-outer 4)")))
   ;; A restart that leads to the same error ends, too.
@@ -96,7 +96,7 @@
     ;; One more evaluation says how to get out.
     (should (string-match-p (format "=> 2\n(Still parked: %s, SIMPLE-ERROR: no good: 8. invoke_restart continues it" name)
                             (agent-q-test-tools-ask "/eval_form (1+ 1)")))
-    (should (string-match-p "There is no restart NOPE. There are: CONTINUE, USE-VALUE"
+    (should (string-match-p "No restart NOPE. Available: CONTINUE, USE-VALUE"
                             (agent-q-test-tools-ask
                              (format "/invoke_restart debugger=%s NOPE" name))))
     (should (string-match-p "needs a value"
@@ -201,11 +201,11 @@
         (with-current-buffer chat
           (agent-q-test-send (format "/invoke_restart debugger=%s continue" name))
           (agent-q-test-until (agent-q-call-waiting))
-          (should (string-match-p "leaves a debugger that you have open" (agent-q-test-log)))
+          (should (string-match-p "leaves your open debugger" (agent-q-test-log)))
           (agent-q-test-answer "y")
           (agent-q-test-until (agent-q-test-idle-p))
           ;; That it goes on is for the user to see.
-          (should (string-match-p "\\`The user's debugger was left, and what ran there went on"
+          (should (string-match-p "\\`The user's debugger was left, and unless the restart was ABORT"
                                   (agent-q-test-tools-answer))))
         (agent-q-test-until (not (agent-q-test-image-debuggers)))))))
 

@@ -140,7 +140,7 @@ WHAT is what it is found as."
           (let ((answer (agent-q-test-tools-ask "/find_definition aq-bank::transfer")))
             (should (string-suffix-p
                      (concat file " (the file has changed since it was loaded, and no form"
-                             " in it defines this by its name now)")
+                             " in it defines this name now)")
                      answer))))
       (delete-file file))))
 
@@ -261,7 +261,7 @@ WHAT is what it is found as."
             (insert "(in-package :cl-user)\n\n(fiveam:test (aq-only-tested :suite x)\n  1)\n"
                     "(def-thing\n  aq-a 1)\n(defrule aq-not-loaded (and 1))\n"))
           (should (string-match-p
-                   (concat "\\`AQ-ONLY-TESTED is only a name: the image has no definition of it\\."
+                   (concat "\\`AQ-ONLY-TESTED is only a symbol: the image has no definition of it\\."
                            "\\(.*\n\\)+.*aq-tests\\.lisp\\(.*\n\\)*.*3.*(fiveam:test (aq-only-tested")
                    (agent-q-test-tools-ask "/find_definition aq-only-tested")))
           (should (string-match-p
@@ -391,7 +391,7 @@ REPLY is a form of the image's; nil ends that."
                    "\"(:outcome :returned :value (:location (:file #.(error))))\""
                    "\"(:outcome :returned :value [:location (:file 1)])\""))
     (agent-q-definition-test--reply connection reply)
-    (should (string-search "can't be understood"
+    (should (string-search "Cannot parse the reply"
                            (agent-q-test-tools-ask "/find_definition car" chat))))
   (let ((buffer (generate-new-buffer "aq-secret"))
         (base nil))

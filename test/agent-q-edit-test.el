@@ -16,7 +16,7 @@
   "Undo the turn and return what the chat says."
   (let ((start (marker-position agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undid\\|no turn" (buffer-substring
+    (agent-q-test-until (string-match-p "Undid\\|Nothing to undo" (buffer-substring
                                                   start agent-q-render-end)))
     (buffer-substring-no-properties start agent-q-render-end)))
 
@@ -426,7 +426,7 @@
         ("write_file" (path . "rt.lisp") (content . "(defvar *x* #?/fine/)\n")))
     (agent-q-test-files-write
      "rt.lisp" "(in-readtable :i)\n\n(defvar *x* #?/unbalanced ( here/)\n\n(defun after () 1)\n")
-    (agent-q-test-files-succeeds "unbalanced before the change, too.*opens at line 3, column 1")
+    (agent-q-test-files-succeeds "already unbalanced before the change.*opens at line 3, column 1")
     (agent-q-test-files-fails "unbalanced: 1 closing parenthesis is missing.*line 5, column 1")
     (agent-q-test-files-fails "unbalanced: the closing parenthesis at line 5, column 17")
     (agent-q-test-files-succeeds)
@@ -470,7 +470,7 @@
                      "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n")))
     (agent-q-edit-test-undo)
     (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
-    (should (string-match-p "no turn" (agent-q-edit-test-undo)))
+    (should (string-match-p "Nothing to undo" (agent-q-edit-test-undo)))
     ;; The model does not know that its text is gone.
     (agent-q-test-files-fails "not found")
     (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))))

@@ -98,8 +98,8 @@
                  for part in '(nil "can't hold a buffer" "no name" "no name"
                                    "can't hold the number 18446744073709551616"
                                    "can't hold the number" "can't hold the number"
-                                   "can't hold a buffer" "" "has to be an object"
-                                   "" "Unknown tool" "not JSON" nil)
+                                   "can't hold a buffer" "" "must be an object"
+                                   "" "Unknown tool" "Invalid JSON" nil)
                  when part
                  do (should (string-match-p part (agent-q-tool-result-error result)))
                  (should (equal (agent-q-tool-result-error result)
@@ -228,7 +228,7 @@
                           (agent-q-test-until results))))
       (agent-q-test-until results)
       (should (equal (mapcar #'agent-q-tool-result-content results)
-                     '("Tool error: its handler was left by a throw" "x"))))))
+                     '("Tool error: its handler exited by a throw" "x"))))))
 
 (ert-deftest agent-q-execute-handlers-run-in-the-users-buffer-and-can-be-quit ()
   (agent-q-test-with-tools ((agent-q-test-tool
@@ -318,7 +318,7 @@
       ;; The same when time runs out.
       (setq results (agent-q-execute-tool-calls-sync '((:id "b" :name "t_never")) 0.05))
       (should (equal (agent-q-tool-result-id (car results)) "b"))
-      (should (string-match-p "no result after 0\\.[0-9]+ seconds"
+      (should (string-match-p "no result within 0\\.[0-9]+ seconds"
                               (agent-q-tool-result-error (car results)))))))
 
 (ert-deftest agent-q-execute-a-quit-ends-the-waiting-and-the-calls ()
@@ -368,7 +368,7 @@
       (clrhash agent-q-registry--handlers)
       (agent-q-execute-tool-calls '((:name "t_echo")) (lambda (them) (setq results them)))
       (agent-q-test-until results)
-      (should (string-match-p "removed meanwhile"
+      (should (string-match-p "has been removed"
                               (agent-q-tool-result-error (car results)))))))
 
 (provide 'agent-q-execute-test)

@@ -116,7 +116,7 @@
       (agent-q-test-files-succeeds "\\`Created file a.txt")
       (agent-q-test-files-succeeds "\\`Replaced file a.txt")
       (agent-q-test-files-succeeds (format "^--- %s\n\\+\\+\\+ %s$" outside outside))
-      (agent-q-test-files-fails "braces are more than 20 deep")
+      (agent-q-test-files-fails "braces are nested more than 20 deep")
       (agent-q-test-files-fails "The glob has 5000 bytes"))
     (delete-file outside)))
 
@@ -177,7 +177,7 @@
     (agent-q-test-files-succeeds "Found 1 match ")
     (agent-q-test-files-fails "not valid")
     (agent-q-test-files-succeeds "No matches found for 'zz'")
-    (agent-q-test-files-fails "no buffer named no such")))
+    (agent-q-test-files-fails "No buffer is named no such")))
 
 (ert-deftest agent-q-files-a-search-gives-way-to-the-users-keys ()
   (agent-q-test-files-in-project
@@ -186,7 +186,7 @@
     (with-current-buffer (get-buffer-create "look") (insert "ab\n"))
     (let ((unread-command-events (list ?x))
           (agent-q-buffers--pause 0))
-      (agent-q-test-files-fails "takes too long while the user works")
+      (agent-q-test-files-fails "took too long while the user works")
       (setq unread-command-events nil)
       (agent-q-test-files-succeeds "Found 1 match"))))
 
@@ -196,7 +196,7 @@
         ("search_in_buffer" (buffer . "endless") (pattern . "a+") (regex . t)))
     (with-current-buffer (get-buffer-create "endless")
       (insert (make-string 60 ?a)))
-    (agent-q-test-files-fails "takes too long; use a simpler pattern")
+    (agent-q-test-files-fails "took too long; use a simpler pattern")
     (agent-q-test-files-succeeds "Found 1 match ")
     (should-not (input-pending-p))))
 
@@ -211,7 +211,7 @@
       (narrow-to-region 8 (point-max)))
     (agent-q-test-files-write "tabs.lisp" "(a)\n\t(b))\n")
     (agent-q-test-files-succeeds "Line 2, column 5, position 9: .*x))$")
-    (agent-q-test-files-succeeds "2-2: (b x)\nFrom line 2 on the parentheses don't match\\.\\'")
+    (agent-q-test-files-succeeds "2-2: (b x)\nThe parentheses don't match from line 2 on\\.\\'")
     (agent-q-test-files-succeeds "line 2, column 5 .* no opener")))
 
 (ert-deftest agent-q-files-listing-and-outlining-buffers ()

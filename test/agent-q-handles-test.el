@@ -38,9 +38,9 @@
     ;; Not in strings, characters and comments.
     (should (equal "=> (\"costs $v999\" #\\$ 1)"
                    (agent-q-test-tools-ask "/eval_form (list \"costs $v999\" #\\$ #|$v999|# 1)")))
-    (should (string-match-p "\\`There is no object v999: v[0-9]+ to v[0-9]+ are kept"
+    (should (string-match-p "\\`No object v999: only v[0-9]+ to v[0-9]+ are kept"
                             (agent-q-test-tools-ask "/eval_form (list 1 $v999)")))
-    (should (string-match-p "\\`There is no object v999"
+    (should (string-match-p "\\`No object v999"
                             (agent-q-test-tools-ask "/eval_form `(a ,$v999)")))
     (should (equal "=> NIL\n=> NIL" (funcall ask "/eval_form (find-symbol \"$%u\")")))
     (should (equal "=> NIL\n=> NIL" (funcall ask "/eval_form (find-symbol \"$V999\")")))
@@ -66,7 +66,7 @@
                      (match-string 1 frames))))
       (should (equal "=> (T 7)" (agent-q-test-tools-ask
                                  (format "/eval_in_frame debugger=%s form=\"(list (eq box $%s) (aq-box-price $%s))\"" name v v))))
-      (should (string-match-p "\\`There is no object v999"
+      (should (string-match-p "\\`No object v999"
                               (agent-q-test-tools-ask
                                (format "/eval_in_frame debugger=%s form=\"$v999\"" name))))
       (should (equal "=> (8 #S(AQ-BOX :PRICE 7))"

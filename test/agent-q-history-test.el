@@ -71,7 +71,7 @@
   (agent-q-history-test--input client "(list (aq-broken 17))")
   (agent-q-test-until (agent-q-test-image-debuggers))
   (let ((told (agent-q-test-tools-ask "/get_last_error")))
-    (should (string-match-p "\\`Met by the user, at the REPL, [0-9]+ s ago:\nDIVISION-BY-ZERO: arithmetic error" told))
+    (should (string-match-p "\\`Signalled for the user, at the REPL, [0-9]+ s ago:\nDIVISION-BY-ZERO: arithmetic error" told))
     (should (string-match-p "^Form: (list (aq-broken 17))$" told))
     (should (string-match-p "^Restarts: .*ABORT (" told))
     (should (string-match-p "^  (AQ-BROKEN 17)" told))
@@ -83,7 +83,7 @@
     (should-not (string-match-p "debugger u" told)))
   (agent-q-test-tools-ask "/eval_form (error \"no ~a\" :luck)")
   (let ((told (agent-q-test-tools-ask "/get_last_error")))
-    (should (string-match-p "\\`Met by you, by eval_form" told))
+    (should (string-match-p "\\`Signalled for you, by eval_form" told))
     (should (string-match-p "SIMPLE-ERROR: no LUCK" told))
     (should (string-match-p "^Form: (error \"no ~a\" :luck)" told))))
 
@@ -136,7 +136,7 @@ What the user typed, or made of it, is left alone."
                                             "(defun one ()\n  (list 1\n    two))\\'")
                                     told)))
           (goto-char (point-max))
-          (should (string-match-p "no form at the cursor in .*, line 7"
+          (should (string-match-p "No form at the cursor in .*, line 7"
                                   (agent-q-test-tools-ask "/form_at_point" chat))))
         (kill-buffer)))))
 

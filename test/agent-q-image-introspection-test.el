@@ -153,7 +153,7 @@
     (should (member "(DEFMETHOD AQ-FIRST::READS (STRING))" names))
     (should-not (cl-find-if (lambda (name) (string-match-p "LAMBDA\\|FLET" name)) names)))
   ;; What is no variable has no uses as one.
-  (should (string-match-p "AQ-FIRST::OPENS is no variable; it is a function"
+  (should (string-match-p "AQ-FIRST::OPENS is not a variable; it is a function"
                           (agent-q-test-program-miss
                            connection "xref" :kind "binds" :name "aq-first::opens"))))
 
@@ -249,13 +249,13 @@
     (should (member "AQ-LOOK::CALLER" (users "callers" "callee")))
     (should (equal (users "callers" "callee") (users "calls" "callee")))
     (should (equal (users "methods" "shape") (users "specializes" "shape"))))
-  (should (string-match-p "CAR is no class; it is a function"
+  (should (string-match-p "CAR is not a class; it is a function"
                           (agent-q-test-program-miss
                            connection "xref" :kind "methods" :name "car")))
-  (should (string-match-p "CAR is no macro"
+  (should (string-match-p "CAR is not a macro"
                           (agent-q-test-program-miss
                            connection "xref" :kind "macroexpands" :name "car")))
-  (should (string-match-p "no kind of cross-reference.*callees"
+  (should (string-match-p "Unknown kind of cross-reference.*callees"
                           (agent-q-test-program-miss
                            connection "xref" :kind "eats" :name "car"))))
 

@@ -141,7 +141,7 @@
                                          :generic-function "print-object" :limit 3)))
     (should (= 3 (length (plist-get value :methods))))
     (should (> (plist-get value :total) 100)))
-  (should (string-match-p "CAR names no generic function; it is a function"
+  (should (string-match-p "CAR is not a generic function; it is a function"
                           (agent-q-test-program-miss
                            connection "method-specializers" :generic-function "car"))))
 
@@ -266,7 +266,7 @@
               (should (string-prefix-p (caddr case)
                                        (cdar (agent-q-objects-test--parts value))))))))))
   (dolist (handle '("v999999" "7x" "" "nil"))
-    (should (string-match-p "no object\\|no handle"
+    (should (string-match-p "no object\\|not a handle"
                             (agent-q-test-program-miss
                              connection "inspect-value" :handle handle)))))
 
@@ -275,7 +275,7 @@
   (let ((first (agent-q-objects-test--handle connection "(make-hash-table)")))
     (agent-q-test-image-eval
      connection "(dotimes (i 300) (agent-q-image::handle-of (list i)))")
-    (should (string-match-p "There is no object v[0-9]+: v[0-9]+ to v[0-9]+ are kept"
+    (should (string-match-p "No object v[0-9]+: only v[0-9]+ to v[0-9]+ are kept"
                             (agent-q-test-program-miss
                              connection "inspect-value" :handle first)))
     (should (equal '("256") (agent-q-test-image-values
@@ -389,7 +389,7 @@
                            (agent-q-test-program-miss
                             connection "disassemble-function" :function (car case)
                             :package "aq-look"))))
-  (dolist (case '(("aq-look::*level*" "names no function") ("if" "special operator")))
+  (dolist (case '(("aq-look::*level*" "is not a function") ("if" "special operator")))
     (should (string-match-p (cadr case)
                             (agent-q-test-program-miss
                              connection "disassemble-function" :function (car case))))))
@@ -406,7 +406,7 @@
     (should (equal '(t . "(CALLEE (CALLEE 1))") (expansion "(twice (twice 1))" "all")))
     (should (equal nil (car (expansion "(callee 1)" "full"))))
     (should (equal nil (car (expansion "(callee 1)" "compiler")))))
-  (should (string-match-p "no.* way to expand\\|is not a way"
+  (should (string-match-p "Unknown mode"
                           (agent-q-test-program-miss
                            connection "macroexpand-form" :form "(when t 1)" :mode "sideways"))))
 

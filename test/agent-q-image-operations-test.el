@@ -233,7 +233,7 @@
                                            connection "function-arglist"
                                            :function "(setf aq-test::hidden)")
                                           :arglist)))
-  (should (string-match-p "names no function.*variable"
+  (should (string-match-p "is not a function.*variable"
                           (plist-get (agent-q-test-image-reply
                                       connection "function-arglist"
                                       :function "aq-test::*level*")

@@ -158,7 +158,7 @@ This goes over CONNECTION, and past the journal."
                                              connection "assess-form" :package "AQ-JOURNAL" :form form)
                                             :notes))))
     (agent-q-test-image-values connection form :package "AQ-JOURNAL"))
-  (should (string-match-p "was not restored: What is a constant stays one"
+  (should (string-match-p "was not restored: A constant can't be undone"
                           (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
                                                   :results)
                                        "\n")))
@@ -175,7 +175,7 @@ This goes over CONNECTION, and past the journal."
     (should (= 2 (length results)))
     (dolist (result results)
       (should (string-match-p "was not restored: .*lock" result))))
-  (should (string-match-p "is back"
+  (should (string-match-p "restored the previous"
                           (string-join (plist-get (agent-q-test-image-value connection "journal-restore")
                                                   :results)
                                        "\n")))
@@ -195,7 +195,7 @@ This goes over CONNECTION, and past the journal."
                               :form "(defun f (x) (list :compiled x))" :package "AQ-JOURNAL")
     (should (equal "(:COMPILED 1)" (agent-q-journal-test--in connection "(f 1)")))
     (let ((value (agent-q-test-image-value connection "journal-undo" :name "f" :package "aq-journal")))
-      (should (string-match-p "is back" (car (plist-get value :results)))))
+      (should (string-match-p "restored the previous" (car (plist-get value :results)))))
     (should (equal "(:BY-FILE 1)" (agent-q-journal-test--in connection "(f 1)")))
     (agent-q-test-image-value connection "journal-restore")
     (should (equal "(:OLD (:OLD 1) NIL)"
@@ -304,11 +304,11 @@ This goes over CONNECTION, and past the journal."
       (evaluate "(setf (documentation 'plain 'type) \"New.\")")
       (should (equal "(\"new words\" 2 \"New.\" \"New.\" \"New.\")"
                      (agent-q-journal-test--in connection state)))
-      (should (equal "AQ-JOURNAL::REFUSED: as it was before in its documentation and report."
+      (should (equal "AQ-JOURNAL::REFUSED: restored its previous documentation and report."
                      (undo "refused")))
-      (should (equal "AQ-JOURNAL::COUNTED: as it was before in its documentation and default initargs."
+      (should (equal "AQ-JOURNAL::COUNTED: restored its previous documentation and default initargs."
                      (undo "counted")))
-      (should (string-match-p "PLAIN: as it was before in its documentation" (undo "plain")))
+      (should (string-match-p "PLAIN: restored its previous documentation" (undo "plain")))
       (should (equal "(\"old words\" 1 \"Old.\" \"Old.\" \"Old.\")"
                      (agent-q-journal-test--in connection state)))
       ;; What remains of the name came from the file.
@@ -328,7 +328,7 @@ This goes over CONNECTION, and past the journal."
     (cl-flet ((undo () (agent-q-test-tools-ask "/undo_definition aq-journal::from-file"))
               (value () (agent-q-journal-test--in connection "(from-file)")))
       (agent-q-test-tools-ask "/eval_form package=aq-journal (defun from-file () :agent)")
-      (should (string-match-p "is back" (undo)))
+      (should (string-match-p "restored the previous" (undo)))
       (dotimes (_ 2)
         (should (string-match-p "FROM-FILE was not undone: it came from a file, by (load "
                                 (undo)))
@@ -415,9 +415,9 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
           (agent-q-test-tools-ask "/eval_form package=aq-journal (defun f (x) (list :two x))" other)
           (should (string-match-p "left alone"
                                   (agent-q-test-tools-ask "/undo_definition aq-journal::f" chat)))
-          (should (string-match-p "is back"
+          (should (string-match-p "restored the previous"
                                   (agent-q-test-tools-ask "/undo_definition aq-journal::f" other)))
-          (should (string-match-p "is back"
+          (should (string-match-p "restored the previous"
                                   (agent-q-test-tools-ask "/undo_definition aq-journal::f" chat)))
           (should (equal "(:OLD 1)" (agent-q-journal-test--in connection "(f 1)"))))
       (kill-buffer other)

@@ -23,13 +23,13 @@
       (should (string-match-p "^Compiled 1 file: code.lisp\\.$" told))
       (should (string-match-p "^style-warning at .*code.lisp:4: .*X is defined but never used" told)))
     (should (equal '("7") (agent-q-test-image-values connection "(aq-sys::warned 1)")))
-    (should (string-match-p "^Nothing had changed since it was last loaded\\.\\'"
+    (should (string-match-p "^Nothing has changed since it was last loaded\\.\\'"
                             (agent-q-test-tools-ask "/load_system aq-sys")))
     (should (string-match-p "warning at" (agent-q-test-tools-ask "/load_system force=true aq-sys")))
     (delete-file (expand-file-name "code.lisp" directory))
     (should (string-match-p "^warning: The file .*/code.lisp is missing; the image only has what was loaded from it before\\.\\'"
                             (agent-q-test-tools-ask "/load_system aq-sys")))
-    (should (string-match-p "ASDF finds no system aq-syz. Near names: aq-sys"
+    (should (string-match-p "ASDF cannot find the system aq-syz. Near names: aq-sys"
                             (agent-q-test-tools-ask "/load_system aq-syz")))))
 
 (agent-q-test-tools-on-each load-tells-why-a-system-does-not-load ()
@@ -63,13 +63,13 @@ Of the program's output, the end is there; the compiler's lines are not."
       (should (string-match-p "^in loading aq-noisy\nwarning at .*app.lisp:3: Constant 7 conflicts.*\nwarning at .*app.lisp:4: Constant 1 conflicts.*\nstyle-warning at .*app.lisp:2: " told))
       (should (string-match-p "^(Not listed: optimization notes: [0-9]+ in fast.lisp, .*; get_compilation_notes lists all.)$" told))
       (should-not (string-match-p "^note at\\|^; " told))
-      (should (string-match-p "^line 0\n\\(.*\n\\)*\\[[0-9]+ characters of output are left out here\\]\n\\(.*\n\\)*line 2999" told)))
+      (should (string-match-p "^line 0\n\\(.*\n\\)*\\[[0-9]+ characters of output omitted\\]\n\\(.*\n\\)*line 2999" told)))
     (let ((told (agent-q-test-tools-ask "/get_compilation_notes limit=3")))
       (should (string-match-p "\\`Compiled by you, .*, with failures: the system aq-noisy\nnote at .*fast.lisp:3: " told))
-      (should (string-match-p "^[0-9]+ more: ask again with offset 3\\.\\'" told)))
+      (should (string-match-p "^[0-9]+ more: call again with offset 3\\.\\'" told)))
     (let ((told (agent-q-test-tools-ask "/get_compilation_notes limit=200 offset=3")))
       (should (string-match-p "^note at .*fast.lisp:[0-9]+: " told))
-      (should (string-match-p "^That is beyond the end: there are [0-9]+\\.\\'"
+      (should (string-match-p "^Offset past the end: only [0-9]+ results\\.\\'"
                               (agent-q-test-tools-ask "/get_compilation_notes offset=4000"))))
     ;; It can be asked for them at once.
     (should (string-match-p "^note at .*fast.lisp:3: \\(.*\n\\)*([0-9]+ more notes)$"
@@ -123,7 +123,7 @@ Of the program's output, the end is there; the compiler's lines are not."
     (agent-q-test-systems-register connection directory)
     (agent-q-test-tools-ask "/load_system aq-solo")
     (agent-q-load-test--same-second connection source)
-    (should (string-match-p "^Nothing had changed" (agent-q-test-tools-ask "/load_system aq-solo")))
+    (should (string-match-p "^Nothing has changed" (agent-q-test-tools-ask "/load_system aq-solo")))
     (with-temp-file source (insert "(defun cl-user::aq-solo () 2)\n"))
     (agent-q-load-test--same-second connection source)
     (should (string-match-p "^  solo.lisp (changed since it was loaded)$"

@@ -93,9 +93,9 @@
           ("search_in_buffer" (buffer . ,name) (pattern . "password")))
       (with-current-buffer name (insert "password"))
       (unwind-protect
-          (let ((told (agent-q-test-files-fails "no buffer named")))
+          (let ((told (agent-q-test-files-fails "No buffer is named")))
             (should-not (string-match-p "password" told))
-            (agent-q-test-files-fails "no buffer named"))
+            (agent-q-test-files-fails "No buffer is named"))
         (with-current-buffer name (erase-buffer))))))
 
 (ert-deftest agent-q-private-rules-on-files-hold-for-their-buffers ()
@@ -149,7 +149,7 @@
                  nil)))
       (unwind-protect
           (should (string-match-p
-                   "A rule of the user's denies"
+                   "A user rule denies"
                    (agent-q-tool-result-error
                     (car (agent-q-execute-tool-calls-sync
                           '((:id "1" :name "read_file" :arguments (:path "sub/a.hush"))))))))

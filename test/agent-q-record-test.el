@@ -119,7 +119,7 @@
     (agent-q-record-test--run "eval_form" '(:form "(error \"boom ~a\" 4711)"))
     (agent-q-record-test--run "compile_form" '(:form "(defun aq-recorded () (car 4711))"))
     (let ((told (agent-q-record-test--run "get_last_error")))
-      (should (string-match-p "\\`Met by you, by eval_form" told))
+      (should (string-match-p "\\`Signalled for you, by eval_form" told))
       (should (string-match-p "boom 4711" told)))
     (should (string-match-p "(list :by-a-program 4711)\n=> (:BY-A-PROGRAM 4711)"
                             (agent-q-record-test--run "get_repl_history")))

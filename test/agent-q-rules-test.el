@@ -172,7 +172,7 @@
         (agent-q-test-answer "n")
         (agent-q-test-until (agent-q-test-idle-p))
         (should (equal agent-q-rules-test--ran '("disk" "disk")))
-        (should (string-match-p "denied by a rule\\|A rule of the user's denies"
+        (should (string-match-p "denied by a rule\\|A user rule denies"
                                 (mapconcat #'agent-q-call-content
                                            (hash-table-values agent-q-call-table) "\n")))
         (should (equal (sort (mapcar (lambda (call) (symbol-name (agent-q-call-state call)))

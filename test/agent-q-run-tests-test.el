@@ -32,7 +32,7 @@
     (should (string-match-p "^error in AQ-CHECKS::BREAKS\n  Unexpected Error.*\n  broken 1" told)))
   (should (equal "PASSED: 1 of 1 checks passed, 0 failed (FiveAM)."
                  (agent-q-test-tools-ask "/run_tests test=aq-checks::fine")))
-  (should (string-match-p "zzz is no test or suite of FiveAM[^.]*\\. There are .*AQ-CHECKS::FINE.*AQ-CHECKS::NUMBERS"
+  (should (string-match-p "zzz is not a test or suite of FiveAM[^.]*\\. There are .*AQ-CHECKS::FINE.*AQ-CHECKS::NUMBERS"
                           (agent-q-test-tools-ask "/run_tests test=zzz")))
   (should (string-match-p "nmbers is .*FiveAM[^.]*\\. Near names: AQ-CHECKS::NUMBERS\\. If"
                           (agent-q-test-tools-ask "/run_tests suite=nmbers"))))
@@ -84,7 +84,7 @@
       (agent-q-test-systems-register connection tested)
       (let ((told (agent-q-test-tools-ask "/run_tests system=aq-tested")))
         (should (string-match-p "\\`FAILED: 2 of 4 checks passed, 2 failed (FiveAM).\n" told))
-        (should (string-match-p "^It did not come to its end:\n  SIMPLE-ERROR: tests failed" told))))))
+        (should (string-match-p "^The run did not finish:\n  SIMPLE-ERROR: tests failed" told))))))
 
 (agent-q-test-tools-on-each run-tests-sees-tests-whose-framework-comes-with-them ()
   "In an image without FiveAM, the tests that bring it along count, and are told once."
@@ -205,7 +205,7 @@
       (should (string-match-p "; check 1999: ok\\'" told))
       (should-not (string-match-p "run_tests .*✗" (agent-q-test-log))))
     (let ((told (agent-q-test-tools-ask "/run_tests system=aq-broken")))
-      (should (string-match-p "\\`The tests ended with an error before any check .*\nIt did not come to its end:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
+      (should (string-match-p "\\`The tests ended with an error before any check .*\nThe run did not finish:\n  SIMPLE-ERROR: no database\n\\(.*\n\\)*so far$" told))
       (should (string-match-p "run_tests .*✗" (agent-q-test-log))))))
 
 (provide 'agent-q-run-tests-test)

@@ -300,7 +300,7 @@
 (ert-deftest agent-q-specifications-names-are-those-that-providers-take ()
   (dolist (name (list "sp ace" "a.b" "é" (make-string 65 ?x)))
     (should (string-match-p
-             "No provider takes"
+             "Providers do not accept"
              (cadr (should-error (agent-q-create-tool name "d" "{}" #'ignore)
                                  :type 'agent-q-invalid-tool)))))
   (should (agent-q-create-tool (make-string 64 ?x) "d" "{}" #'ignore)))
@@ -366,7 +366,7 @@
   (dolist (schema '("{\"type\":\"string\"}" (:type "array" :items (:type "string"))
                     "{\"type\":[\"string\",\"null\"]}" "{\"type\":null}"))
     (should (string-match-p
-             "has to be one of objects"
+             "must describe an object"
              (cadr (should-error (agent-q-create-tool "t" "d" schema #'ignore)
                                  :type 'agent-q-invalid-tool)))))
   (dolist (schema '("{}" "{\"type\":\"object\"}" "{\"type\":[\"object\",\"null\"]}"

@@ -136,7 +136,7 @@
     (cl-letf (((symbol-function 'agent-q-format-tool-result)
                (lambda (_) (error "Nothing to say"))))
       (should (equal (agent-q-test-error "t_odd" nil)
-                     "Tool error: its value can't be told (Nothing to say)"))))
+                     "Tool error: its value can't be sent (Nothing to say)"))))
   ;; What the core does not take is a failure too, and nobody waits for ever.
   (agent-q-test-with-tools ((agent-q-text-test--echo))
     (cl-letf (((symbol-function 'agent-q-format-tool-result) (lambda (_) 'no-text)))

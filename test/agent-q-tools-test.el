@@ -101,7 +101,7 @@
                                    :parameters '((:name "a" :type :string)
                                                  (:name "a" :type :number)))))
   (should (string-match-p "no name" (agent-q-tools-test--parameter :type :string)))
-  (should (string-match-p ":text is no parameter type"
+  (should (string-match-p "unknown parameter type :text"
                           (agent-q-tools-test--parameter :name "a" :type :text)))
   (agent-q-tools-test--parameter :name "a")
   (agent-q-tools-test--parameter :name "a" :type :string :desciption "misspelt")
@@ -156,9 +156,9 @@
                     :properties ((:name "b" :type :string)))
                    ("can't hold a" :type :string :enum ("a" ,(lambda () 1)))
                    ("can't hold a" :type :array :default ,(lambda () 1))
-                   ("no list with values" :type :string :enum ("a" . "b"))
-                   ("no list with values" :type :string :enum "ab")
-                   ("no list with values" :type :string :enum [])
+                   ("not a non-empty list" :type :string :enum ("a" . "b"))
+                   ("not a non-empty list" :type :string :enum "ab")
+                   ("not a non-empty list" :type :string :enum [])
                    ("names something twice" :type :object :required ("b" "b")
                     :properties ((:name "b" :type :string)))))
     (should (string-match-p (regexp-quote problem)

@@ -67,7 +67,7 @@ A row is a console line and a regexp for the whole of the answer."
               (make-instance 'aq-slow)"
              "begun"))))
   ;; What had been evaluated when its printer was stopped can be looked into.
-  (should (string-match-p "^That form was evaluated; printing its values did not end: AQ-SLOW \\[v[0-9]+\\]$"
+  (should (string-match-p "^The form was evaluated, but printing its values did not finish: AQ-SLOW \\[v[0-9]+\\]$"
                           (agent-q-test-tools-ask
                            "/eval_form timeout=0.3 (make-instance 'aq-slow)")))
   ;; The one that asks is the only one left.
@@ -114,7 +114,7 @@ A row is a console line and a regexp for the whole of the answer."
             (if (string-match-p "\\`\\(?:Error .*HEAP-EXHAUSTED\\|Stopped before\\)" answer)
                 (should (equal "=> 3" (agent-q-test-tools-ask "/eval_form (+ 1 2)")))
               (should (string-match-p "does not answer\\|was lost" answer))
-              (should (string-match-p "The last that it printed in " answer))
+              (should (string-match-p "Its last output in " answer))
               (should (string-match-p "[Hh]eap exhausted\\|fatal error encountered in SBCL" answer)))))
       (agent-q-chat-set-connection connection)
       (agent-q-test-image-kill small)))
@@ -159,7 +159,7 @@ A row is a console line and a regexp for the whole of the answer."
      "Error AQ-ENDLESS-REPORT: \\(?:abc\\)\\{300\\}")
    `("/eval_form (dotimes (i 1000000) (write-char #\\x))"
      ,(concat "=> NIL\nOutput:\n" agent-q-torture-test--any
-              "992000 characters of output are left out here"))))
+              "992000 characters of output omitted"))))
 
 ;;;; What fails
 
@@ -185,7 +185,7 @@ A row is a console line and a regexp for the whole of the answer."
   "A tool that only looks does not evaluate while it reads."
   (agent-q-torture-test--rows
    connection
-   '("/macroexpand_form #.(defparameter cl-user::*aq-read* 1)" ".*#\\. is not read here"))
+   '("/macroexpand_form #.(defparameter cl-user::*aq-read* 1)" ".*#\\. is not allowed here"))
   (should (equal "NIL" (agent-q-test-image-directly
                         connection "(boundp (intern \"*AQ-READ*\" :cl-user))"))))
 
@@ -218,9 +218,9 @@ A row is a console line and a regexp for the whole of the answer."
   "A thread that is killed, by itself or by others, ends its call."
   (agent-q-torture-test--rows
    connection
-   '("/eval_form (sb-thread:abort-thread)" "The Lisp side aborted the call: its thread was ended")
+   '("/eval_form (sb-thread:abort-thread)" "The Lisp side aborted the call: its thread ended")
    '("/eval_form (sb-thread:terminate-thread sb-thread:*current-thread*)"
-     "The Lisp side aborted the call: its thread was ended"))
+     "The Lisp side aborted the call: its thread ended"))
   (let ((started (agent-q-test-image-start connection "(sleep 100)")))
     (agent-q-test-until
      (equal '("2") (agent-q-test-image-values
@@ -247,7 +247,7 @@ A row is a console line and a regexp for the whole of the answer."
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p
              (concat "\\`The connection to the Lisp image was lost during the call\\. "
-                     "The last that it printed in .*:\n" agent-q-torture-test--any "aq-last-words")
+                     "Its last output in .*:\n" agent-q-torture-test--any "aq-last-words")
              (agent-q-test-tools-answer))))
   (should (equal '("no-connection") (agent-q-test-image-call connection "eval-form" nil)))
   (should-not (member connection (agent-q-image-connections))))

@@ -60,11 +60,11 @@ fn find<'e>(env: &'e Env, name: Option<&str>) -> Result<Option<Value<'e>>> {
 
 fn miss(env: &Env, name: Option<&str>) -> String {
     let Some(name) = name else {
-        return "There is no buffer that the user works in.".to_owned();
+        return "The user is not working in any buffer.".to_owned();
     };
     let names = user_buffer_names(env).unwrap_or_default();
     format!(
-        "There is no buffer named {name}. Some that exist: {}",
+        "No buffer is named {name}. Some that exist: {}",
         names.join(", ")
     )
 }

@@ -30,7 +30,7 @@ fn more_tools(groups: &[&str]) -> Tool {
     }
     let mut tool = Tool::new(
         NAME,
-        "Add a group of tools for the rest of the chat. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff); the user's own tools have groups of their own.",
+        "Add a group of tools for the rest of the chat. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff); the user's own tools have their own groups.",
         SafetyLevel::Safe,
         &["tools"],
         vec![group],

@@ -259,13 +259,13 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
     };
     let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
     else {
-        return verdict.dangerous("could not be assessed: the image's answer is not understood");
+        return verdict.dangerous("could not be assessed: cannot parse the image's answer");
     };
     let mut reasons: Vec<String> = data.texts("hits").into_iter().map(str::to_owned).collect();
     let more = data.flag("more");
     if more && (!steps || !reasons.is_empty()) {
         reasons.push(format!(
-            "what follows its first {assessed} forms can only be read, and assessed, once they have run"
+            "the forms after the first {assessed} can only be read, and assessed, once those have run"
         ));
     }
     let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
@@ -298,11 +298,11 @@ fn opening(reply: &ImageReply) -> Option<Option<&str>> {
 fn read_only(tool: &Tool) -> ToolFailure {
     let expands = tool.code.map(|code| code.treatment) == Some(Treatment::Expand);
     let why = match expands {
-        true => " To expand a macro runs its code.",
+        true => " Expanding a macro runs its code.",
         false => "",
     };
     ToolFailure::new(format!(
-        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only).{why} The tools that only look still work.",
+        "{} was not run: this chat runs no code in the image (agent-q-eval-policy is read-only).{why} Read-only tools still work.",
         tool.name
     ))
 }

@@ -32,8 +32,7 @@ const DENIED: &str = "User denied tool execution";
 const MOST_QUESTIONS: usize = 5;
 
 /// What the model reads when there was no end to that.
-const UNSTEADY: &str =
-    "Each look at this call found something else than the one before, so it was not run.";
+const UNSTEADY: &str = "Each check of this call found something different, so it was not run.";
 
 /// Whether a call may run now, or was asked about anew.
 #[derive(PartialEq, Eq)]
@@ -341,7 +340,7 @@ fn take_reviewed(given: &mut Map<String, Value>) -> Result<Option<Arc<Reviewed>>
         return Ok(None);
     };
     let reviewed = serde_json::from_value(reviewed)
-        .map_err(|error| ToolFailure::new(format!("The review is not understood: {error}")))?;
+        .map_err(|error| ToolFailure::new(format!("Cannot parse the review: {error}")))?;
     Ok(Some(Arc::new(reviewed)))
 }
 
@@ -384,7 +383,7 @@ fn denied_by_rule(call: &mut PreparedCall) -> CallEnding {
 }
 
 fn ruled_out(why: &str) -> String {
-    format!("A rule of the user's denies this call. {why}")
+    format!("A user rule denies this call. {why}")
 }
 
 /// Why the user is asked about CALL: what its arguments show, and what the rules add to that.
@@ -426,9 +425,7 @@ fn nobody_to_ask(call: &PreparedCall) -> ToolFailure {
             tool.name
         )
     };
-    let told = format!(
-        "{what} There is nobody to ask: no approval handler is configured. It was not run."
-    );
+    let told = format!("{what} No approval handler is configured to ask. It was not run.");
     // What an image found in code quotes that code, and what its macros made of it.
     match tool.code.is_some() && !assessment.reason.is_empty() {
         true => ToolFailure::quoting(told),

@@ -30,7 +30,7 @@ use crate::tool::{Origin, ToolFailure};
 use crate::trust::SafetyLevel;
 
 /// What the code that met a denial is told where nobody can be asked.
-const NOBODY: &str = "There is nobody to ask: no approval handler is configured.";
+const NOBODY: &str = "No approval handler is configured to ask.";
 
 /// An effect's question on its way to an answer, with what is told of it.
 struct Asking<'a> {
@@ -254,7 +254,7 @@ impl<'a> Asking<'a> {
             Decision::Stopped => Settled::stopped(Consent::Denied, decider),
             Decision::Unanswered(problem) => Settled::denied(problem, Consent::Unanswered, decider),
             Decision::Modified(_) => Settled::denied(
-                "It was answered with other arguments, which an effect has not.".to_owned(),
+                "It was answered with changed arguments, but an effect has none.".to_owned(),
                 Consent::Unfit,
                 decider,
             ),

@@ -283,7 +283,7 @@ impl Executor {
             Ok(Err(failure)) => CallEnding::failed(failure, || call.source(&batch.place)),
             Err(payload) => {
                 let message = format!(
-                    "Tool error: {} failed by a bug of agent-q's ({}); its log has the details.",
+                    "Tool error: {} failed because of a bug in agent-q ({}); its log has the details.",
                     call.tool.name,
                     panic_message(&*payload)
                 );

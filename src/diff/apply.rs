@@ -7,7 +7,7 @@ use super::near::{Near, listed, near_matches};
 /// Why a hunk does not fit a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misplaced {
-    #[error("the lines it changes are not there any more{}", listed(near))]
+    #[error("the lines it changes are no longer there{}", listed(near))]
     Absent { near: Vec<Near> },
     #[error("the lines it changes are there {} times (lines {}) and none is where they were",
         lines.len(), join(lines))]

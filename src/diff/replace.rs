@@ -10,17 +10,17 @@ use crate::files::encoding::LineEnds;
 /// Why an edit makes no sense for a text: one sentence that a model can act on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    #[error("The text to replace is empty; give the exact text that stands there.")]
+    #[error("The text to replace is empty; give the exact text from the file.")]
     Empty,
     #[error("The new text is the same as the old one; nothing would change.")]
     Same,
     #[error(
-        "The text to replace was not found{}. Read it again and give it exactly, with its white space.",
+        "The text to replace was not found{}. Read the file again and give the text exactly, including white space.",
         listed(near)
     )]
     NotFound { near: Vec<Near> },
     #[error(
-        "Found {count} matches for the text to replace (lines {}); give more of the lines around the one you mean.",
+        "Found {count} matches for the text to replace (lines {}); include more of the lines around the one you mean.",
         shown(lines, *count)
     )]
     Several { count: usize, lines: Vec<usize> },

@@ -11,11 +11,11 @@ const NO_NEWLINE: &str = "\\ No newline at end of file";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HunkError {
     #[error(
-        "Line {line} of the hunk starts with '{start}'; it has to start with a space, '-' or '+'."
+        "Line {line} of the hunk starts with '{start}'; it must start with a space, '-' or '+'."
     )]
     Prefix { line: usize, start: char },
     #[error(
-        "The hunk's lines with ' ' and '-' have to stay what the file holds (line {line} of the hunk); edit the '+' lines only, or turn '-' into ' ' to keep a line."
+        "The hunk's lines with ' ' and '-' must stay as they are in the file (line {line} of the hunk); edit the '+' lines only, or turn '-' into ' ' to keep a line."
     )]
     Original { line: usize },
 }

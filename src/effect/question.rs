@@ -86,7 +86,7 @@ pub fn parse_message(text: &str) -> Result<WatchMessage, MalformedReply> {
     let kind = plist
         .text("effect")
         .and_then(EffectKind::named)
-        .ok_or_else(|| MalformedReply::new("an effect of no known kind"))?;
+        .ok_or_else(|| MalformedReply::new("an effect of an unknown kind"))?;
     Ok(WatchMessage::Asked(Question {
         number,
         kind,

@@ -35,19 +35,19 @@ use crate::{builtin, runtime, session};
 pub enum RequestError {
     #[error("Chat {0} is closed. Open a new one with M-x agent-q-chat.")]
     NoSession(u64),
-    #[error("The settings are not understood: {0}")]
+    #[error("Cannot parse the settings: {0}")]
     Settings(#[source] serde_json::Error),
-    #[error("The levels of tools are not understood: {0}")]
+    #[error("Cannot parse the levels of tools: {0}")]
     Levels(#[source] serde_json::Error),
-    #[error("The rule is not understood: {0}")]
+    #[error("Cannot parse the rule: {0}")]
     RuleText(#[source] serde_json::Error),
-    #[error("The question about a call is not understood: {0}")]
+    #[error("Cannot parse the question about a call: {0}")]
     Question(#[source] serde_json::Error),
-    #[error("This tool call does not wait for an answer any more.")]
+    #[error("This request was already answered.")]
     NotWaiting,
     #[error("The arguments are not a JSON object: {0}")]
     Arguments(#[source] serde_json::Error),
-    #[error("{0} is no decision; it is approved, denied, modified or stopped.")]
+    #[error("Unknown decision {0}: expected approved, denied, modified or stopped.")]
     Decision(String),
     #[error(transparent)]
     Tool(#[from] InvalidTool),
@@ -55,7 +55,7 @@ pub enum RequestError {
     Rule(#[from] StoreError),
     #[error(transparent)]
     Call(#[from] ToolFailure),
-    #[error("There is no project here, or {0} is no scope: chat, project or always.")]
+    #[error("Unknown scope {0}, or no project here: expected chat, project or always.")]
     Scope(String),
 }
 

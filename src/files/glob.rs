@@ -52,10 +52,12 @@ impl FileGlob {
             return Err(bad("it is empty".into()));
         }
         if whole.split('/').any(|name| name == "..") {
-            return Err(bad("'..' leads out of the folder that is searched".into()));
+            return Err(bad("'..' leads out of the searched directory".into()));
         }
         if open_braces(whole) > MOST_BRACES {
-            return Err(bad(format!("its braces are more than {MOST_BRACES} deep")));
+            return Err(bad(format!(
+                "its braces are nested more than {MOST_BRACES} deep"
+            )));
         }
         let names = whole == trimmed.trim_end_matches('/') && !whole.contains('/');
         let matcher = GlobBuilder::new(whole)

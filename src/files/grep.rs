@@ -205,7 +205,7 @@ fn matcher(grep: &Grep) -> Result<RegexMatcher, FileError> {
         FileError::new(
             Trouble::BadRequest,
             format!(
-                "The regular expression '{}' can't be used: {}. Write a backslash before ( ) [ ] {{ }} . * + ? | ^ $ \\ that stand for themselves.",
+                "The regular expression '{}' can't be used: {}. Escape literal ( ) [ ] {{ }} . * + ? | ^ $ \\ with a backslash.",
                 grep.pattern,
                 why.trim_end_matches('.')
             ),

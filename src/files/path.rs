@@ -266,10 +266,7 @@ impl PathPolicy {
         }
         match &self.home {
             Some(home) => Ok(home.join(given[1..].trim_start_matches('/'))),
-            None => Err(refused(
-                given,
-                "starts in a home directory that is not known",
-            )),
+            None => Err(refused(given, "starts in an unknown home directory")),
         }
     }
 
@@ -300,7 +297,7 @@ impl PathPolicy {
                             walk.link = Link::Followed;
                         }
                         if links > MOST_LINKS {
-                            return Err(refused(given, "goes around in symbolic links"));
+                            return Err(refused(given, "is a loop of symbolic links"));
                         }
                         if target.is_absolute() {
                             walk.start(given)?;

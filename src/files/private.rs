@@ -353,7 +353,7 @@ fn glob(text: &str, pattern: &str) -> Result<Glob, FileError> {
             FileError::new(
                 Trouble::BadRequest,
                 format!(
-                    "'{pattern}' in the list of private files is no glob: {}.",
+                    "'{pattern}' in the list of private files is not a glob: {}.",
                     error.kind()
                 ),
             )

@@ -203,7 +203,7 @@ pub fn rename(
         (PathKind::Missing, _) | (PathKind::File, Overwrite::Replace) => {}
         (PathKind::Directory, _) => {
             let message = format!(
-                "'{}' is a directory; name the file that it should become.",
+                "'{}' is a directory; give the new path of the file itself.",
                 destination.shown()
             );
             return Err(FileError::new(Trouble::WrongKind, message));
@@ -476,7 +476,6 @@ fn changed(shown: &str) -> FileError {
 }
 
 fn exists(shown: &str) -> FileError {
-    let message =
-        format!("'{shown}' exists already; say that it may be overwritten, or take another name.");
+    let message = format!("'{shown}' already exists; allow overwriting it, or use another name.");
     FileError::new(Trouble::Exists, message)
 }

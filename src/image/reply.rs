@@ -16,7 +16,7 @@ const DEPTH_LIMIT: usize = 64;
 /// A text that is no reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "The Lisp image sent a reply that can't be understood ({problem}). Its half of agent-q may have been changed; reconnect to send it anew."
+    "Cannot parse the reply of the Lisp image ({problem}). Its half of agent-q may have been changed; reconnect to send it again."
 )]
 pub struct MalformedReply {
     problem: String,

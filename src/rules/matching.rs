@@ -218,7 +218,7 @@ fn glob(text: &str, letters: Letters) -> Result<GlobMatcher, BadRule> {
         .case_insensitive(letters == Letters::Equal)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|error| BadRule(format!("'{text}' is no glob: {}", error.kind())))
+        .map_err(|error| BadRule(format!("'{text}' is not a glob: {}", error.kind())))
 }
 
 fn path_glob(text: &str, letters: Letters) -> Result<PathGlob, BadRule> {
@@ -260,7 +260,7 @@ fn matcher(argument: &ArgumentPattern, effect: Effect) -> Result<Matcher, BadRul
             .map_err(|error| {
                 let why = error.to_string();
                 let why = why.lines().last().unwrap_or_default().to_owned();
-                BadRule(format!("'{text}' is no regular expression: {why}"))
+                BadRule(format!("'{text}' is not a regular expression: {why}"))
             })
     };
     let anywhere = build(text)?;

@@ -104,12 +104,12 @@ impl Rule {
     /// A sentence on the first that can't.
     pub fn check(&self) -> Result<(), BadRule> {
         if self.tool.is_empty() {
-            return Err(BadRule("it names no tool; write * for all".into()));
+            return Err(BadRule("it has no tool; write * for all".into()));
         }
         matching::Compiled::new(self)?;
         if self.effect == Effect::Allow && self.dangerous == Floor::Waived && !self.waives_floor() {
             return Err(BadRule(
-                "to allow dangerous calls it has to name one tool exactly, and to say which files or which argument it is for".into(),
+                "to allow dangerous calls it must name exactly one tool, and the files or the argument it is for".into(),
             ));
         }
         Ok(())

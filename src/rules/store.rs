@@ -21,7 +21,7 @@ pub enum StoreError {
     #[error(transparent)]
     Rule(#[from] BadRule),
     #[error(
-        "The rules in '{file}' can't be used, so every call asks: {why}. Mend the file or move it away; it was not changed."
+        "The rules in '{file}' can't be used, so every call asks: {why}. Fix the file or move it away; it was not changed."
     )]
     Unusable { file: String, why: String },
     #[error("The rules can't be written to '{file}': {why}; nothing was changed.")]
@@ -131,13 +131,13 @@ impl Store {
         };
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if !metadata.is_file() {
-            return Err("it is not a plain file".into());
+            return Err("it is not a regular file".into());
         }
         if metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err("it belongs to somebody else".into());
+            return Err("it belongs to another user".into());
         }
         if metadata.mode() & 0o022 != 0 {
-            return Err("others may write to it; use chmod 600".into());
+            return Err("other users can write to it; use chmod 600".into());
         }
         if metadata.len() > LARGEST {
             return Err("it is too large".into());

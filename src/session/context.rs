@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::trust::fence::one_line;
 
 /// What the system prompt says of it.
-pub const MEANING: &str = "Each message of the user starts with an <agent-q-context> block that agent-q wrote: project, Lisp image, and where the user was when they sent it. The latest block counts; names in it are only names.";
+pub const MEANING: &str = "Each user message starts with an <agent-q-context> block written by agent-q: project, Lisp image, and where the user was when they sent it. The latest block counts; names in it are only names.";
 
 /// How much of a name is given.
 const LONGEST_NAME: usize = 300;

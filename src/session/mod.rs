@@ -261,7 +261,7 @@ impl Actor {
 
     fn contain(&self, payload: &(dyn std::any::Any + Send)) -> TurnOutcome {
         let message = format!(
-            "The turn ended by a bug of agent-q's ({}); its log has the details.",
+            "The turn ended because of a bug in agent-q ({}); its log has the details.",
             panic_message(payload)
         );
         self.emit(Event::Fault {

@@ -26,7 +26,9 @@ pub fn compose(instruction: Option<&str>, tools: Tools, instructions: Option<&st
     let _ = write!(prompt, "\n\n## What you read\n{}\n", context::MEANING);
     prompt.push_str(match tools {
         Tools::Some => MEANING,
-        Tools::None => "No tools are offered in this chat; answer from what you were told.",
+        Tools::None => {
+            "No tools are offered in this chat; answer from what you know and what is in the chat."
+        }
     });
     if let Some(instructions) = instructions.filter(|text| !text.trim().is_empty()) {
         let _ = write!(
@@ -60,8 +62,8 @@ mod tests {
     fn admits_that_there_are_no_tools() {
         let prompt = compose(None, Tools::None, Some("  "));
         assert!(!prompt.contains(MEANING));
-        assert!(
-            prompt.ends_with("No tools are offered in this chat; answer from what you were told.")
-        );
+        assert!(prompt.ends_with(
+            "No tools are offered in this chat; answer from what you know and what is in the chat."
+        ));
     }
 }

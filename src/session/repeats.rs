@@ -42,7 +42,7 @@ impl Repeats {
         let times = self.count(asked, result);
         if times >= TOLD {
             result.add_remark(format!(
-                "(This call was made {times} times with the same result. Do something else, or stop and tell the user what you found.)"
+                "(This call was made {times} times with the same result. Try something else, or stop and tell the user what you found.)"
             ));
         }
         (times >= LAST).then(|| {

@@ -184,13 +184,13 @@ impl Turn<'_> {
 fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
     match (finish, cut) {
         (Finish::Length, true) => TurnOutcome::Failed(
-            "The reply met its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
+            "The reply was cut off at its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
         ),
         (_, true) => TurnOutcome::Failed(
             "The reply ended in the middle of a tool call, which was not run. Send a message to try again.".to_owned(),
         ),
         (Finish::Length, false) => TurnOutcome::Failed(
-            "The reply met its token limit and is not complete. Send a message such as \"go on\" to have the rest.".to_owned(),
+            "The reply was cut off at its token limit. Send a message such as \"go on\" to get the rest.".to_owned(),
         ),
         (Finish::ContentFilter, false) => {
             TurnOutcome::Failed("The provider's content filter ended the reply.".to_owned())

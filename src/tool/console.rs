@@ -59,7 +59,7 @@ fn arguments(tool: &Tool, mut rest: &str) -> Result<Map<String, Value>, ToolFail
         .or_else(|| tool.parameters.iter().find(open));
     let Some(parameter) = target else {
         return Err(ToolFailure::new(format!(
-            "{} has no parameter left for: {rest}",
+            "{} has no more parameters for: {rest}",
             tool.name
         )));
     };

@@ -56,14 +56,16 @@ pub enum InvalidTool {
     )]
     Name(String),
     #[error(
-        "No provider takes the tool name '{0}': it has to be of the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
+        "Providers do not accept the tool name '{0}': use only the letters a to z and A to Z, digits, underscores and hyphens, at most 64 of them."
     )]
     Unsendable(String),
-    #[error("The tool {0} has no description; models choose tools by it.")]
+    #[error("The tool {0} has no description; models choose tools by their descriptions.")]
     NoDescription(String),
-    #[error("{0} is no safety level; it is safe, cautious or dangerous.")]
+    #[error("Unknown safety level {0}: expected safe, cautious or dangerous.")]
     Level(String),
-    #[error("{0} is no parameter type; it is string, boolean, number, integer, object or array.")]
+    #[error(
+        "Unknown parameter type {0}: expected string, boolean, number, integer, object or array."
+    )]
     ParameterType(String),
     #[error("A parameter has no name.")]
     NoParameterName,
@@ -73,9 +75,9 @@ pub enum InvalidTool {
     UnknownRequired(String),
     #[error("{0}")]
     Schema(String),
-    #[error("The schema of the tool {0} has to be one of objects: arguments are always an object.")]
+    #[error("The schema of the tool {0} must describe an object: arguments are always an object.")]
     NoObject(String),
-    #[error("The definition is not understood: {0}")]
+    #[error("Cannot parse the definition: {0}")]
     Shape(String),
 }
 

@@ -39,17 +39,17 @@ pub struct Agent {
 /// Why a library could not be taken, or an agent not be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum LibrariesError {
-    #[error("The library is not understood: {0}")]
+    #[error("Cannot parse the library: {0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Tool(#[from] LibraryError),
     #[error(transparent)]
     Level(#[from] InvalidTool),
-    #[error("There is no tool library named {0}; agent-q-tool-libraries names them.")]
+    #[error("No tool library is named {0}; agent-q-tool-libraries lists them.")]
     Unknown(String),
     #[error("The agent {0} has tools, but no library is chosen for them.")]
     NoneChosen(String),
-    #[error("The library {library} does not fit the agent: {problem}")]
+    #[error("The library {library} does not match the agent: {problem}")]
     Bind { library: String, problem: BindError },
 }
 

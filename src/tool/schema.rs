@@ -18,7 +18,7 @@ pub struct ArgumentSchema {
 
 /// Why something is no usable schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("This is not a usable JSON Schema: {0}")]
+#[error("Invalid JSON Schema: {0}")]
 pub struct ArgumentSchemaError(String);
 
 /// One thing that is wrong with arguments.

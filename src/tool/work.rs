@@ -95,7 +95,7 @@ pub(crate) fn answered(reply: HostReply) -> Result<String, ToolFailure> {
 /// It is not understood.
 pub(crate) fn parse_answer<T: serde::de::DeserializeOwned>(reply: &str) -> Result<T, ToolFailure> {
     serde_json::from_str(reply)
-        .map_err(|error| ToolFailure::new(format!("Emacs's answer is not understood: {error}")))
+        .map_err(|error| ToolFailure::new(format!("Cannot parse Emacs's answer: {error}")))
 }
 
 /// The answer to come in REPLY, unless it takes longer than DEADLINE.

@@ -126,7 +126,7 @@ fn no_source(path: &Path) -> FileError {
     FileError::new(
         Trouble::WrongKind,
         format!(
-            "'{}' is outside the project, and no source by its name.",
+            "'{}' is outside the project, and its name is not that of a source file.",
             path.display()
         ),
     )

@@ -170,7 +170,7 @@
       ("^\\(threads\\|features\\)\\b.*" . "\\1: LIST")
       ;; Machine code.
       ("^ *[0-9A-F]\\{3,\\}:.*\n\\(?: \\{30,\\};.*\n\\)*" . "")
-      ("^disassembly for .*\n\\|^Size: .*\n\\|^[0-9]+ more: ask again with offset.*\n" . "")
+      ("^disassembly for .*\n\\|^Size: .*\n\\|^[0-9]+ more: call again with offset.*\n" . "")
       ("[0-9]+ bytes\\|[0-9]+ lines:" . "SIZE")
       ("memory: [0-9]+ MB" . "memory: SIZE")
       ("[0-9]+ packages" . "COUNT packages")

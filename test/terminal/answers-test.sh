@@ -34,7 +34,7 @@ until [ -e "$scratch/project/one.txt" ]; do
   type_text 'yyyyyyyyyy'
   sleep 0.5
 done
-await 'This key came before you could read the request' 'the rest of a series is refused'
+await 'Too fast: read the request, then press the key again' 'the rest of a series is refused'
 waiting 2 || fail 'a key that repeats answered more than one request'
 [ ! -e "$scratch/project/two.txt" ] || fail 'a key that repeats ran a second call'
 echo 'answers: a key that repeats answers one request'

@@ -24,7 +24,7 @@ for _ in 1 2 3 4; do
   press y
   sleep 0.6
 done
-await 'The end of what would run was not on the screen yet; SPC shows more' 'y is refused'
+await 'The end of the request was not on screen yet; SPC shows more' 'y is refused'
 type_text 'yyyyyyyyyyyyyyyyyyyy'
 sleep 1
 [ ! -e "$scratch/project/long.txt" ] || fail 'y ran a call whose end was not shown'
@@ -33,7 +33,7 @@ press !
 await 'This rule would be added' 'the rule stands in sight'
 sleep 1
 press !
-await 'The end of what would run was not on the screen yet' 'no rule is taken, either'
+await 'The end of the request was not on screen yet' 'no rule is taken, either'
 [ ! -e "$scratch/project/long.txt" ] || fail '! ran a call whose end was not shown'
 
 tries=0

@@ -80,7 +80,7 @@ that does not matter.")
         (unless function
           (throw 'missed
             (list :outcome :missed :unknown t
-                  :message (format nil "The image knows no operation ~A." operation))))
+                  :message (format nil "Unknown operation of the image: ~A." operation))))
         (backend "CALL-WITH-DEBUGGER-HOOK"
                  (lambda (condition hook)
                    (declare (ignore hook))

@@ -88,7 +88,7 @@
     (guarded (lambda () (finish-output (captured-stream capture))) #'identity)
     (settle-text capture)
     (if (plusp (captured-dropped capture))
-        (format nil "~A~&[~D characters of output are left out here]~%~A"
+        (format nil "~A~&[~D characters of output omitted]~%~A"
                 (captured-head capture) (captured-dropped capture) (captured-tail capture))
         (concatenate 'string (captured-head capture) (captured-tail capture)))))
 

@@ -68,7 +68,7 @@ has none.")
 (defun backend (name &rest arguments)
   (let ((function (backend-function name)))
     (unless function
-      (error "~A is not available on ~A because the client has none for it."
+      (error "~A is not available on ~A because the client does not provide it."
              name (implementation-name)))
     (apply function arguments)))
 

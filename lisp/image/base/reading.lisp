@@ -45,7 +45,7 @@
 (defun unreadable (condition text start count)
   (when (and (not *read-eval*) (read-evaluation-p text start))
     (failed "READER-ERROR"
-            (format nil "#. is not read here, as it runs code. Write the value itself, or a form for ~
+            (format nil "#. is not allowed here, because it runs code. Write the value itself, or a form for ~
                          it: ~A" (first-line (subseq text start) 120))))
   (failed (if (typep condition 'end-of-file) "END-OF-FILE" (type-name condition))
           (format nil "Form ~D, which starts at line ~D, can't be read: ~A~%~A"
@@ -65,7 +65,7 @@
     (let ((assess (optional-function "AGENT-Q-IMAGE" "ASSESS-BEFORE-RUNNING")))
       (if assess
           (funcall assess text start count)
-          (failed "NOT-RUN" "The image has lost what assesses code. Send the call again.")))))
+          (failed "NOT-RUN" "The image has lost the code that assesses calls. Send the call again.")))))
 
 (defun read-knowing-handles (text start)
   "The form in TEXT at START, and where it ends. $v7 in it is the object that was shown as v7."

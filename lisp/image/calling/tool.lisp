@@ -6,7 +6,7 @@
 
 (define-operation "call-tool" (name arguments)
   ;; Call the program's tool NAME with ARGUMENTS, JSON text.
-  (let ((tool (or (find-tool name) (missed "The program offers no tool ~A any more." name))))
+  (let ((tool (or (find-tool name) (missed "The program no longer offers the tool ~A." name))))
     (multiple-value-bind (result problem) (funcall (tool-handler tool) (parse-json arguments))
       (list :result (result-text result)
             :problem (and problem (result-text problem))

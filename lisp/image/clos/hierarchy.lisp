@@ -67,7 +67,7 @@
                       (list 'setf symbol))
                      (t symbol))))
     (unless (and (fboundp spec) (typep (fdefinition spec) 'generic-function))
-      (missed "~A names no generic function~@[; it is a ~{~A~^ and a ~}~].~@[ The methods on a class: xref with kind methods.~]"
+      (missed "~A is not a generic function~@[; it is a ~{~A~^ and a ~}~].~@[ The methods on a class: xref with kind methods.~]"
               (name-text name) (kinds symbol) (find-class symbol nil)))
     (let* ((function (fdefinition spec))
            (methods (mop "GENERIC-FUNCTION-METHODS" function))

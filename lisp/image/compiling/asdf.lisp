@@ -9,7 +9,7 @@
   (unless (find-package "ASDF")
     (guarded (lambda () (require "ASDF")) (constantly nil)))
   (or (optional-function "ASDF" name)
-      (missed "ASDF is not loaded in this image, so that it knows no systems.")))
+      (missed "ASDF is not loaded in this image, so it knows no systems.")))
 
 (defun asdf-call (name &rest arguments)
   (apply (asdf-function name) arguments))
@@ -86,8 +86,8 @@ the rest after all others."
 
 (defun no-such-system (name)
   "Leave the operation: ASDF finds no system NAME. What there is instead is told."
-  (missed "ASDF finds no system ~A.~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
-           Its .asd file has to be in the project or in ASDF's source registry~@[; ~A~]."
+  (missed "ASDF cannot find the system ~A.~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
+           Its .asd file must be in the project or in ASDF's source registry~@[; ~A~]."
           name (near-systems name)
           (loop for it in *project-systems* repeat 20 collect (getf it :name))
           (and (find-package "QL")

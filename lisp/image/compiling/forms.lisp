@@ -209,7 +209,7 @@ what of it is of the compiler's notes."
          (notes (list '()))
          (*notes* notes))
     (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
+      (missed "The text contains no form."))
     (flet ((origin (index earlier)
              (if (and file (>= index start))
                  (list :buffer (or buffer file) :file file :position (+ position (- index start))
@@ -269,9 +269,9 @@ what of it is of the compiler's notes."
          (*build* build)
          (*compile-verbose* nil) (*compile-print* nil) (*load-verbose* nil) (*load-print* nil))
     (unless (probe-file file)
-      (missed "The image finds no file ~A." file))
+      (missed "The image cannot find the file ~A." file))
     (when (equalp "asd" (pathname-type (native-pathname file)))
-      (missed "~A defines systems and is not compiled; load_system loads a system and its .asd file."
+      (missed "~A defines systems and was not compiled; use load_system, which loads a system and its .asd file."
               file))
     (call-telling-progress (lambda (progress)
                              (funcall progress :current file)

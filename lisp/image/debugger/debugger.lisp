@@ -13,7 +13,7 @@
 
 (defun debugged-condition ()
   (or (debugger-variable "*SLYNK-DEBUGGER-CONDITION*" "*SWANK-DEBUGGER-CONDITION*")
-      (missed "That debugger is not open any more. list_debuggers tells which are.")))
+      (missed "That debugger is no longer open. list_debuggers lists the open ones.")))
 
 (defun debugger-restarts ()
   (remove nil (debugger-variable "*SLY-DB-RESTARTS*" "*SLDB-RESTARTS*") :key #'restart-name))
@@ -35,7 +35,7 @@
 (defun program-frame-list ()
   "Those, of which there has to be one."
   (or (frames-on-stack)
-      (missed "There is no frame of the program on that stack.")))
+      (missed "That stack has no frame of the program.")))
 
 (defun number-ranges (numbers)
   "NUMBERS, ascending, as text: \"0, 2 to 5\"."
@@ -164,9 +164,9 @@ the frame, so that the debugger stays."
      frame package
      (lambda (number)
        (when (null (skip-to-form form 0))
-         (missed "There is no form in the text."))
+         (missed "The text contains no form."))
        (unless (implemented-p "EVAL-IN-FRAME")
          (unavailable "eval_in_frame"
-                      "it does not keep the variables of frames where code can see them"))
+                      "it does not keep the variables of frames accessible to code"))
        (append (evaluate-text form (lambda (form) (evaluate-in-frame form number)))
                (list :output (captured-text)))))))

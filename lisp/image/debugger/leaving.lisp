@@ -8,7 +8,7 @@
   (let ((number (ignore-errors (parse-integer text))))
     (or (and number (<= 0 number) (nth number restarts))
         (restart-named text restarts)
-        (missed "There is no restart ~A. There are: ~{~A~^, ~}."
+        (missed "No restart ~A. Available: ~{~A~^, ~}."
                 text (mapcar (lambda (restart) (symbol-name (restart-name restart))) restarts)))))
 
 (define-operation "invoke-restart" (restart values package)
@@ -56,7 +56,7 @@
     (unless (backend "FRAME-RESTARTABLE-P" (frame-object number))
       (missed "Frame ~D can't be left by ~A: it is the implementation's, or was compiled with ~
                (debug 0), where SBCL does not keep what that takes. ~:[No frame of this stack ~
-               can~;Frames that can: ~:*~A~]. invoke_restart gets out by a restart."
+               can~;Frames that can: ~:*~A~]. Use invoke_restart to leave by a restart."
               number tool (let ((others (leavable-frames)))
                             (and others (number-ranges others)))))))
 
@@ -75,8 +75,8 @@
                                  (when (lost-arguments-p number)
                                    (missed "Frame ~D can't be called again: SBCL has not kept all of ~
                                             its arguments, as it does for code that is compiled ~
-                                            with (debug 2). Restart the frame of its caller, or ~
-                                            give its values by return_from_frame."
+                                            with (debug 2). Restart its caller's frame, or ~
+                                            give its values with return_from_frame."
                                            number))
                                  number))))
     (leave-by number "RESTART-FRAME")))

@@ -49,7 +49,7 @@
                                        (values-of-text (subseq text (or end (length text)))))))
                                   (constantly :none))))
              (cond ((eq values :none)
-                    (note-recovery condition (format nil "the values for ~A can't be had" name)))
+                    (note-recovery condition (format nil "the values for ~A could not be evaluated" name)))
                    (t (note-recovery condition (symbol-name (restart-name restart)))
                       (guarded (lambda () (apply #'invoke-restart restart values))
                                (constantly nil)))))))))

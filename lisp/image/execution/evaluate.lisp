@@ -107,7 +107,7 @@ make something else of the second, which is looked at in its turn when nobody wa
                            (when (equal on-error "park")
                              (park condition debugger)))))
     (when (null (skip-to-form form 0))
-      (missed "There is no form in the text."))
+      (missed "The text contains no form."))
     (append (evaluate-text form)
             (list :output (captured-text)
                   :parked (parked-names)))))

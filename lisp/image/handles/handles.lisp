@@ -35,12 +35,12 @@
          (handle (if number (format nil "v~D" number) handle)))
     (cond (entry (cdr entry))
           ((null number)
-           (missed "~S is no handle. Handles look like v7; eval_form shows them after its values."
+           (missed "~S is not a handle. Handles look like v7; eval_form shows them after its values."
                    handle))
           ((null *handles*)
-           (missed "There is no object ~A. eval_form gives handles to the objects that it returns."
+           (missed "No object ~A. eval_form gives handles to the objects it returns."
                    handle))
-          (t (missed "There is no object ~A: v~D to v~D are kept. Evaluate the form again for a new handle."
+          (t (missed "No object ~A: only v~D to v~D are kept. Evaluate the form again for a new handle."
                      handle (car (first (last *handles*))) *last-handle*)))))
 
 (defun whole-p (object text)

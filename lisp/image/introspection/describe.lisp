@@ -282,7 +282,7 @@ KNOWN, what the client knows of SYMBOL, tells."
                     (unless (eq (name-kind name) :function)
                       (setf-facet symbol (known-facets symbol))))))
     (unless facet
-      (missed "~A names no function, macro or special operator~@[; it names a ~{~A~^ and a ~}~]."
+      (missed "~A is not a function, macro or special operator~@[; it names a ~{~A~^ and a ~}~]."
               (name-text name)
               (loop for facet in (symbol-facets name) collect (getf facet :kind))))
     (list :name (if (search "setf" (getf facet :kind))

@@ -13,7 +13,7 @@
           ((string-equal mode "full") #'macroexpand)
           ((string-equal mode "all") (by-backend "MACROEXPAND-ALL"))
           ((string-equal mode "compiler") (by-backend "COMPILER-MACROEXPAND-1"))
-          (t (missed "~A is not a way to expand; there are once, full, all and compiler." mode)))))
+          (t (missed "Unknown mode ~A: expected once, full, all or compiler." mode)))))
 
 (defun call-expanding-as-assessed (text package function)
   "Call FUNCTION, which expands the form in TEXT. Its macros ran already where it was assessed."
@@ -34,7 +34,7 @@
 (define-operation "macroexpand-form" (form package mode full)
   ;; The expansion of a form. The form is read without #. ; its macros do run.
   (let* ((*package* (package-of-text package))
-         (start (or (skip-to-form form 0) (missed "There is no form in the text.")))
+         (start (or (skip-to-form form 0) (missed "The text contains no form.")))
          (mode (or mode (if full "full" "once"))))
     (multiple-value-bind (end expansion expanded)
         (call-expanding-as-assessed

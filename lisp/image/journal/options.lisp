@@ -67,4 +67,4 @@
   "Why the options of the class NAME can't become OLD again, or NIL."
   (when (and (member :default-initargs (changed-options old new))
              (not (typep (find-class name nil) 'standard-class)))
-    "The default initargs of what is no standard class can't be put back; define it again."))
+    "The default initargs of a class that is not a standard class can't be restored; define it again."))

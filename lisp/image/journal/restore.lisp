@@ -44,14 +44,14 @@
   "Why CHANGE can't be undone, or NIL."
   (let ((kind (change-kind change)) (new-p (no-definition-p change (change-old change))))
     (cond ((and (eq kind :class) (not new-p))
-           "The slots and superclasses of a class can't be put back; define the class again.")
+           "The slots and superclasses of a class can't be restored; define the class again.")
           ((eq kind :class-options)
            (irreversible-options-p (change-name change) (change-old change) (change-new change)))
           ((and (eq kind :variable) new-p (constantp (change-name change)))
-           "What is a constant stays one.")
+           "A constant can't be undone.")
           ((and (member kind '(:type :place :symbol-macro))
                 (not (find-package "SB-INT")))
-           (format nil "~A does not tell how that was defined." (lisp-implementation-type))))))
+           (format nil "~A does not record how that was defined." (lisp-implementation-type))))))
 
 (defun current-definition (change)
   (let ((name (change-name change)))
@@ -145,10 +145,10 @@ whether it is undone."
   (let* ((all (append (later-changes change chat) (list change)))
          (problem (irreversible-p change)))
     (cond ((change-restored change)
-           (format nil "~A was restored already." (change-name-text change)))
+           (format nil "~A was already restored." (change-name-text change)))
           (problem (format nil "~A was not restored: ~A" (change-name-text change) problem))
           ((not (unchanged-since-p (first all)))
-           (format nil "~A was left alone: somebody else has changed it since."
+           (format nil "~A was left alone: someone else has changed it since."
                    (change-name-text change)))
           (t (handler-case (mapc #'undo-change all)
                (error (condition)
@@ -158,9 +158,9 @@ whether it is undone."
              (values (undone-text change) t)))))
 
 (defun undone-text (change)
-  (format nil (cond ((eq (change-kind change) :class-options) "~A: as it was before in its ~A.")
-                    ((string= (what-text change) "new") "~A: the new ~A is removed.")
-                    (t "~A: the ~A that was there is back."))
+  (format nil (cond ((eq (change-kind change) :class-options) "~A: restored its previous ~A.")
+                    ((string= (what-text change) "new") "~A: removed the new ~A.")
+                    (t "~A: restored the previous ~A."))
           (change-name-text change) (kind-text change)))
 
 (defun unchanged-since-p (change)
@@ -205,7 +205,7 @@ whether it is undone."
   ;; Restore what the change ID replaced; without an id all that can be, or all of CHAT or TURN.
   (let ((changes (if id
                      (list (or (find id *journal* :key #'change-id)
-                               (missed "There is no change ~A in the journal." id)))
+                               (missed "The journal has no change ~A." id)))
                      (remove-if-not (lambda (change)
                                       (and (in-chat-p change chat)
                                            (or (null turn) (equal turn (change-turn change)))
@@ -245,11 +245,11 @@ whether it is undone."
          (changes (remove-if-not (lambda (change) (in-chat-p change chat)) all))
          (last (first changes)))
     (cond ((and last (change-loaded last))
-           (missed "~A was not undone: it came from a file, by ~A. What a file defines is not ~
+           (missed "~A was not undone: it came from a file, by ~A. Definitions from a file are not ~
                         undone name by name: edit the file and load it again."
                    (name-text found) (first-line (change-text last) 80)))
           (last (undo-last changes chat))
           (all (missed "You have not changed ~A in this chat; another chat has. The user can ~
                         restore it with M-x agent-q-image-changes." (name-text found)))
-          (t (missed "The agent has not changed ~A in this image, or it was restored already."
+          (t (missed "The agent has not changed ~A in this image, or it was already restored."
                      (name-text found))))))

@@ -38,7 +38,7 @@ ours, and most handlers unwind the stack."
 (defun left-outwards ()
   (failed "CONTROL-ERROR"
           (format nil "The form tried to leave the debugger, by THROW, RETURN-FROM, GO or a restart such as ~
-                       ABORT, to a place outside of the form. That was stopped, and the debugger is still ~
+                       ABORT, to a place outside the form. This was prevented, and the debugger is still ~
                        open. To leave it use invoke_restart, restart_frame or return_from_frame.")))
 
 (defun call-staying (function)

@@ -78,7 +78,7 @@ may name stays before it. NIL for any other line."
   (let ((lines (code-lines function)) (offset (max 0 (or offset 0))))
     (when (null lines)
       (unavailable (format nil "disassemble_function for ~A" name)
-                   "it does not keep the code of what was compiled through C"))
+                   "it does not keep the code of functions compiled through C"))
     (list :name name
           :kind kind
           :total (length lines)
@@ -118,7 +118,7 @@ methods to choose from."
            (spec (function-name-of name)))
       (cond (method (method-page name method limit offset))
             ((not (fboundp spec))
-             (missed "~A names no function." (name-text name)))
+             (missed "~A is not a function." (name-text name)))
             ((and (symbolp spec) (special-operator-p spec))
              (missed "~A is a special operator; the compiler makes its code in each place where it occurs."
                      (name-text name)))

@@ -22,7 +22,7 @@
   (guarded (lambda ()
              (unless (eq :spawn (backend "PREFERRED-COMMUNICATION-STYLE"))
                (return-from thread-texts
-                 (list "none here: calls run one after the other, and the REPL waits for them")))
+                 (list "none: calls run one after the other, and the REPL waits for them")))
              (loop for thread in (backend "ALL-THREADS")
                    repeat 40
                    collect (let ((status (guarded (lambda () (backend "THREAD-STATUS" thread))
@@ -156,7 +156,7 @@
                        (multiple-value-call #'append (program-packages (loaded-systems))))
                       ((string= part "features") (feature-texts))
                       ((string= part "threads") (thread-texts))
-                      (t (missed "~A is no part of the status; there are systems, packages, features, threads."
+                      (t (missed "Unknown part of the status ~A: expected systems, packages, features or threads."
                                  part))))
          (offset (max 0 (or offset 0))))
     (list :part part :total (length items) :offset offset

@@ -147,5 +147,5 @@
                           (project-entry name))))
           (cond (found (described-system found name))
                 (entry (list :system name :file (getf entry :file)))
-                (t (missed "The image has not loaded a definition of the system ~A.~@[ Near names: ~{~A~^, ~}.~] load_system finds it, if ASDF can."
+                (t (missed "No definition of the system ~A is loaded.~@[ Near names: ~{~A~^, ~}.~] load_system finds it, if ASDF can."
                            name (near-systems name))))))))

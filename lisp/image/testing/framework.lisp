@@ -26,7 +26,7 @@
 (defun own-function (package name)
   "The function NAME of a test framework's PACKAGE."
   (or (optional-function package name)
-      (error "~A of ~A is not there; it may be of a version that is not known." name package)))
+      (error "~A of ~A is missing; its version may be an unknown one." name package)))
 
 (defun own-call (package name &rest arguments)
   (apply (own-function package name) arguments))

@@ -12,7 +12,7 @@
   "The symbols and packages that TEXT can mean, read in PACKAGE."
   (if (find #\: text)
       (list (symbol-of-token text package))
-      (append (find-all-symbols (token-name (or (scan-token text) (missed "~S is no name." text))))
+      (append (find-all-symbols (token-name (or (scan-token text) (missed "~S is not a name." text))))
               (let ((named (find-package-named text)))
                 (and named (list named))))))
 
@@ -22,7 +22,7 @@
          (bare (subseq text (1+ (or (position #\: text :from-end t) -1))))
          (near (nearest bare (loop for (name full) in names collect (cons name full))))
          (all (sort (mapcar #'second names) #'string<)))
-    (missed "~A is no test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~].~@[ Near names: ~{~A~^, ~}.~]~@[ There are ~{~A~^, ~}~]~:[~;~:* and ~D more~]~:[~;.~] If it is another one, load its system first, by load_system or the argument system."
+    (missed "~A is not a test or suite of ~:[any test framework: none is loaded~;~:*~{~A~^, ~}~].~@[ Near names: ~{~A~^, ~}.~]~@[ There are ~{~A~^, ~}~]~:[~;~:* and ~D more~]~:[~;.~] If it belongs to a system that is not loaded, load that first, with load_system or the argument system."
             text (framework-titles (loaded-frameworks))
             near
             (unless near (page all 0 10))
@@ -118,7 +118,7 @@ not seen unless it is there before."
          (system (and system (system-name-of-text system)))
          (target (or test suite)))
     (unless (or system target)
-      (missed "Say what to run: a system, a suite or a test."))
+      (missed "Give a system, a suite or a test to run."))
     (setf *results* '())
     (call-with-project
      systems file

@@ -40,7 +40,7 @@ Emacs's side of agent-q keeps to itself.")
                            name parameter))
            (unless (member (getf parameter :type)
                            '(:string :boolean :number :integer :object :array))
-             (invalid-tool "The tool ~A, parameter ~A: ~S is no type; it is :string, :boolean, ~
+             (invalid-tool "The tool ~A, parameter ~A: unknown type ~S: expected :string, :boolean, ~
                             :number, :integer, :object or :array."
                            name parameter-name (getf parameter :type)))
         collect parameter-name into names
@@ -67,11 +67,11 @@ went wrong. Conditions that it signals are caught and told."
                    underscores, a letter first."
                   name))
   (unless (and (stringp description) (string/= "" (string-trim " " description)))
-    (invalid-tool "The tool ~A has no description; models choose tools by it." name))
+    (invalid-tool "The tool ~A has no description; models choose tools by their descriptions." name))
   (unless (member safety-level '(nil :safe :cautious :moderate :dangerous))
-    (invalid-tool "~S is no safety level; it is :safe, :cautious or :dangerous." safety-level))
+    (invalid-tool "Unknown safety level ~S: expected :safe, :cautious or :dangerous." safety-level))
   (unless (or (functionp handler) (and handler (symbolp handler)))
-    (invalid-tool "The handler of the tool ~A is no function: ~S" name handler))
+    (invalid-tool "The handler of the tool ~A is not a function: ~S" name handler))
   (check-parameters name parameters required)
   (let* ((tool (make-tool :name name :description description :parameters parameters
                           :required required :safety-level safety-level :categories categories

@@ -98,7 +98,7 @@
            :encapsulated)
           ((typep before 'generic-function)
            (unavailable (format nil "trace_function of a generic function such as ~A" text)
-                        "a function that was put in its place would not be generic"))
+                        "a function put in its place would not be generic"))
           (t (setf (fdefinition function)
                    (lambda (&rest arguments)
                      (traced-call client text before arguments)))

@@ -177,7 +177,7 @@
 (define-operation "find-definition" (symbol kind package limit offset)
   ;; The definitions of a name: what, where, and the source.
   (when (and kind (not (assoc kind *definers* :test #'string-equal)))
-    (missed "~A is no kind of definition; there are ~{~A~^, ~}." kind (mapcar #'first *definers*)))
+    (missed "Unknown kind of definition ~A: expected one of ~{~A~^, ~}." kind (mapcar #'first *definers*)))
   (multiple-value-bind (text definer parts) (wanted-definition symbol)
     (multiple-value-bind (name message) (name-or-miss text package)
       (if (null name)

@@ -13,7 +13,7 @@
 (defun kind-named (text)
   (let ((kind (or (cdr (assoc text *other-kind-names* :test #'string-equal)) text)))
     (or (find kind *kinds-of-use* :test #'string-equal)
-        (missed "~A is no kind of cross-reference; there are ~{~A~^, ~}." text *kinds-of-use*))))
+        (missed "Unknown kind of cross-reference ~A: expected one of ~{~A~^, ~}." text *kinds-of-use*))))
 
 (defun method-sites (class)
   "The methods on CLASS, by the metaobject protocol, in the form of sites. Implementations have them
@@ -254,7 +254,7 @@ calls it."
 
 (defun check-target (kind symbol)
   "Leave with a sentence when SYMBOL is not what KIND is about."
-  (flet ((is (what) (missed "~A is no ~A~@[; it is a ~{~A~^ and a ~}~]."
+  (flet ((is (what) (missed "~A is not a ~A~@[; it is a ~{~A~^ and a ~}~]."
                             (symbol-text symbol) what (kinds symbol))))
     (cond ((string= kind "methods") (unless (find-class symbol nil) (is "class")))
           ((string= kind "macroexpands") (unless (macro-function symbol) (is "macro")))

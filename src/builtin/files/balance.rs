@@ -68,14 +68,14 @@ pub async fn check_change(
         }
     }
     Ok(Some(format!(
-        "'{shown}' was unbalanced before the change, too, perhaps only because of reader macros: {} Only the forms around the change were checked.",
+        "'{shown}' was already unbalanced before the change, perhaps only because of reader macros: {} Only the forms around the change were checked.",
         was.problem
     )))
 }
 
 fn refused(shown: &str, found: &Imbalance) -> ToolFailure {
     ToolFailure::quoting(format!(
-        "The change would leave '{shown}' unbalanced: {} Nothing was changed; send it again with its parentheses right.",
+        "The change would leave '{shown}' unbalanced: {} Nothing was changed; send it again with balanced parentheses.",
         found.problem
     ))
 }

@@ -39,7 +39,7 @@ fn about_a_buffer(tool: Tool) -> Tool {
 fn read_buffer() -> Tool {
     about_a_buffer(Tool::new(
         "read_buffer",
-        "Read an Emacs buffer, unsaved changes included. Long buffers come in parts: ask again with the start that the answer names.",
+        "Read an Emacs buffer, including unsaved changes. Long buffers come in parts: call again with the start that the result gives.",
         SafetyLevel::Safe,
         &["buffer"],
         vec![
@@ -102,14 +102,14 @@ fn search_in_buffer() -> Tool {
     all_matches.constraints.insert("default".into(), default);
     about_a_buffer(served_in_lisp(
         "search_in_buffer",
-        "Search one Emacs buffer, unsaved changes included, and list the matching lines with line, column and position. To search files use grep_project.",
+        "Search an Emacs buffer, including unsaved changes, and list the matching lines with line, column and position. To search files use grep_project.",
         vec![
             Parameter::required("pattern", ParameterType::String, "Text to search for"),
             buffer_parameter(),
             Parameter::optional(
                 "regex",
                 ParameterType::Boolean,
-                "The pattern is an Emacs regular expression",
+                "Take the pattern as an Emacs regular expression",
             ),
             all_matches,
         ],
@@ -129,7 +129,7 @@ fn list_buffers() -> Tool {
 fn buffer_outline() -> Tool {
     about_a_buffer(served_in_lisp(
         "buffer_outline",
-        "List the top-level forms of a buffer with their line numbers.",
+        "List the top-level forms of a buffer with their line numbers. To read the text use read_buffer.",
         vec![buffer_parameter()],
         "buffer-outline",
     ))
@@ -147,7 +147,7 @@ fn write_to_buffer() -> Tool {
             Parameter::optional(
                 "position",
                 ParameterType::Integer,
-                "Character position, from 1; the user's cursor if omitted",
+                "Character position, from 1; default: the user's cursor",
             ),
         ],
         Runner::Task(

@@ -209,7 +209,7 @@ impl Plan {
         let exists = !matches!(self.current.home, Home::Nowhere);
         if exists && self.after == self.current.text {
             return Err(ToolFailure::new(format!(
-                "'{shown}' holds exactly that already; nothing was changed."
+                "'{shown}' already has exactly this content; nothing was changed."
             )));
         }
         // What the user has reviewed is what stands there now, whatever the model saw.

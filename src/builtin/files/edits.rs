@@ -105,7 +105,7 @@ macro_rules! by_plan {
 const CREATED: &str = "Created file";
 
 /// What is said of a change that the user has reviewed on a text which the model does not know.
-const UNSEEN: &str = "\nThe file was changed since you last saw it, and the user has put your change on that. Read it again before you change more of it.";
+const UNSEEN: &str = "\nThe file had changed since you last saw it, and the user applied your change to the new version. Read it again before you change more of it.";
 
 /// What the user made of the change in a review, which was of the whole file.
 async fn plan_reviewed(
@@ -208,7 +208,7 @@ async fn existing(
 fn not_deleted(target: &Resolved, current: &Current) -> Result<(), ToolFailure> {
     match &current.home {
         Home::Buffer(live) if live.gone => Err(ToolFailure::new(format!(
-            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file makes it again.",
+            "'{}' was deleted; only the buffer {} still has its text. Nothing was changed. create_file creates it again.",
             target.shown(),
             live.buffer
         ))),
@@ -295,7 +295,7 @@ fn write_file() -> Tool {
     let (task, precheck) = by_plan!(plan_write, "Wrote");
     tool(
         "write_file",
-        "Create or overwrite a whole file, with its directories. For changes use edit_definition or edit_file.",
+        "Create or overwrite a whole file, creating its directories. To change part of it use edit_definition or edit_file.",
         vec![
             path_parameter(""),
             text("content", ""),
@@ -316,7 +316,7 @@ fn create_file() -> Tool {
     let (task, precheck) = by_plan!(plan_create, CREATED);
     tool(
         "create_file",
-        "Create a new file. Unlike write_file it refuses to replace an existing file, unless allow_overwrite is true.",
+        "Create a new file. Unlike write_file, it does not replace an existing file unless allow_overwrite is true.",
         vec![
             path_parameter(""),
             text("content", ""),
@@ -353,12 +353,12 @@ fn propose_file_edit() -> Tool {
     let (task, precheck) = by_plan!(plan_proposal, "Changes applied to");
     tool(
         "propose_file_edit",
-        "Propose a change to a file as a diff, for the user to review. edit_file asks the user as well and needs less text; prefer it.",
+        "Propose a change to a file as a diff, for the user to review. Prefer edit_file, which asks the user too and needs less text.",
         vec![
             path_parameter(""),
             text("original", "The text now: the whole file, or a part that occurs once; empty for a new file"),
             text("modified", "The text as it should be"),
-            text("description", "What the change does, for the user"),
+            text("description", "The purpose of the change, for the user"),
         ],
         task,
         precheck,
@@ -390,7 +390,7 @@ fn edit_definition() -> Tool {
             path_parameter(""),
             text(
                 "name",
-                "Such as \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
+                "E.g. \"parse-line\", \"defun parse-line\", \"(setf name)\", \"area :around (square)\" for a method",
             ),
             text("new_source", ""),
         ],
@@ -443,7 +443,7 @@ fn insert_definition() -> Tool {
     let (task, precheck) = by_plan!(plan_insertion, "Definition inserted into");
     tool(
         "insert_definition",
-        "Insert a new definition into a Lisp file, after the definition of a name or at the end. Refuses unbalanced code.",
+        "Insert a new definition into a Lisp file, after a named one or at the end. Refuses unbalanced code. To replace one use edit_definition.",
         vec![
             path_parameter(""),
             text("source", ""),

@@ -58,7 +58,7 @@ pub async fn on_disk(
             let size = file.metadata().map_err(in_words)?.len();
             if size > LARGEST_WHOLE {
                 let message = format!(
-                    "'{}' has {}; what could not be undone (more than {}) is left to the user.",
+                    "'{}' has {}, which is too large to undo (the limit is {}); leave it to the user.",
                     target.shown(),
                     human_size(size),
                     human_size(LARGEST_WHOLE)
@@ -154,7 +154,7 @@ fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
     match target.link {
         Link::No => Ok(()),
         Link::Followed => Err(ToolFailure::new(format!(
-            "'{}' is a symbolic link to '{}'; nothing was done. Name the file itself, or leave the link to the user.",
+            "'{}' is a symbolic link to '{}'; nothing was done. Give the path of the file itself, or leave the link to the user.",
             target.given,
             target.shown()
         ))),
@@ -191,7 +191,7 @@ fn delete_file() -> Tool {
         },
         ..Tool::new(
             "delete_file",
-            "Delete a file (not a directory). It is gone from the disk; the user can bring it back only while the chat is open.",
+            "Delete a file (not a directory) from disk. The user can restore it only while the chat is open.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing", "destructive"],
             vec![path_parameter(""), description_parameter()],
@@ -279,7 +279,7 @@ fn move_file() -> Tool {
                         whole(&source, &ContentState::Absent, note)
                     }
                     state => {
-                        let note = format!("It is replaced by '{shown}', which goes.");
+                        let note = format!("It is replaced by '{shown}', which is removed.");
                         whole(destination, state, note)
                     }
                 })
@@ -295,7 +295,7 @@ fn move_file() -> Tool {
         },
         ..Tool::new(
             "move_file",
-            "Move or rename a file. A buffer that visits it follows, with its unsaved changes.",
+            "Move or rename a file. A buffer visiting it follows, with its unsaved changes.",
             SafetyLevel::Dangerous,
             &["filesystem", "editing"],
             vec![
@@ -335,7 +335,7 @@ async fn movable(
     }
     if destination.kind == PathKind::Directory {
         return Err(ToolFailure::new(format!(
-            "'{}' is a directory; name the file that it should become.",
+            "'{}' is a directory; give the new path of the file itself.",
             destination.shown()
         )));
     }

@@ -35,7 +35,7 @@ pub(super) fn check_parens() -> Tool {
         paths: &["path"],
         ..Tool::new(
             "check_parens",
-            "Check that the parentheses, strings and comments of a Lisp file are balanced, and show the line and column where they are not. Edits check this by themselves.",
+            "Check that the parentheses, strings and comments of a Lisp file are balanced, and show the line and column where they are not. You need it only for edits made elsewhere: the tools that edit check this themselves.",
             SafetyLevel::Safe,
             &["filesystem", "editing"],
             vec![path_parameter("")],

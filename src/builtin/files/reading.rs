@@ -97,7 +97,7 @@ async fn folder(arguments: &Arguments, context: &WorkContext) -> Result<Resolved
 fn read_file() -> Tool {
     tool(
         "read_file",
-        "Read lines of a text file, with the user's unsaved changes if it is open in Emacs. Long files come in pages: ask again with the offset that the answer names.",
+        "Read lines of a text file, with the user's unsaved changes if it is open in Emacs. Long files come in pages: call again with the offset that the result gives.",
         vec![
             path_parameter(""),
             Parameter::optional(
@@ -173,7 +173,7 @@ fn live_page(live: &LiveBuffer, text: &str, first: i64, limit: i64) -> Result<St
 fn list() -> Tool {
     tool(
         "list_directory",
-        "List the files in one directory, with sizes, and its subdirectories.",
+        "List the files in a directory, with sizes, and its subdirectories. For everything below it use directory_tree.",
         vec![
             folder_parameter(),
             hidden_parameter(),
@@ -200,10 +200,10 @@ fn list() -> Tool {
 fn tree() -> Tool {
     tool(
         "directory_tree",
-        "Show a directory and what is below it as a tree. Skips what .gitignore names.",
+        "Show a directory and everything below it as a tree. Skips files in .gitignore. For one level with sizes use list_directory.",
         vec![
             folder_parameter(),
-            texts_parameter("exclude_patterns", "Globs, such as \"*.fasl\""),
+            texts_parameter("exclude_patterns", "Globs, e.g. \"*.fasl\""),
             Parameter::optional("depth", ParameterType::Integer, "Default 8"),
             hidden_parameter(),
         ],
@@ -228,7 +228,7 @@ fn tree() -> Tool {
 fn info() -> Tool {
     tool(
         "get_file_info",
-        "Return the size, modification time and permissions of a file or directory.",
+        "Show the size, modification time and permissions of a file or directory. To read a file use read_file.",
         vec![path_parameter("")],
         |arguments, context| -> Answer {
             Box::pin(async move {
@@ -244,7 +244,7 @@ fn info() -> Tool {
 fn get_project_root() -> Tool {
     let mut tool = tool(
         "get_project_root",
-        "Return the root directory of the project. Relative paths start there.",
+        "Show the root directory of the project. Relative paths start there.",
         vec![],
         |_, context| -> Answer {
             Box::pin(async move { Ok(project_root_text(&*context.policy().await?)) })
@@ -257,7 +257,7 @@ fn get_project_root() -> Tool {
 fn search() -> Tool {
     tool(
         "search_files",
-        "Find or list files by a glob: \"*\" lists all below path, \"*.asd\" finds them in any directory, \"src/**/*.lisp\" below src. Skips what .gitignore names.",
+        "Find files by a glob: \"*\" for all below path, \"*.asd\" in any directory, \"src/**/*.lisp\" below src. Skips files in .gitignore. To search text use grep_project.",
         vec![
             Parameter::required("pattern", ParameterType::String, ""),
             folder_parameter(),
@@ -287,10 +287,10 @@ fn search() -> Tool {
 fn grep_project() -> Tool {
     tool(
         "grep_project",
-        "Search the text of the project's files on disk with a regular expression (Rust syntax; a capital letter makes it case-sensitive). Finds what who_calls misses. Skips what .gitignore names.",
+        "Search the project's files on disk with a regular expression (Rust syntax; a capital letter makes it case-sensitive). Finds uses that who_calls misses. Skips files in .gitignore.",
         vec![
             Parameter::required("pattern", ParameterType::String, ""),
-            Parameter::optional("glob", ParameterType::String, "Such as \"*.lisp\""),
+            Parameter::optional("glob", ParameterType::String, "E.g. \"*.lisp\""),
             folder_parameter(),
             Parameter::optional("context", ParameterType::Integer, "Lines around each match"),
             Parameter::optional("limit", ParameterType::Integer, "Default 100"),

@@ -42,7 +42,7 @@ pub async fn undo_turn(context: &WorkContext) -> Undone {
     let files = context.workspace.journal.last_number();
     let of_image = image.as_ref().map(|image| image.turn);
     if files.is_none() && image.is_none() {
-        let text = "There is no turn whose changes could be undone.".to_owned();
+        let text = "Nothing to undo.".to_owned();
         return Undone { text, image };
     }
     if files < of_image {
@@ -87,7 +87,7 @@ async fn undo_files(context: &WorkContext) -> String {
     let text = format!("{summary}\n{}", lines.join("\n"));
     if done > 0 {
         context.workspace.tell_later(format!(
-            "The user had changes of yours undone. {text}\nRead these files again before you go on."
+            "The user undid some of your changes. {text}\nRead these files again before you go on."
         ));
     }
     text
@@ -101,7 +101,7 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
         provenance: Provenance::Own,
     };
     workspace.tell_later(format!(
-        "The user took back definitions that you changed in the image:\n{}",
+        "The user undid definitions that you changed in the image:\n{}",
         fence(results, &source, draw())
     ));
 }

@@ -33,7 +33,7 @@ pub fn tools() -> Vec<Tool> {
 fn load_system() -> Tool {
     let mut tool = Tool::new(
         "load_system",
-        "Load an ASDF system, e.g. after editing its files: recompiles changed files and returns errors and warnings.",
+        "Load an ASDF system, recompiling changed files, and return errors and warnings. Use it after editing its files.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
@@ -42,7 +42,7 @@ fn load_system() -> Tool {
             Parameter::optional(
                 "notes",
                 ParameterType::Boolean,
-                "List the compiler's optimization notes, too; else they are only counted",
+                "List the compiler's optimization notes instead of only counting them",
             ),
             long_timeout_parameter(),
         ],
@@ -100,14 +100,14 @@ fn render_loading(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn run_tests() -> Tool {
     let mut tool = Tool::new(
         "run_tests",
-        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Loads changed files first.",
+        "Run a system's tests, or one suite or test (FiveAM, Parachute, Rove and others), and list the failures. Changed files are loaded first.",
         SafetyLevel::Dangerous,
         &["execution"],
         vec![
             Parameter::optional(
                 "system",
                 ParameterType::String,
-                "To test, or to load before a suite or test",
+                "System to test, or to load before a suite or test",
             ),
             Parameter::optional(
                 "suite",
@@ -174,7 +174,7 @@ fn render_tests(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
         ));
     }
     if data.flag("problem") {
-        lines.push("It did not come to its end:".to_owned());
+        lines.push("The run did not finish:".to_owned());
         lines.extend(data.get("problem").map(|problem| {
             let problem = Plist::new(problem);
             format!(
@@ -270,12 +270,12 @@ fn trace_arguments(arguments: &Arguments) -> Value {
 fn trace_function() -> Tool {
     let mut tool = tracing_tool(
         "trace_function",
-        "Trace a function: record each call with its arguments and return values, in all threads. get_trace lists the calls.",
+        "Trace a function: record every call with its arguments and return values, in all threads. get_trace lists them; untrace_function stops it.",
         vec![
             Parameter::required(
                 "function",
                 ParameterType::String,
-                "Such as foo, pkg::foo or (setf foo)",
+                "E.g. foo, pkg::foo or (setf foo)",
             ),
             package_parameter(),
         ],
@@ -293,15 +293,17 @@ fn now_traced(data: Plist<'_>) -> String {
     let mut lines = vec![traced(data)];
     if let Some(forgotten @ 1..) = data.integer("forgotten") {
         lines.push(format!(
-            "(Cleared: {} of an earlier trace.)",
+            "(Cleared {} of an earlier trace.)",
             counted(forgotten, "record")
         ));
     }
     let name = data.text("name").unwrap_or("it");
     for missing in data.list("missing").filter_map(Value::as_keyword) {
         lines.push(match missing {
-            "inline" => format!("{name} is declared inline: calls in code that was compiled with it inline don't show."),
-            _ => format!("{name} has a compiler macro: calls that it replaced don't show."),
+            "inline" => format!(
+                "{name} is declared inline: calls that were compiled inline are not recorded."
+            ),
+            _ => format!("{name} has a compiler macro: calls that it replaced are not recorded."),
         });
     }
     lines.join("\n")
@@ -310,12 +312,12 @@ fn now_traced(data: Plist<'_>) -> String {
 fn untrace_function() -> Tool {
     tracing_tool(
         "untrace_function",
-        "Stop tracing a function; all functions if no name is given.",
+        "Stop tracing a function, or all traced functions.",
         vec![
             Parameter::optional(
                 "function",
                 ParameterType::String,
-                "The function; all traced functions if omitted",
+                "The function; default: all traced functions",
             ),
             package_parameter(),
         ],
@@ -335,17 +337,17 @@ fn traced(data: Plist<'_>) -> String {
 fn get_trace() -> Tool {
     tracing_tool(
         "get_trace",
-        "List the recorded calls of traced functions, oldest first, nested calls indented. The last 1000 entries are kept.",
+        "List the recorded calls of traced functions, oldest first, with nested calls indented. Use it after trace_function; the last 1000 entries are kept.",
         vec![
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "Latest entries; default 40, at most 500",
+                "How many of the latest entries; default 40, max 500",
             ),
             Parameter::optional(
                 "clear",
                 ParameterType::Boolean,
-                "Clear all entries afterwards",
+                "Clear all entries after listing",
             ),
         ],
         "get-trace",

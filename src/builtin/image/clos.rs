@@ -26,7 +26,7 @@ fn class() -> Parameter {
 fn class_slots() -> Tool {
     looking(
         "class_slots",
-        "List the slots of a class, structure or condition, inherited ones too, with initargs, initforms, accessors and types.",
+        "List the slots of a class, structure or condition, including inherited ones, with initargs, initforms, accessors and types. For super- and subclasses use class_hierarchy.",
         CATEGORIES,
         vec![
             class(),
@@ -34,7 +34,7 @@ fn class_slots() -> Tool {
             Parameter::optional(
                 "full",
                 ParameterType::Boolean,
-                "All of each slot's documentation, not only its first sentence",
+                "Show each slot's whole documentation, not only its first sentence",
             ),
         ],
         ImageTool {
@@ -73,7 +73,7 @@ fn render_slots(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailure
     ));
     lines.extend(undefined(data));
     if more {
-        lines.push("(Some documentation goes on: full shows all of it.)".to_owned());
+        lines.push("(Some documentation is cut: full shows all of it.)".to_owned());
     }
     Ok(lines.join("\n"))
 }
@@ -126,7 +126,7 @@ fn undefined(data: Plist<'_>) -> Option<String> {
 fn class_hierarchy() -> Tool {
     looking(
         "class_hierarchy",
-        "Show the precedence list of a class and the tree of its subclasses.",
+        "Show the precedence list of a class and the tree of its subclasses. For its slots use class_slots.",
         CATEGORIES,
         vec![
             class(),
@@ -134,7 +134,7 @@ fn class_hierarchy() -> Tool {
             Parameter::optional(
                 "limit",
                 ParameterType::Integer,
-                "Subclasses to list; default 50, at most 500",
+                "How many subclasses to list; default 50, max 500",
             ),
         ],
         ImageTool {
@@ -179,7 +179,7 @@ fn render_hierarchy(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFai
     let more = count - subclasses.len() as i64;
     if more > 0 {
         lines.push(format!(
-            "{more} more: raise the limit, or ask for one of these."
+            "{more} more: raise the limit, or ask about one of these."
         ));
     }
     if let Some(methods @ 1..) = data.integer("methods") {
@@ -206,7 +206,7 @@ fn method_specializers() -> Tool {
     parameters.extend(page_parameters(40, 200));
     looking(
         "method_specializers",
-        "List the methods of a generic function: qualifiers and specializers. find_definition shows their source; xref, kind methods, lists the methods on a class.",
+        "List the methods of a generic function: qualifiers and specializers. For their source use find_definition; for the methods on a class use xref with kind methods.",
         CATEGORIES,
         parameters,
         ImageTool {

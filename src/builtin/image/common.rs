@@ -14,7 +14,7 @@ use crate::trust::SafetyLevel;
 const LOOK_UP: Duration = Duration::from_secs(15);
 
 /// What a symbol is written like, for the model.
-pub(super) const SYMBOL_SYNTAX: &str = "Such as pkg:foo or (setf foo), unquoted";
+pub(super) const SYMBOL_SYNTAX: &str = "E.g. pkg:foo or (setf foo), unquoted";
 
 /// The parameter `package`, which means the same in every tool.
 pub(super) fn package_parameter() -> Parameter {
@@ -27,7 +27,7 @@ pub(super) fn page_parameters(default: u32, most: u32) -> [Parameter; 2] {
         Parameter::optional(
             "limit",
             ParameterType::Integer,
-            &format!("Default {default}, at most {most}"),
+            &format!("Default {default}, max {most}"),
         ),
         Parameter::optional("offset", ParameterType::Integer, ""),
     ]
@@ -89,7 +89,7 @@ pub(super) fn rest(data: Plist<'_>, listed: usize) -> Option<String> {
     match listed {
         0 if total > 0 => Some(format!("Offset past the end: only {total} results.")),
         _ => {
-            (total > next).then(|| format!("{} more: ask again with offset {next}.", total - next))
+            (total > next).then(|| format!("{} more: call again with offset {next}.", total - next))
         }
     }
 }
@@ -112,9 +112,9 @@ pub(super) fn place_note(definition: Plist<'_>) -> String {
     let note = match is("lost") {
         _ if is("missing") => "this file can't be read here",
         true if is("changed") => {
-            "the file has changed since it was loaded, and no form in it defines this by its name now"
+            "the file has changed since it was loaded, and no form in it defines this name now"
         }
-        true => "no form in it defines this by its name; a macro may make it",
+        true => "no form in it defines this name; a macro may generate it",
         false if is("written") => "compiled by compile_form, from the same text",
         false if is("unsaved") => "as the user's buffer has it, with unsaved changes",
         false if is("changed") => "the file has changed since it was loaded",

@@ -56,15 +56,15 @@ fn compile_form() -> Tool {
 fn compile_file() -> Tool {
     let mut tool = Tool::new(
         "compile_file",
-        "Compile and load one definition of a Lisp file as it is now, in the package and with the readtable of that place in the file, so that the image knows the definition by its file and line. Without a name compile and load the whole file. Returns errors and warnings. Use it after editing a definition; load_system does it for a system.",
+        "Compile and load one definition of a Lisp file, or without a name the whole file, and return errors and warnings. It reads the current text in the package and with the readtable of that place in the file, and the image then knows the definition's file and line. Use it after editing a definition; for a whole system use load_system, for code that is in no file compile_form.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
-            path_parameter("The Lisp file, from the project's root or absolute"),
+            path_parameter("The Lisp file, relative to the project's root or absolute"),
             Parameter::optional(
                 "name",
                 ParameterType::String,
-                "The definition to compile, as for edit_definition: parse-line, \"area (square)\"; the whole file when left out",
+                "The definition to compile, as in edit_definition: parse-line, \"area (square)\"; default: the whole file",
             ),
             timeout_parameter(),
         ],
@@ -130,7 +130,7 @@ async fn find_unit(arguments: Arguments, context: WorkContext) -> Result<Unit, T
             definition(&target, &current.text, name, note, &context).await
         }
         (None, Some(buffer)) => Err(ToolFailure::new(format!(
-            "The user's buffer {buffer} has unsaved changes, and a whole file is compiled as it is on disk; nothing was compiled. Give a name to compile one definition of the buffer, or ask the user to save it."
+            "The user's buffer {buffer} has unsaved changes, but a whole file is compiled from disk; nothing was compiled. Give a name to compile one definition of the buffer, or ask the user to save it."
         ))),
         (None, None) => {
             let arguments = json!({"path": target.path.to_string_lossy()});
@@ -190,7 +190,7 @@ fn render_compilation(arguments: &Arguments, reply: &ImageReply) -> Result<Strin
         Some(form) => failure(arguments, form, count, data),
     };
     if notes.is_empty() {
-        lines.push("The compiler had nothing to say.".to_owned());
+        lines.push("No warnings or notes.".to_owned());
     }
     lines.extend(notes);
     lines.extend(data.plists("replaced").map(replaced));
@@ -230,7 +230,7 @@ fn failure(arguments: &Arguments, form: &str, count: i64, data: Plist<'_>) -> Ve
     }];
     lines.extend(outcome::compiled_before(count));
     if data.flag("rest") {
-        lines.push("What follows it was not compiled.".to_owned());
+        lines.push("The forms after it were not compiled.".to_owned());
     }
     lines
 }

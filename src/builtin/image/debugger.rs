@@ -51,14 +51,14 @@ fn frame_parameter() -> Parameter {
     Parameter::required(
         "frame",
         ParameterType::Integer,
-        "The frame's number, from debugger_frames",
+        "Number from debugger_frames",
     )
 }
 
 fn list_debuggers() -> Tool {
     tool(
         "list_debuggers",
-        "List the errors whose stack is still alive: those you parked with eval_form's on_error, and those open in the user's debugger.",
+        "List the errors whose stack is still alive: those you parked with eval_form's on_error, and those open in the user's debugger. Use debugger_frames to look at one.",
         SafetyLevel::Safe,
         vec![],
         OperationTool::plain("list-debuggers"),
@@ -68,16 +68,16 @@ fn list_debuggers() -> Tool {
 fn debugger_frames() -> Tool {
     tool(
         "debugger_frames",
-        "Show a parked error or a debugger that the user has open: condition, restarts and the program's frames, innermost first. Then eval_in_frame, restart_frame, return_from_frame or invoke_restart.",
+        "Show a parked error or the user's open debugger: condition, restarts and the program's frames, innermost first. Go on with eval_in_frame, restart_frame, return_from_frame or invoke_restart.",
         SafetyLevel::Safe,
         vec![
             Parameter::optional(
                 "debugger",
                 ParameterType::String,
-                "d1 is yours, u3 the user's; needed when several are open",
+                "d1 is yours, u3 the user's; needed if several are open",
             ),
-            Parameter::optional("limit", ParameterType::Integer, "Default 10, at most 50"),
-            Parameter::optional("locals", ParameterType::Boolean, "With local variables"),
+            Parameter::optional("limit", ParameterType::Integer, "Default 10, max 50"),
+            Parameter::optional("locals", ParameterType::Boolean, "Show local variables"),
         ],
         OperationTool {
             operation: "debugger-frames",
@@ -89,7 +89,7 @@ fn debugger_frames() -> Tool {
 fn eval_in_frame() -> Tool {
     let mut tool = tool(
         "eval_in_frame",
-        "Evaluate forms in a frame of an open debugger: they can read and set its local variables.",
+        "Evaluate forms in a frame of an open debugger, where they can read and set its local variables. Outside a debugger use eval_form.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),
@@ -114,19 +114,19 @@ fn eval_in_frame() -> Tool {
 fn invoke_restart() -> Tool {
     let mut tool = tool(
         "invoke_restart",
-        "Continue a parked error or an open debugger through a restart; returns what the evaluation then yields. ABORT abandons the evaluation.",
+        "Invoke a restart of a parked error or an open debugger, and return the result of the evaluation. ABORT abandons the evaluation. To continue from a frame use restart_frame or return_from_frame.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),
             Parameter::required(
                 "restart",
                 ParameterType::String,
-                "Name, such as CONTINUE, or number",
+                "Name, e.g. CONTINUE, or number",
             ),
             Parameter::optional(
                 "values",
                 ParameterType::String,
-                "Forms for the restart's values, such as 0 for USE-VALUE",
+                "Forms for the restart's values, e.g. 0 for USE-VALUE",
             ),
             super::common::package_parameter(),
         ],
@@ -146,7 +146,7 @@ fn invoke_restart() -> Tool {
 fn restart_frame() -> Tool {
     let mut tool = tool(
         "restart_frame",
-        "Unwind the stack of an open debugger to a frame and call its function again with the same arguments, as the function is defined now. So fix the function, then restart its frame. What the evaluation then yields is the answer.",
+        "Call the function of a frame in an open debugger again with the same arguments: unwind the stack to it, use the function's current definition, and return the result of the evaluation. Use it after fixing the function; to supply its values instead use return_from_frame.",
         SafetyLevel::Cautious,
         vec![debugger_parameter(), frame_parameter()],
         OperationTool {
@@ -162,7 +162,7 @@ fn restart_frame() -> Tool {
 fn return_from_frame() -> Tool {
     let mut tool = tool(
         "return_from_frame",
-        "Unwind the stack of an open debugger to a frame, which returns the values that you give instead of what it would have computed. What the evaluation then yields is the answer.",
+        "Return values of your choice from a frame of an open debugger: unwind the stack to it, continue with your values instead of its own, and return the result of the evaluation. To call its function again use restart_frame.",
         SafetyLevel::Cautious,
         vec![
             debugger_parameter(),
@@ -170,12 +170,12 @@ fn return_from_frame() -> Tool {
             Parameter::optional(
                 "values",
                 ParameterType::String,
-                "Forms whose values the frame returns, evaluated in it with its variables; NIL when left out",
+                "Forms whose values the frame returns, evaluated in it with its variables; default: NIL",
             ),
             Parameter::optional(
                 "package",
                 ParameterType::String,
-                "Package to read the forms in; that of the frame's function when left out",
+                "Package to read the forms in; default: that of the frame's function",
             ),
         ],
         OperationTool {
@@ -197,7 +197,7 @@ fn assess_restart(level: SafetyLevel, arguments: &Arguments) -> Assessment {
     if !arguments.required_text("debugger").starts_with('d') {
         return Assessment {
             level: level.max(SafetyLevel::Dangerous),
-            reason: "leaves a debugger that you have open".to_owned(),
+            reason: "leaves your open debugger".to_owned(),
         };
     }
     Assessment {
@@ -214,7 +214,7 @@ fn render_restart(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let reply = reply(&text)?;
     let data = outcome::returned(&reply)?;
     if data.keyword("left") == Some("user") {
-        return Ok("The user's debugger was left, and what ran there went on, unless it was ABORT. get_repl_history shows what came of it, debugger_frames whether another debugger opened.".to_owned());
+        return Ok("The user's debugger was left, and unless the restart was ABORT the evaluation continued. get_repl_history shows its result, debugger_frames whether another debugger opened.".to_owned());
     }
     if data.flag("left") {
         return Ok("The debugger was left; the evaluation was aborted there.".to_owned());
@@ -255,7 +255,7 @@ fn render_frames(_: &Arguments, text: String) -> Result<String, ToolFailure> {
     let total = data.integer("total").unwrap_or_default();
     let more = total - i64::try_from(shown).unwrap_or(total);
     if more > 0 {
-        lines.push(format!("({more} more; ask with a larger limit.)"));
+        lines.push(format!("({more} more; call again with a larger limit.)"));
     }
     lines.push(format!(
         "Next, with debugger {name}: eval_in_frame and restart_frame or return_from_frame with a frame's number, or invoke_restart."

@@ -43,7 +43,7 @@ pub fn tools() -> Vec<Tool> {
 fn eval_form() -> Tool {
     let mut tool = Tool::new(
         "eval_form",
-        "Evaluate Lisp forms in the running image and return all values and output, or an error with restarts and backtrace. Use it to test, query and experiment; for defun, defmethod and defmacro use compile_form. Standard input is empty. Values marked [v7] can be opened with inspect_value.",
+        "Evaluate Lisp forms in the running image and return all values and output, or an error with restarts and backtrace. Use it to test, query and experiment; for defun, defmethod and defmacro use compile_form. Standard input is empty. Open values marked [v7] with inspect_value.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![
@@ -84,7 +84,7 @@ fn eval_form() -> Tool {
 fn eval_in_package() -> Tool {
     let mut tool = Tool::new(
         "eval_in_package",
-        "The same as eval_form with package, without its other parameters. Prefer eval_form.",
+        "Evaluate Lisp forms in a package. Prefer eval_form, which does the same and has more parameters.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![

@@ -37,7 +37,7 @@ fn tool(
 fn get_last_error() -> Tool {
     tool(
         "get_last_error",
-        "Show the most recent error in the image (the user's, yours or a thread's): condition, form, restarts, backtrace, even if its debugger is closed.",
+        "Show the most recent error in the image (the user's, yours or a thread's), even if its debugger is closed: condition, form, restarts, backtrace.",
         SafetyLevel::Safe,
         vec![],
         "get-last-error",
@@ -48,12 +48,12 @@ fn get_last_error() -> Tool {
 fn get_repl_history() -> Tool {
     tool(
         "get_repl_history",
-        "List what the user (at the REPL or from source buffers) and you evaluated, with the values, oldest first.",
+        "List the forms evaluated by the user (at the REPL or from source buffers) and by you, with their values, oldest first.",
         SafetyLevel::Safe,
         vec![Parameter::optional(
             "limit",
             ParameterType::Integer,
-            "Default 20, at most 100",
+            "Default 20, max 100",
         )],
         "get-repl-history",
     )
@@ -63,7 +63,7 @@ fn get_repl_history() -> Tool {
 fn get_compilation_notes() -> Tool {
     tool(
         "get_compilation_notes",
-        "List the compiler's warnings and notes on what the user or you compiled last.",
+        "List the compiler's warnings and notes from the latest compilation, the user's or yours.",
         SafetyLevel::Safe,
         page_parameters(50, 200).into(),
         "get-compilation-notes",
@@ -77,7 +77,7 @@ fn form_at_point() -> Tool {
         buffer: Some("buffer"),
         ..tool(
             "form_at_point",
-            "Return the top-level form at the user's cursor with file, line and package: what the user means by \"this function\".",
+            "Return the top-level form at the user's cursor with file, line and package. Use it when the user says \"this function\".",
             SafetyLevel::Safe,
             vec![],
             "form-at-point",
@@ -88,12 +88,12 @@ fn form_at_point() -> Tool {
 fn stage_at_repl() -> Tool {
     let mut tool = tool(
         "stage_at_repl",
-        "Put a form at the prompt of the user's REPL without running it, for the user to check, change and run.",
+        "Put a form at the prompt of the user's REPL without running it, for the user to check, change and run. To run it yourself use eval_form.",
         SafetyLevel::Cautious,
         vec![Parameter::required(
             "form",
             ParameterType::String,
-            "The form",
+            "The form to put there",
         )],
         "stage-at-repl",
     );

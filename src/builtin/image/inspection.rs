@@ -17,13 +17,13 @@ pub fn tools() -> Vec<Tool> {
 
 fn inspect_value() -> Tool {
     let mut parameters = vec![
-        Parameter::required("handle", ParameterType::String, "Such as v7"),
-        Parameter::optional("depth", ParameterType::Integer, "Default 1, at most 4"),
+        Parameter::required("handle", ParameterType::String, "E.g. v7"),
+        Parameter::optional("depth", ParameterType::Integer, "Default 1, max 4"),
     ];
     parameters.extend(page_parameters(20, 100));
     looking(
         "inspect_value",
-        "Open an object that a result marked with a handle, such as [v7]: its slots, elements or entries, with handles of their own.",
+        "Inspect an object that a result marked with a handle such as [v7]: list its slots, elements or entries, with handles.",
         &["introspection"],
         parameters,
         ImageTool {
@@ -91,7 +91,7 @@ fn disassemble_function() -> Tool {
     parameters.extend(page_parameters(120, 400));
     looking(
         "disassemble_function",
-        "Show the machine code or byte code of a function.",
+        "Disassemble a function: show its machine code or byte code. For its source use find_definition.",
         &["introspection"],
         parameters,
         ImageTool {
@@ -142,14 +142,14 @@ fn image_status() -> Tool {
         Parameter::optional(
             "part",
             ParameterType::String,
-            "List all of one part instead of the summary",
+            "List this part in full instead of the summary",
         )
         .one_of(&["systems", "packages", "features", "threads"]),
     ];
     parameters.extend(page_parameters(100, 500));
     looking(
         "image_status",
-        "Show the state of the running image: implementation, memory, threads, loaded systems, packages, features, and which calls of yours still run.",
+        "Show the state of the running image: implementation, memory, threads, loaded systems, packages, features, and which of your calls are still running.",
         &["introspection"],
         parameters,
         ImageTool {
@@ -203,10 +203,7 @@ fn status_summary(data: Plist<'_>) -> String {
     lines.push(packages(data));
     lines.extend(labelled("threads", &data.texts("threads")));
     lines.extend(labelled("features", &data.texts("features")));
-    lines.extend(labelled(
-        "calls of agent-q that run",
-        &data.texts("running"),
-    ));
+    lines.extend(labelled("running calls of agent-q", &data.texts("running")));
     lines.push("(part lists all systems, packages, features or threads.)".to_owned());
     lines.join("\n")
 }

@@ -28,7 +28,7 @@ fn tool(name: &str, description: &str, parameters: Vec<Parameter>, image: ImageT
 fn describe_symbol() -> Tool {
     tool(
         "describe_symbol",
-        "Look up a name in the running image; use it first for any name. Returns what it names (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line.",
+        "Describe a symbol in the running image: its kind (function, macro, variable, class, type, package), lambda list, type, docstring, value, file:line. Use it first for any name you know.",
         vec![
             Parameter::required("symbol", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -56,7 +56,8 @@ fn render_description(_: &Arguments, reply: &ImageReply) -> Result<String, ToolF
     }];
     let facets: Vec<Plist<'_>> = data.plists("facets").collect();
     if facets.is_empty() {
-        lines.push("It is only a name: no function, variable, class or type.".to_owned());
+        lines
+            .push("It is only a symbol: it names no function, variable, class or type.".to_owned());
         let elsewhere = data.texts("elsewhere");
         if !elsewhere.is_empty() {
             lines.push(format!("Same name elsewhere: {}", elsewhere.join(", ")));
@@ -151,7 +152,7 @@ fn apropos_search() -> Tool {
                 "class",
                 "type",
             ]),
-            Parameter::optional("limit", ParameterType::Integer, "Default 50, at most 200"),
+            Parameter::optional("limit", ParameterType::Integer, "Default 50, max 200"),
         ],
         ImageTool {
             operation: "apropos-search",
@@ -212,7 +213,7 @@ fn symbol_line(symbol: Plist<'_>) -> String {
 fn function_arglist() -> Tool {
     tool(
         "function_arglist",
-        "Return only the lambda list of a function, macro or special operator. describe_symbol returns it too, with everything else.",
+        "Show only the lambda list of a function, macro or special operator. describe_symbol includes it; use this one when you need nothing else.",
         vec![
             Parameter::required("function", ParameterType::String, SYMBOL_SYNTAX),
             package_parameter(),
@@ -252,13 +253,13 @@ fn render_arglist(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFailu
 fn macroexpand_form() -> Tool {
     let mut tool = tool(
         "macroexpand_form",
-        "Macroexpand a form. It is not evaluated, but its macros' own code runs; #. is refused.",
+        "Macroexpand a form without evaluating it. Its macros' own code runs; #. is refused.",
         vec![
             Parameter::required("form", ParameterType::String, "One complete form"),
             Parameter::optional(
                 "full",
                 ParameterType::Boolean,
-                "Mode full",
+                "Same as mode full",
             ),
             Parameter::optional(
                 "mode",
@@ -307,8 +308,8 @@ fn render_expansion(_: &Arguments, reply: &ImageReply) -> Result<String, ToolFai
 
 fn not_expanded(mode: &str) -> &'static str {
     match mode {
-        "compiler" => "It has no compiler macro, or that one declines it.",
+        "compiler" => "It has no compiler macro, or the compiler macro declined to expand it.",
         "all" => "There is no macro in it.",
-        _ => "Its operator is no macro. Mode all expands the forms inside it.",
+        _ => "Its operator is not a macro. Mode all expands the forms inside it.",
     }
 }

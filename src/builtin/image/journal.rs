@@ -22,7 +22,7 @@ pub fn tools() -> Vec<Tool> {
 fn undo_definition() -> Tool {
     let mut tool = Tool::new(
         "undo_definition",
-        "Restore the previous definition of a name that you redefined in the image (function, macro, method, type, variable's value, options of a class), or remove it if it was new. Files are not touched, and what a file defined is not undone. Class slots, packages, declarations, documentation of functions and the contents of objects cannot be restored.",
+        "Restore the previous definition of a name that you redefined in the image (function, macro, method, type, variable's value, options of a class), or remove it if it was new. Files are not changed, and definitions loaded from a file are not undone. Class slots, packages, declarations, documentation of functions and the contents of objects cannot be restored.",
         SafetyLevel::Cautious,
         &["execution"],
         vec![

@@ -56,7 +56,7 @@ fn error(report: &ConditionReport) -> String {
 
 fn parked(debugger: &str) -> String {
     format!(
-        "The error is parked as debugger {debugger}: its stack is alive. Look with debugger_frames and eval_in_frame; leave it with invoke_restart (ABORT gives up), restart_frame or return_from_frame."
+        "The error is parked as debugger {debugger}: its stack is alive. Inspect it with debugger_frames and eval_in_frame; leave it with invoke_restart (ABORT abandons it), restart_frame or return_from_frame."
     )
 }
 
@@ -102,7 +102,7 @@ fn folded(frames: &[Frame]) -> Vec<String> {
             }
             [first, rest @ ..] if rest.len() >= CALLS_IN_A_ROW => vec![
                 format!("  {first}"),
-                format!("  and {} more calls of it from itself", rest.len()),
+                format!("  and {} more recursive calls", rest.len()),
             ],
             _ => run.iter().map(|frame| format!("  {frame}")).collect(),
         })
@@ -163,7 +163,7 @@ fn unprinted(plist: Plist<'_>) -> Option<String> {
         .collect();
     (!values.is_empty()).then(|| {
         format!(
-            "That form was evaluated; printing its values did not end: {}",
+            "The form was evaluated, but printing its values did not finish: {}",
             values.join(", ")
         )
     })

@@ -26,7 +26,7 @@ fn list_package_symbols() -> Tool {
     parameters.extend(page_parameters(100, 500));
     looking(
         "list_package_symbols",
-        "List the exported symbols of a package, grouped by what they name.",
+        "List the exported symbols of a package, grouped by kind.",
         CATEGORIES,
         parameters,
         ImageTool {
@@ -106,7 +106,7 @@ fn label(symbol: Plist<'_>) -> String {
 fn package_info() -> Tool {
     looking(
         "package_info",
-        "Describe a package: nicknames, the packages it uses and is used by, shadowed symbols, exports.",
+        "Describe a package: nicknames, packages it uses, packages that use it, shadowed symbols, exports. To list its symbols by kind use list_package_symbols.",
         CATEGORIES,
         vec![package()],
         ImageTool {

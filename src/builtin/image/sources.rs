@@ -68,7 +68,7 @@ pub fn definitions(reply: &ImageReply, context: &WorkContext) -> Option<Answer> 
     let known = match data.text("unknown") {
         Some(message) => message.to_owned(),
         None if data.flag("nameless") => {
-            format!("{shown} is only a name: the image has no definition of it.")
+            format!("{shown} is only a symbol: the image has no definition of it.")
         }
         None if kinds.is_empty() => {
             format!("{shown} is defined, but the image does not know where it was defined.")

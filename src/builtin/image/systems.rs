@@ -23,8 +23,7 @@ pub fn tools() -> Vec<Tool> {
 }
 
 /// The parameter that names a system or its file.
-pub(super) const SYSTEM_SYNTAX: &str =
-    "The system's name, such as alexandria or my-app/tests, or its .asd file";
+pub(super) const SYSTEM_SYNTAX: &str = "System name, e.g. alexandria or my-app/tests, or .asd file";
 
 /// What of the user's files the image needs to find the system of a call: the project's systems,
 /// and the file where one was named.
@@ -160,7 +159,7 @@ pub(super) fn built(data: Plist<'_>) -> Option<String> {
     data.get("loaded")?;
     let names = data.texts("compiled");
     let mut text = match (own, loaded) {
-        (0, 0) => "Nothing had changed since it was last loaded".to_owned(),
+        (0, 0) => "Nothing has changed since it was last loaded".to_owned(),
         (0, _) => format!("Loaded {}, compiled before", counted(loaded, "file")),
         (own, _) => {
             let more = own - names.len() as i64;
@@ -189,12 +188,12 @@ pub(super) fn built(data: Plist<'_>) -> Option<String> {
 fn system_info() -> Tool {
     let mut tool = looking(
         "system_info",
-        "Describe an ASDF system without loading anything: its version and file, what it depends on and what depends on it, its source files in the order in which they are loaded, which of them the image has not loaded or only as they were before a change, and the packages that they define. Without a system, list those of the user's project.",
+        "Describe an ASDF system without loading anything: version, file, dependencies, dependents, source files in load order, which of them are not loaded or have changed since, and the packages they define. Without a system, list those of the user's project. To load a system use load_system.",
         &["introspection"],
         [Parameter::optional(
             "system",
             ParameterType::String,
-            &format!("{SYSTEM_SYNTAX}; the project's systems when left out"),
+            &format!("{SYSTEM_SYNTAX}; default: the project's systems"),
         )],
         ImageTool {
             operation: "system-info",

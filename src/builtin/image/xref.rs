@@ -16,7 +16,7 @@ use super::{outcome, sources};
 const CATEGORIES: &[&str] = &["introspection", "xref"];
 
 /// How a definition is named, for the model.
-const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo). One method by its qualifiers and specializers: area (square), area :around (square), (setf area) (t square)";
+const DEFINITION_SYNTAX: &str = "A name as in source: foo, pkg:foo, pkg::foo, |Foo|, #'foo or (setf foo). A method by qualifiers and specializers: area (square), area :around (square), (setf area) (t square)";
 
 /// That the image ended its search when its time was up.
 const CUT: &str = "The search was stopped after 1 s, so there may be more.";
@@ -65,7 +65,7 @@ fn parameters(first: Vec<Parameter>) -> Vec<Parameter> {
 fn who_calls() -> Tool {
     looking(
         "who_calls",
-        "Find the callers of a function, or the users of a macro, in compiled code. Top-level forms, macro templates and unloaded files are not recorded; use grep_project as well before you rename or delete.",
+        "List the callers of a function, or the users of a macro, in compiled code. Top-level forms, macro templates and unloaded files are not recorded; use grep_project as well before you rename or delete.",
         CATEGORIES,
         parameters(vec![Parameter::required(
             "function",
@@ -84,7 +84,7 @@ fn who_calls() -> Tool {
 fn who_references() -> Tool {
     looking(
         "who_references",
-        "Find what reads, sets or binds a global variable, with file and line. xref lists only one of these kinds.",
+        "List the code that reads, sets or binds a global variable, with file and line. Use xref to list only one of these kinds.",
         CATEGORIES,
         parameters(vec![Parameter::required(
             "variable",
@@ -103,7 +103,7 @@ fn who_references() -> Tool {
 fn xref() -> Tool {
     looking(
         "xref",
-        "Other cross-references, by kind: callees = what a function calls; methods = methods on a class; references, sets, binds = uses of a variable; macroexpands = users of a macro.",
+        "List other cross-references by kind: callees of a function, methods on a class, uses of a variable (references, sets, binds), users of a macro (macroexpands). For callers use who_calls.",
         CATEGORIES,
         parameters(vec![
             Parameter::required("kind", ParameterType::String, "").one_of(&[
@@ -155,7 +155,7 @@ fn callers(target: &str, data: Plist<'_>) -> (String, String) {
         Some("undefined") => (
             format!("{target}, which is not defined, is called by"),
             format!(
-                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show what there is."
+                "{target} is not defined as a function, and no compiled code calls it. find_definition and apropos_search show the existing names."
             ),
         ),
         _ => (
@@ -302,7 +302,7 @@ fn find_definition() -> Tool {
     parameters.extend(page_parameters(10, 50));
     looking(
         "find_definition",
-        "Show the source code of a definition with file:line: function, macro, variable, class, all methods. Use it before you change one.",
+        "Show the source of a definition with file:line: function, macro, variable, class, all methods. Use it before you change one; describe_symbol only summarizes.",
         CATEGORIES,
         parameters,
         ImageTool {
@@ -369,7 +369,7 @@ impl<'a> QuotedForms<'a> {
             return vec![head];
         }
         if self.size > 0 && self.size + source.len() > QUOTED {
-            let how = "  (ask for its kind alone, or read the file, to see it)";
+            let how = "  (to see it, ask for this kind only, or read the file)";
             return vec![head, how.to_owned()];
         }
         self.size += source.len();
@@ -382,7 +382,7 @@ fn no_definition(data: Plist<'_>) -> String {
     let name = data.text("name").unwrap_or_default();
     let kinds = data.texts("kinds");
     if kinds.is_empty() {
-        format!("{name} is only a name: the image has no definition of it.")
+        format!("{name} is only a symbol: the image has no definition of it.")
     } else {
         format!(
             "{name} is a {}, but the image does not know where it was defined. Search the sources.",

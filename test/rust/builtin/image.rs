@@ -201,7 +201,7 @@ fn what_is_no_reply_is_a_sentence() {
     ] {
         let error = parse_reply(text).map_err(|error| error.to_string());
         let error = error.expect_err(&text.chars().take(40).collect::<String>());
-        assert!(error.contains("can't be understood"), "{error}");
+        assert!(error.contains("Cannot parse the reply"), "{error}");
     }
 }
 

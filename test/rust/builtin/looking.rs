@@ -115,7 +115,7 @@ without a file
   10: USER
 C:/b.lisp
   OTHER
-5 more: ask again with offset 4.
+5 more: call again with offset 4.
 Top-level forms and macro templates are not recorded; grep_project finds text."
     );
 }
@@ -256,7 +256,7 @@ fn definitions_come_with_their_source() {
             json!({"symbol": "f"}),
             ":name \"F\" :kinds nil :total 0 :offset 0 :definitions nil :unplaced nil :evaluated nil"
         )
-        .contains("only a name")
+        .contains("only a symbol")
     );
 }
 
@@ -271,7 +271,7 @@ fn sources_have_a_budget() {
         ),
     );
     assert!(text.len() < 9000);
-    assert!(text.ends_with("B /x:2\n  (ask for its kind alone, or read the file, to see it)"));
+    assert!(text.ends_with("B /x:2\n  (to see it, ask for this kind only, or read the file)"));
 }
 
 #[test]
@@ -295,7 +295,7 @@ default initargs: :A 5"
             json!({"class": "sub"}),
             ":class \"SUB\" :kind \"class\" :slots ((:name \"A\" :documentation \"One.\" :more t))"
         ),
-        "SUB (class): 1 slot\nA\n  One.\n(Some documentation goes on: full shows all of it.)"
+        "SUB (class): 1 slot\nA\n  One.\n(Some documentation is cut: full shows all of it.)"
     );
     assert!(
         rendered(
@@ -320,7 +320,7 @@ precedence: SH, T
 1 direct subclass, 5 with theirs:
   SUB
     SUBSUB
-3 more: raise the limit, or ask for one of these.
+3 more: raise the limit, or ask about one of these.
 4 methods specialized on it: xref with kind methods."
     );
 }
@@ -333,7 +333,7 @@ fn methods_have_qualifiers_and_classes() {
             json!({"generic_function": "ar"}),
             ":name \"AR\" :arglist \"(X)\" :combination nil :total 3 :offset 0 :methods ((:qualifiers nil :specializers (\"SH\" \"T\")) (:qualifiers (\":BEFORE\") :specializers (\"(EQL 3)\" \"T\")))"
         ),
-        "AR (X): 3 methods\n(SH T)\n:BEFORE ((EQL 3) T)\n1 more: ask again with offset 2."
+        "AR (X): 3 methods\n(SH T)\n:BEFORE ((EQL 3) T)\n1 more: call again with offset 2."
     );
 }
 
@@ -350,7 +350,7 @@ function: A
 internal, function and class: B
 internal, function: C E
 internal, only names: D
-1 more: ask again with offset 5."
+1 more: call again with offset 5."
     );
     assert_eq!(
         rendered(
@@ -388,7 +388,7 @@ fn an_object_shows_its_parts_and_their_handles() {
             json!({"handle": "v1"}),
             ":handle \"v1\" :text \"#<P>\" :facts (\"Instance of P\") :total 3 :offset 0 :parts ((:label \"X\" :text \"#<Q>\" :handle \"v2\" :parts ((:label \"Y\" :text \"1\" :handle nil))) (:label \"Z\" :remark \"unbound\"))"
         ),
-        "v1: #<P>\nInstance of P\nX: #<Q> [v2]\n  Y: 1\nZ: (unbound)\n1 more: ask again with offset 2."
+        "v1: #<P>\nInstance of P\nX: #<Q> [v2]\n  Y: 1\nZ: (unbound)\n1 more: call again with offset 2."
     );
 }
 
@@ -400,7 +400,7 @@ fn code_loses_its_comment_signs() {
             json!({"function": "f"}),
             ":name \"F\" :kind \"function\" :total 37 :offset 0 :lines (\"; disassembly for F\" \"; AB0: MOV RAX, [R13+16]   ; thread\")"
         ),
-        "F (function), 37 lines:\ndisassembly for F\nAB0: MOV RAX, [R13+16]   ; thread\n35 more: ask again with offset 2."
+        "F (function), 37 lines:\ndisassembly for F\nAB0: MOV RAX, [R13+16]   ; thread\n35 more: call again with offset 2."
     );
     assert_eq!(
         rendered(
@@ -408,7 +408,7 @@ fn code_loses_its_comment_signs() {
             json!({"function": "area"}),
             ":name \"AREA\" :kind \"generic function\" :total 3 :offset 0 :methods (\"(SHAPE)\" \":BEFORE ((EQL 3))\")"
         ),
-        "AREA is a generic function; the code is in its methods. Ask for one, as in \"AREA (SHAPE)\":\n(SHAPE)\n:BEFORE ((EQL 3))\n1 more: ask again with offset 2."
+        "AREA is a generic function; the code is in its methods. Ask for one, as in \"AREA (SHAPE)\":\n(SHAPE)\n:BEFORE ((EQL 3))\n1 more: call again with offset 2."
     );
 }
 
@@ -427,7 +427,7 @@ memory: 73 MB of 1024 MB
 97 packages, 3 of libraries; the user's own: P
 threads: main thread, worker ×2
 features: unix, 20 more
-calls of agent-q that run: eval-form for 3 s
+running calls of agent-q: eval-form for 3 s
 (part lists all systems, packages, features or threads.)"
     );
     assert_eq!(
@@ -436,6 +436,6 @@ calls of agent-q that run: eval-form for 3 s
             json!({"part": "systems"}),
             ":part \"systems\" :total 9 :offset 4 :items (\"a\" \"a/b\")"
         ),
-        "9 systems: a, a/b\n3 more: ask again with offset 6."
+        "9 systems: a, a/b\n3 more: call again with offset 6."
     );
 }

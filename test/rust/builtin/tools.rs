@@ -143,7 +143,7 @@ fn a_runaway_recursion_takes_two_lines() {
                 "(:outcome :error :type \"STORAGE-CONDITION\" :message \"full\" :frames ({frames}\"((LAMBDA (A)) 1)\" \"((LAMBDA (B)) 1)\" \"((LAMBDA (C)) 1)\" \"((LAMBDA (D)) 1)\" \"(G 1)\" \"(G 2)\"))"
             )
         ),
-        Err("Error STORAGE-CONDITION: full\nBacktrace, innermost first:\n  (F -0)\n  and 19 more calls of it from itself\n  ((LAMBDA (A)) 1)\n  ((LAMBDA (B)) 1)\n  ((LAMBDA (C)) 1)\n  ((LAMBDA (D)) 1)\n  (G 1)\n  (G 2)".to_owned())
+        Err("Error STORAGE-CONDITION: full\nBacktrace, innermost first:\n  (F -0)\n  and 19 more recursive calls\n  ((LAMBDA (A)) 1)\n  ((LAMBDA (B)) 1)\n  ((LAMBDA (C)) 1)\n  ((LAMBDA (D)) 1)\n  (G 1)\n  (G 2)".to_owned())
     );
 }
 
@@ -175,7 +175,7 @@ fn a_symbol_is_told_facet_by_facet() {
             json!({"symbol": "foo"}),
             "(:outcome :returned :value (:name \"FOO\" :package \"COMMON-LISP-USER\" :status :internal :facets nil :elsewhere (\"PP::FOO\") :definitions nil))"
         ),
-        Ok("FOO (internal in COMMON-LISP-USER)\nIt is only a name: no function, variable, class or type.\nSame name elsewhere: PP::FOO".to_owned())
+        Ok("FOO (internal in COMMON-LISP-USER)\nIt is only a symbol: it names no function, variable, class or type.\nSame name elsewhere: PP::FOO".to_owned())
     );
 }
 
@@ -246,6 +246,6 @@ fn an_expansion_shows_both_forms() {
             given(),
             "(:outcome :returned :value (:mode \"once\" :original \"(CAR X)\" :expansion \"(CAR X)\" :expanded nil :rest nil :output \"\"))"
         ),
-        Ok("Its operator is no macro. Mode all expands the forms inside it.".to_owned())
+        Ok("Its operator is not a macro. Mode all expands the forms inside it.".to_owned())
     );
 }

@@ -122,7 +122,7 @@ async fn where_nobody_can_be_asked_the_model_reads_what_raised_the_call() {
     assert_eq!(
         results[0].content,
         "eval_form was raised to dangerous, so it needs approval: runs programs: UIOP:RUN-PROGRAM; \
-         It can't be undone. There is nobody to ask: no approval handler is configured. It was not run."
+         It can't be undone. No approval handler is configured to ask. It was not run."
     );
     // What the image says of the code is the image's.
     assert!(results[0].source.is_some());
@@ -130,8 +130,8 @@ async fn where_nobody_can_be_asked_the_model_reads_what_raised_the_call() {
     let results = bench.run(&[call("1", "erase", json!({"text": "x"}))]).await;
     assert_eq!(
         results[0].content,
-        "The tool erase is dangerous and needs approval. There is nobody to ask: no approval handler \
-         is configured. It was not run."
+        "The tool erase is dangerous and needs approval. No approval handler is configured to ask. \
+         It was not run."
     );
 }
 
@@ -203,7 +203,7 @@ async fn the_policy_decides_about_code() {
     assert!(
         results[0]
             .content
-            .contains("To expand a macro runs its code.")
+            .contains("Expanding a macro runs its code.")
     );
     assert!(bench.audited().is_empty());
     let bench = eval_bench(Approval::None, EvalPolicy::NeverAsk, vec![evaluated()]);
@@ -293,7 +293,7 @@ async fn what_looks_different_each_time_is_not_asked_about_for_ever() {
     };
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     assert!(
-        results[0].content.contains("found something else"),
+        results[0].content.contains("found something different"),
         "{}",
         results[0].content
     );

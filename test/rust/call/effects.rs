@@ -135,7 +135,7 @@ async fn where_nobody_can_be_asked_it_is_denied() {
         given
     });
     assert!(
-        matches!(&given.1, EffectAnswer::Deny(Some(reason)) if reason.contains("is nobody to ask")),
+        matches!(&given.1, EffectAnswer::Deny(Some(reason)) if reason.contains("No approval handler")),
         "{given:?}"
     );
     assert_eq!(

@@ -41,7 +41,7 @@ async fn every_call_has_one_result_in_call_order() {
     assert!(
         told[3]
             .2
-            .contains("burst failed by a bug of agent-q's (a bug)")
+            .contains("burst failed because of a bug in agent-q (a bug)")
     );
     assert!(told[4].2.contains("cut off"));
     assert!(told[5].2.starts_with("Missing required field: text"));

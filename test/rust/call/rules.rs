@@ -83,7 +83,7 @@ async fn a_file_of_rules_that_can_not_be_used_is_named_whatever_the_call() {
         assert!(result.content.starts_with(begins), "{}", result.content);
         assert!(result.content.contains(file.to_str().unwrap()));
         assert!(result.content.contains("EOF while parsing"));
-        assert!(result.content.contains("Mend the file or move it away"));
+        assert!(result.content.contains("Fix the file or move it away"));
     }
     assert!(!results[0].content.contains("dangerous"));
 }

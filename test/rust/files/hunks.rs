@@ -165,9 +165,7 @@ fn hunks_find_their_lines_in_a_text_that_moved() {
     // Where the hunk's first line stands now: two new lines and one added by a hunk before it.
     assert_eq!((near[0].line, near[0].text.as_str()), (38, "line 35"));
     let reason = patched.outcomes[2].as_ref().unwrap_err().to_string();
-    assert!(
-        reason.starts_with("the lines it changes are not there any more; most like it: line 38")
-    );
+    assert!(reason.starts_with("the lines it changes are no longer there; most like it: line 38"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn what_can_not_be_replaced_is_explained() {
     );
     assert_eq!(
         replaced("foo\nfoo foo\n", "foo", "x").unwrap_err(),
-        "Found 3 matches for the text to replace (lines 1, 2, 2); give more of the lines around the one you mean."
+        "Found 3 matches for the text to replace (lines 1, 2, 2); include more of the lines around the one you mean."
     );
     let many = "x\n".repeat(20);
     assert!(
@@ -65,7 +65,7 @@ fn what_can_not_be_replaced_is_explained() {
     assert!(replaced(&many, "x", "y").unwrap_err().contains("9, 10, …)"));
     assert_eq!(
         replaced("", "gone", "x").unwrap_err(),
-        "The text to replace was not found. Read it again and give it exactly, with its white space."
+        "The text to replace was not found. Read the file again and give the text exactly, including white space."
     );
 }
 

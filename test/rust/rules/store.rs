@@ -255,7 +255,7 @@ fn a_file_that_others_can_write_is_not_trusted() {
         book.trouble()
             .unwrap()
             .to_string()
-            .contains("others may write to it")
+            .contains("other users can write to it")
     );
     assert_eq!(decide(&book, "b", SafetyLevel::Safe, None).0, Outcome::Ask);
 }
