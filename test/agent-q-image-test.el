@@ -118,7 +118,7 @@
                               (aq-early 1)")))
       (should (equal '("(AQ-EARLY 1)") (plist-get reply :frames))))
     (should (equal '("assess" "assess-calls" "assess-danger" "assess-walk" "base" "consent" "effects"
-                     "execution" "expansion" "handles" "journal" "names" "report" "watch")
+                     "execution" "expansion" "foreign" "handles" "journal" "names" "report" "watch")
                    (modules)))
     (agent-q-test-image-value connection "describe-symbol" :symbol "car")
     (should (member "introspection" (modules))))
@@ -234,7 +234,7 @@
                           (lambda (&rest end) (push end ends)))
       (should (equal '("signalled") (mapcar #'car ends)))
       (should (stringp (cadar ends)))))
-  (should (string-match-p "no operation no-such"
+  (should (string-match-p "Unknown operation of the image: no-such"
                           (plist-get (agent-q-test-image-reply connection "no-such")
                                      :message))))
 

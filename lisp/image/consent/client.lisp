@@ -4,11 +4,13 @@
 
 (cl:in-package "AGENT-Q-IMAGE")
 
-(define-table +free-messages+
-  '(:write-string :write-image :presentation-start :presentation-end :new-package :new-features
-    :background-message :debug :debug-activate :debug-return :debug-condition :read-string
-    :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :channel-send)
-  "What code sends to Emacs by printing, reading and failing.")
+(defun free-message-p (kind)
+  "Whether a message of KIND is what code sends to Emacs by printing, reading and failing."
+  (member kind
+          '(:write-string :write-image :presentation-start :presentation-end :new-package :new-features
+            :background-message :debug :debug-activate :debug-return :debug-condition :read-string
+            :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :sync-indentation
+            :update-indentation-information :channel-send)))
 
 (defun effect-of-message (arguments)
   "Sending a message to a thread of the client's: some make it run code, or Emacs do something, or
@@ -24,7 +26,7 @@ take an answer of the code's for one of the image's."
              (make-effect :kind "stop-thread" :target (thread-text thread)
                           :words (format nil "have the thread ~A evaluate a form"
                                          (thread-text thread))))
-            ((or (not (member kind +free-messages+))
+            ((or (not (free-message-p kind))
                  (not (readable-message-p message))
                  (and (eq kind :indentation-update) (not (plain-indentation-p (rest message))))
                  (and (eq kind :background-message)
