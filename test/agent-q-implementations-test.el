@@ -200,7 +200,7 @@ The user denies that."
       ("disassemble_function" ("disassemble_function" :function "callee" ,@look)
        "AQ-LOOK:CALLEE (function), [0-9]+ lines:\n")
       ("image_status" ("image_status") "the user's own: .*AQ-LOOK.*\nthreads: .*worker"
-       ("threads: none here" . "without threads, and on CLISP without the memory in use"))
+       ("threads: none" . "without threads, and on CLISP without the memory in use"))
       ("eval_form" ("eval_form" :form "(princ :printed) (values (make-hash-table) \"two\")")
        "=> #.*HASH-TABLE.* \\[v[0-9]+\\]\n=> \"two\"\nOutput:\nPRINTED")
       ("inspect_value" ("inspect_value" :handle "%v") "Hash table of 0 entries, test ")
