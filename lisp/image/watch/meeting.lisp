@@ -168,7 +168,10 @@ then if it had made that."
   (declare (ignore hold))
   (let ((name (first arguments)))
     (if (find name (first (watch-guards watch)) :key #'guard-name :test #'equal)
-        (internal "SB-KERNEL" "FDEFN-FUN" (internal "SB-INT" "FIND-FDEFN" name))
+        ;; Newer SBCLs have such cells only for lists.
+        (if (symbolp name)
+            (symbol-function name)
+            (internal "SB-KERNEL" "FDEFN-FUN" (internal "SB-INT" "FIND-FDEFN" name)))
         (apply function arguments))))
 
 (defun call-stripping (watch hold function arguments)
