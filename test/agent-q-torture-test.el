@@ -236,6 +236,10 @@ A row is a console line and a regexp for the whole of the answer."
   (let ((calls (list (agent-q-test-image-start connection "(loop)")
                      (agent-q-test-image-start connection "(sleep 100)"))))
     (agent-q-test-send "/eval_form (sleep 100)")
+    ;; Before it runs, it is assessed.
+    (agent-q-test-until
+     (let ((call (car (agent-q-test-calls))))
+       (and call (eq 'running (agent-q-call-state call)))))
     (agent-q-test-until
      (equal '("4") (agent-q-test-image-values
                     connection "(length agent-q-image::*running*)")))

@@ -449,12 +449,13 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
            other (format "(defvar *aq-checks*
                             (sb-thread:make-thread
                              (lambda ()
-                               (sleep 6)
-                               (with-open-file (s %S :direction :output :if-exists :supersede)
-                                 (prin1 (list (sb-int:encapsulated-p 'delete-file :agent-q-watch)
-                                              (sb-thread:mutex-owner agent-q-image::*lock*)
-                                              agent-q-image::*running*)
-                                        s)))))"
+                               (loop repeat 100
+                                     for left = (list (sb-int:encapsulated-p 'delete-file :agent-q-watch)
+                                                      (sb-thread:mutex-owner agent-q-image::*lock*)
+                                                      agent-q-image::*running*)
+                                     do (with-open-file (s %S :direction :output :if-exists :supersede)
+                                          (prin1 left s))
+                                        (sleep 0.3)))))"
                          done))
           (agent-q-image-call other (gensym) "eval-form"
                               (prin1-to-string (list :form "(ignore-errors (delete-file \"/nowhere/x\"))"
@@ -468,7 +469,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                      (lambda ()
                        (equal "(NIL NIL NIL)"
                               (with-temp-buffer (insert-file-contents done) (buffer-string))))
-                     5))
+                     25))
             (signal-process inferior 'SIGKILL)))
       (ignore-errors (delete-file done))
       (agent-q-test-image-kill other))))
