@@ -99,7 +99,7 @@ follows no agent any more, and has the model that it had before."
       names)))
 
 (defun agent-q-chat-choose--use (agent libraries)
-  "Have the current chat follow AGENT with the LIBRARIES of these names."
+  "Make the current chat follow AGENT with the LIBRARIES of these names."
   (let ((unknown (seq-remove (lambda (name) (assoc name agent-q-tool-libraries))
                              libraries)))
     (when unknown

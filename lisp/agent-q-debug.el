@@ -230,7 +230,7 @@ It may be dotted, or have no end."
 ;; The core gives each of its functions to Emacs by itself, and all files call them: there is no
 ;; one place where these calls go by.
 (defun agent-q-debug--advise ()
-  "Have it recorded when a function of the core is used."
+  "Record each use of a function of the core."
   (dolist (function (agent-q-debug--functions))
     (advice-add function :around
                 (lambda (entry &rest arguments)

@@ -205,7 +205,7 @@ That is for what depends on all of them."
                              (error-message-string err))))))
 
 (defun agent-q-events-subscribe (type function)
-  "Have FUNCTION called with each event of TYPE."
+  "Subscribe FUNCTION to the events of TYPE; it is called with each."
   (cl-pushnew function (alist-get type agent-q-events--subscribers)))
 
 (defun agent-q-events--apply (event)

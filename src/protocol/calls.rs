@@ -44,7 +44,7 @@ pub enum Decision {
     Denied(Option<String>),
     /// Do not let it happen, and end the call that asks; only effects are answered so.
     Stopped,
-    /// Do not run it: whoever was asked gave no answer, as the sentence says.
+    /// Do not run it: nobody answered, as the sentence says.
     Unanswered(String),
 }
 

@@ -30,26 +30,6 @@ fn places(found: &FoundLines) -> Vec<String> {
     found.files.iter().flat_map(of_file).collect()
 }
 
-fn sources() -> Project {
-    Project::with(&[
-        ("test.lisp", "(defun top () 1)\n"),
-        ("test.el", "top\n"),
-        ("test.lisp.bak", "top\n"),
-        ("src/a.lisp", "(defun a ()\n  (top))\n"),
-        ("src/b.lisp", "nothing\n"),
-        ("src/ab.lisp", "TOP\n"),
-        ("src/deep/c.lisp", "(top)\n"),
-        ("lib/src/d.lisp", "d\n"),
-        ("src/x.go", "go\n"),
-        (".hidden.lisp", "top\n"),
-        (".git/x.lisp", "top\n"),
-        ("built/e.lisp", "top\n"),
-        (".gitignore", "built/\n*.bak\n"),
-        (".env", "top=secret\n"),
-        ("server.pem", "top\n"),
-    ])
-}
-
 #[test]
 fn globs_follow_paths() {
     let table: &[(&str, &str, bool)] = &[
@@ -99,7 +79,7 @@ fn globs_follow_paths() {
 
 #[test]
 fn search_leaves_out_hidden_ignored_and_private_files() {
-    let project = sources();
+    let project = Project::of_sources();
     let seen = [
         "lib/src/d.lisp",
         "src/a.lisp",
@@ -138,7 +118,7 @@ fn search_leaves_out_hidden_ignored_and_private_files() {
 
 #[test]
 fn search_counts_what_it_does_not_name_and_keeps_the_first() {
-    let project = sources();
+    let project = Project::of_sources();
     let mut search = FileSearch::new("*.lisp");
     search.limit = 2;
     let found = project.find(&search).unwrap();
@@ -166,7 +146,7 @@ fn search_counts_what_it_does_not_name_and_keeps_the_first() {
 
 #[test]
 fn searching_a_folder_names_files_from_the_project() {
-    let project = sources();
+    let project = Project::of_sources();
     let folder = project.policy.judge("src").resolved().unwrap();
     let found = search_files(
         &project.policy,
@@ -183,7 +163,7 @@ fn searching_a_folder_names_files_from_the_project() {
 
 #[test]
 fn links_are_not_followed() {
-    let project = sources();
+    let project = Project::of_sources();
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("o.lisp"), "(top)\n").unwrap();
     symlink(outside.path(), project.path("out")).unwrap();
@@ -203,7 +183,7 @@ fn links_are_not_followed() {
 
 #[test]
 fn grep_finds_lines_in_the_order_of_paths() {
-    let project = sources();
+    let project = Project::of_sources();
     let found = project.grep(&Grep::new(r"\btop\b")).unwrap();
     let expected = [
         "src/a.lisp:2",
@@ -286,7 +266,7 @@ fn grep_passes_over_binary_files_and_shortens_long_lines() {
 
 #[test]
 fn a_bad_regex_has_one_sentence() {
-    let project = sources();
+    let project = Project::of_sources();
     for bad in ["(", "[a", "a{2", "*x", "", "\\"] {
         let error = project.grep(&Grep::new(bad)).unwrap_err();
         assert_eq!(error.trouble, Trouble::BadRequest);
@@ -320,7 +300,7 @@ fn a_search_that_is_cancelled_says_so() {
 
 #[test]
 fn folders_are_listed() {
-    let project = sources();
+    let project = Project::of_sources();
     fs::write(project.path("src/big"), "x".repeat(2048)).unwrap();
     symlink("a.lisp", project.path("src/link")).unwrap();
     let folder = project.policy.judge("src").resolved().unwrap();
@@ -361,7 +341,7 @@ fn folders_are_listed() {
 
 #[test]
 fn a_tree_leaves_out_what_is_far_from_the_top() {
-    let project = sources();
+    let project = Project::of_sources();
     let root = project.policy.judge("").resolved().unwrap();
     let tree = |options: &TreeOptions| {
         let text = directory_tree(&project.policy, &root, options, &|| false).unwrap();
@@ -400,7 +380,7 @@ fn a_tree_leaves_out_what_is_far_from_the_top() {
 
 #[test]
 fn a_file_is_described() {
-    let project = sources();
+    let project = Project::of_sources();
     let file = project.policy.judge("src/a.lisp").resolved().unwrap();
     let info = file_info(&file).unwrap();
     assert_eq!(

@@ -12,26 +12,6 @@ use agent_q_core::files::tree::{TreeOptions, directory_tree};
 
 use crate::project::Project;
 
-fn sources() -> Project {
-    Project::with(&[
-        ("test.lisp", "(defun top () 1)\n"),
-        ("test.el", "top\n"),
-        ("test.lisp.bak", "top\n"),
-        ("src/a.lisp", "(defun a ()\n  (top))\n"),
-        ("src/b.lisp", "nothing\n"),
-        ("src/ab.lisp", "TOP\n"),
-        ("src/deep/c.lisp", "(top)\n"),
-        ("lib/src/d.lisp", "d\n"),
-        ("src/x.go", "go\n"),
-        (".hidden.lisp", "top\n"),
-        (".git/x.lisp", "top\n"),
-        ("built/e.lisp", "top\n"),
-        (".gitignore", "built/\n*.bak\n"),
-        (".env", "top=secret\n"),
-        ("server.pem", "top\n"),
-    ])
-}
-
 fn pipe(path: &Path) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -40,7 +20,7 @@ fn pipe(path: &Path) {
 
 #[test]
 fn pipes_are_never_waited_for() {
-    let project = sources();
+    let project = Project::of_sources();
     for name in [
         ".ignore",
         "src/.gitignore",

@@ -26,6 +26,27 @@ impl Project {
         Self { folder, policy }
     }
 
+    /// Some sources, with what is hidden, ignored or private beside them.
+    pub fn of_sources() -> Self {
+        Self::with(&[
+            ("test.lisp", "(defun top () 1)\n"),
+            ("test.el", "top\n"),
+            ("test.lisp.bak", "top\n"),
+            ("src/a.lisp", "(defun a ()\n  (top))\n"),
+            ("src/b.lisp", "nothing\n"),
+            ("src/ab.lisp", "TOP\n"),
+            ("src/deep/c.lisp", "(top)\n"),
+            ("lib/src/d.lisp", "d\n"),
+            ("src/x.go", "go\n"),
+            (".hidden.lisp", "top\n"),
+            (".git/x.lisp", "top\n"),
+            ("built/e.lisp", "top\n"),
+            (".gitignore", "built/\n*.bak\n"),
+            (".env", "top=secret\n"),
+            ("server.pem", "top\n"),
+        ])
+    }
+
     pub fn path(&self, path: &str) -> std::path::PathBuf {
         self.folder.path().join(path)
     }
