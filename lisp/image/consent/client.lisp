@@ -9,8 +9,7 @@
   (member kind
           '(:write-string :write-image :presentation-start :presentation-end :new-package :new-features
             :background-message :debug :debug-activate :debug-return :debug-condition :read-string
-            :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :sync-indentation
-            :update-indentation-information :channel-send)))
+            :read-aborted :read-from-minibuffer :y-or-n-p :ping :indentation-update :channel-send)))
 
 (defun effect-of-message (arguments)
   "Sending a message to a thread of the client's: some make it run code, or Emacs do something, or
