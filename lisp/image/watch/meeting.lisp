@@ -220,25 +220,24 @@ then if it had made that."
                                           threads)
                            threads)))))))))
 
+(defun asking-nobody (watch hold work)
+  "The function WORK for a thread that serves all of the image: what isn't granted is denied there."
+  (funcall (watch-inheriting watch) (list (quiet (first hold))) work))
+
 (defun call-finalizing (watch hold function arguments)
-  "What is finalized runs in a thread that serves all of the image: nobody is asked there."
+  "What is finalized runs in a thread that serves all of the image."
   (destructuring-bind (object work . more) arguments
-    (apply function object
-           (funcall (watch-inheriting watch) (list (quiet (first hold))) work)
-           more)))
+    (apply function object (asking-nobody watch hold work) more)))
 
 (defun call-handling (watch hold function arguments)
-  "What waits for a descriptor is called by whatever thread looks: nobody is asked there."
+  "What waits for a descriptor is called by any thread that looks."
   (destructuring-bind (descriptor direction work) arguments
-    (funcall function descriptor direction
-             (funcall (watch-inheriting watch) (list (quiet (first hold))) work))))
+    (funcall function descriptor direction (asking-nobody watch hold work))))
 
 (defun call-hooking-process (watch hold function arguments)
   "The hook of a process is called by whatever thread hears of its end."
   (destructuring-bind (hook process) arguments
-    (funcall function
-             (and hook (funcall (watch-inheriting watch) (list (quiet (first hold))) hook))
-             process)))
+    (funcall function (and hook (asking-nobody watch hold hook)) process)))
 
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
