@@ -120,7 +120,8 @@ what it is about.  Keys are masked.
 Whatever is wrong with it, the work that it is about goes on."
   (condition-case failure
       (let ((inhibit-quit t)
-            (deactivate-mark nil))
+            (deactivate-mark nil)
+            (parts (seq-remove #'string-empty-p (list name ids text))))
         (save-match-data
           (agent-q-debug--insert
            (agent-q-visible-line
@@ -128,9 +129,8 @@ Whatever is wrong with it, the work that it is about goes on."
              (format "%s %-8s %9s  %s"
                      (format-time-string "%T.%3N") what
                      (if seconds (format "%.1f ms" (* 1000 seconds)) "")
-                     (string-join (seq-remove #'string-empty-p (list name ids text)) "  "))))
-           (agent-q-visible (string-join (seq-remove #'string-empty-p (list name ids text))
-                                         "\n")))))
+                     (string-join parts "  "))))
+           (agent-q-visible (string-join parts "\n")))))
     (error (agent-q-log-line (format "agent-q-debug failed: %s"
                                      (error-message-string failure))))))
 
@@ -207,7 +207,7 @@ It may be dotted, or have no end."
                             (memq key '(:session :turn :request :call :key :batch :question)))
                        (push (format "%s=%d" (substring (symbol-name key) 1) value) ids))
                       (t (setq rest (cons value (cons key rest))))))
-    (let ((asks (memq type '(:image-call :emacs-call :tool-handler))))
+    (let ((asks (memq type agent-q-events-requests)))
       (when asks
         (puthash request (float-time) agent-q-debug--requests))
       (agent-q-debug--record (if asks "request" "event")

@@ -50,6 +50,9 @@ A filter runs with quitting inhibited, so it has to be short.")
 (defvar agent-q-events-seen-functions nil
   "Functions called with each event of the core before anything is done with it.")
 
+(defconst agent-q-events-requests '(:image-call :emacs-call :tool-handler)
+  "The types of events that are requests: the core waits for an answer.")
+
 (defvar agent-q-events-started-hook nil
   "Functions called when the core has started.")
 
@@ -200,7 +203,7 @@ That is for what depends on all of them."
      (agent-q-log-line (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
      ;; Whoever asked Emacs must get an answer, or the turn would hang.
-     (when (memq (plist-get event :type) '(:image-call :emacs-call :tool-handler))
+     (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))
 

@@ -4,12 +4,11 @@
 
 use crate::image::{Frame, Plist, parse_reply};
 use crate::tool::{
-    Arguments, Assessment, Code, OperationTool, Parameter, ParameterType, Runner, Tool,
-    ToolFailure, Treatment,
+    Arguments, Assessment, OperationTool, Parameter, ParameterType, Runner, Tool, ToolFailure,
 };
 use crate::trust::SafetyLevel;
 
-use super::execution::{FORMS, NAMED, evaluated_parameter, evaluation, render_resumed};
+use super::execution::{FORMS, NAMED, VALUES, evaluated_parameter, evaluation, render_resumed};
 use super::outcome;
 
 #[must_use]
@@ -136,10 +135,7 @@ fn invoke_restart() -> Tool {
         },
     );
     tool.assess = assess_restart;
-    tool.code = Some(Code {
-        parameters: &["values"],
-        treatment: Treatment::RunInSteps,
-    });
+    tool.code = Some(VALUES);
     tool
 }
 
@@ -185,10 +181,7 @@ fn return_from_frame() -> Tool {
     );
     tool.assess = assess_restart;
     // The image assesses them once more in the package of the frame.
-    tool.code = Some(Code {
-        parameters: &["values"],
-        treatment: Treatment::RunInSteps,
-    });
+    tool.code = Some(VALUES);
     tool
 }
 

@@ -29,6 +29,12 @@ const EVALUATED: Code = Code {
     treatment: Treatment::RunInSteps,
 };
 
+/// What frames return and restarts are given.
+pub(super) const VALUES: Code = Code {
+    parameters: &["values"],
+    treatment: Treatment::RunInSteps,
+};
+
 /// Code that is somewhere else: in files, or in the image.
 pub(super) const NAMED: Code = Code {
     parameters: &[],
