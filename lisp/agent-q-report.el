@@ -19,7 +19,6 @@
 (require 'agent-q-secrets)
 (require 'agent-q-visible)
 (require 'cl-lib)
-(require 'cus-edit)
 (require 'lisp-mnt)
 (require 'pp)
 (require 'subr-x)
