@@ -35,8 +35,11 @@
     (dolist (entry load-history)
       (let* ((feature (cdr (assq 'provide (seq-filter #'consp (cdr entry)))))
              (file (and feature (expand-file-name (format "lisp/%s.el" feature))))
-             (functions (mapcar #'cdr (seq-filter (lambda (item) (eq 'defun (car-safe item)))
-                                                  (cdr entry)))))
+             ;; Since Emacs 30 an autoload is recorded like a definition.
+             (functions (seq-remove
+                         (lambda (function) (autoloadp (symbol-function function)))
+                         (mapcar #'cdr (seq-filter (lambda (item) (eq 'defun (car-safe item)))
+                                                   (cdr entry))))))
         (when (and file functions (file-exists-p file)
                    (not (seq-some (lambda (function)
                                     (subr-native-elisp-p (indirect-function function)))
