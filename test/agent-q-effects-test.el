@@ -272,6 +272,7 @@ Return those that did harm, each with what."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (let ((mode (getenv "AGENT_Q_EFFECTS")))
                (unless mode (ert-skip "AGENT_Q_EFFECTS is not set"))
                (unless (agent-q-test-image-connection ',client)
