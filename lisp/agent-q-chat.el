@@ -140,6 +140,7 @@ NEW non-nil means a new one."
   (agent-q-prompt-setup)
   (setq agent-q-header-commands agent-q-chat--commands)
   (agent-q-header-setup)
+  (agent-q-registry-ensure)
   (setq agent-q-chat-settings (agent-q-chat-make-settings)
         agent-q-session-number (agent-q-core-open-session agent-q-chat-settings))
   (agent-q-events-register agent-q-session-number (current-buffer))

@@ -40,6 +40,7 @@
      (declare-function agent-q-core-interrupt-not "ext:agent-q-core" (number))
      (declare-function agent-q-core-log-level "ext:agent-q-core" (level))
      (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
+     (declare-function agent-q-core-offered-tools "ext:agent-q-core" (selection))
      (declare-function agent-q-core-open-session "ext:agent-q-core" (settings))
      (declare-function agent-q-core-parse-type-signature "ext:agent-q-core" (text))
      (declare-function agent-q-core-preview "ext:agent-q-core" (call))

@@ -335,58 +335,37 @@ category that no registered tool has is an `agent-q-error'."
 
 ;;;; What a chat offers
 
-(defconst agent-q-registry--usual-tools
-  '("describe_symbol" "apropos_search" "find_definition" "who_calls" "xref"
-    "list_package_symbols" "macroexpand_form"
-    "eval_form" "compile_form" "load_system" "run_tests"
-    "inspect_value" "get_last_error" "debugger_frames"
-    "form_at_point" "read_buffer" "read_file" "search_files" "grep_project"
-    "edit_definition" "insert_definition" "edit_file" "write_file"
-    "more_tools")
-  "The built-in tools that every chat offers.
-They are enough to build, load and test a system in an empty directory.
-More would cost tokens in each request and make choosing harder.")
+(defun agent-q-registry-selection ()
+  "Return `agent-q-offered-tools' as the core takes it: a value to make JSON of."
+  (pcase agent-q-offered-tools
+    ('nil "usual")
+    ((or 'all 'none) (symbol-name agent-q-offered-tools))
+    ((pred listp) `((chosen . ,(agent-q-registry--chosen agent-q-offered-tools))))
+    (other (agent-q-registry--not-selectable other))))
 
-(defun agent-q-registry--usual ()
-  "Return the names of the usual built-in tools and of all other tools."
-  (mapcar #'agent-q-tool-name
-          (seq-filter (lambda (tool)
-                        (or (not (eq (agent-q-tool-origin tool) 'built-in))
-                            (member (agent-q-tool-name tool)
-                                    agent-q-registry--usual-tools)))
-                      (agent-q-get-tools))))
-
-(defun agent-q-registry-offered ()
-  "Return the names of the tools in `agent-q-offered-tools'.
-Return t when that means all."
+(defun agent-q-registry--chosen (items)
+  "Return ITEMS, the list in `agent-q-offered-tools', as an alist for the core."
   (let ((names nil) (categories nil) (level nil))
-    (dolist (item (if (listp agent-q-offered-tools) agent-q-offered-tools nil))
+    (dolist (item items)
       (pcase item
         ((pred stringp) (push item names))
-        (`(:max-safety-level ,wanted) (setq level wanted))
-        ((pred keywordp) (push item categories))
-        (_ (signal 'agent-q-error
-                   (list (format "`agent-q-offered-tools' can't hold %S" item))))))
-    (cond ((eq agent-q-offered-tools 'none) nil)
-          ((eq agent-q-offered-tools 'all) t)
-          ((null agent-q-offered-tools) (agent-q-registry--usual))
-          (t (mapcar #'agent-q-tool-name
-                     (seq-filter
-                      (lambda (tool)
-                        (or (not (or names categories))
-                            (member (agent-q-tool-name tool) names)
-                            (seq-intersection categories
-                                              (agent-q-tool-categories tool))))
-                      (agent-q-get-tools :max-safety-level level)))))))
+        (`(:max-safety-level ,wanted)
+         (setq level (and wanted
+                          (agent-q-tools-level-name (agent-q-module-level wanted)))))
+        ((pred keywordp) (push (substring (symbol-name item) 1) categories))
+        (_ (agent-q-registry--not-selectable item))))
+    `((names . ,(vconcat names))
+      (categories . ,(vconcat categories))
+      (max_level . ,(or level :null)))))
 
-(defun agent-q-registry-left-out-p ()
-  "Return non-nil if the user chose tools and left out some of the usual ones.
-What is not offered for other reasons can be called all the same."
-  (and agent-q-offered-tools
-       (let ((offered (agent-q-registry-offered)))
-         (not (or (eq offered t)
-                  (seq-every-p (lambda (name) (member name offered))
-                               agent-q-registry--usual-tools))))))
+(defun agent-q-registry--not-selectable (item)
+  "Signal that `agent-q-offered-tools' can't hold ITEM."
+  (signal 'agent-q-error (list (format "`agent-q-offered-tools' can't hold %S" item))))
+
+(defun agent-q-registry-offered ()
+  "Return the names of the tools that `agent-q-offered-tools' offers."
+  (agent-q-registry-ensure)
+  (agent-q-core-offered-tools (agent-q-json-serialize (agent-q-registry-selection))))
 
 (add-hook 'agent-q-module-levels-hook #'agent-q-registry-apply-levels)
 (add-hook 'agent-q-events-started-hook #'agent-q-registry-core-started)

@@ -162,11 +162,6 @@ Emacs Lisp takes them without a backslash, too."
                               (char-after open) (agent-q-source--place open))))))
     found))
 
-(defun agent-q-source-problem (text &optional name)
-  "Return why TEXT, of the file NAME, can't be read, or nil."
-  (agent-q-source-with-text text name
-    (agent-q-source-problem-here)))
-
 (defun agent-q-source--excess ()
   "Return how many parentheses and quotes of the current buffer have no partner."
   (let ((count (if (agent-q-source--mismatch) 1 0))

@@ -25,8 +25,5 @@ The core calls this on all text that it could not take."
         (replace-regexp-in-string agent-q-text--no-unicode "\ufffd" text)
       text)))
 
-;; What the core calls it.
-(defalias 'agent-q--clean #'agent-q-text-clean)
-
 (provide 'agent-q-text)
 ;;; agent-q-text.el ends here

@@ -86,8 +86,7 @@ In a chat, the list switches which of them the chat offers to the model."
              (agent-q-tool-list--bound))
      (mapcar (lambda (tool)
                (agent-q-tool-list--row
-                tool nil (or (eq offered t) (member (agent-q-tool-name tool) offered))
-                statistics))
+                tool nil (member (agent-q-tool-name tool) offered) statistics))
              (agent-q-get-tools)))))
 
 (defun agent-q-tool-list--row (tool library offered statistics)
@@ -163,9 +162,8 @@ It counts from the next message on."
                 (agent-q-agent-name (agent-q-tool-list--agent))))
   (let* ((name (agent-q-tool-list--name))
          (offered (agent-q-tool-list--offered))
-         (names (if (eq offered t) (agent-q-list-registered-tools) offered))
-         (new (if (member name names) (remove name names)
-                (append names (list name)))))
+         (new (if (member name offered) (remove name offered)
+                (append offered (list name)))))
     (unless (buffer-live-p agent-q-tool-list--chat)
       (user-error "Open this list from a chat to switch its tools"))
     (with-current-buffer agent-q-tool-list--chat

@@ -56,9 +56,5 @@ a tool reads a buffer without naming one."
                   (progn (goto-char (point-min)) (re-search-forward pattern nil t)))
           (upcase (match-string-no-properties 1)))))))
 
-;; What the core calls them.
-(defalias 'agent-q--visited-file #'agent-q-user-visited-file)
-(defalias 'agent-q--last-user-buffer #'agent-q-user-last-buffer)
-
 (provide 'agent-q-user)
 ;;; agent-q-user.el ends here

@@ -175,9 +175,10 @@ matching_tests() {
   [ $((passed + failed + skipped)) -gt 0 ] || count 0 1 0 "no test has a name that matches $T"
 }
 
-# What asks for an image skips itself. Cargo's tests run beside Emacs's, and are shown after them.
+# Cargo's tests run beside Emacs's, and are shown after them.
 quick_tests() {
-  export AGENT_Q_TEST_QUICK=1
+  AGENT_Q_TEST_SELECTOR='(not (tag :image))'
+  export AGENT_Q_TEST_SELECTOR
   (cargo_tests && echo "$passed $failed $skipped" > "$scratch/cargo.counts") > "$scratch/cargo.out" 2>&1 &
   for file in $(ert_files); do ert_file batch "$file"; done
   wait

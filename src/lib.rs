@@ -41,7 +41,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 15;
+pub const CORE_INTERFACE: i64 = 16;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -113,7 +113,11 @@ fn configure(env: &Env, session: i64, settings: Text) -> Result<()> {
 fn submit(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
     let context = bridge::context_block(env, context)?;
     let text = text.into();
-    tell(env, session, Op::Submit(UserMessage { text, context }))
+    let message = UserMessage { text, context };
+    let engine = &core(env)?.engine;
+    engine
+        .submit(session_id(session), message)
+        .or_else(|error| signal(env, error))
 }
 
 /// Run the tool call that LINE spells, such as "/describe_symbol mapcar", in SESSION.
@@ -282,14 +286,17 @@ fn resolve(env: &Env, request: i64, status: Text, payload: Option<Text>) -> Resu
 /// Return the registered tools as property lists.
 #[defun]
 fn tools(env: &Env) -> Result<Value<'_>> {
-    let tools: Vec<Value<'_>> = core(env)?
-        .engine
-        .registry()
-        .all()
-        .iter()
-        .map(|tool| bridge::wire::tool(env, tool))
-        .collect::<Result<_>>()?;
-    env.list(&tools)
+    bridge::wire::tools(env, &core(env)?.engine.registry().all())
+}
+
+/// Return the names of the tools that a chat offers whose setting is SELECTION, JSON text.
+/// It is "usual", "all", "none", or an object with the key chosen, of names, categories, max_level.
+#[defun]
+fn offered_tools(env: &Env, selection: Text) -> Result<Value<'_>> {
+    match core(env)?.engine.offered_tools(&selection) {
+        Ok(names) => bridge::wire::strings(env, &names),
+        Err(error) => signal(env, error),
+    }
 }
 
 /// Define the tool that DEFINITION, a JSON object, describes; one of the same name is replaced.
@@ -363,14 +370,7 @@ fn cancel_batch(env: &Env, batch: i64, why: Text) -> Result<()> {
 /// Return what the calls so far have cost, a property list for each tool.
 #[defun]
 fn statistics(env: &Env) -> Result<Value<'_>> {
-    let statistics: Vec<Value<'_>> = core(env)?
-        .engine
-        .metrics()
-        .snapshot()
-        .iter()
-        .map(|(key, statistics)| bridge::wire::statistics(env, key, statistics))
-        .collect::<Result<_>>()?;
-    env.list(&statistics)
+    bridge::wire::statistics(env, &core(env)?.engine.metrics().snapshot())
 }
 
 /// Check ARGUMENTS against SCHEMA, both JSON text; return them with defaults filled in.

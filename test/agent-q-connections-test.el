@@ -100,6 +100,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
 
 (ert-deftest agent-q-connections-of-both-clients-side-by-side ()
   "SLIME and SLY in one Emacs serve a chat each, at the same time."
+  :tags '(:image)
   (let* ((slime (agent-q-test-image-connection 'slime))
          (sly (agent-q-test-image-connection 'sly)))
     (unless (and slime sly)
@@ -134,6 +135,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
 
 (ert-deftest agent-q-connections-of-both-clients-keep-their-tools ()
   "Images of one name, in SLIME and SLY, don't take each other's tools; each may redefine its own."
+  :tags '(:image)
   (let* ((slime (agent-q-test-image-connection 'slime))
          (sly (agent-q-test-image-connection 'sly))
          (definition "(agent-q-image:define-tool \"aq_same\" \"From %s.\" '() :handler #'list)")

@@ -131,8 +131,8 @@
                      "find_definition" "debugger_frames" "inspect_value" "form_at_point"
                      "more_tools")
                    names))
-      ;; All that are usual are there.
-      (should (equal (sort names #'string<) (sort (copy-sequence agent-q-registry--usual-tools) #'string<))))))
+      (should (equal (sort names #'string<)
+                     (sort (agent-q-registry-offered) #'string<))))))
 
 (provide 'agent-q-context-test)
 ;;; agent-q-context-test.el ends here

@@ -5,14 +5,16 @@
 ;;; Commentary:
 
 ;; Hostile calls of many classes, with nobody there who approves of anything:
-;; none may do harm.  They are in fixtures/guard/effects-*.txt: a line with
-;; "# " begins a class, an empty line ends a case, "---" stands between the texts
-;; of its calls, "@tool " before a text for another tool than eval_form, which may
-;; be a property list of arguments, "@!tool " where the call itself is approved,
-;; and its effects aren't, and "? FORM" for a form that gives NIL unless there was
-;; harm.  VICTIM there stands
-;; for a file that must stay as it is, HARM for one that must not come to be,
-;; PARKED for the name of the error that was parked last.
+;; none may do harm.  They are in fixtures/effects/*.txt:
+;;
+;; - a line with "# " begins a class, an empty line ends a case;
+;; - "---" separates the texts of a case's calls;
+;; - "@tool " before a text calls another tool than eval_form; the text may be a
+;;   property list of arguments.  With "@!tool " the call itself is approved, and
+;;   its effects aren't;
+;; - "? FORM" is a check: the form gives NIL unless there was harm;
+;; - VICTIM stands for a file that must stay as it is, HARM for one that must not
+;;   come to be, PARKED for the name of the error that was parked last.
 ;;
 ;; AGENT_Q_EFFECTS=list lists what did harm, AGENT_Q_EFFECTS=check fails for it,
 ;; AGENT_Q_EFFECTS=control allows everything, so that all should do harm;
@@ -26,7 +28,7 @@
 (require 'agent-q-execute)
 
 (defconst agent-q-effects-test--fixtures
-  (expand-file-name "test/fixtures/guard/" agent-q-test-root)
+  (expand-file-name "test/fixtures/effects/" agent-q-test-root)
   "Where the calls are.")
 
 (cl-defstruct (agent-q-effects-test--case (:constructor agent-q-effects-test--make-case)
@@ -42,7 +44,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
   "Return the cases of the corpus."
   (mapcan #'agent-q-effects-test--cases-of
           (directory-files agent-q-effects-test--fixtures t
-                           "\\`effects-\\(?:corpus\\|review-[0-9]\\)\\.txt\\'")))
+                           "\\`\\(?:corpus\\|review-[0-9]\\)\\.txt\\'")))
 
 (defun agent-q-effects-test--cases-of (file)
   "Return the cases in FILE."
@@ -139,7 +141,7 @@ then.  DIRECTORY has the files of the case, which were BEFORE."
   "Return a connection through CLIENT to a new image that has the program."
   (let ((connection (agent-q-test-image-another client)))
     (agent-q-test-image-values connection
-                               (agent-q-effects-test--text "effects-program.lisp"))
+                               (agent-q-effects-test--text "program.lisp"))
     connection))
 
 (defun agent-q-effects-test--usable-p (connection)
@@ -270,6 +272,7 @@ Return those that did harm, each with what."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (let ((mode (getenv "AGENT_Q_EFFECTS")))
                (unless mode (ert-skip "AGENT_Q_EFFECTS is not set"))
                (unless (agent-q-test-image-connection ',client)

@@ -262,6 +262,7 @@
 
 (ert-deftest agent-q-image-callback-that-fails ()
   "An error in a callback stays where it is."
+  :tags '(:image)
   (let ((connection (or (agent-q-test-image-connection 'slime)
                         (agent-q-test-image-connection 'sly)))
         (called 0))

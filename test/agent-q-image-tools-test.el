@@ -160,6 +160,7 @@
 
 (ert-deftest agent-q-image-tools-go-with-the-connection ()
   "When an image is gone, so are its tools."
+  :tags '(:image)
   (let ((connection (agent-q-test-image-connection 'slime)))
     (skip-unless connection)
     (agent-q-test-with-chat

@@ -376,6 +376,9 @@ The rest are pairs of what it is otherwise, and how that differs.")
                                             ()
                                           ,(format "What the manual says on %s through %s is true."
                                                    name (upcase (symbol-name client)))
+                                          :tags '(:image ,@(unless (eq implementation 'sbcl)
+                                                             '(:lisps))
+                                                         ,(intern (format ":%s" client)))
                                           (agent-q-implementations-test--compare
                                            ',implementation ',client))))))
 

@@ -27,6 +27,7 @@
        ,@body)))
 
 (ert-deftest agent-q-live-a-turn-describes-and-evaluates ()
+  :tags '(:image)
   (agent-q-test-with-model
       "{\"turns\":[
          {\"steps\":[{\"tool_calls\":[
@@ -53,6 +54,7 @@
       (should (string-match-p "^result:\n\\(?:.*\n\\)*?.*\\_<42\\_>" (agent-q-test-log))))))
 
 (ert-deftest agent-q-live-the-console-evaluates-after-asking ()
+  :tags '(:image)
   (agent-q-live-test-with-chat
     (agent-q-test-send "/eval_form (error \"no ~a\" :luck)")
     (agent-q-test-answer "y")
@@ -64,6 +66,7 @@
     (should (string-match-p "no LUCK" (agent-q-test-log)))))
 
 (ert-deftest agent-q-live-a-running-form-is-cancelled ()
+  :tags '(:image)
   (agent-q-live-test-with-chat
     (agent-q-test-send "/eval_form (loop)")
     (agent-q-test-answer "y")

@@ -75,6 +75,7 @@
     (agent-q-mode -1)))
 
 (ert-deftest agent-q-record-what-a-user-does-in-a-real-client ()
+  :tags '(:image)
   (require 'agent-q-test-image)
   (unwind-protect
       (progn
@@ -106,6 +107,7 @@
          (list (list :id "1" :name name :arguments arguments)) 60))))
 
 (ert-deftest agent-q-record-without-mode-and-chat-the-calls-of-programs-are-kept ()
+  :tags '(:image)
   (require 'agent-q-test-image)
   (should-not agent-q-mode)
   (let ((connection (agent-q-test-image-connection agent-q-test-ide))

@@ -67,6 +67,7 @@ of its own.  DOCSTRING says what is shown."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-scenario-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (let ((connection (agent-q-test-image-connection ',client)))
                (unless connection (ert-skip (format "No SBCL through %s" ',client)))
                (agent-q-test-tools-choose connection)

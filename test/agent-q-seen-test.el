@@ -45,6 +45,7 @@
 
 (ert-deftest agent-q-seen-is-what-the-golden-files-say ()
   "Schemas, prompt and a result of each tool are as the golden files have them."
+  :tags '(:image)
   ;; Nothing else of this file uses the image, so it is fresh, and the only one.
   (let* ((connection (or (agent-q-test-image-connection 'slime)
                          (ert-skip "No SBCL through SLIME")))

@@ -12,10 +12,15 @@
 (require 'agent-q-test-files)
 (require 'agent-q-definitions)
 
+(defun agent-q-source-test--problem (text file)
+  "Return why TEXT, of FILE, can't be read, or nil."
+  (agent-q-source-with-text text file
+    (agent-q-source-problem-here)))
+
 (defun agent-q-source-test--problems (file &rest texts)
   "Return an alist of those of TEXTS, of FILE, that can't be read, with the reasons."
   (delq nil (mapcar (lambda (text)
-                      (when-let ((problem (agent-q-source-problem text file)))
+                      (when-let ((problem (agent-q-source-test--problem text file)))
                         (cons text problem)))
                     texts)))
 
@@ -43,7 +48,7 @@
          ("a.el" "(a]" "`\\]' at line 1, column 3 closes the `(' at line 1")
          ("a.el" "(foo?(b)" "opens at line 1, column 1")))
     (should (equal (list text t)
-                   (list text (and (string-match-p regexp (or (agent-q-source-problem text file) ""))
+                   (list text (and (string-match-p regexp (or (agent-q-source-test--problem text file) ""))
                                    t))))))
 
 ;;;; Names

@@ -21,6 +21,7 @@ DOCSTRING says what is shown."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-threadless-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image :lisps ,(intern (format ":%s" client)))
              (let ((connection (agent-q-test-image-connection ',client 'clisp)))
                (unless connection (ert-skip (format "No CLISP through %s" ',client)))
                ,@body

@@ -43,19 +43,36 @@
       (should (member "t_look" offered))
       (should-not (member "disassemble_function" offered)))
     (let ((agent-q-offered-tools 'all))
-      (should (eq (agent-q-registry-offered) t)))
+      (should (equal (agent-q-registry-offered) (agent-q-list-registered-tools))))
     (let ((agent-q-offered-tools '((:max-safety-level :cautious))))
       (should (member "t_try" (agent-q-registry-offered)))
-      (should-not (member "t_erase" (agent-q-registry-offered))))
-    (let ((agent-q-offered-tools '(7)))
-      (should-error (agent-q-registry-offered) :type 'agent-q-error))
-    ;; Only a choice of the user's leaves anything out on purpose.
-    (dolist (option (list nil 'all (append (agent-q-registry--usual) '("disassemble_function"))))
-      (let ((agent-q-offered-tools option))
-        (should-not (agent-q-registry-left-out-p))))
-    (dolist (option '(none ("t_look") ((:max-safety-level :cautious))))
-      (let ((agent-q-offered-tools option))
-        (should (agent-q-registry-left-out-p))))))
+      (should-not (member "t_erase" (agent-q-registry-offered))))))
+
+(ert-deftest agent-q-tool-list-says-what-can-not-be-offered ()
+  "What is wrong in the option is said when the chat opens, and when a message is sent."
+  (pcase-dolist (`(,option . ,said)
+                 '(((7) . "can't hold 7")
+                   ((:t-none) . "No tool has the category :t-none; there are :.*:xref")
+                   (((:max-safety-level :t-none)) . "no safety level")
+                   (some . "can't hold some")))
+    (let ((wrong (lambda (function)
+                   (let ((agent-q-offered-tools option))
+                     (should (string-match-p
+                              said (error-message-string (should-error (funcall function)))))))))
+      (funcall wrong #'agent-q-registry-offered)
+      (funcall wrong (lambda () (agent-q-chat-open t)))
+      (agent-q-test-with-chat
+        (funcall wrong (lambda () (agent-q-test-send "/more_tools")))))))
+
+(ert-deftest agent-q-tool-list-says-that-a-category-is-gone ()
+  "A chat that offers a category whose last tool was removed says so with the next message."
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-test-with-chat
+      (agent-q-tool-list-test--with-tools
+        (setq-local agent-q-offered-tools '(:t-a))
+        (agent-q-chat-configure))
+      (should (string-match-p "No tool has the category :t-a"
+                              (error-message-string (should-error (agent-q-test-send "hi"))))))))
 
 (ert-deftest agent-q-tool-list-what-is-offered-reaches-the-model ()
   (agent-q-test-with-model

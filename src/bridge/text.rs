@@ -17,7 +17,7 @@ impl FromLisp<'_> for Text {
         // Nearly all strings are fine as they are, and then nothing is looked at twice.
         let text = value.into_rust::<String>().or_else(|error| {
             match value.env.call("stringp", (value,))?.is_not_nil() {
-                true => value.env.call("agent-q--clean", (value,))?.into_rust(),
+                true => value.env.call("agent-q-text-clean", (value,))?.into_rust(),
                 false => Err(error),
             }
         });

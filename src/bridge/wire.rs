@@ -2,6 +2,8 @@
 //! Events and tools as Lisp values, replies as Rust ones: the only place that knows how they look
 //! on the other side. Every event is a property list that starts with `:type`.
 
+use std::sync::Arc;
+
 use emacs::{Env, IntoLisp, Result, Value, Vector};
 
 use super::text::Text;
@@ -240,8 +242,16 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
     .list()
 }
 
-/// TOOL as the property list of `agent-q-core-tools`.
-pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
+/// TOOLS as the property lists of `agent-q-core-tools`.
+pub fn tools<'e>(env: &'e Env, tools: &[Arc<Tool>]) -> Result<Value<'e>> {
+    let tools: Vec<Value<'e>> = tools
+        .iter()
+        .map(|it| tool(env, it))
+        .collect::<Result<_>>()?;
+    env.list(&tools)
+}
+
+fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
     let parameters: Vec<Value<'e>> = tool
         .parameters
         .iter()
@@ -268,8 +278,17 @@ fn origin(origin: &Origin) -> String {
     }
 }
 
-/// The numbers of one tool as a property list; times are milliseconds, nil where nothing ran.
-pub fn statistics<'e>(
+/// STATISTICS as a list of property lists, one for each tool.
+pub fn statistics<'e>(env: &'e Env, statistics: &[(MetricsKey, Statistics)]) -> Result<Value<'e>> {
+    let tools: Vec<Value<'e>> = statistics
+        .iter()
+        .map(|(key, statistics)| tool_statistics(env, key, statistics))
+        .collect::<Result<_>>()?;
+    env.list(&tools)
+}
+
+/// Times are milliseconds, nil where nothing ran.
+fn tool_statistics<'e>(
     env: &'e Env,
     key: &MetricsKey,
     statistics: &Statistics,
@@ -347,7 +366,7 @@ pub fn reply(status: &str, payload: Option<Text>) -> HostReply {
     })
 }
 
-fn strings<'e>(env: &'e Env, texts: &[String]) -> Result<Value<'e>> {
+pub fn strings<'e>(env: &'e Env, texts: &[String]) -> Result<Value<'e>> {
     let values: Vec<Value<'e>> = texts
         .iter()
         .map(|text| text.into_lisp(env))

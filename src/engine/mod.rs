@@ -16,11 +16,12 @@ use crate::audit::AuditLog;
 use crate::call::executor::Executor;
 use crate::call::metrics::Metrics;
 use crate::host::Host;
-use crate::protocol::{BatchId, Event, Op, SessionId};
+use crate::protocol::{BatchId, Event, Op, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::held;
+use crate::session::selection::{SelectionError, ToolSelection};
 use crate::session::{Session, SessionSettings, Shared};
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
@@ -49,6 +50,8 @@ pub enum RequestError {
     Arguments(#[source] serde_json::Error),
     #[error("Unknown decision {0}: expected approved, denied, modified or stopped.")]
     Decision(String),
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
     #[error(transparent)]
     Tool(#[from] InvalidTool),
     #[error(transparent)]
@@ -134,7 +137,7 @@ impl Engine {
     ///
     /// When the settings are not understood.
     pub fn open_session(&self, settings: &str) -> Result<SessionId, RequestError> {
-        let settings = parse_settings(settings)?;
+        let settings = self.settings(settings)?;
         let id = SessionId::next();
         let (session, actor) = session::open(id, self.shared.clone(), settings);
         held(&self.sessions).insert(id, session);
@@ -162,11 +165,46 @@ impl Engine {
     ///
     /// When the session is closed or the settings are not understood.
     pub fn configure(&self, id: SessionId, settings: &str) -> Result<(), RequestError> {
-        let changes = parse_settings(settings)?;
+        let changes = self.settings(settings)?;
         let sessions = held(&self.sessions);
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
         held(&session.settings).apply(changes);
         Ok(())
+    }
+
+    /// The settings in JSON, whose selection of tools has to fit those that there are.
+    fn settings(&self, json: &str) -> Result<SessionSettings, RequestError> {
+        let settings: SessionSettings =
+            serde_json::from_str(json).map_err(RequestError::Settings)?;
+        if let Some(selection) = &settings.tools {
+            selection.check(self.registry())?;
+        }
+        Ok(settings)
+    }
+
+    /// Hands the user's MESSAGE to a session.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed, or offers a category whose tools are gone meanwhile.
+    pub fn submit(&self, id: SessionId, message: UserMessage) -> Result<(), RequestError> {
+        if let Some(session) = held(&self.sessions).get(&id) {
+            held(&session.settings).tools.check(self.registry())?;
+        }
+        self.tell(id, Op::Submit(message))
+    }
+
+    /// The names of the tools that SELECTION, the JSON of a chat's setting, offers.
+    ///
+    /// # Errors
+    ///
+    /// When the selection is not understood, or has a category that no tool has.
+    pub fn offered_tools(&self, selection: &str) -> Result<Vec<String>, RequestError> {
+        let selection: ToolSelection =
+            serde_json::from_str(selection).map_err(RequestError::Settings)?;
+        selection.check(self.registry())?;
+        let tools = selection.tools(self.registry());
+        Ok(tools.iter().map(|tool| tool.name.clone()).collect())
     }
 
     /// Ends a session and its turn. Closing it twice is no error.
@@ -263,8 +301,4 @@ impl Engine {
     pub fn approval_count(&self) -> usize {
         self.shared.executor.approvals.count()
     }
-}
-
-fn parse_settings(json: &str) -> Result<SessionSettings, RequestError> {
-    serde_json::from_str(json).map_err(RequestError::Settings)
 }

@@ -5,6 +5,7 @@
 pub mod context;
 pub mod prompt;
 mod repeats;
+pub mod selection;
 pub mod settings;
 mod shared;
 mod turn;
@@ -158,7 +159,8 @@ impl Actor {
                 return Life::Open;
             }
         };
-        self.offer.begin_turn(settings.unoffered());
+        self.offer
+            .begin_turn(settings.unoffered(&self.shared.registry));
         let turn = TurnId::next();
         let batch = BatchContext {
             session: self.id,

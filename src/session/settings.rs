@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::prompt;
 use super::prompt::Tools;
+use super::selection::ToolSelection;
 use crate::builtin::more;
 use crate::call::policy::{Approval, EvalPolicy};
 use crate::gram::ToolSpecification;
@@ -31,11 +32,8 @@ pub struct SessionSettings {
     #[serde(deserialize_with = "present")]
     pub instructions: Option<Option<String>>,
     pub max_iterations: Option<u32>,
-    /// The tools offered to the model; inner none: all.
-    #[serde(deserialize_with = "present")]
-    pub tools: Option<Option<Vec<String>>>,
-    /// What becomes of calls of other tools.
-    pub unoffered: Option<Unoffered>,
+    /// The tools offered to the model.
+    pub tools: Option<ToolSelection>,
     pub tool_choice: Option<ToolChoiceJson>,
     pub approval: Option<Approval>,
     /// How long code may run in the image when the call does not say.
@@ -174,8 +172,7 @@ pub struct Settings {
     pub provider: Option<ProviderSettings>,
     pub instructions: Option<String>,
     pub max_iterations: u32,
-    pub tools: Option<Vec<String>>,
-    pub unoffered: Unoffered,
+    pub tools: ToolSelection,
     pub tool_choice: ToolChoice,
     pub approval: Approval,
     pub eval_deadline: Duration,
@@ -191,8 +188,7 @@ impl Default for Settings {
             provider: None,
             instructions: None,
             max_iterations: 50,
-            tools: None,
-            unoffered: Unoffered::default(),
+            tools: ToolSelection::default(),
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
             approval: Approval::None,
@@ -219,9 +215,6 @@ impl Settings {
         }
         if let Some(tools) = changes.tools {
             self.tools = tools;
-        }
-        if let Some(unoffered) = changes.unoffered {
-            self.unoffered = unoffered;
         }
         if let Some(choice) = changes.tool_choice {
             self.tool_choice = choice.into();
@@ -253,11 +246,7 @@ impl Settings {
     /// the groups that the model asked for.
     #[must_use]
     pub fn offered(&self, registry: &Registry, offer: &Offer) -> Registry {
-        let mut tools = registry.all();
-        if let Some(names) = &self.tools {
-            tools.retain(|tool| names.contains(&tool.name));
-        }
-        let offered = Registry::of(tools);
+        let offered = Registry::of(self.tools.tools(registry));
         // What can be chosen stays the same while the model adds groups: a schema that changes costs
         // the provider's cache of all that follows it.
         let groups = offer.groups_beyond(&offered);
@@ -271,12 +260,12 @@ impl Settings {
         offered
     }
 
-    /// What becomes of calls of tools that aren't offered.
+    /// What becomes of calls of tools in REGISTRY that aren't offered.
     #[must_use]
-    pub fn unoffered(&self) -> Unoffered {
+    pub fn unoffered(&self, registry: &Registry) -> Unoffered {
         match self.agent {
             Some(_) => Unoffered::LeftOutByAgent,
-            None => self.unoffered,
+            None => self.tools.unoffered(registry),
         }
     }
 

@@ -5,15 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use serde::Deserialize;
-
 use super::registry::{Filter, Registry};
 use super::{Origin, Tool, ToolFailure};
 use crate::runtime::held;
 
 /// What becomes of a call of a tool that there is, and that the chat doesn't offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unoffered {
     /// It runs as any other: the usual tools are a choice that saves tokens, not one of the user's.
     Callable,

@@ -86,7 +86,7 @@ The value is nil when it isn't installed."
 (defun agent-q-test-image-connection (client &optional implementation)
   "Return a connection through CLIENT to a running Lisp, or nil without it.
 It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
-  (agent-q-test-image--not-quick)
+  (agent-q-test-image--expect-tag)
   ;; It judges the files that an image names.
   (agent-q-module-ensure)
   (let* ((program (alist-get (or implementation 'sbcl) agent-q-test-image-programs))
@@ -104,14 +104,16 @@ It is SBCL unless IMPLEMENTATION, of `agent-q-test-image-programs', is another."
                    (if found (agent-q-test-image--connect client program) 'missing))
              (and found (cdr (assoc key agent-q-test-image--started))))))))
 
-(defun agent-q-test-image--not-quick ()
-  "Skip the running test in a run of the quick ones, as it needs an image."
-  (when (getenv "AGENT_Q_TEST_QUICK")
-    (ert-skip "Needs an image, so it is not one of the quick tests")))
+(defun agent-q-test-image--expect-tag ()
+  "Fail unless the running test says by a tag that it needs an image.
+The quick tests are chosen by that."
+  (let ((test (ert-running-test)))
+    (when (and test (not (memq :image (ert-test-tags test))))
+      (ert-fail (list (ert-test-name test) "needs an image, so it needs the tag :image")))))
 
 (defun agent-q-test-image--connect (client &optional program)
   "Return a new connection to a new SBCL, or PROGRAM, through CLIENT."
-  (agent-q-test-image--not-quick)
+  (agent-q-test-image--expect-tag)
   (let ((hook (intern (format "%s-connected-hook" client)))
         (before (agent-q-image-connections))
         (connected nil))
@@ -187,6 +189,7 @@ ARGUMENTS is empty; DOCSTRING says what is shown."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-image-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (let ((connection (agent-q-test-image-connection ',client)))
                (unless connection (ert-skip (format "No SBCL through %s" ',client)))
                ,@body

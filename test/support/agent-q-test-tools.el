@@ -29,6 +29,7 @@ DOCSTRING says what is shown.  No debugger may be open at the end."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (let* ((client ',client)
                     (connection (agent-q-test-image-connection client)))
                (unless connection (ert-skip (format "No SBCL through %s" client)))

@@ -6,7 +6,8 @@
 
 ;; emacs -Q --batch -l test/support/run-ert.el FILE, in the project's root.  Loads FILE, runs its
 ;; tests, and writes "PASSED FAILED SKIPPED" into the file that AGENT_Q_COUNTS names.  A file
-;; without a test counts as a failure.  AGENT_Q_TEST_SELECTOR chooses tests by a regexp.
+;; without a test counts as a failure.  AGENT_Q_TEST_SELECTOR chooses tests: a regexp, or, where
+;; it begins with a parenthesis, any other selector of ERT, such as "(not (tag :image))".
 ;; AGENT_Q_TEST_NATIVE names a folder of native code, which is used then.
 ;;
 ;; With --matching REGEXP FILE... it prints those of FILEs that have a test whose name matches.
@@ -53,14 +54,21 @@
     (when file
       (write-region (format "%d %d %d\n" passed failed skipped) nil file nil 'silent))))
 
+(defun agent-q-run-ert--selector ()
+  "Return the ERT selector of the tests to run."
+  (pcase (getenv "AGENT_Q_TEST_SELECTOR")
+    ((or 'nil "") t)
+    ((and text (pred (string-prefix-p "("))) (car (read-from-string text)))
+    (regexp regexp)))
+
 (defun agent-q-run-ert (file)
   "Run the tests of FILE and exit."
   ;; Until the numbers are known, the file counts as one failure: a crash leaves that.
   (agent-q-run-ert--write 0 1 0)
   (load (expand-file-name file) nil t)
-  (let* ((chosen (getenv "AGENT_Q_TEST_SELECTOR"))
-         (stats (ert-run-tests-batch (if (member chosen '(nil "")) t chosen)))
+  (let* ((stats (ert-run-tests-batch (agent-q-run-ert--selector)))
          (total (ert-stats-total stats))
+         (empty (null (ert-select-tests t t)))
          (skipped (ert-stats-skipped stats))
          (failed (ert-stats-completed-unexpected stats))
          ;; What did not complete was aborted.
@@ -69,16 +77,16 @@
          (told (and (boundp 'agent-q-log-failed) agent-q-log-failed))
          (interpreted (and agent-q-run-ert--native (agent-q-run-ert--interpreted)))
          (more (+ (length told) (length interpreted))))
-    (when (zerop total)
-      (message "%s: no test ran" file))
+    (when empty
+      (message "%s: no test is there" file))
     (pcase-dolist (`(,place ,function) told)
       (message "%s: %s failed, called for %s" file function place))
     (dolist (other interpreted)
       (message "%s: %s ran, but not as native code" file (file-relative-name other)))
     (agent-q-run-ert--write (- total skipped failed aborted)
-                            (if (zerop total) 1 (+ failed aborted more))
+                            (if empty 1 (+ failed aborted more))
                             skipped)
-    (kill-emacs (if (or (zerop total) (> (+ failed aborted more) 0)) 1 0))))
+    (kill-emacs (if (or empty (> (+ failed aborted more) 0)) 1 0))))
 
 (defun agent-q-run-ert-matching (regexp files)
   "Print those of FILES that have a test whose name REGEXP matches."

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::chat::{calls, chat, one_call, turns};
 use agent_q_core::gram::ToolSpecification;
 use agent_q_core::protocol::{CallOutcome, HostReply, Op, TurnOutcome};
+use agent_q_core::session::selection::USUAL;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ async fn only_the_chosen_tools_are_offered_and_choice_is_passed_on() {
     let script = turns(json!([[{"text": "ok"}]]));
     let chat = chat(
         &script,
-        json!({"tools": ["echo"], "tool_choice": {"tool": "echo"}, "instructions": "Be kind."}),
+        json!({"tools": {"chosen": {"names": ["echo"]}}, "tool_choice": {"tool": "echo"}, "instructions": "Be kind."}),
     );
     assert_eq!(chat.say("go").await, TurnOutcome::Finished);
     let bodies = chat.server.bodies();
@@ -35,7 +36,7 @@ async fn the_model_adds_a_group_of_tools_for_the_rest_of_the_chat() {
             [{"text": "Thanks."}],
             [{"text": "Still there."}]
         ])),
-        json!({"tools": ["echo", "more_tools"]}),
+        json!({"tools": {"chosen": {"names": ["echo", "more_tools"]}}}),
     );
     assert_eq!(chat.say("Look").await, TurnOutcome::Finished);
     chat.tell(Op::Submit("Again".into()));
@@ -71,9 +72,11 @@ async fn what_is_not_offered_can_be_called_unless_the_user_left_it_out() {
         calls(json!([{"name": "ecco", "arguments": {}}, {"name": "nothing", "arguments": {}}])),
         [{"text": "ok"}],
     ]));
-    let settings = |unoffered: &str| json!({"tools": ["read_file"], "unoffered": unoffered, "approval": "none"});
-    let chat_of = |unoffered| chat(&script, settings(unoffered));
-    let chat = chat_of("callable");
+    let chat_of = |names: &[&str]| {
+        let settings = json!({"tools": {"chosen": {"names": names}}, "approval": "none"});
+        chat(&script, settings)
+    };
+    let chat = chat_of(USUAL);
     assert_eq!(chat.say("go").await, TurnOutcome::Finished);
     let results = chat.results();
     assert_eq!(results[0], (CallOutcome::Succeeded, "HI".to_owned()));
@@ -88,7 +91,7 @@ async fn what_is_not_offered_can_be_called_unless_the_user_left_it_out() {
             .all(|body| body["tools"] == bodies[0]["tools"])
     );
 
-    let chat = chat_of("left_out_by_user");
+    let chat = chat_of(&["read_file"]);
     assert_eq!(chat.say("go").await, TurnOutcome::Finished);
     let results = chat.results();
     assert_eq!(
@@ -104,8 +107,9 @@ async fn an_answer_that_names_a_tool_which_was_left_out_says_so() {
         one_call("a", "echo", json!({"text": "hi"})),
         [{"text": "ok"}],
     ]));
-    for (unoffered, noted) in [("left_out_by_user", true), ("callable", false)] {
-        let chat = chat(&script, json!({"tools": ["echo"], "unoffered": unoffered}));
+    let chosen = json!({"chosen": {"names": ["echo"]}});
+    for (tools, noted) in [(chosen, true), (json!("usual"), false)] {
+        let chat = chat(&script, json!({ "tools": tools }));
         let text = "Use xref_all, xref or echo.";
         chat.registry.register(Tool::new(
             "echo",

@@ -1,4 +1,4 @@
-;;; agent-q-guard-test.el --- Code is assessed before it runs  -*- lexical-binding: t; -*-
+;;; agent-q-assess-test.el --- Code is assessed before it runs  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -10,7 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-test-guard)
+(require 'agent-q-test-assess)
 (require 'agent-q-test-image)
 (require 'agent-q-test-tools)
 (require 'agent-q-rules)
@@ -18,18 +18,18 @@
 (agent-q-test-image-on-each everyday-forms-do-not-ask ()
   "Five hundred forms as people write them raise no alarm.
 Nor does what is looked at again in its turn."
-  (agent-q-test-guard-prepare connection)
-  (let ((forms (agent-q-test-guard-forms "everyday.txt" connection)))
+  (agent-q-test-assess-prepare connection)
+  (let ((forms (agent-q-test-assess-fixture-forms "everyday.txt" connection)))
     (should (>= (length forms) 500))
-    (pcase-let ((`(,steps . ,alarms) (agent-q-test-guard-alarms connection forms)))
+    (pcase-let ((`(,steps . ,alarms) (agent-q-test-assess-alarms connection forms)))
       (should-not alarms)
       (should (>= steps 5)))))
 
 (agent-q-test-image-on-each few-everyday-forms-ask ()
   "Of five hundred forms that nobody wrote for the tables one in a hundred may ask."
-  (agent-q-test-guard-prepare connection)
-  (let* ((forms (agent-q-test-guard-forms "everyday-more.txt" connection))
-         (alarms (cdr (agent-q-test-guard-alarms connection forms))))
+  (agent-q-test-assess-prepare connection)
+  (let* ((forms (agent-q-test-assess-fixture-forms "everyday-more.txt" connection))
+         (alarms (cdr (agent-q-test-assess-alarms connection forms))))
     (should (>= (length forms) 500))
     (ert-info ((format "%S" alarms))
       (should (<= (* 100 (length alarms)) (length forms))))))
@@ -37,9 +37,9 @@ Nor does what is looked at again in its turn."
 ;; These were written by one who had to find false alarms.
 (agent-q-test-image-on-each few-forms-of-a-reviewer-ask ()
   "Of forms that others send all day one in a hundred may ask."
-  (agent-q-test-guard-prepare connection)
-  (let* ((forms (agent-q-test-guard-forms "everyday-review.txt" connection))
-         (alarms (cdr (agent-q-test-guard-alarms connection forms))))
+  (agent-q-test-assess-prepare connection)
+  (let* ((forms (agent-q-test-assess-fixture-forms "everyday-review.txt" connection))
+         (alarms (cdr (agent-q-test-assess-alarms connection forms))))
     (should (>= (length forms) 150))
     (ert-info ((format "%S" alarms))
       (should (<= (* 100 (length alarms)) (length forms))))))
@@ -48,9 +48,9 @@ Nor does what is looked at again in its turn."
 (agent-q-test-image-on-each reading-literal-text-asks-only-where-it-may-run ()
   "A number sign alone is no alarm."
   (dolist (text '("#xff" "#(1 2)" "(#'car #\\a #:b)"))
-    (should-not (agent-q-test-guard-hit-p connection (format "(read-from-string %S)" text))))
+    (should-not (agent-q-test-assess-hit-p connection (format "(read-from-string %S)" text))))
   (dolist (text '("#.(print 1)" "#1=#.(print 1)" "#1.(print 1)" "#!x" "#"))
-    (should (agent-q-test-guard-hit-p connection (format "(read-from-string %S)" text)))))
+    (should (agent-q-test-assess-hit-p connection (format "(read-from-string %S)" text)))))
 
 (agent-q-test-image-on-each a-block-comment-is-no-form ()
   "Neither at the end nor at the start of a text; one without an end can't be read."
@@ -61,15 +61,15 @@ Nor does what is looked at again in its turn."
 
 (agent-q-test-image-on-each hostile-forms-are-hits-and-do-not-run ()
   "A hundred forms that reach out are all hits, and none is run."
-  (agent-q-test-guard-prepare connection)
-  (let ((forms (agent-q-test-guard-forms "hostile.txt" connection))
+  (agent-q-test-assess-prepare connection)
+  (let ((forms (agent-q-test-assess-fixture-forms "hostile.txt" connection))
         (missed nil))
     (should (>= (length forms) 100))
     (dolist (form forms)
-      (unless (agent-q-test-guard-hit-p connection form)
+      (unless (agent-q-test-assess-hit-p connection form)
         (push form missed)))
     (should-not missed)
-    (should-not (file-expand-wildcards (concat (agent-q-test-guard-harm) "*")))
+    (should-not (file-expand-wildcards (concat (agent-q-test-assess-harm) "*")))
     (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
     (should (equal '("(1 (:RAN 2) 1/5)")
                    (agent-q-test-image-values
@@ -81,15 +81,15 @@ Nor does what is looked at again in its turn."
 
 (agent-q-test-image-on-each assessing-says-why-and-where ()
   "A reason names what is called and the form that calls it."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"ls\")")
-                 (plist-get (agent-q-test-guard-assess
+                 (plist-get (agent-q-test-assess-form
                              connection "(defun f () (uiop:run-program \"ls\"))")
                             :hits)))
   ;; No reason hides behind many of another one.
   (should (equal '("runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\") (8 places)"
                    "deletes or writes files: DELETE-FILE in (DELETE-FILE \"x\")")
-                 (plist-get (agent-q-test-guard-assess
+                 (plist-get (agent-q-test-assess-form
                              connection
                              (concat "(list "
                                      (mapconcat (lambda (it) (format "(uiop:run-program %S)" it))
@@ -98,24 +98,24 @@ Nor does what is looked at again in its turn."
                             :hits)))
   (should (string-match-p "PRICE.*can't be undone\\|slots of the class SHOP:ITEM"
                           (car (plist-get
-                                (agent-q-test-guard-assess
+                                (agent-q-test-assess-form
                                  connection "(defclass shop:item () (shop:name shop::size))")
                                 :notes)))))
 
 (agent-q-test-image-on-each assessing-leaves-no-symbol-behind ()
   "What is only read for the assessment is not interned afterwards."
-  (agent-q-test-guard-prepare connection)
-  (agent-q-test-guard-assess connection "(defun never-read-before (x) (list x 'nor-this))")
-  (agent-q-test-guard-assess connection "(never-read-before)" :package "SHOP")
+  (agent-q-test-assess-prepare connection)
+  (agent-q-test-assess-form connection "(defun never-read-before (x) (list x 'nor-this))")
+  (agent-q-test-assess-form connection "(never-read-before)" :package "SHOP")
   (should (equal '("(NIL NIL)")
                  (agent-q-test-image-values
                   connection "(list (find-symbol \"NOR-THIS\") (find-symbol \"NEVER-READ-BEFORE\" :shop))"))))
 
 (agent-q-test-image-on-each expanding-only-minds-expanders ()
   "For an expansion only code that runs while it is made counts."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (let ((hits (lambda (form)
-                (plist-get (agent-q-test-guard-assess connection form :purpose "expand")
+                (plist-get (agent-q-test-assess-form connection form :purpose "expand")
                            :hits))))
     (should-not (funcall hits "(with-open-file (s \"x\" :direction :output) (print 1 s))"))
     (should-not (funcall hits "(when (delete-file \"x\") 1)"))
@@ -133,24 +133,24 @@ Nor does what is looked at again in its turn."
                       (concat (make-string 2000 ?\() (make-string 2000 ?\)))
                       (concat (apply #'concat (make-list 2000 "(list ")) "1" (make-string 2000 ?\)))
                       "(list . #1=(1 . #1#))"))
-    (should (plist-get (agent-q-test-guard-assess connection form) :hits))))
+    (should (plist-get (agent-q-test-assess-form connection form) :hits))))
 
 (agent-q-test-image-on-each what-could-not-be-read-is-assessed-before-it-runs ()
   "A form in a package that an earlier one makes runs, unless it is a hit."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (let* ((good "(defpackage :aq-late (:use :cl)) (in-package :aq-late) (defun five () 5) (five)")
-         (value (agent-q-test-guard-assess connection good)))
+         (value (agent-q-test-assess-form connection good)))
     (should (plist-get value :more))
     (should (equal '("5") (agent-q-test-image-values
                            connection good :assessed (plist-get value :settled)))))
-  (should (agent-q-test-guard-stopped
+  (should (agent-q-test-assess-stopped
            connection "(defvar aq-late::*x* 1) (in-package :aq-late) (cl:delete-file \"x\")" 0)))
 
 ;;;; Through the pipeline
 
 (defvar agent-q-eval-policy)
 
-(defun agent-q-guard-test--ask (connection line)
+(defun agent-q-assess-test--ask (connection line)
   "Send LINE from the current chat about CONNECTION; return what is shown then."
   (agent-q-chat-set-connection connection)
   (agent-q-test-send line)
@@ -159,55 +159,55 @@ Nor does what is looked at again in its turn."
 
 (agent-q-test-image-on-each the-chat-asks-only-on-a-hit ()
   "Harmless code runs at once; the reason for asking is shown."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (agent-q-test-with-chat
-    (agent-q-guard-test--ask connection "/eval_form (* 6 7)")
+    (agent-q-assess-test--ask connection "/eval_form (* 6 7)")
     (should-not (agent-q-call-waiting))
     (should (string-match-p "eval_form (\\* 6 7) " (agent-q-test-log)))
-    (agent-q-guard-test--ask connection "/eval_form (uiop:run-program \"true\")")
+    (agent-q-assess-test--ask connection "/eval_form (uiop:run-program \"true\")")
     (should (agent-q-test-shows "runs programs: UIOP:RUN-PROGRAM"))
     (agent-q-test-answer "n")
     (agent-q-test-until (agent-q-test-idle-p))
-    (should-not (string-match-p "waits" (agent-q-guard-test--ask
+    (should-not (string-match-p "waits" (agent-q-assess-test--ask
                                          connection "/macroexpand_form (when 1 2)")))))
 
 (agent-q-test-image-on-each what-becomes-dangerous-stops-in-the-chat ()
   "No tool that runs forms runs one that only the form above it made dangerous."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (let ((form (format "(push :aq-late *features*) #+aq-late (delete-file %S) 1"
-                      (agent-q-test-guard-harm))))
-    (write-region "" nil (agent-q-test-guard-harm) nil 'silent)
+                      (agent-q-test-assess-harm))))
+    (write-region "" nil (agent-q-test-assess-harm) nil 'silent)
     (unwind-protect
         (agent-q-test-with-chat
           (dolist (line (list (concat "/eval_form " form)
                               (concat "/eval_in_package package=shop " form)
                               (concat "/compile_form " form)))
             (ert-info (line)
-              (agent-q-guard-test--ask connection line)
+              (agent-q-assess-test--ask connection line)
               (should-not (agent-q-call-waiting))
               (should (string-match-p "Form 2 was not run, because it deletes or writes files"
                                       (agent-q-test-tools-answer)))
               (agent-q-test-image-values connection "(shop::unlearn)"))))
-      (should (file-exists-p (agent-q-test-guard-harm)))
-      (delete-file (agent-q-test-guard-harm)))))
+      (should (file-exists-p (agent-q-test-assess-harm)))
+      (delete-file (agent-q-test-assess-harm)))))
 
 (agent-q-test-image-on-each names-that-a-package-borrowed-are-not-the-programs ()
   "A package with imports of agent-q's or the client's is no place to look up names made of text."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (agent-q-test-image-directly
    connection "(progn (defpackage :aq-borrows (:use :cl) (:import-from :agent-q-image \"*RUNNING*\"))
                       (defpackage :aq-lends-nothing (:use :cl)) nil)")
   (dolist (form '("(setf (cdr (symbol-value (find-symbol (format nil \"*OPERA~a\" \"TIONS*\") :aq-borrows))) nil)"
                   "(do-symbols (symbol :aq-borrows) (when (boundp symbol) (print (symbol-value symbol))))"))
     (ert-info (form)
-      (should (agent-q-test-guard-hit-p connection form))))
-  (should-not (agent-q-test-guard-hit-p
+      (should (agent-q-test-assess-hit-p connection form))))
+  (should-not (agent-q-test-assess-hit-p
                connection
                "(symbol-value (find-symbol (format nil \"*MY-~a\" \"TABLE*\") :aq-lends-nothing))")))
 
 (agent-q-test-image-on-each what-can-only-fail-does-not-ask ()
   "An unknown package, or text that is not read, is an answer and no question."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (dolist (agent-q-eval-policy '(ask-on-hit ask-always))
     (agent-q-test-with-chat
       (pcase-dolist (`(,line . ,told)
@@ -218,13 +218,13 @@ Nor does what is looked at again in its turn."
                        ("/macroexpand_form (when #.(print 1) 2)" . "#\\. is not allowed here")
                        ("/macroexpand_form mode=all (when #.(print 1) 2)" . "#\\. is not allowed here")))
         (ert-info (line)
-          (agent-q-guard-test--ask connection line)
+          (agent-q-assess-test--ask connection line)
           (should-not (agent-q-call-waiting))
           (should (string-match-p told (agent-q-test-tools-answer))))))))
 
 (agent-q-test-image-on-each code-that-reads-private-files-asks ()
   "A private file that the text names is asked about when the text opens files, whatever opens it."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (agent-q-test-with-chat
     (dolist (form '("(uiop:read-file-string \"~/.ssh/id_rsa\")"
                     "(with-open-file (s #p\"~/.ssh/id_rsa\") (read-line s))"
@@ -236,7 +236,7 @@ Nor does what is looked at again in its turn."
                     ;; The second form is read only once the first has run.
                     "(in-package :shop) (cl:open \"~/.ssh/id_rsa\")"))
       (ert-info (form)
-        (agent-q-guard-test--ask connection (concat "/eval_form " form))
+        (agent-q-assess-test--ask connection (concat "/eval_form " form))
         (should (agent-q-call-waiting))
         (should (string-match-p "which may hold secrets (private files: "
                                 (agent-q-call-reason (agent-q-call-waiting))))
@@ -246,49 +246,49 @@ Nor does what is looked at again in its turn."
                     "(list (probe-file \"~/.ssh/no-such-key\") \"~/.ssh/id_rsa\")"
                     "(length \".env and *.pem\")"))
       (ert-info (form)
-        (agent-q-guard-test--ask connection (concat "/eval_form " form))
+        (agent-q-assess-test--ask connection (concat "/eval_form " form))
         (should-not (agent-q-call-waiting))))))
 
 (agent-q-test-image-on-each the-policy-is-the-users ()
   "Read-only refuses code, never-ask runs it, ask-always asks."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (let ((agent-q-eval-policy 'read-only))
     (agent-q-test-with-chat
-      (agent-q-guard-test--ask connection "/eval_form (setf shop::*harm* 1)")
+      (agent-q-assess-test--ask connection "/eval_form (setf shop::*harm* 1)")
       (should-not (agent-q-call-waiting))
       ;; Nor does code run that a call only names.
-      (agent-q-guard-test--ask connection "/load_system asdf")
+      (agent-q-assess-test--ask connection "/load_system asdf")
       (should-not (agent-q-call-waiting))
-      (agent-q-guard-test--ask connection "/run_tests suite=shop")
+      (agent-q-assess-test--ask connection "/run_tests suite=shop")
       (should-not (agent-q-call-waiting))
       ;; Nor what runs on the way.
       (dolist (line '("/macroexpand_form (shop::at-once (setf shop::*harm* 1))"
                       "/macroexpand_form (when 1 2)" "/trace_function shop::tax"
                       "/undo_definition shop::tax"))
-        (agent-q-guard-test--ask connection line)
+        (agent-q-assess-test--ask connection line)
         (should-not (agent-q-call-waiting)))
       (should-not (string-match-p "✓" (agent-q-test-log)))))
   (should (equal '("NIL") (agent-q-test-image-values connection "shop::*harm*")))
   (let ((agent-q-eval-policy 'ask-always))
     (agent-q-test-with-chat
-      (agent-q-guard-test--ask connection "/eval_form (+ 1 2)")
+      (agent-q-assess-test--ask connection "/eval_form (+ 1 2)")
       (agent-q-test-answer "n")
       (agent-q-test-until (agent-q-test-idle-p))))
   (let ((agent-q-eval-policy 'never-ask))
     (agent-q-test-with-chat
-      (agent-q-guard-test--ask
+      (agent-q-assess-test--ask
        connection "/eval_form (progn (eval (list 'setf 'shop::*harm* 2)) nil)")
       (should-not (agent-q-call-waiting))))
   (should (equal '("2") (agent-q-test-image-values connection "shop::*harm*"))))
 
 ;;;; What would happen
 
-(defun agent-q-guard-test--foretold (tool arguments)
+(defun agent-q-assess-test--foretold (tool arguments)
   "Return what the current chat says would happen to a call of TOOL with ARGUMENTS."
   (let ((it (agent-q-rules-explain tool arguments agent-q-session-number)))
     (cons (gethash "outcome" it) (gethash "assessment" it))))
 
-(defun agent-q-guard-test--happened ()
+(defun agent-q-assess-test--happened ()
   "Return what the chat did about its last call; deny one that waits."
   (let ((call (agent-q-call-waiting)))
     (if call
@@ -307,7 +307,7 @@ Nor does what is looked at again in its turn."
 
 (agent-q-test-image-on-each what-would-happen-is-what-happens ()
   "The answer about a call is the decision that the pipeline then takes."
-  (agent-q-test-guard-prepare connection)
+  (agent-q-test-assess-prepare connection)
   (dolist (policy '(ask-on-hit ask-always never-ask read-only))
     (let ((agent-q-eval-policy policy)
           (outside (make-temp-file (expand-file-name "outside" temporary-file-directory)))
@@ -324,15 +324,15 @@ Nor does what is looked at again in its turn."
                              ("list_directory" "path" ".")
                              ("read_file" "path" ".env")))
               (agent-q-chat-set-connection connection)
-              (let ((foretold (agent-q-guard-test--foretold tool (list (intern (concat ":" parameter))
-                                                                       value))))
-                (agent-q-guard-test--ask connection (format "/%s %s" tool value))
-                (let ((happened (agent-q-guard-test--happened)))
+              (let ((foretold (agent-q-assess-test--foretold tool (list (intern (concat ":" parameter))
+                                                                        value))))
+                (agent-q-assess-test--ask connection (format "/%s %s" tool value))
+                (let ((happened (agent-q-assess-test--happened)))
                   (should (equal (list policy tool value (car foretold))
                                  (list policy tool value (car happened))))
                   (when (cdr happened)
                     (should (equal (cdr foretold) (cdr happened))))))))
         (delete-file outside)))))
 
-(provide 'agent-q-guard-test)
-;;; agent-q-guard-test.el ends here
+(provide 'agent-q-assess-test)
+;;; agent-q-assess-test.el ends here

@@ -1,10 +1,10 @@
-;;; agent-q-test-guard.el --- Forms for the tests of assessments  -*- lexical-binding: t; -*-
+;;; agent-q-test-assess.el --- Forms for the tests of assessments  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
-;; The forms in fixtures/guard/, a text on each line; CLIENT there stands for the
+;; The forms in fixtures/assess/, a text on each line; CLIENT there stands for the
 ;; package of the client's server, HARM for a file.  And what an image makes of
 ;; them when it looks at them.
 
@@ -13,46 +13,46 @@
 (require 'agent-q-test)
 (require 'agent-q-test-image)
 
-(defconst agent-q-test-guard-fixtures
-  (expand-file-name "test/fixtures/guard/" agent-q-test-root)
+(defconst agent-q-test-assess-fixtures
+  (expand-file-name "test/fixtures/assess/" agent-q-test-root)
   "Where the forms are.")
 
-(defun agent-q-test-guard-text (name)
+(defun agent-q-test-assess-fixture (name)
   "Return the text of the fixture NAME."
   (with-temp-buffer
-    (insert-file-contents (expand-file-name name agent-q-test-guard-fixtures))
+    (insert-file-contents (expand-file-name name agent-q-test-assess-fixtures))
     (buffer-string)))
 
-(defun agent-q-test-guard-harm ()
+(defun agent-q-test-assess-harm ()
   "Return the name of a file that only a form that ran could have made."
   (expand-file-name "harm" agent-q-test-directory))
 
-(defun agent-q-test-guard-forms (name connection)
+(defun agent-q-test-assess-fixture-forms (name connection)
   "Return the texts in the fixture NAME for the image behind CONNECTION."
   (let ((case-fold-search nil))
     (mapcar (lambda (line)
               (thread-last line
-                (replace-regexp-in-string
-                 "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
-                              "slynk" "swank"))
-                (string-replace "HARM" (agent-q-test-guard-harm))))
-            (split-string (agent-q-test-guard-text name) "\n" t))))
+                           (replace-regexp-in-string
+                            "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
+                                         "slynk" "swank"))
+                           (string-replace "HARM" (agent-q-test-assess-harm))))
+            (split-string (agent-q-test-assess-fixture name) "\n" t))))
 
-(defvar agent-q-test-guard-prepared nil
+(defvar agent-q-test-assess-prepared nil
   "The connections whose image has the program of the fixtures.")
 
-(defun agent-q-test-guard-prepare (connection)
+(defun agent-q-test-assess-prepare (connection)
   "Have the program of the fixtures in the image behind CONNECTION."
-  (unless (member connection agent-q-test-guard-prepared)
-    (push connection agent-q-test-guard-prepared)
-    (agent-q-test-image-values connection (agent-q-test-guard-text "project.lisp")))
+  (unless (member connection agent-q-test-assess-prepared)
+    (push connection agent-q-test-assess-prepared)
+    (agent-q-test-image-values connection (agent-q-test-assess-fixture "project.lisp")))
   (agent-q-test-image-values connection "(setf shop::*harm* nil)"))
 
-(defun agent-q-test-guard-assess (connection form &rest arguments)
+(defun agent-q-test-assess-form (connection form &rest arguments)
   "Return what assessing FORM over CONNECTION with more ARGUMENTS gives."
   (apply #'agent-q-test-image-value connection "assess-form" :form form arguments))
 
-(defun agent-q-test-guard-stopped (connection form settled &optional operation)
+(defun agent-q-test-assess-stopped (connection form settled &optional operation)
   "Return why running FORM over CONNECTION is stopped, if it is.
 Its first SETTLED forms are taken to be what they were.  OPERATION is
 eval-form unless it is another."
@@ -62,32 +62,32 @@ eval-form unless it is another."
          (equal "NOT-RUN" (plist-get reply :type))
          (plist-get reply :message))))
 
-(defun agent-q-test-guard-hit-p (connection form)
+(defun agent-q-test-assess-hit-p (connection form)
   "Whether FORM would not run over CONNECTION without asking."
-  (let ((value (agent-q-test-guard-assess connection form)))
+  (let ((value (agent-q-test-assess-form connection form)))
     (or (plist-get value :hits)
         (and (plist-get value :more)
-             (agent-q-test-guard-stopped connection form
+             (agent-q-test-assess-stopped connection form
                                           (plist-get value :settled))))))
 
-(defun agent-q-test-guard-steps-p (value)
+(defun agent-q-test-assess-steps-p (value)
   "Whether VALUE, an assessment, is of forms that are looked at again."
   (or (plist-get value :more)
       (< (plist-get value :settled) (plist-get value :assessed))))
 
-(defun agent-q-test-guard-alarms (connection forms)
+(defun agent-q-test-assess-alarms (connection forms)
   "Return those of FORMS that are asked about over CONNECTION, each with why.
 What is looked at again in its turn is run; how much that is comes first."
   (let ((alarms nil)
         (steps 0))
     (dolist (form forms (cons steps alarms))
-      (let* ((value (agent-q-test-guard-assess connection form))
+      (let* ((value (agent-q-test-assess-form connection form))
              (why (or (plist-get value :hits)
-                      (and (agent-q-test-guard-steps-p value)
+                      (and (agent-q-test-assess-steps-p value)
                            (cl-incf steps)
-                           (agent-q-test-guard-stopped connection form
+                           (agent-q-test-assess-stopped connection form
                                                         (plist-get value :settled))))))
         (when why (push (cons form why) alarms))))))
 
-(provide 'agent-q-test-guard)
-;;; agent-q-test-guard.el ends here
+(provide 'agent-q-test-assess)
+;;; agent-q-test-assess.el ends here
