@@ -62,7 +62,7 @@
    before (agent-q-test-forms-look (agent-q-generated-test--tree))))
 
 (defun agent-q-generated-test--run (forms answer)
-  "Run FORMS, conses of a number and a text, in one call with effects getting ANSWER."
+  "Run FORMS, conses of a number and a text, in one call; effects get ANSWER."
   (let ((agent-q-approval-handler
          (lambda (tool _arguments)
            (if (string-prefix-p "effect/" (agent-q-tool-name tool)) answer :approved))))
@@ -75,7 +75,7 @@
      60)))
 
 (defun agent-q-generated-test--guilty (connection forms)
-  "Return those of FORMS which change a file when they run alone, with what they change."
+  "Return those of FORMS that change a file alone behind CONNECTION, and which."
   (cl-loop for form in forms
            for before = (agent-q-generated-test--plant connection)
            do (agent-q-generated-test--run (list form) '(:denied "no"))
@@ -99,7 +99,7 @@
     harm))
 
 (defun agent-q-generated-test--answers-p (connection)
-  "Whether the image behind CONNECTION evaluates as before."
+  "Whether the image behind CONNECTION still answers."
   (equal "3" (agent-q-test-image-directly connection "(+ 1 2)")))
 
 (defun agent-q-generated-test--forms (count)
