@@ -156,6 +156,44 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
      connection (format "(delete-file %S)" (agent-q-watch-test--file "f.txt")))
     (should-not agent-q-watch-test--questions)))
 
+(agent-q-test-image-on-each watch-lets-nothing-be-written ()
+  "What is written to /dev/null is nobody's; to delete it is another thing."
+  (agent-q-watch-test--with connection "deny"
+    (agent-q-watch-test--eval
+     connection "(dolist (way '(:append :overwrite :supersede))
+                   (with-open-file (stream \"/dev/null\" :direction :output :if-exists way)
+                     (print 1 stream)))")
+    (should-not (agent-q-watch-test--words))
+    (agent-q-watch-test--eval connection "(delete-file \"/dev/null\")")
+    (should (equal '("delete /dev/null") (agent-q-watch-test--words)))))
+
+(agent-q-test-image-on-each watch-asks-in-the-hook-of-a-process ()
+  "A thread of the call that hears of a program's end can ask about what the hook does."
+  (agent-q-watch-test--file "hooked.txt")
+  (agent-q-watch-test--with connection "allow"
+    (agent-q-watch-test--eval
+     connection "(let ((process (sb-ext:run-program \"/bin/sleep\" '(\"0.2\") :wait nil)))
+                   (setf (sb-ext:process-status-hook process)
+                         (lambda (it) (declare (ignore it)) (delete-file \"DIR/hooked.txt\")))
+                   (sb-ext:process-wait process) 1)")
+    (should (= 2 (length (agent-q-watch-test--words))))))
+
+;; To watch the function from then on, its place is looked up by one that is watched, too.
+(agent-q-test-image-on-each watch-lets-c-functions-be-linked ()
+  "A C function that no code had called before is asked about, by its name and by what it does."
+  (agent-q-watch-test--with connection "allow"
+    (let ((link (agent-q-watch-test--filled connection "DIR/linked")))
+      (should (equal '("0") (agent-q-watch-test--values
+                             (agent-q-watch-test--eval
+                              connection
+                              "(sb-alien:alien-funcall
+                                 (sb-alien:extern-alien \"symlinkat\"
+                                   (function sb-alien:int sb-alien:c-string sb-alien:int sb-alien:c-string))
+                                 \"f\" -100 \"DIR/linked\")"))))
+      (should (file-symlink-p link))
+      (should (= 2 (length (agent-q-watch-test--words))))
+      (delete-file link))))
+
 (agent-q-test-image-on-each watch-does-not-wait-for-ever ()
   "A question that nobody answers is a denial, and is taken back."
   (let ((file (agent-q-watch-test--file "g.txt")))

@@ -98,15 +98,28 @@ the stream is flushed goes with the next message."
 ;;; Descriptors
 
 (defun client-descriptors ()
-  "The descriptors of the connections to Emacs."
-  (loop for client in '(:swank :slynk)
-        for accessor = (or (client-symbol-named client "CONNECTION.SOCKET-IO")
-                           (client-symbol-named client "CONNECTION-SOCKET-IO"))
-        when (and accessor (fboundp accessor))
-          append (loop for connection in (client-value client "*CONNECTIONS*")
-                       for stream = (ignore-errors (funcall accessor connection))
-                       for descriptor = (ignore-errors (internal "SB-SYS" "FD-STREAM-FD" stream))
-                       when descriptor collect descriptor)))
+  "The descriptors of the connections to Emacs. Each file that is closed is compared with them."
+  (loop for (connections . accessor) in (client-accessors)
+        nconc (loop for connection in (symbol-value connections)
+                    for stream = (ignore-errors (funcall accessor connection))
+                    for descriptor = (and (directly "SB-SYS" "FD-STREAM-P" stream)
+                                          (directly "SB-SYS" "FD-STREAM-FD" stream))
+                    when descriptor collect descriptor)))
+
+(defun client-accessors ()
+  "For each client that is here, the variable of its connections, and what gives the stream of one."
+  (let ((known (load-time-value (list nil nil))))
+    (loop for place on known
+          for client in '(:swank :slynk)
+          for found = (or (car place) (setf (car place) (client-accessor client)))
+          when found collect found)))
+
+(defun client-accessor (client)
+  (let ((connections (client-symbol-named client "*CONNECTIONS*"))
+        (accessor (or (client-symbol-named client "CONNECTION.SOCKET-IO")
+                      (client-symbol-named client "CONNECTION-SOCKET-IO"))))
+    (and connections (boundp connections) accessor (fboundp accessor)
+         (cons connections accessor))))
 
 (defun effect-of-writing (arguments)
   "Writing to a descriptor: that of the client, or a file that nobody in the call has opened."

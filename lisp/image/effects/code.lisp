@@ -22,7 +22,12 @@
     "fchdir" "chroot" "sigaction" "signal" "prctl" "setrlimit" "fputs" "fwrite" "fprintf" "puts"
     "dup2" "dup3" "mkostemp" "mkostemps" "mkfifoat" "mknodat" "wordexp" "sendmmsg" "pwritev" "dprintf"
     "setxattr" "lsetxattr" "fsetxattr" "removexattr" "lutimes" "futimesat" "futimens" "shm_open"
-    "sigqueue" "tmpfile" "splice" "lose"))
+    "sigqueue" "tmpfile" "splice" "lose" "__open" "__open64" "__open_2" "__open64_2" "__openat_2"
+    "__openat64_2" "__libc_open" "__libc_open64" "freopen64" "fdopen" "mkostemp64" "mkstemp64"
+    "mkostemps64" "mkstemps64" "tmpfile64" "pwritev2" "pwritev64" "pwrite64v2" "fallocate64" "posix_fallocate64"
+    "sendfile64" "__write" "__libc_write" "__fork" "_Fork" "__libc_fork" "__libc_system" "__xmknod"
+    "updwtmp" "updwtmpx" "lchmod" "fputs_unlocked" "fwrite_unlocked" "vdprintf" "_IO_fopen" "sem_open"
+    "mq_open" "open_by_handle_at" "vmsplice" "tee" "acct" "swapon"))
 
 (defun effect-of-linking-name (arguments)
   "Making the foreign name, the first of ARGUMENTS, known to code."

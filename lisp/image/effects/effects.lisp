@@ -36,7 +36,9 @@
   (destructuring-bind (name &key (direction :input) (if-exists nil) (if-does-not-exist nil given)
                        &allow-other-keys)
       arguments
-    (cond ((member direction '(:output :io))
+    (cond ((and (member direction '(:output :io)) (equal "/dev/null" (native-text name)))
+           nil)
+          ((member direction '(:output :io))
            (file-effect "write-file" (if (eq if-exists :append) "append to ~A" "write ~A") name))
           ((and given (eq if-does-not-exist :create))
            (file-effect "write-file" "create ~A" name)))))

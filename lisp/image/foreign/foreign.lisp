@@ -161,7 +161,7 @@ has it yet."
       (let ((sap (internal "SB-SYS" "INT-SAP" address)))
         (internal "SB-EXT" "OCTETS-TO-STRING"
                   (coerce (loop for index from 0 below 4096
-                                for octet = (internal "SB-SYS" "SAP-REF-8" sap index)
+                                for octet = (directly "SB-SYS" "SAP-REF-8" sap index)
                                 until (zerop octet) collect octet)
                           '(vector (unsigned-byte 8)))
                   :external-format :utf-8))))
@@ -206,20 +206,28 @@ has it yet."
        (not (member :reading (rest hold) :test #'eq))
        (effect-of-reading (first hold) (real-native-name (first arguments)))))
 
+(defun only-reading-p (guard hold words)
+  "Whether WORDS are of opening a file to read it, where what was opened is looked at afterwards. Which
+file it is need not be known then."
+  (and (member :reading (rest hold) :test #'eq)
+       (member (guard-name guard) '("open" "open64") :test #'equal)
+       (not (writing-flags-p (foreign-number (second words))))))
+
 (defun foreign-may-p (watch guard hold kinds words)
   "Whether the C function of GUARD may be called with WORDS, what C has of its arguments."
   (handler-case
-      (let ((arguments (foreign-arguments kinds words)))
-        (or (covered-class-p guard hold arguments)
-            (let ((effect (or (effect-at guard arguments)
-                              (effect-of-reading-in-c guard hold arguments))))
-              (or (null effect)
-                  (covered-p effect hold)
-                  (granted-p (first hold) effect)
-                  (let ((decision (ask watch (first hold) effect)))
-                    ;; What can't be stopped here may do nothing from now on.
-                    (when (equal decision "stop")
-                      (setf (consent-mode (first hold)) :deny))
-                    (equal decision "allow"))
-                  (progn (note-denial (first hold) effect) nil)))))
+      (or (only-reading-p guard hold words)
+          (let ((arguments (foreign-arguments kinds words)))
+            (or (covered-class-p guard hold arguments)
+                (let ((effect (or (effect-at guard arguments)
+                                  (effect-of-reading-in-c guard hold arguments))))
+                  (or (null effect)
+                      (covered-p effect hold)
+                      (granted-p (first hold) effect)
+                      (let ((decision (ask watch (first hold) effect)))
+                        ;; What can't be stopped here may do nothing from now on.
+                        (when (equal decision "stop")
+                          (setf (consent-mode (first hold)) :deny))
+                        (equal decision "allow"))
+                      (progn (note-denial (first hold) effect) nil))))))
     (error () nil)))

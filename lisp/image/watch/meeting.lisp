@@ -149,7 +149,9 @@ then if it had made that."
 (defun call-closing (watch hold function arguments)
   "Closing a stream of a file renames and deletes what opening it has made."
   (let* ((stream (first arguments))
-         (file (and (directly "SB-SYS" "FD-STREAM-P" stream)
+         ;; What has written nothing is spared the look at the file's name.
+         (file (and (plusp (hash-table-count (consent-written (first hold))))
+                    (directly "SB-SYS" "FD-STREAM-P" stream)
                     (directly "SB-IMPL" "FD-STREAM-FILE" stream)))
          (file (and (stringp file) (real-native-name file))))
     ;; Which file it is code may have changed.
@@ -185,7 +187,8 @@ then if it had made that."
   (declare (ignore hold))
   (multiple-value-prog1 (apply function arguments)
     (when (find (first arguments) (foreign-lists) :key #'first :test #'equal)
-      (add-foreign-hooks watch))))
+      ;; That looks the name up by the function that is watched here.
+      (funcall (watch-call-in watch) nil (lambda () (add-foreign-hooks watch))))))
 
 (defun call-making-stream (watch hold function arguments)
   (call-covering watch hold '(:descriptor) function arguments))
@@ -235,9 +238,18 @@ then if it had made that."
     (funcall function descriptor direction (asking-nobody watch hold work))))
 
 (defun call-hooking-process (watch hold function arguments)
-  "The hook of a process is called by whatever thread hears of its end."
+  "The hook of a process is called by whatever thread hears of its end: one of a call's can ask."
   (destructuring-bind (hook process) arguments
-    (funcall function (and hook (asking-nobody watch hold hook)) process)))
+    (let ((quietly (and hook (asking-nobody watch hold hook))))
+      (funcall function
+               (and hook
+                    (lambda (&rest arguments)
+                      (let ((here (funcall (watch-state watch))))
+                        (if (and here (eql (consent-id (first here)) (consent-id (first hold))))
+                            (funcall (watch-call-in watch) (list (first here))
+                                     (lambda () (apply hook arguments)))
+                            (apply quietly arguments)))))
+               process))))
 
 (defun call-scheduling (watch hold function arguments)
   (let ((timer (first arguments)))
@@ -319,7 +331,7 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
            (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
                         :target name :texts (list name)
                         :pathname (ignore-errors (native-pathname-of name)))))
-    (cond ((and (eql 0 (search "/proc/" name)) (search "environ" name)) (reading "read-secret"))
+    (cond ((and (prefixed-p "/proc/" name) (search "environ" name)) (reading "read-secret"))
           ((has-needle-p name (consent-private consent)) (reading "read-private")))))
 
 (defun opened-name (opened)
