@@ -12,6 +12,7 @@
 (require 'agent-q)
 (require 'agent-q-answer)
 (require 'agent-q-approve)
+(require 'agent-q-attention)
 (require 'agent-q-call)
 (require 'agent-q-call-text)
 (require 'agent-q-effect)
@@ -69,14 +70,14 @@
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
           (agent-q-call-offer call) nil
+          (agent-q-call-change call) nil
           (agent-q-call-answered call) nil)
     (agent-q-sight-forget call)
     (agent-q-render-update-item call)
     (agent-q-answer-draw-waiting call)
     (agent-q-answer-draw-running call)
     (agent-q-sight-expect call)
-    (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
-             (agent-q-call-name call))))
+    (agent-q-attention-asked call)))
 
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for a program's answer."
@@ -91,8 +92,7 @@
   "Show that the call of EVENT no longer waits, because of a rule."
   (let ((call (agent-q-call--get event)))
     (when (eq (agent-q-call-state call) 'waiting)
-      (setf (agent-q-call-answered call) (plist-get event :outcome)
-            (agent-q-call-armed call) nil)
+      (agent-q-answer-note call (plist-get event :outcome))
       (agent-q-answer-show call))))
 
 (defun agent-q-call-started-event (event)

@@ -70,7 +70,7 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defun agent-q-header--asking (count)
   "Return as text that COUNT requests wait for an answer."
-  (if (> count 1) (format "Needs your answer (%d)" count) "Needs your answer"))
+  (if (> count 1) (format "%d wait" count) "Needs your answer"))
 
 (defconst agent-q-header--most-running 4
   "How many of the calls that run are named.")
