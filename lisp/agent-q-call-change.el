@@ -72,7 +72,7 @@ it.  HUNKS are lists as the core gives them."
   "What the diff in a result begins with.")
 
 (defun agent-q-call-change--done-in (call)
-  "Return where the diff begins in the result of CALL, which changed a file, or nil."
+  "Return where a diff begins in the result of CALL on a file, or nil."
   (let ((content (agent-q-call-content call)))
     (and content
          (eq (agent-q-call-state call) 'succeeded)
