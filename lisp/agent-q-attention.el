@@ -159,20 +159,16 @@ Emacs reaches by D-Bus."
 
 ;;;; Killing what runs
 
-(defun agent-q-attention--busy-p ()
-  "Whether the current chat is in the middle of a turn."
-  (or agent-q-header-since (> agent-q-header-queued 0)))
-
 (defun agent-q-attention--kill-p ()
   "Whether the current chat may be killed; in mid-turn, ask the user."
   (or noninteractive
-      (not (agent-q-attention--busy-p))
+      (not (agent-q-header-busy-p))
       (yes-or-no-p (format "A turn is running in %s; kill the chat? " (buffer-name)))))
 
 (defun agent-q-attention--quit-p ()
   "Whether Emacs may end; while a chat is in mid-turn, ask the user."
   (let ((busy (seq-filter (lambda (buffer)
-                            (with-current-buffer buffer (agent-q-attention--busy-p)))
+                            (with-current-buffer buffer (agent-q-header-busy-p)))
                           (agent-q-session-buffers))))
     (or noninteractive
         (not busy)

@@ -124,7 +124,7 @@ it.  HUNKS are lists as the core gives them."
   (mapconcat (lambda (line) (propertize line 'face (agent-q-call-change--face line)))
              (split-string text "\n") "\n"))
 
-(defun agent-q-call-change--diff-body (text)
+(defun agent-q-call-change-diff-body (text)
   "Return TEXT, a diff, as the body of an item."
   (agent-q-render-body text (lambda (text)
                               (agent-q-call-change--faces (agent-q-visible text)))))
@@ -144,7 +144,7 @@ it.  HUNKS are lists as the core gives them."
     (concat (if (string-empty-p said) ""
               (concat (agent-q-render-body said #'agent-q-visible-prose 'face 'agent-q-dim)
                       "\n"))
-            (agent-q-call-change--diff-body (string-trim-right (substring content start))))))
+            (agent-q-call-change-diff-body (string-trim-right (substring content start))))))
 
 (defun agent-q-call-change-body (change)
   "Return CHANGE as the body of an item: its note, and a diff."
@@ -154,7 +154,7 @@ it.  HUNKS are lists as the core gives them."
        (propertize (concat (agent-q-visible note) "\n")
                    'face 'agent-q-dim 'line-prefix "    "
                    'wrap-prefix agent-q-call-value-prefix))
-     (agent-q-call-change--diff-body
+     (agent-q-call-change-diff-body
       (if (agent-q-change-hunks change)
           (string-trim-right
            (mapconcat (lambda (hunk) (concat (nth 2 hunk) "\n" (nth 3 hunk)))

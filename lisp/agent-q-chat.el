@@ -26,6 +26,7 @@
 (require 'agent-q-execute)
 (require 'agent-q-header)
 (require 'agent-q-changes)
+(require 'agent-q-changes-line)
 (require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
@@ -234,6 +235,7 @@ NEW non-nil means a new one."
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
   (agent-q-chat--stop-timer)
+  (agent-q-changes-line-tell)
   (agent-q-attention-ended outcome))
 
 (defun agent-q-chat--tick (buffer)

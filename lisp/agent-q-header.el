@@ -120,6 +120,10 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
         ((< count 1000000) (format "%.1fk" (/ count 1e3)))
         (t (format "%.1fM" (/ count 1e6)))))
 
+(defun agent-q-header-busy-p ()
+  "Whether a turn of this chat is running or about to."
+  (or agent-q-header-since (> agent-q-header-queued 0)))
+
 (defun agent-q-header-update ()
   "Make the header line again if it changed."
   (let ((line

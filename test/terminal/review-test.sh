@@ -52,7 +52,11 @@ press C-c C-c
 await 'Two it is then, and the end stays\.' 'the model was told'
 await 'propose_file_edit three.lisp +2 −2, 2 of 3 hunks ✓' 'the line says what was done'
 holds 'two of three hunks are applied' 2 20
+await '▸ Changed three.lisp +2 -2  \[Diff\] \[Undo\]' 'what the turn changed is told under it'
 press M-x
 type_text 'agent-q-undo-turn'
 press Enter
+await 'Undo this, in three.lisp +2 -2?' 'undoing asks'
+shows '^-(defun two' || shows '^-' || fail 'what would be undone is not shown'
+press y
 holds 'the turn is undone'
