@@ -14,6 +14,7 @@
 (require 'agent-q-approve)
 (require 'agent-q-attention)
 (require 'agent-q-call)
+(require 'agent-q-call-live)
 (require 'agent-q-call-text)
 (require 'agent-q-effect)
 (require 'agent-q-log)
@@ -33,6 +34,10 @@
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
                            line)
+      (when (eq (agent-q-call-state call) 'running)
+        (put-text-property 0 (length line) 'keymap agent-q-call-live-map line)
+        (put-text-property 0 (length line) 'help-echo
+                           "TAB or mouse: show the whole call; b: where it is" line))
       (if (agent-q-render-item-expanded call)
           (concat line "\n" (agent-q-call-text-body call))
         line))))
@@ -102,6 +107,7 @@
     (setf ;; The user may have changed them.
           (agent-q-call-arguments call) (or (plist-get event :arguments)
                                             (agent-q-call-arguments call))
+          (agent-q-call-output call) nil
           (agent-q-call-started call) (current-time))
     (agent-q-render-update-item call)))
 
@@ -138,7 +144,9 @@
   (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-tick ()
-  "Redraw each visible running call with its elapsed time."
+  "Redraw each visible running call with its elapsed time.
+What it has printed comes a little later."
+  (agent-q-call-live-tick)
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
       (when (and (not (agent-q-render-item-expanded call))

@@ -96,6 +96,26 @@
         (agent-q-visible
          (agent-q-call-on-one-line (string-join (nreverse values) ", ")))))))
 
+(defconst agent-q-call--quiet 20
+  "After how many seconds without output a call that has printed is silent.")
+
+(defun agent-q-call-text-running (call)
+  "Return for how long CALL has been running, and for how long it has been silent."
+  (let* ((since (lambda (time) (if time (floor (float-time (time-since time))) 0)))
+         (seconds (funcall since (agent-q-call-started call)))
+         (printed (nth 2 (agent-q-call-output call)))
+         (silent (if printed (funcall since printed) seconds)))
+    (concat (if (< seconds 1) "running" (format "running %d s" seconds))
+            (cond ((< silent agent-q-call--quiet) "")
+                  (printed (format ", silent for %d s" silent))
+                  (t ", no output")))))
+
+(defun agent-q-call-text-output (call)
+  "Return the last line that the running CALL has printed, or nil."
+  (when-let* ((text (car (agent-q-call-output call)))
+              (line (car (last (split-string text "[\n\r]+" t "[ \t]+")))))
+    (agent-q-visible (agent-q-call-on-one-line line))))
+
 (defun agent-q-call--state-text (call)
   "Return the state of CALL as the end of its line."
   (pcase (agent-q-call-state call)
@@ -103,12 +123,9 @@
                            'face 'agent-q-dim))
     ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
     ('running
-     (let ((seconds (floor (float-time
-                            (time-since (agent-q-call-started call))))))
-       (propertize (cond ((agent-q-effect-waited-for-p call) "waits for your answer below")
-                         ((< seconds 1) "running")
-                         (t (format "running %d s" seconds)))
-                   'face 'agent-q-attention)))
+     (propertize (if (agent-q-effect-waited-for-p call) "waits for your answer below"
+                   (agent-q-call-text-running call))
+                 'face 'agent-q-attention))
     ('succeeded (concat (propertize (agent-q-render-sign 'done)
                                     'face 'agent-q-success)
                         (propertize (agent-q-call--duration call)
@@ -180,6 +197,14 @@ It ends with the value, if there is one, which gets what SUMMARY leaves."
        width))
      ((and (eq (agent-q-call-state call) 'succeeded) (not done))
       (agent-q-call--done-line head summary call width))
+     ((and (eq (agent-q-call-state call) 'running) (agent-q-call-text-output call))
+      (agent-q-call--line
+       head summary
+       (concat (agent-q-call--state-text call)
+               (propertize (concat ": " (agent-q-call-cut (agent-q-call-text-output call)
+                                                          (max 8 (/ room 3))))
+                           'face 'agent-q-dim))
+       width))
      (t (agent-q-call--line head summary (agent-q-call--state-text call) width)))))
 
 (defun agent-q-call-text-waiting (call)
@@ -197,9 +222,9 @@ It ends with the value, if there is one, which gets what SUMMARY leaves."
 What went wrong comes first."
   (let* ((diff (agent-q-call-change-done-body call))
          (arguments (and (not diff) (agent-q-call-arguments-body call)))
-         (result (or diff (agent-q-call--result-body call))))
+         (result (or diff (agent-q-call--result-body call) (agent-q-call--output-body call))))
     (string-join
-     (delq nil (if (eq (agent-q-call-state call) 'succeeded)
+     (delq nil (if (memq (agent-q-call-state call) '(succeeded running))
                    (list arguments result)
                  (list result arguments)))
      "\n")))
@@ -257,6 +282,19 @@ What went wrong comes first."
                           (_ "error:"))
                         'face 'agent-q-dim 'line-prefix "    ")
             "\n" (agent-q-render-body content #'agent-q-visible-prose))))
+
+(defun agent-q-call--output-body (call)
+  "Return what the running CALL has printed as the body of an item, or nil."
+  (when-let ((text (and (eq (agent-q-call-state call) 'running)
+                        (car (agent-q-call-output call)))))
+    (concat (propertize "output so far:" 'face 'agent-q-dim 'line-prefix "    ")
+            (if (> (nth 1 (agent-q-call-output call)) (length text))
+                (propertize (format " (the last %d of %d characters)" (length text)
+                                    (nth 1 (agent-q-call-output call)))
+                            'face 'agent-q-dim)
+              "")
+            "\n" (agent-q-render-body (string-trim-right text "[\n\r]+")
+                                      #'agent-q-visible-prose))))
 
 (provide 'agent-q-call-text)
 ;;; agent-q-call-text.el ends here

@@ -29,7 +29,8 @@ DRAWN is `full' or `folded', as the request was drawn last.  OFFER holds the
 rules that were shown, an `agent-q-offer', and REVIEW the buffer of its
 diff review.  CHANGE is what it makes of a file, an `agent-q-change'.
 PARSED, SUMMARY and VALUE are what was made of ARGUMENTS or CONTENT last, a
-cons with them.  OUTPUT is the end of what it has printed until now."
+cons with them.  OUTPUT is what it has printed while it runs, a
+list of the end of that, the number of its characters, and when it came."
   key tool arguments state content milliseconds started
   level reason armed since ended below answered target timer drawn
   offer review change parsed summary value output)

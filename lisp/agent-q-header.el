@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-call-text)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
 (require 'agent-q-module)
@@ -81,7 +82,15 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
     (concat "Running "
             (mapconcat #'agent-q-call-tool
                        (seq-take list agent-q-header--most-running) ", ")
-            (if (> more 0) (format " and %d more" more) ""))))
+            (if (> more 0) (format " and %d more" more) "")
+            (if (or (null list) (cdr list)) ""
+              (agent-q-header--progress (car list))))))
+
+(defun agent-q-header--progress (call)
+  "Return for how long CALL has been running, with the last line of its output."
+  (let ((line (agent-q-call-text-output call)))
+    (concat (string-remove-prefix "running" (agent-q-call-text-running call))
+            (if line (concat ": " (agent-q-call-cut line 40)) ""))))
 
 (defun agent-q-header--image ()
   "Return the name of the chat's image as text."
