@@ -252,6 +252,28 @@
       (agent-q-test-answer "N")
       (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
 
+(ert-deftest agent-q-approve-code-is-edited-as-lisp-and-has-to-be-balanced ()
+  (agent-q-test-with-chat
+    (let ((answers nil)
+          (call (agent-q-approve-test--ask 7)))
+      (cl-letf (((symbol-function 'agent-q-core-decide)
+                 (lambda (&rest answer) (push answer answers))))
+        (agent-q-test-see call)
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-test-press "e")
+        (should (derived-mode-p 'lisp-mode))
+        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-arguments-run))
+        (goto-char (point-max))
+        (insert " (list #\\( \"(\"")
+        (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+        (should-not answers)
+        (insert ")")
+        ;; Wherever the window went meanwhile, one is back in the chat.
+        (delete-other-windows)
+        (agent-q-test-press "C-c C-c")
+        (should (eq (window-buffer) chat))
+        (should (equal (car answers) '(7 "modified" "{\"form\":\"1 (list #\\\\( \\\"(\\\")\"}")))))))
+
 (ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "e")
