@@ -18,10 +18,17 @@
 (agent-q-declare-core)
 
 (defun agent-q-answer-draw-waiting (except)
-  "Redraw all waiting requests except EXCEPT; some keys apply to all of them."
-  (let ((waiting (agent-q-call-all-waiting)))
-    (when (<= (length waiting) 2)
-      (mapc #'agent-q-render-update-item (delq except waiting)))))
+  "Redraw the waiting requests, except EXCEPT, of which others say something.
+One of them is the next now, and shown in full; those after it are folded."
+  (dolist (call (agent-q-call-all-waiting))
+    (let ((full (agent-q-call-full-p call)))
+      (unless full
+        (agent-q-sight-forget call))
+      (when (and (not (eq call except))
+                 (or full (eq (agent-q-call-drawn call) 'full)))
+        (agent-q-render-update-item call)
+        (when full
+          (agent-q-sight-expect call))))))
 
 (defun agent-q-answer-draw-running (call)
   "Redraw what is running if CALL is an effect, as it may wait for that."
@@ -38,9 +45,15 @@
 (defun agent-q-answer-settle (call decision payload label)
   "Answer CALL of the current chat with DECISION and PAYLOAD, shown as LABEL."
   (agent-q-core-decide (agent-q-call-key call) decision payload)
-  (setf (agent-q-call-answered call) label
-        (agent-q-call-armed call) nil)
+  (agent-q-answer-note call label)
   (agent-q-answer-show call))
+
+(defun agent-q-answer-note (call label)
+  "Note that CALL was answered, which is shown as LABEL."
+  (setf (agent-q-call-answered call) label
+        (agent-q-call-armed call) nil
+        ;; As a request it may have been unfolded; its result is not.
+        (agent-q-render-item-expanded call) nil))
 
 (defun agent-q-answer-go-on ()
   "Go to the next call that waits, or to the end of the chat.

@@ -4,14 +4,15 @@
 
 ;;; Commentary:
 
-;; A call that needs approval is drawn as a block with its arguments, and
-;; answered by a key with point on it.  Nothing is asked in the minibuffer.
-;; A rule is shown before it is taken: the first key shows it, the second
-;; takes it.  Which keys count, agent-q-sight.el knows.
+;; A call that needs approval is a block in the log, answered by a key with point on
+;; it or, for the next one, at the empty prompt (agent-q-approve-prompt.el).  Nothing is
+;; asked in the minibuffer.  A rule is shown before it is taken: the first key shows it, the
+;; second takes it.  Which keys count, agent-q-sight.el knows.
 
 ;;; Code:
 
 (require 'agent-q-answer)
+(require 'agent-q-approve-text)
 (require 'agent-q-arguments)
 (require 'agent-q-call)
 (require 'agent-q-call-text)
@@ -31,6 +32,9 @@
 
 ;;;; Drawing
 
+(defvar-local agent-q-approve--width nil
+  "The width for which the requests of this chat were drawn last.")
+
 (defvar agent-q-approve-map
   (let ((map (make-sparse-keymap)))
     (define-key map "y" #'agent-q-approve-run)
@@ -43,6 +47,7 @@
     (define-key map "N" #'agent-q-approve-deny-all)
     (define-key map "n" #'agent-q-approve-deny)
     (define-key map "r" #'agent-q-approve-deny-with-reason)
+    (define-key map "w" #'agent-q-approve-widen)
     (define-key map " " #'agent-q-sight-more)
     (define-key map (kbd "RET") #'agent-q-approve-press)
     (define-key map [mouse-2] #'agent-q-approve-mouse)
@@ -54,7 +59,7 @@
   (let ((map (make-sparse-keymap)))
     (set-keymap-parent map agent-q-approve-map)
     (define-key map "s" #'agent-q-approve-stop)
-    (define-key map "b" #'agent-q-effect-backtrace)
+    (define-key map "b" #'agent-q-approve-backtrace)
     map)
   "Keymap on an effect of running code that waits for an answer.")
 
@@ -62,171 +67,90 @@
   "Return the keymap on CALL while it waits for an answer."
   (if (agent-q-call-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
-(defun agent-q-approve--button (label command)
-  "Return LABEL as a button for COMMAND."
-  (propertize label 'face 'link 'mouse-face 'highlight
-              'agent-q-answer command
-              'help-echo (documentation command)))
+(defvar agent-q-approve-folded-map
+  (let ((map (make-sparse-keymap)))
+    (dolist (key '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w"))
+      (define-key map key #'agent-q-approve-unfold))
+    (define-key map " " #'agent-q-approve-unfold)
+    (define-key map (kbd "TAB") #'agent-q-approve-unfold)
+    (define-key map (kbd "RET") #'agent-q-approve-unfold)
+    (define-key map [mouse-2] #'agent-q-approve-unfold-mouse)
+    (define-key map [follow-link] 'mouse-face)
+    map)
+  "Keymap on a request that is folded because another one comes first.")
 
-(defun agent-q-approve--buttons (buttons)
-  "Return BUTTONS, an alist from labels to commands, as a line."
-  (mapconcat (lambda (button)
-               (agent-q-approve--button (car button) (cdr button)))
-             buttons "  "))
-
-(defun agent-q-approve--offer-text (call)
-  "Return the rule that was offered for CALL as text; empty without one."
-  (pcase (agent-q-call-offer call)
-    (`(,scope ,_ ,description)
-     (concat (propertize
-              (format "This rule would be added; %s again takes it:\n%s"
-                      (if (equal scope "chat") "!" "P")
-                      (agent-q-visible-line description most-positive-fixnum))
-              'face 'agent-q-attention 'line-prefix "    "
-              'wrap-prefix agent-q-call-value-prefix)
-             "\n"))
-    (_ "")))
-
-(defun agent-q-approve--line (text)
-  "Return TEXT as a line of the block that asks.
-Where it goes on is further right than where our own lines begin."
-  (propertize text 'face 'agent-q-dim 'line-prefix "    "
-              'wrap-prefix agent-q-call-value-prefix))
-
-(defconst agent-q-approve--most-reasons 30
-  "How many reasons get a line of their own.")
-
-(defun agent-q-approve--reasons (text)
-  "Return TEXT, the reasons of a request as the core gives them, as lines.
-There may be more of them than get a line."
-  (let* ((all (split-string text "; +" t))
-         (most (1- agent-q-approve--most-reasons))
-         (rest (nthcdr most all)))
-    (append (mapcar (lambda (reason)
-                      (agent-q-visible-line (agent-q-call-on-one-line reason) 400))
-                    (if (cdr rest) (seq-take all most) all))
-            (and (cdr rest)
-                 (list (agent-q-visible-line (string-join rest "; ")
-                                             agent-q-render-body-limit))))))
-
-(defun agent-q-approve--why (call)
-  "Return the level of CALL and the reasons why it needs an answer, as lines.
-The reasons may quote the program, whose lines must not look like ours."
-  (let* ((text (or (agent-q-call-reason call) ""))
-         (reasons (agent-q-approve--reasons text)))
-    (concat
-     (agent-q-approve--line (agent-q-call-level call))
-     (cond ((cdr reasons)
-            (mapconcat (lambda (reason)
-                         (concat "\n" (propertize reason 'face 'agent-q-dim
-                                                  'line-prefix "    - "
-                                                  'wrap-prefix agent-q-call-value-prefix)))
-                       reasons ""))
-           ((string-empty-p text) "")
-           (t (propertize (concat ": " (agent-q-visible text))
-                          'face 'agent-q-dim
-                          'line-prefix agent-q-call-value-prefix
-                          'wrap-prefix agent-q-call-value-prefix))))))
-
-(defun agent-q-approve--notes (call body)
-  "Return what has to be said first of the request for CALL, as lines.
-BODY is what it shows of the arguments."
-  (mapconcat (lambda (note)
-               (concat "\n" (propertize note 'face 'agent-q-attention
-                                        'line-prefix "    " 'wrap-prefix "    ")))
-             (delq nil (list (agent-q-sight-note call)
-                             (and (text-property-not-all 0 (length body) 'agent-q-all nil body)
-                                  "Not all of it is shown here; v shows the whole")))
-             ""))
+(defun agent-q-approve-map (call)
+  "Return the keymap on CALL while it waits for an answer."
+  (if (agent-q-call-effect-p call) agent-q-approve-effect-map agent-q-approve-map))
 
 (defun agent-q-approve-draw (call)
-  "Return the block that asks about CALL."
-  ;; The note on a cut text keeps its own keys.
-  (agent-q-render-fill-keymap (if (agent-q-call-effect-p call)
-                                  (agent-q-approve--effect-block call)
-                                (agent-q-approve--tool-block call))
-                              (agent-q-approve--map call)))
+  "Return the block that asks about CALL, or its line behind another one."
+  (let ((full (agent-q-call-full-p call)))
+    (setf (agent-q-call-drawn call) (if full 'full 'folded))
+    ;; The note on a cut text keeps its own keys.
+    (agent-q-render-fill-keymap
+     (if full (agent-q-approve-text-block call (agent-q-approve-map call))
+       (agent-q-approve-text-folded call))
+     (if full (agent-q-approve-map call) agent-q-approve-folded-map))))
 
-(defun agent-q-approve--tool-block (call)
-  "Return the block that asks about CALL of a tool."
-  (let ((body (agent-q-call-arguments-body call (buffer-live-p (agent-q-call-review call)))))
-    (concat
-     (propertize (concat "? " (agent-q-call-tool call)
-                         " waits for your answer: C-c C-a, then a key")
-                 'face 'agent-q-attention)
-     (agent-q-approve--notes call body)
-     "\n" (agent-q-approve--why call) "\n"
-     (agent-q-approve--rest
-      call body
-      (append
-       (and (agent-q-call-review call)
-            '(("[d] review the diff" . agent-q-approve-review)))
-       '(("[y] run" . agent-q-approve-run)
-         ("[!] run, and in this chat" . agent-q-approve-for-chat)
-         ("[P] in this project" . agent-q-approve-for-project)))
-      '(("[n] deny" . agent-q-approve-deny)
-        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
-        ("[e] edit" . agent-q-approve-edit)
-        ("[v] view" . agent-q-approve-view))
-      "[Y] run all"))))
-
-(defun agent-q-approve--effect-block (call)
-  "Return the block that asks about CALL, an effect of running code."
-  (let ((body (agent-q-effect-body call)))
-    (concat
-     (propertize (concat "? " (agent-q-effect-head call))
-                 'face 'agent-q-attention 'wrap-prefix agent-q-call-value-prefix)
-     "\n" (propertize "waits for your answer: C-c C-a, then a key"
-                      'face 'agent-q-attention 'line-prefix "    ")
-     (agent-q-approve--notes call body) "\n"
-     (agent-q-approve--rest
-      call body
-      '(("[y] allow" . agent-q-approve-run)
-        ("[!] allow the like in this chat" . agent-q-approve-for-chat)
-        ("[P] in this project" . agent-q-approve-for-project))
-      '(("[n] deny" . agent-q-approve-deny)
-        ("[r] deny with a reason" . agent-q-approve-deny-with-reason)
-        ("[s] stop the call" . agent-q-approve-stop)
-        ("[b] backtrace" . agent-q-effect-backtrace)
-        ("[v] view" . agent-q-approve-view))
-      "[Y] allow all"))))
-
-(defun agent-q-approve--rest (call body allowing denying run-all)
-  "Return what ends the block that asks about CALL: BODY and the buttons.
-ALLOWING and DENYING are alists from labels to commands, RUN-ALL is a label."
-  (concat
-   (if-let ((target (agent-q-call-target call)))
-       (concat (agent-q-approve--line target) "\n")
-     "")
-   ;; Above what runs, so that nothing pushes it out of sight.
-   (agent-q-approve--offer-text call)
-   body (propertize "\n" 'agent-q-sight-end t)
-   (propertize " " 'line-prefix "  ")
-   (agent-q-approve--buttons allowing)
-   "\n" (propertize " " 'line-prefix "  ")
-   (agent-q-approve--buttons
-    (append denying
-            (and (cdr (agent-q-call-all-waiting))
-                 `((,run-all . agent-q-approve-run-all)
-                   ("[N] deny all" . agent-q-approve-deny-all)))))))
-
-;;;; Answering
-
-(defun agent-q-approve--call ()
-  "Return the call at point if it can be answered now; else say why not."
+(defun agent-q-approve-unfold ()
+  "Show the whole request at point, which is behind another one.
+Only what is shown in full can be answered."
+  (interactive)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
+    (agent-q-sight-forget call)
+    (setf (agent-q-render-item-expanded call) t)
+    (agent-q-render-update-item call)
+    (agent-q-sight-expect call)))
+
+(defun agent-q-approve-unfold-mouse (event)
+  "Show the whole request that EVENT clicked on."
+  (interactive "e")
+  (mouse-set-point event)
+  (agent-q-approve-unfold))
+
+(defun agent-q-approve-fit ()
+  "Draw the requests of this chat anew if the width of its window changed.
+For `window-size-change-functions'."
+  (when (agent-q-call-waiting)
+    (let ((width (agent-q-call-width)))
+      (unless (eql width agent-q-approve--width)
+        (setq agent-q-approve--width width)
+        (mapc #'agent-q-render-update-item (agent-q-call-all-waiting))))))
+
+;;;; Answering
+
+(defvar agent-q-approve-call nil
+  "The call that commands answer from elsewhere, or nil for the one at point.
+Point stays where it is then.")
+
+(defun agent-q-approve--here ()
+  "Return the item that a command is about."
+  (or agent-q-approve-call (agent-q-render-item-at (point))))
+
+(defun agent-q-approve--call ()
+  "Return the call that is answered if it can be answered now; else say why not."
+  (let ((call (agent-q-approve--here)))
+    (unless (agent-q-call-open-p call)
+      (user-error "No tool call is waiting for an answer here"))
     (unless (agent-q-sight-armed-p call)
-      (agent-q-sight-reveal call)
+      (unless agent-q-approve-call
+        (agent-q-sight-reveal call))
       (user-error
        "Too fast: read the request, then press the key again"))
     call))
 
+(defun agent-q-approve--go-on ()
+  "After an answer, go to what comes next, unless point was elsewhere."
+  (if agent-q-approve-call (agent-q-sight-again)
+    (agent-q-answer-go-on)))
+
 (defun agent-q-approve--answer (decision payload label)
-  "Answer the call at point with DECISION and PAYLOAD, shown as LABEL."
+  "Answer the call with DECISION and PAYLOAD, shown as LABEL."
   (agent-q-answer-settle (agent-q-approve--call) decision payload label)
-  (agent-q-answer-go-on))
+  (agent-q-approve--go-on))
 
 (defun agent-q-approve--allowed (call)
   "Return how it is shown that CALL was let go on."
@@ -248,7 +172,7 @@ The model is told so, and code gets an error that it may handle."
 (defun agent-q-approve-deny-with-reason (reason)
   "Deny the tool call at point and tell the model the REASON."
   (interactive (progn (agent-q-approve--call)
-                      (list (read-string "Why not? "))))
+                      (list (read-string "Reason (optional): "))))
   (let ((reason (and (not (string-blank-p reason))
                      (agent-q-text-clean reason))))
     (agent-q-approve--answer "denied" reason
@@ -268,14 +192,13 @@ The code can't continue, even if it handles errors."
   "Run every waiting call in this chat whose request you have seen to the end."
   (interactive)
   (agent-q-approve--call)
-  (let ((left 0))
-    (dolist (call (agent-q-call-all-waiting))
-      (if (agent-q-sight-read-p call)
-          (agent-q-answer-settle call "approved" nil (agent-q-approve--allowed call))
-        (setq left (1+ left))))
-    (agent-q-answer-go-on)
+  (dolist (call (agent-q-sight-all-read))
+    (agent-q-answer-settle call "approved" nil (agent-q-approve--allowed call)))
+  (agent-q-approve--go-on)
+  (let ((left (length (agent-q-call-all-waiting))))
     (unless (zerop left)
-      (message "%d more requests that you have not seen to the end are waiting" left))))
+      (message "%d more wait%s that you have not seen in full"
+               left (if (= left 1) "s" "")))))
 
 (defun agent-q-approve-deny-all ()
   "Deny every waiting call in this chat."
@@ -283,7 +206,7 @@ The code can't continue, even if it handles errors."
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
     (agent-q-answer-settle call "denied" nil "denied"))
-  (agent-q-answer-go-on))
+  (agent-q-approve--go-on))
 
 (defun agent-q-approve-for-chat ()
   "Run the tool call at point; don't ask about similar ones in this chat.
@@ -298,28 +221,48 @@ The first time, only show the rule that would be added."
   (agent-q-approve--with-rule "project"))
 
 (defun agent-q-approve--with-rule (scope)
-  "Show the rule for the like of the call at point in SCOPE, or take it if shown."
-  (let ((call (agent-q-approve--call)))
-    (pcase (agent-q-call-offer call)
-      (`(,(pred (equal scope)) ,rule ,_)
-       (agent-q-sight-check-end call)
-       (agent-q-core-add-rule rule (agent-q-call-key call))
-       (agent-q-approve--answer "approved" nil
-                                (concat (agent-q-approve--allowed call) ", with a rule")))
-      (_ (agent-q-approve--offer call scope)))))
+  "Show the rules for the like of the call in SCOPE, or take the one that is shown."
+  (let* ((call (agent-q-approve--call))
+         (offer (agent-q-call-offer call)))
+    (if (not (and offer (equal scope (agent-q-offer-scope offer))))
+        (agent-q-approve--show-offer call (agent-q-approve--offers call scope))
+      (agent-q-sight-check-end call)
+      (agent-q-core-add-rule (nth 1 (agent-q-offer-shown offer)) (agent-q-call-key call))
+      (agent-q-approve--answer "approved" nil
+                               (concat (agent-q-approve--allowed call) ", with a rule")))))
 
-(defun agent-q-approve--offer (call scope)
-  "Show the rule for the like of CALL in SCOPE."
-  (let ((offer (agent-q-json-parse
-                (agent-q-core-offered-rule (agent-q-call-key call) scope))))
-    (setf (agent-q-call-offer call)
-          (list scope (agent-q-json-encode (gethash "rule" offer))
-                (gethash "description" offer))
-          ;; What is new on the screen has to be read before a key takes it.
-          (agent-q-call-armed call) nil)
-    (agent-q-render-update-item call)
-    (goto-char (agent-q-render-item-start call))
-    (agent-q-sight-expect call)))
+(defun agent-q-approve--offers (call scope)
+  "Return the core's rules for the like of CALL in SCOPE, as an offer."
+  (let ((offered (agent-q-json-parse (agent-q-core-offered-rule (agent-q-call-key call) scope)))
+        (entry (lambda (offer)
+                 (list (gethash "width" offer) (agent-q-json-encode (gethash "rule" offer))
+                       (gethash "description" offer)))))
+    (agent-q-offer-make :scope scope
+                        :widths (cons (funcall entry offered)
+                                      (mapcar entry (gethash "wider" offered))))))
+
+(defun agent-q-approve--show-offer (call offer)
+  "Show OFFER in the request for CALL."
+  (setf (agent-q-call-offer call) offer
+        ;; What is new on the screen has to be read before a key takes it.
+        (agent-q-call-armed call) nil)
+  (agent-q-render-update-item call)
+  (unless agent-q-approve-call
+    (goto-char (agent-q-render-item-start call)))
+  (agent-q-sight-expect call))
+
+(defun agent-q-approve-widen ()
+  "Show the next of the rules that are offered for the call: a wider one.
+After the widest comes the narrowest, about exactly this call."
+  (interactive)
+  (let* ((call (agent-q-approve--call))
+         (offer (or (agent-q-call-offer call)
+                    (user-error "First press ! or P, which offer a rule")))
+         (count (length (agent-q-offer-widths offer))))
+    (when (= count 1)
+      (user-error "No wider rule fits this call"))
+    (setf (agent-q-offer-index offer) (mod (1+ (agent-q-offer-index offer)) count))
+    (agent-q-approve--show-offer call offer)))
 
 (defun agent-q-approve-edit ()
   "Edit the arguments of the tool call at point, then run it."
@@ -330,9 +273,9 @@ The first time, only show the rule that would be added."
     (agent-q-arguments-edit call)))
 
 (defun agent-q-approve-view ()
-  "Show the whole tool call at point in a separate buffer."
+  "Show the whole tool call in a separate buffer."
   (interactive)
-  (let ((call (agent-q-render-item-at (point))))
+  (let ((call (agent-q-approve--here)))
     (unless (agent-q-call-p call)
       (user-error "No tool call here"))
     (agent-q-render-show
@@ -341,27 +284,15 @@ The first time, only show the rule that would be added."
        (concat (if (agent-q-call-effect-p call)
                    (agent-q-registry-effect-words (agent-q-call-tool call))
                  (agent-q-call-tool call))
-               "\n\n" (agent-q-approve--whole-reasons call)
-               (agent-q-call-arguments-body call) "\n")))))
-
-(defun agent-q-approve--whole-reasons (call)
-  "Return the reasons why CALL needs an answer, uncut, as a paragraph."
-  (let* ((text (or (agent-q-call-reason call) ""))
-         (reasons (if (agent-q-call-effect-p call) (list text)
-                    (split-string text "; +" t))))
-    (if reasons
-        (concat (mapconcat (lambda (reason)
-                             (propertize (concat "- " (agent-q-visible reason))
-                                         'face 'agent-q-dim
-                                         'wrap-prefix "  "))
-                           reasons "\n")
-                "\n\n")
-      "")))
+               "\n" (if-let ((target (agent-q-call-target call))) (concat target "\n") "")
+               "\n" (agent-q-approve-text-all-reasons call)
+               (agent-q-call-arguments-body call) "\n")))
+    (message "q closes it")))
 
 (defun agent-q-approve-review ()
-  "Review the edit of the tool call at point as a diff."
+  "Review the edit of the tool call as a diff."
   (interactive)
-  (let ((call (agent-q-render-item-at (point))))
+  (let ((call (agent-q-approve--here)))
     (unless (and (agent-q-call-open-p call)
                  (or (buffer-live-p (agent-q-call-review call))
                      (agent-q-diff-prepare call)))
@@ -369,6 +300,14 @@ The first time, only show the rule that would be added."
     (let ((window (agent-q-diff-display (agent-q-call-review call))))
       (if window (select-window window)
         (user-error "No window of this frame can show the diff")))))
+
+(defun agent-q-approve-backtrace ()
+  "Show the backtrace of the code that the request is about."
+  (interactive)
+  (let ((call (agent-q-approve--here)))
+    (unless (and (agent-q-call-p call) (agent-q-call-effect-p call))
+      (user-error "No request about running code here"))
+    (agent-q-effect-backtrace call)))
 
 (defun agent-q-approve-press ()
   "Press the button at point."
@@ -394,8 +333,8 @@ chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))
     (let ((key (pcase (downcase text) ("yes" "y") ("no" "n") (_ text))))
       (and (= (length key) 1)
-           (lookup-key (agent-q-approve--map call) key)
-           (format "Not sent: to answer %s, press C-c C-a, then %s"
+           (lookup-key (agent-q-approve-map call) key)
+           (format "Not sent: to answer %s, press %s alone, without RET"
                    (agent-q-call-name call) key)))))
 
 ;;;; What rules look at

@@ -12,7 +12,10 @@
 (require 'agent-q-answer)
 (require 'agent-q-call)
 (require 'agent-q-json)
+(require 'agent-q-prompt)
+(require 'agent-q-sight)
 (require 'agent-q-text)
+(require 'seq)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -37,11 +40,28 @@ it is no text.  \\[agent-q-arguments-run] runs the call with these
 arguments; \\[agent-q-arguments-quit] leaves it as it was.
 
 \\{agent-q-arguments-mode-map}"
+  (agent-q-arguments--setup))
+
+(define-derived-mode agent-q-arguments-lisp-mode lisp-mode "agent-q arguments"
+  "Major mode in which the arguments of a call that has Lisp code are edited.
+It is as `agent-q-arguments-mode'; code has to be balanced.
+
+\\{agent-q-arguments-lisp-mode-map}"
+  (agent-q-arguments--setup))
+
+(set-keymap-parent agent-q-arguments-lisp-mode-map
+                   (make-composed-keymap agent-q-arguments-mode-map lisp-mode-map))
+
+(defun agent-q-arguments--setup ()
+  "Set what both modes have in common."
   (setq-local bidi-paragraph-direction 'left-to-right
               require-final-newline nil
               header-line-format
               (substitute-command-keys
                "\\<agent-q-arguments-mode-map>\\[agent-q-arguments-run] runs the call with these arguments, \\[agent-q-arguments-quit] leaves it as it was")))
+
+(defconst agent-q-arguments--code '("form" "new_source" "source" "values")
+  "The arguments that are Lisp code.")
 
 (defun agent-q-arguments-edit (call)
   "Edit the arguments of CALL, which waits in the current chat."
@@ -52,7 +72,10 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
     (with-current-buffer buffer
       (let ((inhibit-read-only t))
         (erase-buffer))
-      (agent-q-arguments-mode)
+      (if (seq-some (lambda (name) (stringp (gethash name arguments)))
+                    agent-q-arguments--code)
+          (agent-q-arguments-lisp-mode)
+        (agent-q-arguments-mode))
       (setq agent-q-arguments--call call
             agent-q-arguments--chat chat)
       (maphash #'agent-q-arguments--insert arguments)
@@ -101,17 +124,31 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
       (aref (agent-q-json-parse (concat "[" text "]")) 0)
     (error (user-error "%s is not a JSON value: %s" name (string-trim text)))))
 
+(defun agent-q-arguments--check-balance (arguments)
+  "Signal an error unless the code in ARGUMENTS is balanced."
+  (dolist (name agent-q-arguments--code)
+    (let ((code (gethash name arguments)))
+      (when (stringp code)
+        (with-temp-buffer
+          (insert code)
+          (delay-mode-hooks (lisp-mode))
+          (condition-case nil
+              (check-parens)
+            (error (user-error "The parentheses or quotes of %s are not balanced" name))))))))
+
 (defun agent-q-arguments-run ()
   "Run the call with the arguments in this buffer."
   (interactive)
   (let* ((call agent-q-arguments--call)
          (chat agent-q-arguments--chat)
-         (json (agent-q-json-encode (agent-q-arguments--read)))
+         (arguments (agent-q-arguments--read))
+         (json (agent-q-json-encode arguments))
          (tool (seq-find (lambda (tool)
                            (equal (plist-get tool :name) (agent-q-call-tool call)))
                          (agent-q-core-tools))))
     (unless (and (buffer-live-p chat) (agent-q-call-open-p call))
       (user-error "This request was already answered"))
+    (agent-q-arguments--check-balance arguments)
     (when tool
       (condition-case failure
           (agent-q-core-check-arguments (plist-get tool :schema) json)
@@ -119,9 +156,11 @@ arguments; \\[agent-q-arguments-quit] leaves it as it was.
     (with-current-buffer chat
       (agent-q-answer-settle call "modified" json "approved with changes"))
     (agent-q-arguments-quit)
-    ;; As after any answer.
-    (when (eq (window-buffer) chat)
-      (with-current-buffer chat
+    (unless (eq (window-buffer) chat)
+      (pop-to-buffer chat))
+    ;; As after any answer; who types stays at the prompt.
+    (with-current-buffer chat
+      (if (agent-q-prompt-p) (agent-q-sight-again)
         (agent-q-answer-go-on)))))
 
 (defun agent-q-arguments-quit ()

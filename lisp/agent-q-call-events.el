@@ -12,7 +12,9 @@
 (require 'agent-q)
 (require 'agent-q-answer)
 (require 'agent-q-approve)
+(require 'agent-q-attention)
 (require 'agent-q-call)
+(require 'agent-q-call-live)
 (require 'agent-q-call-text)
 (require 'agent-q-effect)
 (require 'agent-q-log)
@@ -32,6 +34,10 @@
                            '(mouse-face highlight
                              help-echo "TAB or mouse: show the whole call")
                            line)
+      (when (eq (agent-q-call-state call) 'running)
+        (put-text-property 0 (length line) 'keymap agent-q-call-live-map line)
+        (put-text-property 0 (length line) 'help-echo
+                           "TAB or mouse: show the whole call; b: where it is" line))
       (if (agent-q-render-item-expanded call)
           (concat line "\n" (agent-q-call-text-body call))
         line))))
@@ -69,14 +75,14 @@
           (agent-q-call-reason call) (plist-get event :reason)
           (agent-q-call-target call) target
           (agent-q-call-offer call) nil
+          (agent-q-call-change call) nil
           (agent-q-call-answered call) nil)
     (agent-q-sight-forget call)
     (agent-q-render-update-item call)
     (agent-q-answer-draw-waiting call)
     (agent-q-answer-draw-running call)
     (agent-q-sight-expect call)
-    (message "agent-q: %s waits for your answer (C-c C-a in the chat)"
-             (agent-q-call-name call))))
+    (agent-q-attention-asked call)))
 
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for a program's answer."
@@ -91,8 +97,7 @@
   "Show that the call of EVENT no longer waits, because of a rule."
   (let ((call (agent-q-call--get event)))
     (when (eq (agent-q-call-state call) 'waiting)
-      (setf (agent-q-call-answered call) (plist-get event :outcome)
-            (agent-q-call-armed call) nil)
+      (agent-q-answer-note call (plist-get event :outcome))
       (agent-q-answer-show call))))
 
 (defun agent-q-call-started-event (event)
@@ -102,6 +107,7 @@
     (setf ;; The user may have changed them.
           (agent-q-call-arguments call) (or (plist-get event :arguments)
                                             (agent-q-call-arguments call))
+          (agent-q-call-output call) nil
           (agent-q-call-started call) (current-time))
     (agent-q-render-update-item call)))
 
@@ -138,7 +144,9 @@
   (agent-q-log-run-hook 'agent-q-call-left-functions (current-buffer)))
 
 (defun agent-q-call-tick ()
-  "Redraw each visible running call with its elapsed time."
+  "Redraw each visible running call with its elapsed time.
+What it has printed comes a little later."
+  (agent-q-call-live-tick)
   (let ((windows (get-buffer-window-list nil t t)))
     (dolist (call (agent-q-call-running))
       (when (and (not (agent-q-render-item-expanded call))

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-call-change)
 (require 'agent-q-call-value)
 (require 'agent-q-effect)
 (require 'agent-q-render)
@@ -18,7 +19,10 @@
 (require 'subr-x)
 
 (defconst agent-q-call-text-limit 60
-  "How many characters of its arguments the line of a call shows.")
+  "How many characters of what an effect does its name has.")
+
+(defconst agent-q-call--summary-limit 300
+  "How many characters of its arguments the line of a call has in a wide window.")
 
 (defun agent-q-call-name (call)
   "Return what the user is told that CALL is, in a sentence."
@@ -51,7 +55,7 @@
                    (string-trim (substring raw 0 (min room (length raw))) "{" "}")))))
     (agent-q-visible
      (agent-q-call-cut (agent-q-call-on-one-line text)
-                       agent-q-call-text-limit))))
+                       agent-q-call--summary-limit))))
 
 (defun agent-q-call--duration (call)
   "Return how long CALL took as a short text; empty when that is not known."
@@ -60,6 +64,58 @@
           ((< milliseconds 1000) (format " %d ms" milliseconds))
           (t (format " %.1f s" (/ milliseconds 1000.0))))))
 
+(defun agent-q-call-text-sign (name)
+  "Return the sign NAME, `value' or `dash', as this terminal can show it."
+  (let ((plain (equal (agent-q-render-sign 'dot) "|")))
+    (pcase name
+      ('value (if plain "=>" "⇒"))
+      ('dash (if plain "-" "—")))))
+
+(defun agent-q-call--value (call)
+  "Return the values that CALL came to as a part of its line, or nil; made once."
+  (let ((content (agent-q-call-content call)))
+    (when (and content (eq (agent-q-call-state call) 'succeeded))
+      (unless (eq content (car (agent-q-call-value call)))
+        (setf (agent-q-call-value call) (cons content (agent-q-call--make-value content))))
+      (cdr (agent-q-call-value call)))))
+
+(defconst agent-q-call--value-limit 4000
+  "How far into a result values are looked for.")
+
+(defun agent-q-call--make-value (content)
+  "Return the last form's values in CONTENT, a result, as a part of a line, or nil."
+  (let ((begins (substring content 0 (min (length content) agent-q-call--value-limit))))
+    (when (string-prefix-p "=> " begins)
+      (let ((values nil) (rest (split-string begins "\n")))
+        ;; A line that goes on is the rest of a value; then comes what was printed.
+        (while (and rest (not (member (car rest) '("Output:" ""))))
+          (if (string-prefix-p "=> " (car rest))
+              (push (substring (car rest) 3) values)
+            (setcar values (concat (car values) " " (string-trim (car rest)))))
+          (setq rest (cdr rest)))
+        (agent-q-visible
+         (agent-q-call-on-one-line (string-join (nreverse values) ", ")))))))
+
+(defconst agent-q-call--quiet 20
+  "After how many seconds without output a call that has printed is silent.")
+
+(defun agent-q-call-text-running (call)
+  "Return for how long CALL has been running, and for how long it has been silent."
+  (let* ((since (lambda (time) (if time (floor (float-time (time-since time))) 0)))
+         (seconds (funcall since (agent-q-call-started call)))
+         (printed (nth 2 (agent-q-call-output call)))
+         (silent (if printed (funcall since printed) seconds)))
+    (concat (if (< seconds 1) "running" (format "running %d s" seconds))
+            (cond ((< silent agent-q-call--quiet) "")
+                  (printed (format ", silent for %d s" silent))
+                  (t ", no output")))))
+
+(defun agent-q-call-text-output (call)
+  "Return the last line that the running CALL has printed, or nil."
+  (when-let* ((text (car (agent-q-call-output call)))
+              (line (car (last (split-string text "[\n\r]+" t "[ \t]+")))))
+    (agent-q-visible (agent-q-call-on-one-line line))))
+
 (defun agent-q-call--state-text (call)
   "Return the state of CALL as the end of its line."
   (pcase (agent-q-call-state call)
@@ -67,12 +123,9 @@
                            'face 'agent-q-dim))
     ('waiting (propertize (agent-q-call-answered call) 'face 'agent-q-dim))
     ('running
-     (let ((seconds (floor (float-time
-                            (time-since (agent-q-call-started call))))))
-       (propertize (cond ((agent-q-effect-waited-for-p call) "waits for your answer below")
-                         ((< seconds 1) "running")
-                         (t (format "running %d s" seconds)))
-                   'face 'agent-q-attention)))
+     (propertize (if (agent-q-effect-waited-for-p call) "waits for your answer below"
+                   (agent-q-call-text-running call))
+                 'face 'agent-q-attention))
     ('succeeded (concat (propertize (agent-q-render-sign 'done)
                                     'face 'agent-q-success)
                         (propertize (agent-q-call--duration call)
@@ -96,76 +149,105 @@
                         duration)
                 'face 'agent-q-failure)))
 
+(defun agent-q-call--line (head summary tail width)
+  "Return HEAD, SUMMARY and TAIL as a line of WIDTH columns; SUMMARY is cut to fit."
+  (let* ((left (- width (string-width head) (string-width tail) 1))
+         (shown (if (< left 4) "" (agent-q-call-cut summary left))))
+    (concat head shown (if (string-empty-p shown) "" " ") tail)))
+
+(defun agent-q-call--done-line (head summary call width)
+  "Return the line of WIDTH columns of CALL, which is done: HEAD and SUMMARY.
+It ends with the value, if there is one, which gets what SUMMARY leaves."
+  (let* ((state (agent-q-call--state-text call))
+         (value (agent-q-call--value call)))
+    (if (not value)
+        (agent-q-call--line head summary state width)
+      (let* ((sign (propertize (agent-q-call-text-sign 'value) 'face 'agent-q-success))
+             (time (propertize (agent-q-call--duration call) 'face 'agent-q-dim))
+             (room (- width (string-width head) (string-width sign) (length time) 2))
+             ;; Half for each; what one doesn't need is the other's.
+             (for-value (max (- room (string-width summary)) (/ room 2)))
+             (value (agent-q-call-cut value (max 4 for-value))))
+        (agent-q-call--line head summary (concat sign " " value time) width)))))
+
 (defun agent-q-call-text-line (call)
   "Return the line that stands for CALL, no wider than the window if possible."
   (let* ((head (concat (agent-q-render-fold-sign call) " "
-                       (propertize (agent-q-call-tool call) 'face 'agent-q-tool)
+                       (propertize (agent-q-call-cut (agent-q-call-tool call)
+                                                     (max 10 (/ (agent-q-call-width) 2)))
+                                   'face 'agent-q-tool)
                        " "))
-         (room (- (agent-q-call-width) (string-width head)))
-         (summary (agent-q-call--summary call))
-         (trouble (agent-q-call-trouble call))
-         ;; What went wrong matters more than with which arguments.
-         (tail (if trouble
-                   (agent-q-call--trouble-text
-                    call trouble (if (< room 40) room
-                                   (max (- room (string-width summary) 1)
-                                        (/ (* 2 room) 3))))
-                 (agent-q-call--state-text call)))
-         (left (- room (string-width tail) 1))
-         (shown (cond ((not trouble) (agent-q-call-cut summary (max 10 left)))
-                      ((< left 4) "")
-                      (t (agent-q-call-cut summary left)))))
-    (concat head shown (if (string-empty-p shown) "" " ") tail)))
+         (width (agent-q-call-width))
+         (room (- width (string-width head)))
+         (done (agent-q-call-change-done call))
+         (change (agent-q-call-change call))
+         (summary (cond (done)
+                        (change (agent-q-call-change-summary change))
+                        (t (agent-q-call--summary call))))
+         (trouble (agent-q-call-trouble call)))
+    (cond
+     (trouble
+      ;; What went wrong matters more than with which arguments.
+      (agent-q-call--line
+       head summary
+       (agent-q-call--trouble-text call trouble
+                                   (if (< room 40) room
+                                     (max (- room (string-width summary) 1)
+                                          (/ (* 2 room) 3))))
+       width))
+     ((and (eq (agent-q-call-state call) 'succeeded) (not done))
+      (agent-q-call--done-line head summary call width))
+     ((and (eq (agent-q-call-state call) 'running) (agent-q-call-text-output call))
+      (agent-q-call--line
+       head summary
+       (concat (agent-q-call--state-text call)
+               (propertize (concat ": " (agent-q-call-cut (agent-q-call-text-output call)
+                                                          (max 8 (/ room 3))))
+                           'face 'agent-q-dim))
+       width))
+     (t (agent-q-call--line head summary (agent-q-call--state-text call) width)))))
+
+(defun agent-q-call-text-waiting (call)
+  "Return the line of CALL, which waits while another request is answered first."
+  (if (agent-q-call-effect-p call)
+      (agent-q-call--line "? " (agent-q-effect-words call) "waits" (agent-q-call-width))
+    (agent-q-call--line (concat "? " (agent-q-call-tool call) " ")
+                        (if-let ((change (agent-q-call-change call)))
+                            (agent-q-call-change-summary change)
+                          (agent-q-call--summary call))
+                        "waits" (agent-q-call-width))))
 
 (defun agent-q-call-text-body (call)
   "Return the arguments and the result of CALL as the body of an item.
 What went wrong comes first."
-  (let ((arguments (agent-q-call-arguments-body call))
-        (result (agent-q-call--result-body call)))
+  (let* ((diff (agent-q-call-change-done-body call))
+         (arguments (and (not diff) (agent-q-call-arguments-body call)))
+         (result (or diff (agent-q-call--result-body call) (agent-q-call--output-body call))))
     (string-join
-     (delq nil (if (eq (agent-q-call-state call) 'succeeded)
+     (delq nil (if (memq (agent-q-call-state call) '(succeeded running))
                    (list arguments result)
                  (list result arguments)))
      "\n")))
 
-(defconst agent-q-call-head '(3 . 240)
-  "How many lines, and characters, are shown of a text that a review shows.")
-
-(defun agent-q-call--head (text)
-  "Return the head of TEXT, if it is long, with how much there is."
-  (pcase-let* ((`(,most-lines . ,most) agent-q-call-head)
-               (start (substring text 0 (min (1+ most) (length text))))
-               (head (string-join (seq-take (split-string start "\n") most-lines) "\n")))
-    (if (and (<= (length text) most)
-             (<= (length (split-string text "\n")) (1+ most-lines)))
-        (agent-q-visible text)
-      (concat (agent-q-visible (substring head 0 (min most (length head))))
-              (propertize (format "\n[%d lines, %d characters; v shows all, d the diff]"
-                                  (length (split-string text "\n")) (length text))
-                          'face 'agent-q-dim)))))
-
-(defun agent-q-call-arguments-body (call &optional briefly)
-  "Return all arguments of CALL as the body of an item.
-If BRIEFLY is non-nil, only the head of long texts."
+(defun agent-q-call-arguments-body (call)
+  "Return all arguments of CALL as the body of an item."
   (let ((parsed (agent-q-call-parsed-arguments call))
         (arguments (agent-q-call-arguments call)))
     (cond (parsed
            (mapconcat (pcase-lambda (`(,name . ,value))
-                        (agent-q-call--argument-body name value briefly))
+                        (agent-q-call--argument-body name value))
                       parsed "\n"))
           ((string-match-p "\\`[ \t\n]*\\(?:{[ \t\n]*}\\)?[ \t\n]*\\'" arguments)
            (agent-q-render-body "(no arguments)"))
           (t (agent-q-render-body arguments #'agent-q-visible)))))
 
-(defun agent-q-call--argument-body (name value briefly)
-  "Return the argument NAME with VALUE as part of the body of an item.
-If BRIEFLY is non-nil, only the head of a long text."
-  (let* ((text (agent-q-call-value-string value (1+ agent-q-render-body-limit)))
+(defun agent-q-call--argument-body (name value)
+  "Return the argument NAME with VALUE as part of the body of an item."
+  (let* ((text (if (stringp value) value
+                 (agent-q-call-value-string value (1+ agent-q-render-body-limit))))
          (long (and (not (stringp value))
                     (> (length text) agent-q-render-body-limit)))
-         (text (if (stringp value) value text))
-         (body (cond ((and briefly (stringp value)) (agent-q-call--head value))
-                     (long (agent-q-render-cut-body
+         (body (cond (long (agent-q-render-cut-body
                             (agent-q-visible
                              (substring text 0 agent-q-render-body-limit))
                             nil
@@ -200,6 +282,19 @@ If BRIEFLY is non-nil, only the head of a long text."
                           (_ "error:"))
                         'face 'agent-q-dim 'line-prefix "    ")
             "\n" (agent-q-render-body content #'agent-q-visible-prose))))
+
+(defun agent-q-call--output-body (call)
+  "Return what the running CALL has printed as the body of an item, or nil."
+  (when-let ((text (and (eq (agent-q-call-state call) 'running)
+                        (car (agent-q-call-output call)))))
+    (concat (propertize "output so far:" 'face 'agent-q-dim 'line-prefix "    ")
+            (if (> (nth 1 (agent-q-call-output call)) (length text))
+                (propertize (format " (the last %d of %d characters)" (length text)
+                                    (nth 1 (agent-q-call-output call)))
+                            'face 'agent-q-dim)
+              "")
+            "\n" (agent-q-render-body (string-trim-right text "[\n\r]+")
+                                      #'agent-q-visible-prose))))
 
 (provide 'agent-q-call-text)
 ;;; agent-q-call-text.el ends here

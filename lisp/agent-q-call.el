@@ -23,13 +23,17 @@ KEY is the core's name for it, ARGUMENTS the JSON text, STATE one of
 `cancelled'.  LEVEL and REASON say why it needs approval, TARGET names
 the image it concerns.  ARMED is t while an answer counts, `seen' when it
 did before another call was answered; ENDED is t when its end was on the
-screen after that, BELOW how many of its lines didn't fit; TIMER sees to
-that, and ANSWERED is the answer.  OFFER is the rule that was shown, a list (SCOPE RULE
-DESCRIPTION), and REVIEW the buffer of its diff review.  PARSED and SUMMARY
-are what was made of ARGUMENTS last, a cons with them."
+screen after that, SINCE says when it began to be armed, BELOW how many of
+its lines didn't fit; TIMER sees to that, and ANSWERED is the answer.
+DRAWN is `full' or `folded', as the request was drawn last.  OFFER holds the
+rules that were shown, an `agent-q-offer', and REVIEW the buffer of its
+diff review.  CHANGE is what it makes of a file, an `agent-q-change'.
+PARSED, SUMMARY and VALUE are what was made of ARGUMENTS or CONTENT last, a
+cons with them.  OUTPUT is what it has printed while it runs, a
+list of the end of that, the number of its characters, and when it came."
   key tool arguments state content milliseconds started
-  level reason armed ended below answered target timer
-  offer review parsed summary)
+  level reason armed since ended below answered target timer drawn
+  offer review change parsed summary value output)
 
 (defvar-local agent-q-call-table nil
   "The tool calls of this chat by key.")
@@ -126,6 +130,12 @@ taken for one.")
   (and (agent-q-call-p call)
        (eq (agent-q-call-state call) 'waiting)
        (not (agent-q-call-answered call))))
+
+(defun agent-q-call-full-p (call)
+  "Whether the request for CALL is shown in full.
+That is so for the next one, and for those that were unfolded."
+  (or (agent-q-render-item-expanded call)
+      (eq call (agent-q-call-waiting))))
 
 (defun agent-q-call-effect-p (call)
   "Whether CALL stands for an effect of running code."

@@ -17,6 +17,7 @@
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
+(require 'cl-lib)
 (require 'diff-mode)
 (require 'seq)
 (require 'subr-x)
@@ -31,24 +32,71 @@
         (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
 ;;;###autoload
-(defun agent-q-undo-turn ()
+(defun agent-q-undo-turn (&optional ask)
   "Undo what the chat's latest turn changed in files and buffers.
 What you have changed since is left alone; the chat says so.  What the
 turn changed in the image is listed there with a button that undoes
-it.  While a turn runs, this waits until it is over."
-  (interactive)
+it.  While a turn runs, this waits until it is over.  With ASK, as when it
+is a command, show what would be undone and ask."
+  (interactive (list t))
   (with-current-buffer (agent-q-changes--chat)
-    (agent-q-core-undo-turn agent-q-session-number)))
+    (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
+      (agent-q-core-undo-turn agent-q-session-number))))
+
+(defun agent-q-changes--agreed-p (diff)
+  "Whether the user wants to undo DIFF, which is shown meanwhile.
+Where it is empty, the core says what there is to undo in the image."
+  (or (string-empty-p diff)
+      (save-window-excursion
+        (agent-q-changes-show diff)
+        (y-or-n-p (format "Undo this, in %s? "
+                          (string-join (agent-q-changes-files diff) ", "))))))
+
+(defun agent-q-changes-files (diff)
+  "Return the files and buffers in DIFF, each with its numbers of lines."
+  (let ((files nil) (added 0) (removed 0) (name nil))
+    (cl-flet ((end () (when name
+                        (push (format "%s +%d -%d" name added removed) files))
+                   (setq added 0 removed 0 name nil)))
+      (with-temp-buffer
+        (insert diff)
+        (goto-char (point-min))
+        (while (not (eobp))
+          (cond ((looking-at "--- \\(.+\\)\n\\+\\+\\+ \\(.+\\)$")
+                 (end)
+                 (setq name (agent-q-changes--name (match-string 1) (match-string 2)))
+                 (forward-line))
+                ((looking-at "rename to \\(.+\\)$")
+                 (end)
+                 (push (concat (match-string 1) " (moved)") files))
+                ((looking-at "Binary files .* and b/\\(.+\\) differ$")
+                 (end)
+                 (push (match-string 1) files))
+                ((eq (char-after) ?+) (cl-incf added))
+                ((eq (char-after) ?-) (cl-incf removed)))
+          (forward-line)))
+      (end))
+    (nreverse files)))
+
+(defun agent-q-changes--name (old new)
+  "Return the name of the file that is OLD and NEW in a diff."
+  (cond ((equal new "/dev/null") (concat (string-remove-prefix "a/" old) " (deleted)"))
+        ((equal old "/dev/null") (concat (string-remove-prefix "b/" new) " (new)"))
+        (t (string-remove-prefix "b/" new))))
 
 ;;;###autoload
 (defun agent-q-changes ()
   "Show as one diff what the chat's latest turn changed in files and buffers."
   (interactive)
   (let ((diff (with-current-buffer (agent-q-changes--chat)
-                (agent-q-core-changes agent-q-session-number)))
-        (directory default-directory))
+                (agent-q-core-changes agent-q-session-number))))
     (when (string-empty-p diff)
       (user-error "No turn of this chat has changed a file or a buffer"))
+    (agent-q-changes-show diff)))
+
+(defun agent-q-changes-show (diff)
+  "Show DIFF in a window that is selected."
+  (let ((directory default-directory))
     (with-current-buffer (get-buffer-create "*agent-q changes*")
       (let ((inhibit-read-only t))
         (erase-buffer)
@@ -82,6 +130,25 @@ FUNCTION gets its value, or nil when there is none."
                            (`(:outcome :returned :value ,value . ,_) (funcall function value))
                            (_ (funcall function nil))))))
 
+(defun agent-q-changes-definitions (turn connection function)
+  "Ask the image behind CONNECTION for what TURN did to it.
+FUNCTION gets the definitions, texts.
+TURN is its name in journals."
+  (agent-q-changes--call
+   connection "journal-list" '(:limit 1000)
+   (lambda (value)
+     (funcall function
+              (mapcar #'agent-q-changes--definition
+                      (seq-filter (lambda (change)
+                                    (and (equal turn (plist-get change :turn))
+                                         (not (plist-get change :restored))))
+                                  (plist-get value :changes)))))))
+
+(defun agent-q-changes--definition (change)
+  "Return CHANGE, of an image's journal, as text."
+  (agent-q-text-clean (format "%s (%s, %s)" (plist-get change :name)
+                              (plist-get change :kind) (plist-get change :what))))
+
 (agent-q-operations-define "image-turn" (call)
   "Return the latest turn of the chat whose changes in the image hold, or null."
   (let ((owner (agent-q-operations-call-owner call))
@@ -111,10 +178,7 @@ FUNCTION gets its value, or nil when there is none."
        `((turn . ,(string-to-number (substring turn (length prefix))))
          (definitions
           . ,(vconcat
-              (mapcar (lambda (change)
-                         (agent-q-text-clean
-                         (format "%s (%s, %s)" (plist-get change :name)
-                                 (plist-get change :kind) (plist-get change :what))))
+              (mapcar #'agent-q-changes--definition
                       (seq-filter (lambda (change) (equal turn (plist-get change :turn)))
                                   own)))))))))
 
@@ -124,9 +188,13 @@ FUNCTION gets its value, or nil when there is none."
    (format "Changed in the image: %s." (string-join definitions ", ")))
   (agent-q-render-button
    "[Undo]"
-   (let ((turn (agent-q-changes-turn number))
-         (connection agent-q-session-connection))
-     (lambda () (agent-q-changes--take-back turn connection)))))
+   (let ((turn (agent-q-changes-turn number)))
+     (lambda () (agent-q-changes-undo-image turn definitions)))))
+
+(defun agent-q-changes-undo-image (turn definitions)
+  "Undo DEFINITIONS, made by TURN in this chat's image, if the user agrees."
+  (when (y-or-n-p (format "Undo in the image: %s? " (string-join definitions ", ")))
+    (agent-q-changes--take-back turn agent-q-session-connection)))
 
 (defun agent-q-changes--take-back (turn connection)
   "Undo what TURN changed in the image behind CONNECTION, and report it here."

@@ -11,6 +11,8 @@
 ;;; Code:
 
 (require 'agent-q-approve)
+(require 'agent-q-approve-prompt)
+(require 'agent-q-attention)
 (require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-chat-choose)
@@ -24,6 +26,7 @@
 (require 'agent-q-execute)
 (require 'agent-q-header)
 (require 'agent-q-changes)
+(require 'agent-q-changes-line)
 (require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
@@ -67,6 +70,7 @@
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
+    (agent-q-approve-prompt-define-keys map)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -76,8 +80,8 @@
 Type at the prompt and press \\[agent-q-chat-return] to send.  A line that
 begins with a slash and the name of a tool calls this tool without a model.
 Each tool call is a line that \\[agent-q-chat-tab] unfolds.  When one waits
-for your answer, \\[agent-q-goto-approval] goes there; y runs it, n denies it,
-SPC shows more of a long one.
+for your answer, y runs it and n denies it, at the empty prompt or on the
+call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
 
 \\{agent-q-chat-mode-map}"
   (setq-local bidi-paragraph-direction 'left-to-right
@@ -95,6 +99,8 @@ SPC shows more of a long one.
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
+  (agent-q-approve-prompt-setup)
+  (agent-q-attention-setup)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -229,7 +235,9 @@ NEW non-nil means a new one."
                             'agent-q-failure)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
-  (agent-q-chat--stop-timer))
+  (agent-q-chat--stop-timer)
+  (agent-q-changes-line-tell)
+  (agent-q-attention-ended outcome))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

@@ -14,6 +14,7 @@
 (require 'agent-q)
 (require 'agent-q-answer)
 (require 'agent-q-call)
+(require 'agent-q-call-change)
 (require 'agent-q-diff-edit)
 (require 'agent-q-diff-hunks)
 (require 'agent-q-diff-refresh)
@@ -71,6 +72,7 @@ PREVIEW is what the core says that it would make of a file, or nil."
 The current buffer is its chat.  Other edits can be reviewed by a key."
   (let* ((call (gethash (plist-get event :call) agent-q-call-table))
          (preview (agent-q-core-preview (agent-q-call-key call))))
+    (setf (agent-q-call-change call) (agent-q-call-change-of preview))
     (cond ((agent-q-diff-reviewed-p (agent-q-call-tool call) preview)
            (when (and (agent-q-diff-prepare call preview)
                       (get-buffer-window (current-buffer)))

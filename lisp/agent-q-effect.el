@@ -165,21 +165,16 @@ The core doesn't say whose effect it is, so nobody knows if several run."
 
 ;;;; Looking closer
 
-(defun agent-q-effect-backtrace ()
-  "Show the backtrace of the code that the request at point is about."
-  (interactive)
-  (let ((call (agent-q-render-item-at (point))))
-    (unless (and (agent-q-call-p call)
-                 (agent-q-call-effect-p call))
-      (user-error "No request about running code here"))
-    (let ((text (concat (propertize (agent-q-effect-words call) 'face 'agent-q-attention)
-                        "\n" (or (agent-q-effect--origin call) "")
-                        "\n\n" (agent-q-visible
-                                (or (agent-q-effect--argument call 'backtrace)
-                                    "The image sent no backtrace."))
-                        "\n")))
-      (with-current-buffer (agent-q-render-show "*agent-q backtrace*" text)
-        (setq truncate-lines t)))))
+(defun agent-q-effect-backtrace (call)
+  "Show the backtrace of the code that CALL, an effect, is about."
+  (let ((text (concat (propertize (agent-q-effect-words call) 'face 'agent-q-attention)
+                      "\n" (or (agent-q-effect--origin call) "")
+                      "\n\n" (agent-q-visible
+                              (or (agent-q-effect--argument call 'backtrace)
+                                  "The image sent no backtrace."))
+                      "\n")))
+    (with-current-buffer (agent-q-render-show "*agent-q backtrace*" text)
+      (setq truncate-lines t))))
 
 (provide 'agent-q-effect)
 ;;; agent-q-effect.el ends here

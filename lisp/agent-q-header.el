@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-call-text)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
 (require 'agent-q-module)
@@ -70,7 +71,7 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defun agent-q-header--asking (count)
   "Return as text that COUNT requests wait for an answer."
-  (if (> count 1) (format "Needs your answer (%d)" count) "Needs your answer"))
+  (if (> count 1) (format "%d wait" count) "Needs your answer"))
 
 (defconst agent-q-header--most-running 4
   "How many of the calls that run are named.")
@@ -81,7 +82,15 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
     (concat "Running "
             (mapconcat #'agent-q-call-tool
                        (seq-take list agent-q-header--most-running) ", ")
-            (if (> more 0) (format " and %d more" more) ""))))
+            (if (> more 0) (format " and %d more" more) "")
+            (if (or (null list) (cdr list)) ""
+              (agent-q-header--progress (car list))))))
+
+(defun agent-q-header--progress (call)
+  "Return for how long CALL has been running, with the last line of its output."
+  (let ((line (agent-q-call-text-output call)))
+    (concat (string-remove-prefix "running" (agent-q-call-text-running call))
+            (if line (concat ": " (agent-q-call-cut line 40)) ""))))
 
 (defun agent-q-header--image ()
   "Return the name of the chat's image as text."
@@ -119,6 +128,10 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
   (cond ((< count 10000) (number-to-string count))
         ((< count 1000000) (format "%.1fk" (/ count 1e3)))
         (t (format "%.1fM" (/ count 1e6)))))
+
+(defun agent-q-header-busy-p ()
+  "Whether a turn of this chat is running or about to."
+  (or agent-q-header-since (> agent-q-header-queued 0)))
 
 (defun agent-q-header-update ()
   "Make the header line again if it changed."

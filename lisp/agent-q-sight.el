@@ -13,11 +13,13 @@
 ;; What lets a call run counts only after the end of what runs was on the
 ;; screen, too, after its head.  A request that is too long for its window says
 ;; so under its first line, which is always in sight when a key begins to count.
+;; Only a request that is shown in full can be seen; a folded one is a line.
 
 ;;; Code:
 
 (require 'agent-q-call)
 (require 'agent-q-render)
+(require 'seq)
 
 (defconst agent-q-sight-pause 0.3
   "For how many seconds Emacs has to be idle before an answer counts.")
@@ -26,16 +28,40 @@
 
 (defun agent-q-sight-armed-p (call)
   "Whether a key answers CALL now."
-  (eq (agent-q-call-armed call) t))
+  (and (eq (agent-q-call-armed call) t)
+       (agent-q-call-full-p call)))
+
+(defun agent-q-sight-armed-for (call)
+  "Return for how many seconds a key would have answered CALL; 0 if none does."
+  (cond ((not (agent-q-sight-armed-p call)) 0)
+        ((agent-q-call-since call) (float-time (time-since (agent-q-call-since call))))
+        (t most-positive-fixnum)))
 
 (defun agent-q-sight-read-p (call)
-  "Whether CALL was on the screen with its end, so that it may be let run."
+  "Whether CALL was on the screen with its end, so that it may be let run.
+Of a request that is folded nobody has seen more than a line."
   (and (agent-q-call-armed call)
-       (agent-q-call-ended call)))
+       (agent-q-call-ended call)
+       (agent-q-call-full-p call)))
+
+(defun agent-q-sight-all-read ()
+  "Return the requests of this chat that were seen to their ends, first one first."
+  (seq-filter #'agent-q-sight-read-p (agent-q-call-all-waiting)))
+
+(defun agent-q-sight-in-view-p (call)
+  "Whether the end of what CALL would do is in the selected window now."
+  (and (eq (window-buffer) (current-buffer))
+       (pos-visible-in-window-p (agent-q-sight--end call))
+       t))
+
+(defun agent-q-sight-whole-p (call)
+  "Whether CALL is in a window with as much of it as fits."
+  (and (agent-q-sight--window call) t))
 
 (defun agent-q-sight-forget (call)
   "Require that CALL is seen again, since what it would do has changed."
   (setf (agent-q-call-armed call) nil
+        (agent-q-call-since call) nil
         (agent-q-call-ended call) nil
         (agent-q-call-below call) nil))
 
@@ -89,14 +115,21 @@ For `post-command-hook': the user may have come to it just now, or to its end."
 
 (defun agent-q-sight--see (call)
   "Note what is on the screen of CALL of the current chat."
-  (when-let ((window (agent-q-sight--window call)))
-    (setf (agent-q-call-armed call) t)
+  (when-let ((window (and (agent-q-call-full-p call) (agent-q-sight--window call))))
+    (unless (eq (agent-q-call-armed call) t)
+      (setf (agent-q-call-armed call) t
+            (agent-q-call-since call) (current-time)))
     (agent-q-sight--tell call window))
   ;; The end counts after the head: a chat that follows its output shows the
   ;; ends of requests by itself.
   (when (and (agent-q-call-armed call)
+             (agent-q-call-full-p call)
+             (not (agent-q-call-ended call))
              (agent-q-sight--end-visible-p call))
-    (setf (agent-q-call-ended call) t)))
+    (setf (agent-q-call-ended call) t)
+    ;; The next request says how many were seen.
+    (when (cdr (agent-q-sight-all-read))
+      (agent-q-render-update-item (agent-q-call-waiting)))))
 
 (defun agent-q-sight--window (call)
   "Return a window with CALL in it, at least all of it that fits, or nil."

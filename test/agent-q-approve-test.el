@@ -46,8 +46,13 @@
            ,@body)))))
 
 (defun agent-q-approve-test--arm-all ()
-  "Let all calls that wait be answered."
-  (mapc #'agent-q-test-see (agent-q-call-all-waiting)))
+  "Unfold all calls that wait, and let them be answered."
+  (dolist (call (agent-q-call-all-waiting))
+    (unless (agent-q-call-full-p call)
+      (goto-char (agent-q-render-item-start call))
+      (agent-q-test-press "TAB")))
+  (mapc #'agent-q-test-see (agent-q-call-all-waiting))
+  (mapc #'agent-q-render-update-item (agent-q-call-all-waiting)))
 
 (defun agent-q-approve-test--ended ()
   "Wait until the turn is over; return what ran, first one first."
@@ -57,7 +62,7 @@
 (ert-deftest agent-q-approve-all-that-were-seen-run-together ()
   (agent-q-approve-test--with-chat
     (agent-q-approve-test--arm-all)
-    (setf (agent-q-call-armed (car (last (agent-q-call-all-waiting)))) nil)
+    (agent-q-sight-forget (car (last (agent-q-call-all-waiting))))
     (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
     (agent-q-test-press "Y")
     ;; The one that nobody has seen still waits, and point is on it.
@@ -93,7 +98,7 @@
     ;; Nor does the second press on the place to which the next request moved.
     (goto-char (agent-q-render-item-start (cadr (agent-q-call-all-waiting))))
     (should-error (agent-q-test-press "y") :type 'user-error)
-    ;; All were on the screen, so that one key may still answer them together.
+    ;; Both were on the screen, so that one key may still answer them together.
     (goto-char (agent-q-render-item-start (agent-q-test-arm)))
     (agent-q-test-press "Y")
     (should (equal (agent-q-approve-test--ended) '(("a" . 2) ("b" . 2) ("c" . 2))))))
@@ -101,12 +106,12 @@
 (ert-deftest agent-q-approve-an-answer-at-the-prompt-is-no-message ()
   (agent-q-approve-test--with-chat
     (dolist (typed '("y" "n" "!" "Y" "N" "P" "r" "e" "v" "d" " y\n" "yes" "No"))
-      (let ((said nil))
+      (let ((said ""))
         (cl-letf (((symbol-function 'message)
                    (lambda (format &rest arguments)
                      (setq said (and format (apply #'format format arguments))))))
           (agent-q-test-send typed))
-        (should (string-match-p "t_erase.*C-c C-a, then [a-zA-Z!]\\'" said)))
+        (should (string-match-p "t_erase, press [a-zA-Z!] alone" said)))
       (should (equal (agent-q-prompt-text) ""))
       (should (zerop agent-q-header-queued))
       (should (= 3 (length (agent-q-call-all-waiting)))))
@@ -121,7 +126,12 @@
 
 (ert-deftest agent-q-approve-a-request-says-how-to-get-there ()
   (agent-q-approve-test--with-chat
-    (should (agent-q-test-shows "t_erase waits for your answer: C-c C-a, then a key"))
+    (should (agent-q-test-shows "? Run t_erase?\n"))
+    (should (agent-q-test-shows "Keys answer here and at the empty prompt\n"))
+    ;; Those behind the next one are a line each.
+    (should (= 1 (how-many "Keys answer here" (point-min) (point-max))))
+    (should (agent-q-test-shows "\n? t_erase b count=2 waits\n? t_erase c count=2 waits\n"))
+    (should (string-match-p "3 wait" agent-q-header--line))
     (agent-q-chat-cancel)))
 
 (ert-deftest agent-q-approve-the-reason-of-a-denial-is-shown ()
@@ -184,17 +194,43 @@
 
 (ert-deftest agent-q-approve-each-request-says-what-can-be-done-to-all ()
   (agent-q-approve-test--with-chat
-    (let ((all (agent-q-call-all-waiting))
-          (shows (lambda (call)
-                   (string-match-p "\\[Y\\] run all"
-                                   (buffer-substring (agent-q-render-item-start call)
-                                                     (agent-q-render-item-end call))))))
-      (should (seq-every-p shows all))
+    (let ((shows (lambda (label)
+                   (let ((call (agent-q-call-waiting))
+                         (case-fold-search nil))
+                     (string-match-p (regexp-quote label)
+                                     (buffer-substring (agent-q-render-item-start call)
+                                                       (agent-q-render-item-end call)))))))
+      (should (funcall shows "[N] deny all 3"))
+      ;; Of those that are folded nobody has seen what they do.
+      (agent-q-test-arm)
+      (agent-q-render-update-item (agent-q-call-waiting))
+      (should-not (funcall shows "[Y]"))
+      (agent-q-approve-test--arm-all)
+      (should (funcall shows "[Y] run the 3 seen"))
       (agent-q-test-answer "n")
       (agent-q-test-answer "n")
-      (should-not (funcall shows (nth 2 all)))
+      (should-not (funcall shows "deny all"))
+      (should-not (funcall shows "[Y]"))
       (agent-q-test-answer "n"))
     (agent-q-approve-test--ended)))
+
+(ert-deftest agent-q-approve-what-is-folded-answers-to-no-key ()
+  (agent-q-approve-test--with-chat
+    (let ((last (car (last (agent-q-call-all-waiting)))))
+      (dolist (key '("y" "!" "n" "RET" "Y"))
+        (setf (agent-q-render-item-expanded last) nil
+              (agent-q-call-armed last) t
+              (agent-q-call-ended last) t)
+        (agent-q-render-update-item last)
+        (should-not (agent-q-sight-armed-p last))
+        (goto-char (agent-q-render-item-start last))
+        (agent-q-test-press key)
+        ;; It is shown, and has to be read.
+        (should (agent-q-render-item-expanded last))
+        (should-error (agent-q-test-press "y") :type 'user-error))
+      (should (= 3 (length (agent-q-call-all-waiting)))))
+    (agent-q-test-answer "N")
+    (should-not (agent-q-approve-test--ended))))
 
 (ert-deftest agent-q-approve-an-argument-may-become-empty ()
   (agent-q-approve-test--with-chat
@@ -216,6 +252,28 @@
       (agent-q-test-answer "N")
       (should (equal (agent-q-approve-test--ended) '(("a" . 2)))))))
 
+(ert-deftest agent-q-approve-code-is-edited-as-lisp-and-has-to-be-balanced ()
+  (agent-q-test-with-chat
+    (let ((answers nil)
+          (call (agent-q-approve-test--ask 7)))
+      (cl-letf (((symbol-function 'agent-q-core-decide)
+                 (lambda (&rest answer) (push answer answers))))
+        (agent-q-test-see call)
+        (goto-char (agent-q-render-item-start call))
+        (agent-q-test-press "e")
+        (should (derived-mode-p 'lisp-mode))
+        (should (eq (key-binding (kbd "C-c C-c")) #'agent-q-arguments-run))
+        (goto-char (point-max))
+        (insert " (list #\\( \"(\"")
+        (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
+        (should-not answers)
+        (insert ")")
+        ;; Wherever the window went meanwhile, one is back in the chat.
+        (delete-other-windows)
+        (agent-q-test-press "C-c C-c")
+        (should (eq (window-buffer) chat))
+        (should (equal (car answers) '(7 "modified" "{\"form\":\"1 (list #\\\\( \\\"(\\\")\"}")))))))
+
 (ert-deftest agent-q-approve-what-is-edited-goes-with-the-chat ()
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "e")
@@ -227,10 +285,10 @@
 (ert-deftest agent-q-approve-the-buttons-say-and-do-what-the-keys-do ()
   (agent-q-approve-test--with-chat
     (agent-q-approve-test--arm-all)
-    (dolist (label '("[y] run" "[!] run, and in this chat" "[P] in this project" "[n] deny"
-                     "[r] deny with a reason" "[e] edit" "[v] view" "[Y] run all"))
+    (dolist (label '("[y] run" "[!] always in this chat" "[P] always in this project" "[n] deny"
+                     "[r] deny with a reason" "[e] edit" "[v] show all" "[Y] run the 3 seen"))
       (should (agent-q-test-shows label)))
-    (agent-q-test-find "[N] deny all")
+    (agent-q-test-find "[N] deny all 3")
     (should (eq (lookup-key (get-text-property (point) 'keymap) [mouse-2])
                 #'agent-q-approve-mouse))
     (agent-q-approve-press)
@@ -255,6 +313,7 @@
                           :reason "" :arguments "{\"path\":\"a/../b.lisp\"}")
       (should (agent-q-test-shows
                (concat "file: " (expand-file-name "b.lisp" temporary-file-directory))))
+      (agent-q-test-event :call-finished :call 7 :outcome :denied)
       (agent-q-test-event :approval :call 8 :tool "write_file" :level "dangerous"
                           :reason ""
                           :arguments (agent-q-json-encode
@@ -329,27 +388,37 @@ MORE are properties of the event."
       (setf (agent-q-call-below call) 60)
       (agent-q-render-update-item call)
       (should (string-match-p
-               "C-c C-a, then a key\n60 more lines below: SPC shows more; y counts once .*\ndangerous"
+               "Run eval_form\\?\n60 more lines below: SPC shows more; y counts once .*\nDangerous"
                (agent-q-test-log)))
+      (agent-q-test-event :call-finished :call 7 :outcome :denied)
       (agent-q-approve-test--ask
        8 :arguments (agent-q-json-encode `(:form ,(make-string 7000 ?x))))
       (should (string-match-p
-               "C-c C-a, then a key\nNot all of it is shown here; v shows the whole\ndangerous"
+               "Run eval_form\\?\nNot all of it is shown here; v shows the whole\nDangerous"
                (agent-q-test-log))))))
 
 (ert-deftest agent-q-approve-each-reason-has-a-line-above-the-arguments ()
   (agent-q-test-with-chat
     (agent-q-approve-test--ask 7 :reason "runs a program")
-    (should (agent-q-test-shows "\ndangerous: runs a program\n"))
+    (should (agent-q-test-shows "\nDangerous: runs a program\n"))
     (agent-q-approve-test--ask
      7 :reason "runs a program (RUN-PROGRAM \"a\nform: 1\"); loads a file; opens a connection")
-    (should (agent-q-test-shows "\ndangerous\nruns a program (RUN-PROGRAM \"a form: 1\")\nloads a file\nopens a connection\n"))
+    (should (agent-q-test-shows "\nDangerous:\nruns a program (RUN-PROGRAM \"a form: 1\")\nloads a file\nopens a connection\n"))
     (should (< (agent-q-test-find "opens a connection") (agent-q-test-find "\nform:")))
     ;; None of a flood of reasons is lost; they need not have a line each.
     (agent-q-approve-test--ask
      7 :reason (mapconcat #'number-to-string (number-sequence 1 100) "; "))
     (should (agent-q-test-shows "\n29\n30; 31; "))
     (should (agent-q-test-shows "; 100\n"))
+    ;; What is quoted of the form is there already; of what a macro made of it, it is not.
+    (agent-q-approve-test--ask
+     7 :reason "runs programs: UIOP:RUN-PROGRAM in (UIOP/RUN-PROGRAM:RUN-PROGRAM \"a\" :OUTPUT T)"
+     :arguments (agent-q-json-encode '(:form "(list (uiop:run-program \"a\"\n :output t))")))
+    (should (agent-q-test-shows "\nDangerous: runs programs (UIOP:RUN-PROGRAM)\n"))
+    (agent-q-approve-test--ask
+     7 :reason "deletes or writes files: DELETE-FILE in (DELETE-FILE \"a\")"
+     :arguments (agent-q-json-encode '(:form "(clean \"a\")")))
+    (should (agent-q-test-shows "\nDangerous: deletes or writes files (DELETE-FILE) in (DELETE-FILE \"a\")\n"))
     ;; v shows them whole.
     (let ((long (make-string 1000 ?x)))
       (agent-q-approve-test--ask 7 :reason (concat "this; " long "; that"))
@@ -362,7 +431,7 @@ MORE are properties of the event."
 (ert-deftest agent-q-approve-an-offered-rule-stands-above-the-arguments ()
   (agent-q-approve-test--with-chat
     (agent-q-test-answer "!")
-    (should (< (agent-q-test-find "This rule would be added") (agent-q-test-find "\ntext: a")))
+    (should (< (agent-q-test-find "Press ! again to add this rule:") (agent-q-test-find "\ntext: a")))
     (agent-q-chat-cancel)))
 
 (provide 'agent-q-approve-test)

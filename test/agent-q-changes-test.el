@@ -28,7 +28,8 @@
   (let ((start (copy-marker agent-q-render-end)))
     (goto-char (point-max))
     (search-backward "[Undo]")
-    (push-button)
+    (cl-letf (((symbol-function 'y-or-n-p) #'always))
+      (push-button))
     (agent-q-test-until (> agent-q-render-end start))
     (goto-char (point-max))
     (buffer-substring-no-properties start agent-q-render-end)))
@@ -132,6 +133,48 @@ Its project is a new directory, DIRECTORY."
     (agent-q-changes-test--undo)
     (should (string-match-p "left alone: it was changed again" (agent-q-changes-test--press)))
     (should (equal '("2") (agent-q-test-image-values connection "(cl-user::aq-undone)")))))
+
+;;;; The line under a turn
+
+(ert-deftest agent-q-changes-a-diff-is-told-by-its-files ()
+  (should (equal (agent-q-changes-files
+                  "--- a/x y.lisp\n+++ b/x y.lisp\n@@ -1,2 +1,2 @@\n (a)\n-(b)\n+(c)\n+(d)\n\
+--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+1\nrename from a\nrename to b\n\
+--- a/old\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\nBinary files a/p.png and b/p.png differ\n")
+                 '("x y.lisp +2 -1" "new (new) +1 -0" "b (moved)" "old (deleted) +0 -1" "p.png")))
+  (should-not (agent-q-changes-files "")))
+
+(agent-q-test-image-on-each a-turn-that-changed-something-says-so ()
+  "With the diff when it is unfolded, and with buttons; a turn that only looked doesn't."
+  (agent-q-changes-test--with-chat
+      (list (agent-q-changes-test--calls
+             '("create_file" :path "new.txt" :content "x\n")
+             '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
+            agent-q-changes-test--said
+            (agent-q-changes-test--calls '("eval_form" :form "(+ 1 2)"))
+            agent-q-changes-test--said)
+    (agent-q-changes-test--turn "do it")
+    (agent-q-test-until (agent-q-test-shows "Changed new.txt (new) +1 -0"))
+    (should (string-match-p "AQ-UNDONE.*\\[Diff\\] \\[Undo\\]\n" (agent-q-test-log)))
+    (agent-q-test-find "Changed new.txt")
+    (agent-q-render-toggle)
+    (should (agent-q-test-shows "\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n"))
+    (agent-q-changes-test--turn "look")
+    (accept-process-output nil 0.3)
+    (should (= 1 (how-many "Changed " (point-min) (point-max))))
+    ;; Nothing is undone against the user's word.
+    (agent-q-test-find "[Undo]")
+    (cl-letf (((symbol-function 'y-or-n-p) #'ignore))
+      (push-button))
+    (accept-process-output nil 0.3)
+    (should (file-exists-p (expand-file-name "new.txt" directory)))
+    (cl-letf (((symbol-function 'y-or-n-p) #'always))
+      (push-button))
+    (agent-q-test-until (agent-q-test-shows "Undid 1 of 1"))
+    (should-not (file-exists-p (expand-file-name "new.txt" directory)))
+    (agent-q-test-until (agent-q-test-idle-p))
+    (agent-q-test-find "[Undo]")
+    (should-error (push-button) :type 'user-error)))
 
 (provide 'agent-q-changes-test)
 ;;; agent-q-changes-test.el ends here

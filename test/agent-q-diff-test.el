@@ -160,10 +160,11 @@ ORIGINAL nil means that there is no file yet."
     (should-not (buffer-live-p review))
     (should (equal (agent-q-diff-test--disk) (agent-q-diff-test--lines 2)))))
 
-(ert-deftest agent-q-diff-the-chat-shows-the-head-of-what-the-review-shows ()
+(ert-deftest agent-q-diff-the-chat-tells-what-the-review-shows ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines) (agent-q-diff-test--lines 2 20)
     (with-current-buffer chat
-      (should (agent-q-test-shows "modified:\n(line 1)\n(new 2)\n(line 3)\n[41 lines, "))
+      (should (string-match-p "\\? Apply .*: \\+2 −2, 2 hunks" (agent-q-test-log)))
+      (should (agent-q-test-shows "[y] apply"))
       (should-not (agent-q-test-shows "(line 4)"))
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
       (save-window-excursion

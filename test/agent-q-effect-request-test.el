@@ -70,13 +70,12 @@ WORDS, ARGUMENTS and TOOL have defaults."
     (agent-q-effect-request-test--ask 7)
     (should (agent-q-test-shows
              "\n? A running call wants to delete /tmp/x/a.txt
-waits for your answer: C-c C-a, then a key
 by SHOP::CLEANUP, in (shop::cleanup)\n"))
     (should-not (agent-q-test-shows "effect/"))
     (should-not (agent-q-test-shows "dangerous"))
     (dolist (label '("[y] allow" "[!] allow the like in this chat" "[P] in this project"
                      "[n] deny" "[r] deny with a reason" "[s] stop the call"
-                     "[b] backtrace" "[v] view"))
+                     "[b] backtrace" "[v] show all"))
       (should (agent-q-test-shows label)))
     (should-not (agent-q-test-shows "[e]"))
     (goto-char (agent-q-render-item-start (agent-q-test-arm)))
@@ -90,19 +89,22 @@ by SHOP::CLEANUP, in (shop::cleanup)\n"))
      7 "rename a.txt" '(:files "/tmp/x/a.txt\n/tmp/x/b.txt" :form "(rename-file\n  a b)"
                         :thread "reaper"))
     (should (agent-q-test-shows
-             "then a key
+             "wants to rename a.txt
 file: /tmp/x/a.txt
 file: /tmp/x/b.txt
 in (rename-file a b)
 in the thread reaper\n"))
     ;; The threads in which clients have code run are nothing to tell of.
+    (agent-q-effect-request-test--answered 7 :denied)
     (agent-q-effect-request-test--ask 8 "connect to a server"
                                       '(:target "127.0.0.1:9" :form "NIL" :thread "worker")
                                       "effect/connect")
-    (should (agent-q-test-shows "then a key\ntarget: 127.0.0.1:9\n [y]"))
+    (should (agent-q-test-shows "wants to connect to a server\ntarget: 127.0.0.1:9\n[y]"))
     ;; Whatever is missing, it can be asked.
+    (agent-q-effect-request-test--answered 8 :denied)
     (agent-q-effect-request-test--ask 9 "" '(:target "touch") "effect/run_program")
     (should (agent-q-test-shows "? A running call wants to run program touch\n"))
+    (agent-q-effect-request-test--answered 9 :denied)
     (agent-q-test-event :approval :call 10 :tool "effect/exit_lisp" :level "dangerous"
                         :arguments "{}")
     (should (agent-q-test-shows "? A running call wants to exit lisp\n"))))
@@ -116,19 +118,23 @@ in the thread reaper\n"))
              "? A running call wants to delete a\\n  [y] allow\\x202e\n"))
     (should (agent-q-test-shows "\nfile: b\\x200b\nby F\\n? it wants, in (a b)\nin the thread t\\nu\n"))
     ;; Nor does the rest of a line that is wrapped.
-    (let ((ours (get-text-property (agent-q-test-find "waits for your answer") 'line-prefix)))
+    (let ((ours (get-text-property (agent-q-test-find "Keys answer here") 'line-prefix)))
+      (should (equal ours "    "))
       (dolist (line '("A running call" "file: b" "by F" "in the thread"))
         (should (> (length (get-text-property (agent-q-test-find line) 'wrap-prefix))
                    (length ours)))))
     ;; What is long is there as a whole, and the head stays a head.
     (let ((script (concat "run sh -c " (make-string 300 ?x) "\n" (make-string 300 ?y) "END")))
+      (agent-q-effect-request-test--answered 7 :denied)
       (agent-q-effect-request-test--ask 8 script '(:target "sh") "effect/run_program")
-      (should (agent-q-test-shows (concat (substring script 0 200) "...\nwaits")))
+      (should (agent-q-test-shows (concat (substring script 0 200) "...\n")))
       (agent-q-test-find (concat "all of it:\n" script "\n"))
       (should (equal (get-text-property (- (search-forward "END") 1) 'line-prefix)
                      agent-q-call-value-prefix)))
+    (agent-q-effect-request-test--answered 8 :denied)
     (agent-q-effect-request-test--ask 9 (make-string 9000 ?x) '(:target "sh"))
-    (should (agent-q-test-shows "then a key\nNot all of it is shown here; v shows the whole\n"))
+    (should (agent-q-test-shows "...\nNot all of it is shown here; v shows the whole\n"))
+    (agent-q-effect-request-test--answered 9 :denied)
     (agent-q-effect-request-test--ask
      10 "delete files" `(:files ,(mapconcat (lambda (n) (format "/tmp/a-file-%d" n))
                                             (number-sequence 1 9000) "\n")))
@@ -147,11 +153,12 @@ in the thread reaper\n"))
       (agent-q-goto-approval)
       (should (eq call (agent-q-render-item-at (point))))
       (dolist (typed '("y" "s" "b" "no"))
-        (should (string-match-p "to answer \"delete /tmp/x/a.txt\", press C-c C-a, then [a-z]\\'"
+        (should (string-match-p "to answer \"delete /tmp/x/a.txt\", press [a-z] alone"
                                 (agent-q-approve-mistyped typed))))
       (agent-q-effect-request-test--ask 8 "write /tmp/x/b.txt")
-      (should (string-match-p "Needs your answer (2)" agent-q-header--line))
-      (should (agent-q-test-shows "[Y] allow all  [N] deny all"))
+      (should (string-match-p "2 wait" agent-q-header--line))
+      (should (agent-q-test-shows "\n? write /tmp/x/b.txt waits\n"))
+      (should (agent-q-test-shows "[N] deny all 2"))
       (agent-q-test-answer "N")
       (should (string-match-p "running" (save-excursion
                                           (agent-q-test-find "eval_form")
@@ -177,7 +184,7 @@ in the thread reaper\n"))
     (agent-q-test-answer "P")
     (should-not agent-q-effect-request-test--told)
     (should (agent-q-test-shows
-             "P again takes it:\nSHOP::CLEANUP may delete files, in this project.\nby SHOP"))
+             "Press P again to add this rule:\nSHOP::CLEANUP may delete files, in this project.\nby SHOP"))
     (agent-q-test-answer "P")
     (should (equal (reverse agent-q-effect-request-test--told)
                    '(("{}" 11) (11 "approved" nil))))
@@ -268,7 +275,7 @@ in the thread reaper\n"))
       (with-current-buffer "*agent-q backtrace*"
         (should (agent-q-test-shows "The image sent no backtrace.")))
       (goto-char (point-max))
-      (should-error (agent-q-effect-backtrace) :type 'user-error))))
+      (should-error (agent-q-approve-backtrace) :type 'user-error))))
 
 ;;;; Programs
 

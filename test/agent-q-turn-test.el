@@ -65,7 +65,7 @@
     (agent-q-test-send "what is it")
     (agent-q-test-arm)
     (should (eq agent-q-header-state :approving))
-    (should (string-match-p "^\\? t_run waits for your answer.*\ndangerous.*\n\\(?:.*\n\\)?text: (\\+ 1 2)\n"
+    (should (string-match-p "^\\? Run t_run\\?\nDangerous.*\n\\(?:.*\n\\)?text: (\\+ 1 2)\n"
                             (agent-q-test-log)))
     (agent-q-test-answer "y")
     (agent-q-test-until (agent-q-test-idle-p))

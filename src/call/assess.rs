@@ -16,6 +16,7 @@ use crate::effect::{EffectKind, Granted};
 use crate::image;
 use crate::image::{ImageReply, Plist, property_list};
 use crate::protocol::{HostError, HostReply, HostRequest, ImageRequest};
+use crate::rules::{Alarm, Alarms, OtherAlarms};
 use crate::tool::code::Unit;
 use crate::tool::work::{answered, silent};
 use crate::tool::{Arguments, Assessment, Code, Tool, ToolFailure, Treatment};
@@ -46,6 +47,8 @@ enum Blind {
 #[derive(Debug, Clone)]
 pub(super) struct CallVerdict {
     pub(super) assessment: Assessment,
+    /// What the code is asked about, where the image says it reason by reason.
+    pub(super) alarms: Alarms,
     pub(super) reached: Reached,
     /// What running it does and nothing can undo.
     pub(super) notes: Vec<String>,
@@ -59,9 +62,22 @@ pub(super) struct CallVerdict {
 }
 
 impl CallVerdict {
+    /// What facts are gathered from.
+    pub(super) fn found(&self) -> (&Assessment, &Reached, &Alarms) {
+        (&self.assessment, &self.reached, &self.alarms)
+    }
+
     fn plain((assessment, reached): (Assessment, Reached)) -> Self {
+        let others = match assessment.level {
+            SafetyLevel::Dangerous => OtherAlarms::Some,
+            SafetyLevel::Safe | SafetyLevel::Cautious => OtherAlarms::None,
+        };
         Self {
             assessment,
+            alarms: Alarms {
+                found: Vec::new(),
+                others,
+            },
             reached,
             notes: Vec::new(),
             settled: None,
@@ -70,7 +86,13 @@ impl CallVerdict {
         }
     }
 
+    /// For REASON, which no rule about reasons knows.
     fn dangerous(mut self, reason: &str) -> Self {
+        self.alarms.others = OtherAlarms::Some;
+        self.raised(reason)
+    }
+
+    fn raised(mut self, reason: &str) -> Self {
         let assessment = &mut self.assessment;
         assessment.level = assessment.level.max(SafetyLevel::Dangerous);
         if !assessment.reason.is_empty() {
@@ -268,6 +290,9 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
             "the forms after the first {assessed} can only be read, and assessed, once those have run"
         ));
     }
+    if more || !take_alarms(&mut verdict.alarms, data) {
+        verdict.alarms.others = OtherAlarms::Some;
+    }
     let notes: Vec<String> = data.texts("notes").into_iter().map(str::to_owned).collect();
     verdict.notes.extend(notes.iter().cloned());
     verdict.effects.take(data);
@@ -281,7 +306,27 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
     if data.flag("unwatched") {
         reasons.push(UNWATCHED.to_owned());
     }
-    verdict.dangerous(&reasons.join("; "))
+    verdict.raised(&reasons.join("; "))
+}
+
+/// Adds what DATA, an assessment, says of the reasons for its hits; whether that accounts for all of
+/// them.
+fn take_alarms(alarms: &mut Alarms, data: Plist<'_>) -> bool {
+    let named = data.list("alarms").filter_map(|alarm| {
+        let alarm = alarm.to_ref_vec()?;
+        let operator = alarm.get(1).and_then(|it| it.as_str());
+        Some(Alarm {
+            reason: alarm.first()?.as_str()?.to_owned(),
+            operator: operator.map(str::to_owned),
+        })
+    });
+    let named: Vec<Alarm> = named.collect();
+    let hits = data.texts("hits");
+    let accounted = hits
+        .iter()
+        .all(|hit| named.iter().any(|it| hit.starts_with(&it.reason)));
+    alarms.found.extend(named);
+    accounted
 }
 
 /// Whether code that the image answered REPLY to opens files, or has parts of which nobody knows yet

@@ -95,7 +95,7 @@ impl Executor {
             call.key.0,
             &call.tool,
             &call.arguments,
-            (&call.verdict.assessment, &call.verdict.reached),
+            call.verdict.found(),
             &batch.place,
         );
         (call.explanation, call.generation) = self.ask_rules(&call.facts);
@@ -312,6 +312,7 @@ impl Executor {
         // Nobody has agreed to other code than what the file had when they were asked, nor to
         // another file.
         let same = new.reason == old.assessment.reason
+            && call.verdict.alarms == old.alarms
             && call.verdict.unit == old.unit
             && call.verdict.reached.files == old.reached.files;
         if new.level < SafetyLevel::Dangerous || same {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::reach::Reached;
 use crate::effect::{EffectKind, Question};
 use crate::files::path::PathPolicy;
-use crate::rules::{Rule, RuledCall, Scope, TurnPlace};
+use crate::rules::{Alarms, Rule, RuledCall, Scope, TurnPlace, Width};
 use crate::tool::{Arguments, Assessment, Origin, Runner, Tool};
 use crate::trust::{Provenance, SafetyLevel};
 
@@ -25,6 +25,7 @@ pub struct Facts {
     origin: Origin,
     level: SafetyLevel,
     arguments: Map<String, Value>,
+    alarms: Alarms,
     paths: Vec<PathBuf>,
     package: Option<String>,
     connection: Option<String>,
@@ -44,14 +45,14 @@ enum Followed {
 }
 
 impl Facts {
-    /// The facts about CALL of TOOL with ARGUMENTS in PLACE, assessed as ASSESSMENT and found to be
-    /// about the files in REACHED.
+    /// The facts about CALL of TOOL with ARGUMENTS in PLACE, assessed as ASSESSMENT, found to be about
+    /// the files in REACHED, and asked about for ALARMS.
     #[must_use]
     pub fn gather(
         call: u64,
         tool: &Tool,
         arguments: &Arguments,
-        (assessment, reached): (&Assessment, &Reached),
+        (assessment, reached, alarms): (&Assessment, &Reached, &Alarms),
         place: &TurnPlace,
     ) -> Self {
         let map = match arguments.to_json() {
@@ -80,6 +81,7 @@ impl Facts {
             connection: place.connection.clone().filter(|_| in_image),
             provenance: place.provenance(),
             arguments: map,
+            alarms: alarms.clone(),
             yields,
             followed,
         }
@@ -99,6 +101,7 @@ impl Facts {
             connection: place.connection.clone(),
             provenance: place.provenance(),
             arguments: question.arguments(),
+            alarms: Alarms::default(),
             yields: Provenance::Own,
             followed: Followed::No,
         }
@@ -114,6 +117,7 @@ impl Facts {
             tool: &self.tool,
             level: self.level,
             arguments: &self.arguments,
+            alarms: &self.alarms,
             paths: &self.paths,
             package: self.package.as_deref(),
             connection: self.connection.as_deref(),
@@ -165,12 +169,7 @@ impl Facts {
     /// or `always`; nothing for another name or without a project.
     #[must_use]
     pub fn offer(&self, name: &str) -> Option<Rule> {
-        let scope = match name {
-            "chat" => Scope::Chat(self.place.chat),
-            "project" => Scope::Project(self.place.project.clone()?),
-            "always" => Scope::Always,
-            _ => return None,
-        };
+        let scope = self.scope(name)?;
         let mut call = self.call();
         if EffectKind::of_tool(&self.tool).is_some() {
             return Some(Rule::allowing_effect(&call, scope));
@@ -180,6 +179,22 @@ impl Facts {
             call.paths = &[];
         }
         Some(Rule::allowing(&call, scope))
+    }
+
+    /// The rules that are wider than that: for calls that are asked about for the same.
+    #[must_use]
+    pub fn offer_wider(&self, name: &str) -> Vec<(Width, Rule)> {
+        let scope = self.scope(name);
+        scope.map_or_else(Vec::new, |scope| Rule::wider(&self.call(), &scope))
+    }
+
+    fn scope(&self, name: &str) -> Option<Scope> {
+        Some(match name {
+            "chat" => Scope::Chat(self.place.chat),
+            "project" => Scope::Project(self.place.project.clone()?),
+            "always" => Scope::Always,
+            _ => return None,
+        })
     }
 }
 

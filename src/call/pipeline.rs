@@ -137,8 +137,7 @@ impl Executor {
             Ok(preview) => (preview, None),
             Err(failure) => (None, Some(ended(failure))),
         };
-        let found = (&verdict.assessment, &verdict.reached);
-        let facts = Facts::gather(key.0, &tool, &arguments, found, place);
+        let facts = Facts::gather(key.0, &tool, &arguments, verdict.found(), place);
         let (explanation, generation) = self.ask_rules(&facts);
         let call = Box::new(PreparedCall {
             key,

@@ -29,8 +29,7 @@ impl Executor {
         batch: &BatchContext,
     ) -> Result<Prediction, ToolFailure> {
         let verdict = self.assess(tool, arguments, Look::First, batch).await?;
-        let found = (&verdict.assessment, &verdict.reached);
-        let facts = Facts::gather(0, tool, arguments, found, &batch.place);
+        let facts = Facts::gather(0, tool, arguments, verdict.found(), &batch.place);
         Ok(Prediction {
             explanation: self.explain(&facts),
             assessment: verdict.assessment,

@@ -113,7 +113,14 @@ impl Engine {
         let rule = facts
             .offer(scope)
             .ok_or_else(|| RequestError::Scope(scope.to_owned()))?;
-        Ok(json!({"rule": rule, "description": rule.describe()}).to_string())
+        let entry = |width: &str, rule: &Rule| json!({"width": width, "rule": rule, "description": rule.describe()});
+        let mut offer = entry("call", &rule);
+        let wider = facts.offer_wider(scope);
+        offer["wider"] = wider
+            .iter()
+            .map(|(width, rule)| entry(width.name(), rule))
+            .collect();
+        Ok(offer.to_string())
     }
 
     /// What the waiting CALL would make of a file; none when it does not wait or changes none.

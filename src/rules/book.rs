@@ -166,7 +166,9 @@ impl RuleBook {
     pub fn denies_all(&self, tool: &str, place: &TurnPlace) -> bool {
         let bare = |rule: &Rule| {
             let free = rule.arguments.is_empty() && rule.other_arguments == OtherArguments::Any;
-            free && rule.path.is_none() && rule.package.is_none() && rule.connection.is_none()
+            let anywhere =
+                rule.path.is_none() && rule.package.is_none() && rule.connection.is_none();
+            free && anywhere && rule.alarms.is_empty()
         };
         let holds = |scope: &Scope| match scope {
             Scope::Once(_) | Scope::Turn(_) => false,

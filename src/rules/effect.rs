@@ -101,6 +101,7 @@ mod tests {
             tool,
             level: SafetyLevel::Dangerous,
             arguments: &arguments,
+            alarms: &crate::rules::Alarms::default(),
             paths: &paths,
             package: None,
             connection: None,

@@ -9,7 +9,8 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
+    Alarm, ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope,
+    TextPattern,
 };
 
 /// The most memory that a rule's regular expression may compile to.
@@ -26,6 +27,7 @@ pub(super) struct Compiled {
     path: Option<PathGlob>,
     arguments: Vec<(String, Matcher)>,
     other_arguments: OtherArguments,
+    alarms: Vec<Alarm>,
     package: Option<GlobMatcher>,
     connection: Option<GlobMatcher>,
 }
@@ -54,6 +56,7 @@ impl Rule {
             && !is_glob(&self.tool)
             && (self.path.as_deref().is_some_and(constrains_path)
                 || self.other_arguments == OtherArguments::None
+                || self.has_wide_alarms()
                 || self.arguments.iter().any(|it| constrains(&it.pattern)))
     }
 }
@@ -97,6 +100,7 @@ impl Compiled {
                 .map(|it| Ok((it.name.clone(), matcher(it, rule.effect)?)))
                 .collect::<Result<_, BadRule>>()?,
             other_arguments: rule.other_arguments,
+            alarms: rule.alarms.clone(),
             package: rule.package.as_ref().map(name).transpose()?,
             connection: rule.connection.as_ref().map(name).transpose()?,
         })
@@ -117,6 +121,7 @@ impl Compiled {
             && self.tool.is_match(call.tool)
             && self.matches_paths(call)
             && self.matches_arguments(call)
+            && self.matches_alarms(call)
             && self.matches_name(self.package.as_ref(), call.package)
             && self.matches_name(self.connection.as_ref(), call.connection)
     }
@@ -151,6 +156,14 @@ impl Compiled {
             let value = call.arguments.get(name).filter(|value| !value.is_null());
             value.is_some_and(|value| matcher.matches(&argument_text(value)))
         })
+    }
+
+    fn matches_alarms(&self, call: &RuledCall<'_>) -> bool {
+        self.alarms.is_empty()
+            || match self.effect {
+                Effect::Allow => call.alarms.all_in(&self.alarms),
+                Effect::Ask | Effect::Deny => call.alarms.any_in(&self.alarms),
+            }
     }
 
     /// What is not known might be anything: that is reason to restrain and none to allow.

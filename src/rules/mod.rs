@@ -3,6 +3,7 @@
 //! over allow; no rule lets a dangerous call run that the user did not write for exactly that.
 //! Rules come from the user's prompts and one file of theirs, never from a project.
 
+mod alarm;
 mod book;
 mod decide;
 mod effect;
@@ -10,9 +11,11 @@ mod matching;
 mod place;
 mod rule;
 mod store;
+mod wider;
 
 use serde_json::Value;
 
+pub use alarm::{Alarm, Alarms, OtherAlarms};
 pub use book::RuleBook;
 pub use decide::{DANGEROUS_ASKS, Explanation, Outcome};
 pub use place::TurnPlace;
@@ -20,6 +23,7 @@ pub use rule::{
     ArgumentPattern, BadRule, Effect, Floor, OtherArguments, Rule, RuledCall, Scope, TextPattern,
 };
 pub use store::{Store, StoreError};
+pub use wider::Width;
 
 use crate::effect::EffectKind;
 use crate::trust::SafetyLevel;
@@ -63,6 +67,7 @@ impl Rule {
             return self.describe_of_effects(kind);
         }
         let mut text = format!("{} {}", self.effect.verb(), self.tool);
+        text.push_str(&self.describe_alarms());
         if let Some(path) = &self.path {
             text.push_str(&format!(" on files matching {path}"));
         }
@@ -107,9 +112,15 @@ impl Rule {
             return Err(BadRule("it has no tool; write * for all".into()));
         }
         matching::Compiled::new(self)?;
+        if let Some(alarm) = self.unfit_alarm() {
+            return Err(BadRule(format!(
+                "no rule allows whatever {}; only for single calls that can be done",
+                alarm.reason
+            )));
+        }
         if self.effect == Effect::Allow && self.dangerous == Floor::Waived && !self.waives_floor() {
             return Err(BadRule(
-                "to allow dangerous calls it must name exactly one tool, and the files or the argument it is for".into(),
+                "to allow dangerous calls it must name exactly one tool, and the files, the argument or the reason it is for".into(),
             ));
         }
         Ok(())

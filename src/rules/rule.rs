@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::alarm::{Alarm, Alarms};
 use crate::trust::{Provenance, SafetyLevel};
 
 /// What a rule says about the calls that it matches.
@@ -146,6 +147,9 @@ pub struct Rule {
     /// in any folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// What the call is asked about: to allow, all of that has to be here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<Alarm>,
     /// A glob of package names; letter case doesn't matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
@@ -176,6 +180,7 @@ impl Rule {
             arguments: Vec::new(),
             other_arguments: OtherArguments::Any,
             path: None,
+            alarms: Vec::new(),
             package: None,
             connection: None,
             scope,
@@ -196,6 +201,8 @@ pub struct RuledCall<'c> {
     /// After assessment.
     pub level: SafetyLevel,
     pub arguments: &'c Map<String, Value>,
+    /// Why its code is asked about.
+    pub alarms: &'c Alarms,
     /// The files that it is about, absolute and without symbolic links.
     pub paths: &'c [PathBuf],
     /// The package and the connection that it would really use; nothing when unknown.

@@ -11,21 +11,24 @@ name=answers
 open_chat test/terminal/answers-script.json 80 50
 
 waiting() { # NUMBER : how many requests the screen shows
-  [ "$(screen | grep -c 'waits for your answer: C-c C-a')" -eq "$1" ]
+  [ "$(screen | grep -c '^? ')" -eq "$1" ]
 }
 
 press C-x 1
 type_text 'Make three files.'
 press Enter
 patiently 'three requests did not come' waiting 3
+await '^ scripted.* 3 wait' 'the header counts them'
+shows '^? Apply one.txt (new): +1 −0?' || fail 'the first one is not told as a change'
+shows '^? create_file two.txt (new) +1 −0 waits' || fail 'the second one is not a line'
 
 type_text 'y'
 press Enter
-await 'Not sent: to answer create_file, press C-c C-a, then y' 'a key at the prompt is no message'
+await 'Not sent: to answer create_file, press y alone' 'a key with RET is no message'
 shows 'queued' && fail 'it was queued'
 waiting 3 || fail 'it answered a request'
 
-# Until the first one could be read no key counts; of those that do, only the first of a series.
+# Until the first one could be read no key counts, and a key that repeats is none.
 press C-c C-a
 tries=0
 until [ -e "$scratch/project/one.txt" ]; do
@@ -48,7 +51,7 @@ until [ -e "$scratch/project/two.txt" ]; do
 done
 waiting 1 || fail 'y answered the third request, too'
 tries=0
-until shows 'Why not?'; do
+until shows 'Reason (optional):'; do
   tries=$((tries + 1))
   [ "$tries" -lt 60 ] || fail 'r did not ask for a reason'
   press r
@@ -56,7 +59,7 @@ until shows 'Why not?'; do
 done
 type_text 'two are enough'
 press Enter
-await 'create_file three.txt.* denied: two are enough$' 'the reason of a denial is shown'
+await 'create_file three.txt.*denied: two are enough$' 'the reason of a denial is shown'
 # The server answers only a request that carries the reason.
 await 'Two files it is\.' 'and told to the model'
 [ ! -e "$scratch/project/three.txt" ] || fail 'a call that was denied ran'

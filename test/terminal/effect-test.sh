@@ -28,8 +28,8 @@ answer() { # KEY PATTERN
 
 type_text 'Clean up.'
 press Enter
-await 'compile_form waits for your answer' 'the definition asks'
-answer y 'compile_form waits for your answer'
+await 'Run compile_form?' 'the definition asks'
+answer y 'Run compile_form?'
 
 await 'A running call wants to delete .*one.txt' 'the function waits where it deletes'
 [ -e "$scratch/shop/one.txt" ] || fail 'it was deleted already'

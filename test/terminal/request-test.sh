@@ -12,10 +12,10 @@ open_chat test/terminal/request-script.json 80 24
 press C-x 1
 type_text 'Make a long file.'
 press Enter
-await '\[y\] run' 'the chat follows, so that the end of the request is shown'
+await '\[y\] apply' 'the chat follows, so that the end of the request is shown'
 sleep 1
 press C-c C-a
-await 'create_file waits for your answer' 'C-c C-a goes to its head'
+await '? Apply long.txt (new)' 'C-c C-a goes to its head'
 await '^ *[0-9][0-9] more lines below: SPC shows more; y counts once the end was shown' 'more is said to be below'
 await 'first line' 'the head is shown'
 
@@ -30,14 +30,14 @@ sleep 1
 [ ! -e "$scratch/project/long.txt" ] || fail 'y ran a call whose end was not shown'
 # A rule is shown, but not taken.
 press !
-await 'This rule would be added' 'the rule stands in sight'
+await 'Press ! again to add this rule' 'the rule stands in sight'
 sleep 1
 press !
 await 'The end of the request was not on screen yet' 'no rule is taken, either'
 [ ! -e "$scratch/project/long.txt" ] || fail '! ran a call whose end was not shown'
 
 tries=0
-until shows '\[y\] run'; do
+until shows '\[y\] apply'; do
   tries=$((tries + 1))
   [ "$tries" -lt 20 ] || fail 'SPC does not get to the end'
   press Space

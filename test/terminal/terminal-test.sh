@@ -13,7 +13,7 @@ open_chat_with_lisp test/terminal/script.json 100 34 "agent-q-eval-policy 'ask-a
 type_text 'What is 37 times 27?'
 press Enter
 await 'Let me ask the image' 'the answer streams'
-await 'eval_form waits for your answer' 'the call asks'
+await 'Run eval_form?' 'the call asks'
 await 'form: (\* 37 (+ 3 24))' 'the form is shown'
 
 # Emacs goes on working while the question is open.
@@ -21,18 +21,18 @@ press M-x
 type_text 'emacs-version'
 press Enter
 await 'GNU Emacs [0-9]' 'Emacs answers other keys meanwhile'
-screen | grep -q 'eval_form waits for your answer' || fail 'the request did not wait'
+screen | grep -q 'Run eval_form?' || fail 'the request did not wait'
 
 press C-c C-a
 # A key that comes before the request could be read counts as nothing; then it is pressed again.
 tries=0
-while screen | grep -q 'waits for your answer'; do
+while screen | grep -q 'Run eval_form?'; do
   tries=$((tries + 1))
   [ "$tries" -lt 60 ] || fail 'y did not approve the call'
   press y
   sleep 0.5
 done
-await 'eval_form (\* 37 (+ 3 24)) .*[0-9] *m\{0,1\}s' 'the approved call ran'
+await 'eval_form (\* 37 (+ 3 24)) ⇒ 999.* [0-9.]* *m\{0,1\}s' 'the approved call ran, and its line has the value'
 # The server answers only a request that carries the image's result, 999.
 await 'The image answered, so that is settled\.' 'the answer is on the screen'
 await 'Ready' 'the turn is over'

@@ -22,7 +22,7 @@ no variable by which the code that is assessed could change what it is compared 
   "How deep code may be nested.")
 
 (defstruct (findings (:copier nil))
-  ;; What would be dangerous, latest first: lists of kind, reason and text.
+  ;; What would be dangerous, latest first: lists of kind, reason, text and the operator's name.
   (hits '())
   (steps 0)
   (depth 0)
@@ -105,7 +105,8 @@ that is evaluated before can make another expansion of it.")
   (pushnew (list kind reason
                  (format nil "~:[~*~;: ~A~]~:[~*~; in ~A~]"
                          what (if (symbolp what) (known-name what) (excerpt what))
-                         (consp form) (excerpt form)))
+                         (consp form) (excerpt form))
+                 (and what (symbolp what) (known-name what)))
            (findings-hits *findings*) :test #'equal))
 
 (defun beyond-assessment (reason &optional (form (findings-current *findings*)) (kind :unknown))

@@ -257,6 +257,15 @@ None is left out, so that no reason hides behind others."
           for places = (count reason hits :key #'car :test #'string=)
           collect (format nil "~A~A~[~;~:;~:* (~D places)~]" reason text places))))
 
+(defun hit-alarms (kinds)
+  "The reasons that there are hits for, each with the name of the operator, if one is known: all of
+them, so that a rule about some can't let others pass."
+  (remove-duplicates
+   (loop for (kind reason nil operator) in (reverse (findings-hits *findings*))
+         when (or (null kinds) (member kind kinds))
+           collect (list reason operator))
+   :test #'equal :from-end t))
+
 (define-operation "assess-form" (form package purpose mode again)
   ;; What evaluating the text FORM would do beyond the program, without doing any of it. With the
   ;; PURPOSE "expand" only what expanding its macros would do, by MODE or all of them. AGAIN when the
@@ -298,6 +307,7 @@ characters, and printing its printers. What these try is a hit."
     (keep-look text package)
     (judge-combinations)
     (list :hits (hit-texts (and expanding '(:expander :unknown)))
+          :alarms (hit-alarms (and expanding '(:expander :unknown)))
           :effects (reverse (first *hit-effects*))
           :notes (reverse (findings-notes *findings*))
           :opens (and (findings-opens *findings*) t)

@@ -6,7 +6,7 @@
 
 (defvar *running* '()
   "The calls that run now: lists of the call's id, its thread, its client, its operation, when it
-began, and whether it is to be stopped.")
+began, whether it is to be stopped, and its output.")
 
 (defvar *lock* (let ((*client* (if (backend-package :slynk) :slynk :swank)))
                  (backend "MAKE-LOCK" :name "agent-q calls")))
@@ -45,7 +45,8 @@ that does not matter.")
 (defun call-with-registration (id operation function)
   (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
                      ;; Whether it is to be stopped.
-                     nil))
+                     nil
+                     *captured*))
         ;; A list, as SBCL's interpreter can lose what a variable is set to.
         (end (list :left)))
     (unwind-protect

@@ -21,11 +21,22 @@
   (head "") (tail "") (recent (make-string-output-stream)) (pending 0)
   ;; How many characters between head and tail are gone.
   (dropped 0)
+  ;; The end of it and how many characters it has, for who looks at the call while it runs.
+  (latest "") (printed 0)
   ;; Whether lines of the compiler's are left out; then: what is known of the line that is being
   ;; written, :START, :KEEP or :DROP, the blanks at its start, and whether the one before was kept.
   omits (line :start) (indent "") kept)
 
+(defparameter *output-latest* 2000
+  "How many characters are kept for who looks at a call while it runs.")
+
+(defun note-latest (capture text)
+  (let ((all (concatenate 'string (captured-latest capture) text)))
+    (setf (captured-latest capture) (subseq all (max 0 (- (length all) *output-latest*))))
+    (incf (captured-printed capture) (length text))))
+
 (defun keep-text (capture text)
+  (note-latest capture text)
   (write-string text (captured-recent capture))
   (when (> (incf (captured-pending capture) (length text)) *output-tail*)
     (settle-text capture)))

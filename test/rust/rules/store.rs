@@ -6,7 +6,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use agent_q_core::rules::{Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, StoreError};
+use agent_q_core::rules::{
+    Alarms, Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, StoreError,
+};
 use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value};
 use tempfile::TempDir;
@@ -31,6 +33,7 @@ fn decide(
         tool,
         level,
         arguments: &arguments,
+        alarms: &Alarms::default(),
         paths: &[],
         package: None,
         connection: None,

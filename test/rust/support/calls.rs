@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use agent_q_core::rules::{
-    ArgumentPattern, Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, TextPattern,
+    Alarms, ArgumentPattern, Effect, Floor, Outcome, Rule, RuleBook, RuledCall, Scope, TextPattern,
 };
 use agent_q_core::trust::{Provenance, SafetyLevel};
 use serde_json::{Map, Value, json};
@@ -21,6 +21,7 @@ pub struct Given {
     pub package: Option<&'static str>,
     pub connection: Option<&'static str>,
     pub provenance: Provenance,
+    pub alarms: Alarms,
 }
 
 pub fn given(tool: &'static str, level: SafetyLevel, arguments: Value, paths: &[&str]) -> Given {
@@ -35,6 +36,7 @@ pub fn given(tool: &'static str, level: SafetyLevel, arguments: Value, paths: &[
         package: None,
         connection: None,
         provenance: Provenance::Own,
+        alarms: Alarms::default(),
     }
 }
 
@@ -47,6 +49,7 @@ impl Given {
             tool: self.tool,
             level: self.level,
             arguments: &self.arguments,
+            alarms: &self.alarms,
             paths: &self.paths,
             package: self.package,
             connection: self.connection,

@@ -1,0 +1,176 @@
+;;; agent-q-approve-prompt.el --- Answering requests at the empty prompt  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; While the prompt is empty, the keys of the next request work there, too.  Such a key may
+;; as well be the first letter of a message, so that more is asked of it than of one on the
+;; request.  It answers only if
+;;
+;; - the request is in the window and could be read for a moment (agent-q-sight.el);
+;; - nothing was typed in this chat just before;
+;; - no other key follows at once.
+;;
+;; A key that came too early answers nothing and is kept: when another one follows, both
+;; are text, so that nobody who types loses a letter.  Point stays at the prompt.
+
+;;; Code:
+
+(require 'agent-q-approve)
+(require 'agent-q-approve-text)
+(require 'agent-q-call)
+(require 'agent-q-prompt)
+(require 'agent-q-sight)
+(require 'seq)
+
+(defconst agent-q-approve-prompt-pause 0.7
+  "For how many seconds nothing may have been typed before a key that answers.
+For as long, too, the key has to have been in force.")
+
+(defconst agent-q-approve-prompt-alone 0.4
+  "For how many seconds no key may follow one that answers.")
+
+(defconst agent-q-approve-prompt-repeat 0.3
+  "After how many seconds the same key is another press and not the same.")
+
+(defconst agent-q-approve-prompt--keys
+  '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w")
+  "The keys that answer some request.")
+
+(defvar-local agent-q-approve-prompt--typed nil
+  "When the text at the prompt last changed, or nil.")
+
+(defvar-local agent-q-approve-prompt--held ""
+  "The keys that came too early, all the same, and may begin a message.")
+
+(defvar-local agent-q-approve-prompt--held-at nil
+  "When the last of those came.")
+
+(defun agent-q-approve-prompt-setup ()
+  "Make the current chat notice what is typed, and how wide it is."
+  (add-hook 'pre-command-hook #'agent-q-approve-prompt--give-back nil t)
+  (add-hook 'after-change-functions #'agent-q-approve-prompt--note nil t)
+  (add-hook 'window-size-change-functions #'agent-q-approve-prompt--resized nil t))
+
+(defun agent-q-approve-prompt-define-keys (map)
+  "Put the keys that answer requests into MAP, in force only when one may."
+  (dolist (key agent-q-approve-prompt--keys)
+    (define-key map key
+      (list 'menu-item "" #'agent-q-approve-prompt-key
+            :filter (lambda (command)
+                      (and (agent-q-approve-prompt--call key) command))))))
+
+(defun agent-q-approve-prompt--note (&rest _)
+  "Note that the user changed the text at the prompt."
+  (setq agent-q-approve-prompt--typed (current-time)))
+
+(defun agent-q-approve-prompt--resized (window)
+  "Fit the requests in WINDOW to its width."
+  (with-current-buffer (window-buffer window)
+    (agent-q-approve-fit)))
+
+(defun agent-q-approve-prompt--call (key)
+  "Return the request that KEY at the prompt is about, or nil."
+  (when-let ((call (and (agent-q-prompt-p)
+                        (= agent-q-prompt-start (point-max))
+                        (not buffer-read-only)
+                        (agent-q-call-waiting))))
+    (and (seq-some (lambda (label) (equal key (substring label 1 2)))
+                   (agent-q-approve-text-labels call))
+         call)))
+
+(defun agent-q-approve-prompt--within (time seconds)
+  "Whether TIME, or nil, was less than SECONDS ago."
+  (and time (< (float-time (time-since time)) seconds)))
+
+(defun agent-q-approve-prompt--problem (call)
+  "Return why CALL can't be answered at the prompt now, or nil."
+  (cond ((not (agent-q-sight-in-view-p call))
+         "The request is out of sight: C-c C-a goes to it")
+        ((not (or (agent-q-sight-armed-p call) (agent-q-sight-whole-p call)))
+         "The request doesn't fit: C-c C-a goes to its beginning")
+        ((or (< (agent-q-sight-armed-for call) agent-q-approve-prompt-pause)
+             (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
+                                             agent-q-approve-prompt-repeat))
+         "Too fast: press the key again to answer")))
+
+(defun agent-q-approve-prompt--typing-p (key)
+  "Whether KEY is a part of something that is being typed."
+  (or (agent-q-approve-prompt--within agent-q-approve-prompt--typed
+                                      agent-q-approve-prompt-pause)
+      (and (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
+                                           agent-q-approve-prompt-pause)
+           (not (eq key (aref agent-q-approve-prompt--held 0))))))
+
+(defun agent-q-approve-prompt--insert ()
+  "Insert the key that was typed, after those that were held."
+  (when (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
+                                        agent-q-approve-prompt-pause)
+    (insert agent-q-approve-prompt--held))
+  (agent-q-approve-prompt--release)
+  (self-insert-command 1))
+
+(defun agent-q-approve-prompt--hold (key)
+  "Keep KEY for the case that it begins a message."
+  (setq agent-q-approve-prompt--held
+        (if (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
+                                            agent-q-approve-prompt-pause)
+            (concat agent-q-approve-prompt--held (string key))
+          (string key))
+        agent-q-approve-prompt--held-at (current-time)))
+
+(defun agent-q-approve-prompt--release ()
+  "Forget the keys that were held."
+  (setq agent-q-approve-prompt--held ""
+        agent-q-approve-prompt--held-at nil))
+
+(defun agent-q-approve-prompt--alone-p ()
+  "Whether no key follows the one that was typed.
+What waits for its answer may change meanwhile."
+  (sit-for agent-q-approve-prompt-alone t))
+
+(defun agent-q-approve-prompt--give-back ()
+  "Give back the keys that were held when another one follows them.
+For `pre-command-hook'."
+  (when (and (eq this-command 'self-insert-command)
+             (not (string-empty-p agent-q-approve-prompt--held)))
+    (when (and (agent-q-prompt-p)
+               (= agent-q-prompt-start (point-max))
+               (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
+                                               agent-q-approve-prompt-pause))
+      (insert agent-q-approve-prompt--held))
+    (agent-q-approve-prompt--release)))
+
+(defun agent-q-approve-prompt-key ()
+  "Answer the next request by the key that was typed at the empty prompt.
+A key that is typed together with others, or before the request could be
+read, answers nothing."
+  (interactive)
+  (let* ((key last-command-event)
+         (call (agent-q-approve-prompt--call (string key)))
+         (problem (and call (agent-q-approve-prompt--problem call))))
+    (cond ((or (not call) (agent-q-approve-prompt--typing-p key))
+           (agent-q-approve-prompt--insert))
+          (problem
+           (agent-q-approve-prompt--hold key)
+           (agent-q-sight-expect call)
+           (message "%s" problem))
+          ((agent-q-approve-prompt--alone-p)
+           (agent-q-approve-prompt--release)
+           (agent-q-approve-prompt--answer call key))
+          (t
+           ;; The rest comes as keys of its own: the same one again, or text.
+           (agent-q-approve-prompt--hold key)
+           (message "Too fast: press the key again to answer")))))
+
+(defun agent-q-approve-prompt--answer (call key)
+  "Answer CALL by KEY, unless it was withdrawn or changed meanwhile."
+  (if (not (and (eq call (agent-q-approve-prompt--call (string key)))
+                (agent-q-sight-armed-p call)))
+      (message "The request changed: read it, then press the key again")
+    (let ((agent-q-approve-call call))
+      (call-interactively (lookup-key (agent-q-approve-map call) (string key))))))
+
+(provide 'agent-q-approve-prompt)
+;;; agent-q-approve-prompt.el ends here

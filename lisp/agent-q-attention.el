@@ -1,0 +1,181 @@
+;;; agent-q-attention.el --- Telling a user who is elsewhere  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; While a request waits in any chat, the mode line has a mark that leads there.  Who has
+;; been elsewhere for a while is notified by the desktop, and what runs is not killed without
+;; a question.  Nothing of this is there before a chat is, nor after the last one.
+
+;;; Code:
+
+(require 'agent-q)
+(require 'agent-q-call)
+(require 'agent-q-call-text)
+(require 'agent-q-chat-move)
+(require 'agent-q-header)
+(require 'agent-q-session)
+(require 'seq)
+
+(declare-function notifications-notify "notifications" (&rest parameters))
+
+(defcustom agent-q-notify t
+  "Whether the desktop notifies you when a turn asks or ends.
+That is for users who have been elsewhere for a while, on desktops that
+Emacs reaches by D-Bus."
+  :type 'boolean
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defconst agent-q-attention--away 10
+  "After how many seconds without a command in its chat a user is elsewhere.")
+
+(defvar-local agent-q-attention--here nil
+  "When the user last did something in this chat.")
+
+(defun agent-q-attention-setup ()
+  "Have the current chat ask before it is killed, and know when its user is there."
+  (setq agent-q-attention--here (current-time))
+  (add-hook 'post-command-hook #'agent-q-attention--note nil t)
+  (add-hook 'kill-buffer-query-functions #'agent-q-attention--kill-p nil t)
+  (add-hook 'kill-emacs-query-functions #'agent-q-attention--quit-p))
+
+(defun agent-q-attention--note ()
+  "Note that the user is here."
+  (setq agent-q-attention--here (current-time)))
+
+;;;; The mark in the mode line
+
+(defvar agent-q-attention-mark nil
+  "What the mode line shows while a request waits in a chat.")
+;; Without this, Emacs would show it without its face and keys.
+(put 'agent-q-attention-mark 'risky-local-variable t)
+
+(defvar agent-q-attention-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map [mode-line mouse-1] #'agent-q-goto-approval)
+    map)
+  "Keymap on the mark in the mode line.")
+
+(defun agent-q-attention--count (except)
+  "Return how many requests wait for the user in all chats but EXCEPT."
+  (seq-reduce (lambda (count buffer)
+                (if (eq buffer except) count
+                  (with-current-buffer buffer
+                    (+ count (if agent-q-call-table (length (agent-q-call-all-waiting)) 0)))))
+              (agent-q-session-buffers) 0))
+
+(defun agent-q-attention-update (&optional except)
+  "Show in the mode line how many requests wait in all chats but EXCEPT."
+  (let* ((count (agent-q-attention--count except))
+         (mark (and (> count 0)
+                    (propertize (if (= count 1) " [agent-q asks]" (format " [agent-q asks %d]" count))
+                                'face 'agent-q-attention
+                                'mouse-face 'mode-line-highlight
+                                'help-echo "mouse-1: go to the request that waits for your answer"
+                                'local-map agent-q-attention-map))))
+    (unless (equal-including-properties mark agent-q-attention-mark)
+      (setq agent-q-attention-mark mark
+            global-mode-string (remq 'agent-q-attention-mark
+                                     (if (listp global-mode-string) global-mode-string
+                                       (list global-mode-string))))
+      (when mark
+        (setq global-mode-string (append (or global-mode-string '(""))
+                                         '(agent-q-attention-mark))))
+      (force-mode-line-update t))))
+
+(defun agent-q-attention--settled (_call)
+  "Show that a call was answered or is over."
+  (agent-q-attention-update))
+
+(defun agent-q-attention--left (chat)
+  "Forget CHAT, which is going away."
+  (agent-q-attention-update chat)
+  (unless (remq chat (agent-q-session-buffers))
+    (remove-hook 'kill-emacs-query-functions #'agent-q-attention--quit-p)))
+
+(add-hook 'agent-q-call-settled-functions #'agent-q-attention--settled)
+(add-hook 'agent-q-call-left-functions #'agent-q-attention--left)
+
+;;;; Asking and ending
+
+(defun agent-q-attention--watched-p ()
+  "Whether the current chat is under the user's eyes."
+  (and (eq (window-buffer (selected-window)) (current-buffer))
+       ;; Nil is said only where it is known.
+       (frame-focus-state (selected-frame))))
+
+(defun agent-q-attention--how ()
+  "Return how the user gets to the next request of the current chat."
+  (if (eq (window-buffer (selected-window)) (current-buffer))
+      "y or n at the empty prompt"
+    (let ((key (with-current-buffer (window-buffer (selected-window))
+                 (where-is-internal #'agent-q-goto-approval nil t))))
+      (concat (if key (concat (key-description key) ", ") "")
+              "M-x agent-q-goto-approval"))))
+
+(defun agent-q-attention-asked (call)
+  "Tell the user that CALL of the current chat waits for an answer."
+  (agent-q-attention-update)
+  (let* ((count (length (agent-q-call-all-waiting)))
+         (question (cond ((> count 1) (format "%d requests wait" count))
+                         ((agent-q-call-effect-p call)
+                          (format "Allow %s?" (agent-q-call-name call)))
+                         (t (format "Run %s?" (agent-q-call-name call))))))
+    (message "agent-q: %s (%s)" question (agent-q-attention--how))
+    (agent-q-attention--notify question)))
+
+(defun agent-q-attention-ended (outcome)
+  "Tell the user that the turn of the current chat ended with OUTCOME."
+  (pcase outcome
+    (:finished (agent-q-attention--notify "The turn is over"))
+    ((or :failed :limit) (agent-q-attention--notify "The turn failed"))))
+
+(defun agent-q-attention--notify (text)
+  "Notify the user of TEXT about the current chat, who may be elsewhere."
+  (when (and agent-q-notify
+             (not (agent-q-attention--watched-p))
+             agent-q-attention--here
+             (> (float-time (time-since agent-q-attention--here)) agent-q-attention--away)
+             (getenv "DBUS_SESSION_BUS_ADDRESS")
+             (require 'notifications nil t))
+    ;; The desktop may take its time, which is not the filter's.
+    (run-at-time 0 nil #'agent-q-attention--send (current-buffer) text)))
+
+(defun agent-q-attention--send (chat text)
+  "Have the desktop show TEXT about CHAT; where it can't, do nothing."
+  (when (buffer-live-p chat)
+    (ignore-errors
+      (notifications-notify :title (buffer-name chat) :body text :app-name "agent-q"
+                            :actions '("default" "Show")
+                            :on-action (lambda (&rest _) (agent-q-attention--show chat))))))
+
+(defun agent-q-attention--show (chat)
+  "Show CHAT, whose notification was clicked on."
+  (when (buffer-live-p chat)
+    (pop-to-buffer chat)
+    (select-frame-set-input-focus (selected-frame))))
+
+;;;; Killing what runs
+
+(defun agent-q-attention--kill-p ()
+  "Whether the current chat may be killed; in mid-turn, ask the user."
+  (or noninteractive
+      (not (agent-q-header-busy-p))
+      (yes-or-no-p (format "A turn is running in %s; kill the chat? " (buffer-name)))))
+
+(defun agent-q-attention--quit-p ()
+  "Whether Emacs may end; while a chat is in mid-turn, ask the user."
+  (let ((busy (seq-filter (lambda (buffer)
+                            (with-current-buffer buffer (agent-q-header-busy-p)))
+                          (agent-q-session-buffers))))
+    (or noninteractive
+        (not busy)
+        (yes-or-no-p (if (cdr busy)
+                         (format "Turns are running in %d chats; exit anyway? " (length busy))
+                       (format "A turn is running in %s; exit anyway? "
+                               (buffer-name (car busy))))))))
+
+(provide 'agent-q-attention)
+;;; agent-q-attention.el ends here

@@ -1,0 +1,166 @@
+;;; agent-q-call-change.el --- What a call makes of a file  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; An edit is told as a file and numbers of lines, and shown as a diff: in its request
+;; with the core's hunks, and in the log with the diff that its result holds.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-render)
+(require 'agent-q-visible)
+(require 'cl-lib)
+(require 'diff-mode)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(cl-defstruct (agent-q-change (:constructor agent-q-call-change--make) (:copier nil))
+  "What a call makes of the file PATH.
+NEW means that there is no such file yet, NOTE says what else becomes of
+it.  HUNKS are lists as the core gives them."
+  path new note hunks)
+
+(defun agent-q-call-change-of (preview)
+  "Return the change in PREVIEW, the core's, or nil without one."
+  (pcase preview
+    (`(,path ,_file ,original ,modified ,_divisible ,note)
+     (agent-q-call-change--make
+      :path path :new (null original) :note note
+      :hunks (agent-q-core-diff-hunks (or original "") modified 3)))))
+
+;;;; As a part of a line
+
+(defun agent-q-call-change--lines (added removed)
+  "Return that ADDED and REMOVED lines come and go, as text."
+  (format "+%d %s%d" added
+          (if (equal (agent-q-render-sign 'dot) "|") "-" "−")
+          removed))
+
+(defun agent-q-call-change--hunks (count)
+  "Return COUNT hunks as text."
+  (if (= count 1) "1 hunk" (format "%d hunks" count)))
+
+(defun agent-q-call-change-counts (change)
+  "Return the numbers of lines and hunks of CHANGE as text."
+  (let* ((hunks (agent-q-change-hunks change))
+         (sum (lambda (place)
+                (seq-reduce #'+ (mapcar (lambda (hunk) (nth place hunk)) hunks) 0))))
+    (concat (agent-q-call-change--lines (funcall sum 4) (funcall sum 5))
+            (if (agent-q-change-new change) ""
+              (concat ", " (agent-q-call-change--hunks (length hunks)))))))
+
+(defun agent-q-call-change-summary (change)
+  "Return CHANGE as a part of a line: its file and its counts."
+  (concat (agent-q-call-change-name change) " " (agent-q-call-change-counts change)))
+
+(defun agent-q-call-change-name (change)
+  "Return the file of CHANGE as a part of a line."
+  (concat (agent-q-visible-line (agent-q-change-path change))
+          (if (agent-q-change-new change) " (new)" "")))
+
+;;;; In the result of a call
+
+(defconst agent-q-call-change--diff
+  (concat "^--- \\(?:a/.*\\|/dev/null\\)\n"
+          "\\+\\+\\+ \\(?:b/.*\\|/dev/null\\)\n@@ ")
+  "What the diff in a result begins with.")
+
+(defun agent-q-call-change--done-in (call)
+  "Return where a diff begins in the result of CALL on a file, or nil."
+  (let ((content (agent-q-call-content call)))
+    (and content
+         (eq (agent-q-call-state call) 'succeeded)
+         (assq 'path (agent-q-call-parsed-arguments call))
+         (string-match agent-q-call-change--diff content))))
+
+(defun agent-q-call-change-done (call)
+  "Return what CALL has made of a file as a part of its line, or nil."
+  (if-let ((start (agent-q-call-change--done-in call)))
+      (agent-q-call-change--said call start)
+    (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)
+                            (agent-q-call-change call))))
+      (agent-q-call-change-summary change))))
+
+(defun agent-q-call-change--said (call start)
+  "Return the diff at START in the result of CALL as a part of a line."
+  (let ((added 0) (removed 0) (hunks 0)
+        (answer (or (agent-q-call-answered call) "")))
+    (with-temp-buffer
+      (insert (substring (agent-q-call-content call) start))
+      (goto-char (point-min))
+      ;; The names of the files have signs, too.
+      (forward-line 2)
+      (while (not (eobp))
+        (pcase (char-after)
+          (?+ (cl-incf added))
+          (?- (cl-incf removed))
+          (?@ (cl-incf hunks)))
+        (forward-line)))
+    (format "%s %s, %s"
+            (agent-q-visible-line
+             (format "%s" (cdr (assq 'path (agent-q-call-parsed-arguments call)))))
+            (agent-q-call-change--lines added removed)
+            (if (string-match "[0-9]+ of [0-9]+ hunks" answer) (match-string 0 answer)
+              (agent-q-call-change--hunks hunks)))))
+
+;;;; As a diff
+
+(defun agent-q-call-change--face (line)
+  "Return the face of LINE, a line of a diff."
+  (pcase (and (> (length line) 0) (aref line 0))
+    (?+ 'diff-added)
+    (?- 'diff-removed)
+    (?@ 'diff-hunk-header)
+    (_ 'diff-context)))
+
+(defun agent-q-call-change--faces (text)
+  "Return TEXT, hunks of a diff, with the faces of `diff-mode'."
+  (mapconcat (lambda (line) (propertize line 'face (agent-q-call-change--face line)))
+             (split-string text "\n") "\n"))
+
+(defun agent-q-call-change-diff-body (text)
+  "Return TEXT, a diff, as the body of an item."
+  (agent-q-render-body text (lambda (text)
+                              (agent-q-call-change--faces (agent-q-visible text)))))
+
+(defun agent-q-call-change-done-body (call)
+  "Return what CALL has made of a file as the body of an item, or nil."
+  (if-let ((start (agent-q-call-change--done-in call)))
+      (agent-q-call-change--said-body call start)
+    (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)
+                            (agent-q-call-change call))))
+      (agent-q-call-change-body change))))
+
+(defun agent-q-call-change--said-body (call start)
+  "Return the result of CALL, with a diff at START, as the body of an item."
+  (let* ((content (agent-q-call-content call))
+         (said (string-trim (substring content 0 start))))
+    (concat (if (string-empty-p said) ""
+              (concat (agent-q-render-body said #'agent-q-visible-prose 'face 'agent-q-dim)
+                      "\n"))
+            (agent-q-call-change-diff-body (string-trim-right (substring content start))))))
+
+(defun agent-q-call-change-body (change)
+  "Return CHANGE as the body of an item: its note, and a diff."
+  (let ((note (or (agent-q-change-note change) "")))
+    (concat
+     (if (string-empty-p note) ""
+       (propertize (concat (agent-q-visible note) "\n")
+                   'face 'agent-q-dim 'line-prefix "    "
+                   'wrap-prefix agent-q-call-value-prefix))
+     (agent-q-call-change-diff-body
+      (if (agent-q-change-hunks change)
+          (string-trim-right
+           (mapconcat (lambda (hunk) (concat (nth 2 hunk) "\n" (nth 3 hunk)))
+                      (agent-q-change-hunks change) "")
+           "\n+")
+        "(no lines)")))))
+
+(provide 'agent-q-call-change)
+;;; agent-q-call-change.el ends here

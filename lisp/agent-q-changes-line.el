@@ -1,0 +1,155 @@
+;;; agent-q-changes-line.el --- What a turn changed, under it  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Under a turn that changed files, buffers or the image, a line of the log says so, with
+;; buttons for the diff and for undoing it.  Unfolded, it is the diff.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-call-change)
+(require 'agent-q-changes)
+(require 'agent-q-header)
+(require 'agent-q-image-changes)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(cl-defstruct (agent-q-changes-line (:include agent-q-render-item)
+                                    (:constructor agent-q-changes-line--make)
+                                    (:copier nil))
+  "The line about what TURN changed.
+DIFF is about files and buffers, and may be empty; DEFINITIONS, texts, are
+what it changed in the image."
+  turn diff definitions)
+
+(defconst agent-q-changes-line--image-tools
+  '("eval_form" "eval_in_package" "compile_form" "compile_file" "load_system" "run_tests"
+    "eval_in_frame" "invoke_restart" "restart_frame" "return_from_frame")
+  "The tools that may change definitions in the image.")
+
+(defvar-local agent-q-changes-line--key 0
+  "The greatest key of the calls of the turns that are over.")
+
+(defvar-local agent-q-changes-line--diff ""
+  "The changes in files that were told last.")
+
+;;;; Drawing
+
+(defun agent-q-changes-line--button (label function)
+  "Return the button LABEL for FUNCTION."
+  (make-text-button (copy-sequence label) nil 'follow-link t
+                    'action (lambda (_button) (funcall function))))
+
+(defun agent-q-changes-line--what (line)
+  "Return what the turn of LINE changed, as text."
+  (string-join (append (agent-q-changes-files (agent-q-changes-line-diff line))
+                       (agent-q-changes-line-definitions line))
+               ", "))
+
+(defun agent-q-changes-line--draw (line)
+  "Return the text of LINE."
+  (let* ((buttons (concat (agent-q-changes-line--button
+                           "[Diff]" (lambda () (agent-q-changes-line--show line)))
+                          " "
+                          (agent-q-changes-line--button
+                           "[Undo]" (lambda () (agent-q-changes-line--undo line)))))
+         (head (concat (agent-q-render-fold-sign line) " Changed "))
+         (room (- (agent-q-call-width) (length head) (length buttons) 2)))
+    (concat (propertize head 'face 'agent-q-dim)
+            (propertize (agent-q-call-cut (agent-q-visible-line (agent-q-changes-line--what line) 400)
+                                          (max 10 room))
+                        'face 'agent-q-dim)
+            "  " buttons
+            (if (not (agent-q-render-item-expanded line)) ""
+              (concat "\n" (agent-q-changes-line--body line))))))
+
+(defun agent-q-changes-line--body (line)
+  "Return the body of LINE, which is unfolded."
+  (string-join
+   (delq nil
+         (list (and (not (string-empty-p (agent-q-changes-line-diff line)))
+                    (agent-q-call-change-diff-body
+                     (string-trim-right (agent-q-changes-line-diff line))))
+               (and (agent-q-changes-line-definitions line)
+                    (agent-q-render-body
+                     (concat "In the image: "
+                             (string-join (agent-q-changes-line-definitions line) ", "))
+                     #'agent-q-visible))))
+   "\n"))
+
+;;;; The buttons
+
+(defun agent-q-changes-line--show (line)
+  "Show what the turn of LINE changed, as a diff or as a list of definitions."
+  (if (string-empty-p (agent-q-changes-line-diff line))
+      (agent-q-image-changes)
+    (agent-q-changes-show (agent-q-changes-line-diff line))))
+
+(defun agent-q-changes-line--undo (line)
+  "Undo what the turn of LINE changed, if the user agrees."
+  (let ((diff (agent-q-changes-line-diff line)))
+    (cond ((agent-q-header-busy-p)
+           (user-error "A turn is running; what is done can be undone after it"))
+          ((string-empty-p diff)
+           (agent-q-changes-undo-image (agent-q-changes-line-turn line)
+                                       (agent-q-changes-line-definitions line)))
+          ((equal diff (agent-q-core-changes agent-q-session-number))
+           (agent-q-undo-turn t))
+          (t (user-error "Undone already, or changed again by a later turn")))))
+
+;;;; Telling
+
+(defun agent-q-changes-line--calls ()
+  "Return what the turn called and got a result of."
+  (let ((calls nil) (before agent-q-changes-line--key))
+    (maphash (lambda (key call)
+               (when (> key before)
+                 (setq agent-q-changes-line--key (max key agent-q-changes-line--key))
+                 (when (memq (agent-q-call-state call) '(succeeded failed cancelled))
+                   (push call calls))))
+             agent-q-call-table)
+    calls))
+
+(defun agent-q-changes-line-tell ()
+  "Show under the turn that ended what it changed, if it did."
+  (when-let ((calls (and agent-q-session-number (agent-q-changes-line--calls))))
+    (let ((diff (agent-q-core-changes agent-q-session-number))
+          (turn agent-q-session-turn)
+          (chat (current-buffer))
+          (image (seq-some (lambda (call)
+                             (member (agent-q-call-tool call) agent-q-changes-line--image-tools))
+                           calls)))
+      (setq diff (if (equal diff agent-q-changes-line--diff) ""
+                   (setq agent-q-changes-line--diff diff)))
+      (if (not (and image agent-q-session-turn-used))
+          (agent-q-changes-line--add turn diff nil)
+        (agent-q-changes-definitions
+         turn agent-q-session-connection
+         (lambda (definitions)
+           (when (buffer-live-p chat)
+             (with-current-buffer chat
+               (agent-q-changes-line--add turn diff definitions)))))))))
+
+(defun agent-q-changes-line--add (turn diff definitions)
+  "Add the line about TURN, which changed DIFF and DEFINITIONS.
+There is none if both are empty, or when the next turn has begun, in which
+it would be."
+  (unless (or (and (string-empty-p diff) (null definitions))
+              (agent-q-header-busy-p)
+              (not agent-q-session-number))
+    (agent-q-render-add-item
+     (agent-q-changes-line--make :draw #'agent-q-changes-line--draw :turn turn
+                                 :diff diff :definitions definitions))))
+
+(provide 'agent-q-changes-line)
+;;; agent-q-changes-line.el ends here

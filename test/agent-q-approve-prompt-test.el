@@ -1,0 +1,204 @@
+;;; agent-q-approve-prompt-test.el --- Tests of answering at the empty prompt  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Which keys at the prompt answer a request and which are text.  The times are set and
+;; not waited for; test/terminal/prompt-test.sh does it with real ones.
+
+;;; Code:
+
+(require 'agent-q-test)
+
+(defvar agent-q-approve-prompt-test--told nil
+  "What the core was told, latest first.")
+
+(defvar agent-q-approve-prompt-test--follows nil
+  "Whether another key follows the one that is typed.")
+
+(defmacro agent-q-approve-prompt-test--with-chat (&rest body)
+  "Run BODY in a chat in which two calls wait; the core only takes notes."
+  (declare (indent 0) (debug t))
+  `(let ((agent-q-approve-prompt-test--told nil)
+         (agent-q-approve-prompt-test--follows nil))
+     (agent-q-registry-ensure)
+     (cl-letf (((symbol-function 'agent-q-core-decide)
+                (lambda (&rest answer) (push answer agent-q-approve-prompt-test--told)))
+               ((symbol-function 'agent-q-core-offered-rule)
+                (lambda (&rest _)
+                  "{\"width\":\"call\",\"rule\":{\"n\":1},\"description\":\"This.\",\"wider\":[{\"width\":\"reason\",\"rule\":{\"n\":2},\"description\":\"More.\"}]}"))
+               ((symbol-function 'agent-q-core-add-rule)
+                (lambda (&rest rule) (push rule agent-q-approve-prompt-test--told)))
+               ((symbol-function 'agent-q-sight-in-view-p) (lambda (_call) t))
+               ((symbol-function 'agent-q-approve-prompt--alone-p)
+                (lambda () (not agent-q-approve-prompt-test--follows))))
+       (agent-q-test-with-chat
+         (dolist (key '(7 8))
+           (agent-q-test-event :approval :call key :tool "eval_form" :level "dangerous"
+                               :reason "runs programs: X in (x)" :arguments "{\"form\":\"(x)\"}"))
+         (goto-char (point-max))
+         ,@body))))
+
+(defun agent-q-approve-prompt-test--type (keys)
+  "Press KEYS, a string, each after the hooks that run before a command."
+  (mapc (lambda (key)
+          (setq this-command (key-binding (string key)))
+          (run-hooks 'pre-command-hook)
+          (agent-q-test-press (if (eq key ?\s) "SPC" (string key))))
+        keys))
+
+(defun agent-q-approve-prompt-test--later ()
+  "Have everything that was typed be long ago."
+  (setq agent-q-approve-prompt--typed nil
+        agent-q-approve-prompt--held-at (and agent-q-approve-prompt--held-at
+                                             (time-subtract nil 10))))
+
+(ert-deftest agent-q-approve-prompt-a-key-answers-what-was-seen ()
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    (let ((here (- (point-max) (point))))
+      (agent-q-approve-prompt-test--type "y")
+      (should (equal agent-q-approve-prompt-test--told '((7 "approved" nil))))
+      ;; Point stays, and so does the prompt.
+      (should (= here (- (point-max) (point))))
+      (should (equal (agent-q-prompt-text) ""))
+      ;; The next one has to be seen first.
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type "y")
+      (should (= 1 (length agent-q-approve-prompt-test--told)))
+      (agent-q-approve-prompt-test--later)
+      (agent-q-test-arm)
+      (agent-q-approve-prompt-test--type "n")
+      (should (equal (car agent-q-approve-prompt-test--told) '(8 "denied" nil)))
+      ;; Nothing waits any more, so that keys are text.
+      (agent-q-approve-prompt-test--type "y")
+      (should (equal (agent-q-prompt-text) "y")))))
+
+(ert-deftest agent-q-approve-prompt-what-is-typed-on-is-a-message ()
+  ;; As the request comes in.
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-approve-prompt-test--type "yes, do")
+    (should (equal (agent-q-prompt-text) "yes, do")))
+  ;; Long after it was read.
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    (setq agent-q-approve-prompt-test--follows t)
+    (agent-q-approve-prompt-test--type "yes, do")
+    (should (equal (agent-q-prompt-text) "yes, do"))
+    (should-not agent-q-approve-prompt-test--told))
+  ;; After a text that was deleted again, or sent.
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    (agent-q-approve-prompt-test--type "a")
+    (delete-char -1)
+    (agent-q-approve-prompt-test--type "no")
+    (should (equal (agent-q-prompt-text) "no"))
+    (should-not agent-q-approve-prompt-test--told)
+    (agent-q-approve-prompt-test--later)
+    ;; With text at the prompt, keys are text for ever.
+    (agent-q-approve-prompt-test--type "y")
+    (should (equal (agent-q-prompt-text) "noy")))
+  ;; Letters that answer nothing give back those that were held, too.
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-approve-prompt-test--type "void")
+    (should (equal (agent-q-prompt-text) "void"))
+    (agent-q-prompt-replace "")
+    (agent-q-approve-prompt-test--later)
+    (agent-q-approve-prompt-test--type "eerie")
+    (should (equal (agent-q-prompt-text) "eerie"))
+    (should-not agent-q-approve-prompt-test--told)))
+
+(ert-deftest agent-q-approve-prompt-a-key-that-is-too-fast-does-nothing ()
+  (agent-q-approve-prompt-test--with-chat
+    (let ((call (agent-q-call-waiting)))
+      (agent-q-approve-prompt-test--type "y")
+      (should-not agent-q-approve-prompt-test--told)
+      (should (equal (agent-q-prompt-text) ""))
+      ;; It counts for a while only, and is no part of what is typed much later.
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type "a")
+      (should (equal (agent-q-prompt-text) "a"))
+      (agent-q-prompt-replace "")
+      (agent-q-approve-prompt-test--later)
+      ;; The request came into sight only now.
+      (agent-q-test-see call)
+      (setf (agent-q-call-since call) (current-time))
+      (agent-q-approve-prompt-test--type "y")
+      (should-not agent-q-approve-prompt-test--told)
+      ;; A key that repeats is one press.
+      (agent-q-approve-prompt-test--later)
+      (agent-q-test-see call)
+      (setf (agent-q-call-since call) nil)
+      (setq agent-q-approve-prompt-test--follows t)
+      (agent-q-approve-prompt-test--type "y")
+      (setq agent-q-approve-prompt-test--follows nil)
+      (agent-q-approve-prompt-test--type "yyyy")
+      (should-not agent-q-approve-prompt-test--told)
+      (should (equal (agent-q-prompt-text) ""))
+      ;; Out of sight, nothing counts.
+      (agent-q-approve-prompt-test--later)
+      (cl-letf (((symbol-function 'agent-q-sight-in-view-p) #'ignore))
+        (agent-q-approve-prompt-test--type "y"))
+      (should-not agent-q-approve-prompt-test--told)
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type "y")
+      (should (equal agent-q-approve-prompt-test--told '((7 "approved" nil)))))))
+
+(ert-deftest agent-q-approve-prompt-what-changes-under-a-key-is-not-answered ()
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    (cl-letf (((symbol-function 'agent-q-approve-prompt--alone-p)
+               (lambda ()
+                 (agent-q-test-event :approval :call 7 :tool "eval_form" :level "dangerous"
+                                     :arguments "{\"form\":\"(quit)\"}")
+                 t)))
+      (agent-q-approve-prompt-test--type "y"))
+    (agent-q-test-arm)
+    (agent-q-approve-prompt-test--later)
+    (cl-letf (((symbol-function 'agent-q-approve-prompt--alone-p)
+               (lambda ()
+                 (agent-q-test-event :call-finished :call 7 :outcome :cancelled)
+                 (agent-q-test-see (agent-q-call-waiting))
+                 t)))
+      (agent-q-approve-prompt-test--type "y"))
+    (should-not agent-q-approve-prompt-test--told)))
+
+(ert-deftest agent-q-approve-prompt-only-keys-that-are-shown-answer ()
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    ;; No diff, no effect, no rule on offer, and only one was seen.
+    (dolist (key '("d" "s" "b" "w" "Y" "x" "1"))
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type key)
+      (should (equal (agent-q-prompt-text) key))
+      (agent-q-prompt-replace ""))
+    ;; What a model writes is no request.
+    (agent-q-test-event :text :text "? Run eval_form?\n    [y] run  [n] deny\n")
+    (agent-q-test-find "[y] run  [n] deny\n")
+    (should-error (agent-q-test-press "y") :type 'text-read-only)
+    (should-not agent-q-approve-prompt-test--told)))
+
+(ert-deftest agent-q-approve-prompt-rules-are-shown-width-by-width ()
+  (agent-q-approve-prompt-test--with-chat
+    (let ((press (lambda (key)
+                   (agent-q-approve-prompt-test--later)
+                   (agent-q-test-arm)
+                   (agent-q-approve-prompt-test--type key))))
+      (funcall press "!")
+      (should (agent-q-test-shows "Press ! again to add this rule: (1 of 2, w shows the next)\nThis."))
+      (funcall press "w")
+      (should (agent-q-test-shows "(2 of 2, w shows the next)\nMore."))
+      ;; What came up has to be read.
+      (agent-q-approve-prompt-test--later)
+      (agent-q-approve-prompt-test--type "!")
+      (should-not agent-q-approve-prompt-test--told)
+      (funcall press "w")
+      (funcall press "w")
+      (funcall press "!")
+      (should (equal (reverse agent-q-approve-prompt-test--told)
+                     '(("{\"n\":2}" 7) (7 "approved" nil))))
+      (should (agent-q-test-shows "approved, with a rule")))))
+
+(provide 'agent-q-approve-prompt-test)
+;;; agent-q-approve-prompt-test.el ends here

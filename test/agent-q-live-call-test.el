@@ -1,0 +1,72 @@
+;;; agent-q-live-call-test.el --- Looking at calls that run  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What a form prints is in the chat before it has ended, and a key says where it is.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-image)
+
+(agent-q-test-image-on-each what-a-form-prints-is-shown-while-it-runs ()
+  "Its last line beside it and in the header, its end when it is unfolded."
+  (agent-q-test-with-chat
+    (setq agent-q-session-connection connection)
+    (let ((agent-q-eval-timeout 60))
+      (agent-q-test-send
+       "/eval_form (progn (defvar cl-user::*aq-go* nil) (format t \"first~%second line~%\") (loop until cl-user::*aq-go* do (sleep 0.02)) (format t \"last~%\") 7)")
+      (agent-q-test-until (agent-q-test-shows ": second line\n"))
+      (agent-q-test-until (string-match-p "Running eval_form.*: second line" agent-q-header--line))
+      (agent-q-test-find "▸ eval_form")
+      (agent-q-render-toggle)
+      (should (agent-q-test-shows "output so far:\nfirst\nsecond line\n"))
+      ;; Where it is, by a key on it; it goes on all the same.
+      (agent-q-test-find "▾ eval_form")
+      (save-window-excursion
+        (agent-q-test-press "b")
+        (agent-q-test-until (get-buffer "*agent-q backtrace*"))
+        (agent-q-test-until (with-current-buffer "*agent-q backtrace*"
+                              (agent-q-test-shows "SLEEP")))
+        (with-current-buffer "*agent-q backtrace*"
+          (should-not (agent-q-test-shows "AGENT-Q-IMAGE"))))
+      (kill-buffer "*agent-q backtrace*")
+      (agent-q-test-image-directly connection "(setf cl-user::*aq-go* t)")
+      (agent-q-test-until (agent-q-test-idle-p))
+      (should (string-match-p "▾ eval_form .*⇒ 7 " (agent-q-test-log)))
+      (should-not (agent-q-test-shows "output so far")))))
+
+(agent-q-test-image-on-each a-flood-of-output-is-bounded ()
+  "Only the end of it is sent, and the call's own output is as before."
+  (let ((started (agent-q-test-image-start
+                  connection "(progn (dotimes (i 20000) (format t \"line ~d~%\" i)) (sleep 1) :done)" 60))
+        (id nil))
+    (maphash (lambda (_ call) (setq id (agent-q-image-call-id call))) agent-q-image-calls-pending)
+    (agent-q-test-until
+     (let ((value (agent-q-test-image-value connection "call-output" :call id)))
+       (and (plist-get value :text)
+            (should (<= (length (plist-get value :text)) 2000))
+            (string-suffix-p "line 19999\n" (plist-get value :text)))))
+    (should (string-match-p "characters of output omitted.*\\(?:.\\|\n\\)*line 19999"
+                            (format "%S" (agent-q-test-image-end started))))
+    ;; What has ended is gone.
+    (should (plist-get (agent-q-test-image-value connection "call-output" :call id) :gone))))
+
+(ert-deftest agent-q-live-call-a-silent-call-says-so ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "eval_form" :arguments "{\"form\":\"(f)\"}")
+    (agent-q-test-event :call-started :call 1 :tool "eval_form")
+    (let ((call (gethash 1 agent-q-call-table)))
+      (setf (agent-q-call-started call) (time-subtract nil 41))
+      (agent-q-render-update-item call)
+      (should (agent-q-test-shows "eval_form (f) running 41 s, no output\n"))
+      (setf (agent-q-call-output call)
+            (list "a\n[31m half \u202e\n" 12 (time-subtract nil 40)))
+      (agent-q-render-update-item call)
+      (should (string-match-p "running 4[12] s, silent for 40 s: \\[31m half \\\\x202e\n"
+                              (agent-q-test-log))))))
+
+(provide 'agent-q-live-call-test)
+;;; agent-q-live-call-test.el ends here
