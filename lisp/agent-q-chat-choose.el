@@ -18,10 +18,11 @@
 (require 'agent-q-provider)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
+(require 'agent-q-welcome)
 (require 'seq)
 
 ;;;###autoload
-(defun agent-q-chat-set-connection (connection)
+(defun agent-q-set-image (connection)
   "Connect the current chat to the image behind CONNECTION."
   (interactive
    (let ((choices (mapcar (lambda (connection)
@@ -35,7 +36,11 @@
   (setq agent-q-session-connection connection
         agent-q-chat-images (agent-q-image-connections))
   (agent-q-image-tools-ensure connection)
-  (agent-q-header-update))
+  (agent-q-header-update)
+  (agent-q-welcome-update))
+
+;;;###autoload (autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
+(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 
 ;;;###autoload
 (defun agent-q-set-model (provider)

@@ -13,6 +13,7 @@
 (require 'agent-q-prompt)
 (require 'agent-q-render)
 (require 'agent-q-sight)
+(require 'agent-q-welcome)
 
 (defun agent-q-chat-item-of-line ()
   "Return the item whose text ends with the line of point, or nil."
@@ -27,6 +28,7 @@
     (cond ((and (agent-q-prompt-p)
                 (not (string-empty-p (agent-q-prompt-text))))
            (completion-at-point))
+          ((agent-q-welcome-p item) (agent-q-welcome-next))
           ((and item (not (eq item (agent-q-call-waiting))))
            (goto-char (agent-q-render-item-start item))
            (agent-q-render-toggle))
@@ -43,6 +45,7 @@
       (when (and position
                  (< position (point-max))
                  (get-text-property position property)
+                 (not (agent-q-welcome-p (get-text-property position property)))
                  (not (and (> position (point-min))
                            (eq (get-text-property position property)
                                (get-text-property (1- position) property)))))
@@ -51,6 +54,7 @@
         ;; The property may begin where the buffer does.
         (and (not forward) (> (point) (point-min))
              (get-text-property (point-min) property)
+             (not (agent-q-welcome-p (get-text-property (point-min) property)))
              (point-min)))))
 
 (defun agent-q-chat-next-item ()

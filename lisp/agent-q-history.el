@@ -277,14 +277,14 @@ The image knows more of its frames than the client has shown."
     (unless (buffer-live-p buffer)
       (error "The user has no REPL open for this image"))
     (with-current-buffer buffer
-      (let ((typed (string-trim (agent-q-history--typed))))
+      (let ((typed (string-trim (agent-q-history-typed))))
         ;; What was put there before, and nobody has touched, makes way.
         (unless (member typed (list "" agent-q-history--staged))
           (error "The user has typed something at the prompt: %s"
                  (agent-q-history--short typed 100)))
         (goto-char (point-max))
         (unless (equal typed "")
-          (delete-region (agent-q-history--input-start) (point-max)))
+          (delete-region (agent-q-history-input-start) (point-max)))
         (condition-case nil
             (insert (string-trim form))
           (text-read-only
@@ -307,16 +307,16 @@ The image knows more of its frames than the client has shown."
                 (and (fboundp 'slime-output-buffer)
                      (save-window-excursion (slime-output-buffer))))))))
 
-(defun agent-q-history--input-start ()
+(defun agent-q-history-input-start ()
   "Return where input begins in the REPL in the current buffer, or nil."
   (if (bound-and-true-p slime-repl-input-start-mark)
       (symbol-value 'slime-repl-input-start-mark)
     (let ((process (get-buffer-process (current-buffer))))
       (and process (process-mark process)))))
 
-(defun agent-q-history--typed ()
+(defun agent-q-history-typed ()
   "Return what was typed after the prompt of the REPL in the current buffer."
-  (let ((start (agent-q-history--input-start)))
+  (let ((start (agent-q-history-input-start)))
     (if start
         (buffer-substring-no-properties (min start (point-max)) (point-max))
       "")))

@@ -8,6 +8,19 @@
 
 ;;; Code:
 
+;;;; agent-q-ask.el
+
+(autoload 'agent-q-ask "agent-q-ask"
+  "Ask QUESTION about LOOK, by default what you look at." t)
+(autoload 'agent-q-explain "agent-q-ask"
+  "Have what you look at explained, in the project's chat." t)
+(autoload 'agent-q-document "agent-q-ask"
+  "Have the definition at point, or the region, documented." t)
+(autoload 'agent-q-fix-error "agent-q-ask"
+  "Have the error that you look at fixed." t)
+(autoload 'agent-q-rewrite "agent-q-ask"
+  "Have the definition at point, or the region, rewritten as WISH says." t)
+
 ;;;; agent-q-audit.el
 
 (autoload 'agent-q-audit-log "agent-q-audit"
@@ -22,8 +35,9 @@
 
 ;;;; agent-q-chat-choose.el
 
-(autoload 'agent-q-chat-set-connection "agent-q-chat-choose"
+(autoload 'agent-q-set-image "agent-q-chat-choose"
   "Connect the current chat to the image behind CONNECTION." t)
+(autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
 (autoload 'agent-q-set-model "agent-q-chat-choose"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
@@ -41,7 +55,7 @@
 ;;;; agent-q-chat.el
 
 (autoload 'agent-q-chat "agent-q-chat"
-  "Go to the latest agent-q chat, or open one." t)
+  "Go to the latest chat of this project, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show everything the current chat sends to the model besides your messages." t)
 

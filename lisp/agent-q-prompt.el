@@ -9,6 +9,8 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'seq)
+(require 'subr-x)
 
 (defvar-local agent-q-prompt-start nil
   "Marker at the beginning of the user's text.")
@@ -87,6 +89,56 @@
 After the latest one comes what you had typed before."
   (interactive "p")
   (agent-q-prompt-previous (- count)))
+
+;;;; Searching
+
+(defun agent-q-prompt-search (text)
+  "Put TEXT, one of your earlier messages, at the prompt; the latest comes first."
+  (interactive
+   (let ((choices (mapcar (lambda (text)
+                            (cons (replace-regexp-in-string "[ \t\n]+" " " text) text))
+                          agent-q-prompt--history)))
+     (unless choices
+       (user-error "No earlier message"))
+     (list (cdr (assoc (completing-read
+                        "Earlier message: "
+                        (lambda (string predicate action)
+                          (if (eq action 'metadata)
+                              ;; As they are: by time.
+                              '(metadata (display-sort-function . identity)
+                                         (cycle-sort-function . identity))
+                            (complete-with-action action choices string predicate)))
+                        nil t)
+                       choices)))))
+  (agent-q-prompt-replace text))
+
+;;;; Drafts
+
+(defvar agent-q-prompt--drafts nil
+  "What stood at the prompts of chats that were closed, by their directories.
+An association list; the latest comes first.")
+
+(defconst agent-q-prompt--most-drafts 20
+  "How many drafts are kept.")
+
+(defun agent-q-prompt-keep-draft (more)
+  "Keep what stands at the prompt of this chat, which is closed, and MORE texts."
+  (when agent-q-prompt-start
+    (let ((draft (string-join (seq-remove #'string-blank-p
+                                          (append more (list (agent-q-prompt-text))))
+                              "\n")))
+      (unless (string-blank-p draft)
+        (push (cons default-directory draft) agent-q-prompt--drafts)
+        (setq agent-q-prompt--drafts
+              (seq-take agent-q-prompt--drafts agent-q-prompt--most-drafts))))))
+
+(defun agent-q-prompt-offer-draft ()
+  "Put what stood at the prompt of a closed chat of this directory at the empty prompt."
+  (let ((draft (assoc default-directory agent-q-prompt--drafts)))
+    (when (and draft agent-q-prompt-start (string-blank-p (agent-q-prompt-text)))
+      (setq agent-q-prompt--drafts (delq draft agent-q-prompt--drafts))
+      (agent-q-prompt-replace (cdr draft))
+      (message "This is what you had typed when the chat was closed"))))
 
 (provide 'agent-q-prompt)
 ;;; agent-q-prompt.el ends here
