@@ -76,6 +76,7 @@
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
+    (define-key map (kbd "C-c C-e") 'agent-q-compose)
     (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
     map)
   "Keymap of `agent-q-chat-mode'.")
@@ -105,6 +106,7 @@ SPC shows more of a long one.
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
+  (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 

@@ -59,6 +59,10 @@
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show everything the current chat sends to the model besides your messages." t)
 
+;;;; agent-q-compose.el
+
+(autoload 'agent-q-compose "agent-q-compose")
+
 ;;;; agent-q-debug.el
 
 (autoload 'agent-q-debug "agent-q-debug"
@@ -78,6 +82,12 @@
 
 (autoload 'agent-q-doctor "agent-q-doctor"
   "Show what is there for agent-q, what is missing, and what to do." t)
+
+;;;; agent-q-evil.el
+
+(autoload 'agent-q-evil-setup "agent-q-evil")
+(autoload 'agent-q-evil-setup-chat "agent-q-evil")
+(with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
 
 ;;;; agent-q-execute.el
 
@@ -113,16 +123,37 @@
 (autoload 'agent-q-json-encode "agent-q-json")
 (autoload 'agent-q-json-parse "agent-q-json")
 
+;;;; agent-q-menu.el
+
+(autoload 'agent-q-menu "agent-q-menu"
+  "Show a menu of what agent-q can do in this buffer." t)
+(autoload 'agent-q-menu-install "agent-q-menu")
+(autoload 'agent-q-menu-context "agent-q-menu")
+(autoload 'agent-q-menu-of-tools "agent-q-menu")
+(with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
+(with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
+(with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
+(with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
+(with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
+
 ;;;; agent-q-mode.el
 
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
-    (define-key map "q" #'agent-q-chat)
-    (define-key map "a" #'agent-q-goto-approval)
-    (define-key map "i" #'agent-q-image-changes)
-    (define-key map "e" #'agent-q-explain-error)
-    (define-key map "c" #'agent-q-changes)
-    (define-key map "u" #'agent-q-undo-turn)
+    ;; With names, which which-key shows.
+    (pcase-dolist (`(,key ,name ,command)
+                   '(("q" "chat" agent-q-chat) ("a" "what waits" agent-q-goto-approval)
+                     ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
+                     ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
+                     ("r" "rewrite this" agent-q-rewrite)
+                     ("e" "chat about this error" agent-q-explain-error)
+                     ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
+                     ("i" "changes in the image" agent-q-image-changes)
+                     ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
+                     ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
+                     ("m" "menu" agent-q-menu)))
+      (define-key map key (cons name command)))
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 (defvar agent-q-mode-map (make-sparse-keymap)

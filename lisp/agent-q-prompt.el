@@ -51,20 +51,23 @@
   (goto-char (point-max))
   (insert text))
 
+(defun agent-q-prompt-remember (text)
+  "Put TEXT, which is sent, into the history."
+  (unless (equal text (car agent-q-prompt--history))
+    (push text agent-q-prompt--history)
+    (when (> (length agent-q-prompt--history) agent-q-history-max)
+      (setcdr (nthcdr (max 0 (1- agent-q-history-max))
+                      agent-q-prompt--history)
+              nil)))
+  (setq agent-q-prompt--index nil))
+
 (defun agent-q-prompt-take ()
   "Empty the prompt and keep its text in the history."
-  (let ((text (string-trim (agent-q-prompt-text))))
-    (unless (equal text (car agent-q-prompt--history))
-      (push text agent-q-prompt--history)
-      (when (> (length agent-q-prompt--history) agent-q-history-max)
-        (setcdr (nthcdr (max 0 (1- agent-q-history-max))
-                        agent-q-prompt--history)
-                nil)))
-    (setq agent-q-prompt--index nil)
-    (agent-q-prompt-replace "")
-    ;; The text is sent: to bring it back is the job of the history.
-    (setq buffer-undo-list nil)
-    (restore-buffer-modified-p nil)))
+  (agent-q-prompt-remember (string-trim (agent-q-prompt-text)))
+  (agent-q-prompt-replace "")
+  ;; The text is sent: to bring it back is the job of the history.
+  (setq buffer-undo-list nil)
+  (restore-buffer-modified-p nil))
 
 (defun agent-q-prompt-previous (count)
   "Replace the text at the prompt by the one sent COUNT messages before it."
@@ -89,6 +92,16 @@
 After the latest one comes what you had typed before."
   (interactive "p")
   (agent-q-prompt-previous (- count)))
+
+;;;; Typing in the log
+
+(defun agent-q-prompt-come ()
+  "Go to the prompt if the command at hand types, and point is in the log.
+For `pre-command-hook'."
+  (when (and (memq this-command '(self-insert-command yank))
+             (not (agent-q-prompt-p)))
+    (deactivate-mark)
+    (goto-char (point-max))))
 
 ;;;; Searching
 

@@ -41,7 +41,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 15;
+pub const CORE_INTERFACE: i64 = 16;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -462,6 +462,16 @@ fn system_prompt(env: &Env, session: i64, context: Text) -> Result<Value<'_>> {
 fn discover(env: &Env) -> Result<()> {
     core(env)?.engine.discover();
     Ok(())
+}
+
+/// Ask the host of PROVIDER, JSON text, for its models; return the number of the question.
+/// A `:models' event brings the answer.
+#[defun]
+fn models(env: &Env, provider: Text) -> Result<i64> {
+    match core(env)?.engine.models(&provider) {
+        Ok(question) => Ok(question.0 as i64),
+        Err(error) => signal(env, error),
+    }
 }
 
 /// Return what is open in the core, as a property list of counts and the log file.
