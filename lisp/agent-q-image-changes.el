@@ -13,6 +13,7 @@
 (require 'agent-q-image)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
+(require 'agent-q-list)
 (require 'agent-q-session)
 (require 'tabulated-list)
 
@@ -113,11 +114,10 @@ FUNCTION gets its value, in this buffer."
   (agent-q-image-changes--call
    "journal-list" (agent-q-image-changes--of-chat)
    (lambda (value)
-     (setq agent-q-image-changes--entries (plist-get value :changes)
-           tabulated-list-format (agent-q-image-changes--columns)
-           tabulated-list-entries
-           (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries))
-     (tabulated-list-init-header)
+     (setq agent-q-image-changes--entries (plist-get value :changes))
+     (agent-q-list-setup
+      (agent-q-image-changes--columns)
+      (lambda () (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries)))
      (tabulated-list-print t)
      (force-mode-line-update)
      (when (null agent-q-image-changes--entries)
@@ -146,10 +146,10 @@ FUNCTION gets its value, in this buffer."
 
 (defun agent-q-image-changes--columns ()
   "Return the columns of the list; a list of one chat need not name it."
-  (vconcat '[("Definition" 30 t) ("Kind" 16 t) ("Change" 10 t) ("When" 8 nil)
-             ("State" 14 t)]
-           (unless (agent-q-image-changes--one-chat-p) '[("Chat" 18 t)])
-           '[("Form" 0 nil)]))
+  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (7 "Change" 10 t) (3 "When" 8 nil)
+            (6 "State" 14 t))
+          (unless (agent-q-image-changes--one-chat-p) '((4 "Chat" 18 t)))
+          '((9 "Form" 0 nil))))
 
 (defun agent-q-image-changes--row (change)
   "Return the row of CHANGE."

@@ -85,9 +85,12 @@
   ;; A prefix is defined by a macro, and the groups differ.
   (eval `(transient-define-prefix agent-q-menu-show ()
            "What agent-q can do here."
-           ,(vconcat (mapcar (pcase-lambda (`(,title . ,entries))
-                               (vconcat (list title) entries))
-                             groups)))
+           ;; More than three columns are too wide for 80 characters.
+           ,@(mapcar (lambda (row)
+                       (vconcat (mapcar (pcase-lambda (`(,title . ,entries))
+                                          (vconcat (list title) entries))
+                                        row)))
+                     (seq-partition groups 3)))
         t)
   (call-interactively 'agent-q-menu-show))
 

@@ -82,19 +82,17 @@ It is loaded by then; the files of ours that have some of them stand on this one
                   (mapconcat (lambda (client) (agent-q-welcome--command (symbol-name client)))
                              clients " or ")
                   " starts one")
-        (concat "none, and neither SLY nor SLIME is installed; "
-                (agent-q-welcome--command "agent-q-doctor") " says more")))))
+        (concat "none; neither SLY nor SLIME is installed")))))
 
 (defun agent-q-welcome--model ()
   "Return the words on the model of this chat."
   (cond (agent-q-session-provider
          (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60))
         ((null agent-q-header-model) "looking for one")
-        (t (concat "none; put a key into auth-source or the environment (OPENAI_API_KEY),\n"
-                   "            start Ollama, or try " (agent-q-welcome--command "agent-q-demo-model")
-                   "; " (agent-q-welcome--command "agent-q-doctor") "\n"
-                   "            says more, " (agent-q-welcome--command "agent-q-set-model")
-                   " looks again"))))
+        (t (concat "none; put a key into auth-source or the environment, start Ollama, or try "
+                   (agent-q-welcome--command "agent-q-demo-model") ". "
+                   (agent-q-welcome--command "agent-q-doctor") " says more, "
+                   (agent-q-welcome--command "agent-q-set-model") " looks again."))))
 
 (defun agent-q-welcome--suggestions ()
   "Return three things that can be typed now."
@@ -106,6 +104,12 @@ It is loaded by then; the files of ours that have some of them stand on this one
     ('(nil t) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
     (_ '("/get_project_root" "/search_files *.lisp" "/list_buffers"))))
 
+(defun agent-q-welcome--entry (title text)
+  "Return TEXT under TITLE, a line that wraps beside it."
+  (let ((entry (format "%-6s %s\n" title text)))
+    (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
+    entry))
+
 (defun agent-q-welcome--draw (_item)
   "Return the text of the first lines."
   (let ((text (concat
@@ -114,11 +118,10 @@ It is loaded by then; the files of ours that have some of them stand on this one
                                     (let ((root (agent-q-project-directory)))
                                       (if root (abbreviate-file-name root) default-directory))))
                            'face 'bold)
-               "Lisp image: " (agent-q-welcome--image) "\n"
-               "Model:      " (agent-q-welcome--model) "\n"
-               "Try:        " (mapconcat #'agent-q-welcome--suggestion
-                                         (agent-q-welcome--suggestions) "\n            ")
-               "\n"
+               (agent-q-welcome--entry "Image" (agent-q-welcome--image))
+               (agent-q-welcome--entry "Model" (agent-q-welcome--model))
+               (agent-q-welcome--entry "Try" (mapconcat #'agent-q-welcome--suggestion
+                                                        (agent-q-welcome--suggestions) "\n       "))
                (substitute-command-keys
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends, / lists the tools, \
 \\[agent-q-menu] is the menu; M-x agent-q-ask asks from any buffer."))))
