@@ -45,15 +45,15 @@
 ;;;###autoload
 (defun agent-q-set-model (provider)
   "Use the model of PROVIDER in the current chat, from its next request on.
-Interactively, choose among the hosts that have a key and the servers on
-this machine.  Another model of a listed host can be typed after its name."
+Interactively, choose among the models that the hosts with a key and the
+servers on this machine list.  Another model of a listed host can be typed after its name."
   (interactive
    (let ((candidates (agent-q-provider-candidates)))
      (unless candidates
        (user-error "%s" (agent-q-provider-advice)))
      (list (agent-q-provider-chosen
-            (completing-read "Model: " (mapcar #'car candidates) nil nil nil nil
-                             (caar candidates))
+            (completing-read (format "Model (%s): " (caar candidates))
+                             (mapcar #'car candidates) nil nil nil nil (caar candidates))
             candidates))))
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
