@@ -279,7 +279,15 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (setq agent-q-chat--reviewing nil)
     (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat--stop-timer)
+  (when (agent-q-echo-offer-p)
+    (agent-q-chat--offer-echo))
   (agent-q-queue-next))
+
+(defun agent-q-chat--offer-echo ()
+  "Ask once whether the REPL is to show what the agent evaluates."
+  (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
+  (agent-q-render-button "[Show it]" (lambda () (agent-q-echo-choose t)))
+  (agent-q-render-button "[Don't]" (lambda () (agent-q-echo-choose nil))))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

@@ -20,6 +20,8 @@
 (defvar slime-dispatching-connection)
 (defvar sly-dispatching-connection)
 
+(declare-function comint-add-to-input-history "comint" (cmd))
+(declare-function slime-repl-add-to-input-history "ext:slime-repl")
 (declare-function slime-output-buffer "ext:slime-repl")
 (declare-function sly-mrepl--find-buffer "ext:sly-mrepl")
 
@@ -291,10 +293,20 @@ The image knows more of its frames than the client has shown."
            (error "The REPL %s has no prompt now: it is starting, or evaluating something"
                   (buffer-name buffer))))
         (setq agent-q-history--staged (string-trim form))
+        (agent-q-history--remember (string-trim form))
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
     (format "Put at the prompt of %s; the user decides whether to run it." (buffer-name buffer))))
+
+(defun agent-q-history--remember (form)
+  "Put FORM into the input history of the REPL in the current buffer.
+There it is when the user clears the prompt and wants it back."
+  (cond ((derived-mode-p 'slime-repl-mode)
+         (when (fboundp 'slime-repl-add-to-input-history)
+           (slime-repl-add-to-input-history form)))
+        ((derived-mode-p 'comint-mode)
+         (comint-add-to-input-history form))))
 
 (defun agent-q-history--repl (connection)
   "Return the buffer of the REPL of CONNECTION, or nil."

@@ -172,7 +172,7 @@
     (agent-q-test-call "t_try" '(:text "to be audited"))
     (save-window-excursion
       (dolist (width '(200 79 39))
-        (dolist (list '((agent-q-list-tools "t_try" "Try") (agent-q-tool-statistics "t_try" "1")
+        (dolist (list '((agent-q-list-tools "t_try" "Try") (agent-q-tool-statistics "t_try" "0")
                         (agent-q-audit-log "t_try" "to be audited")))
           (agent-q-tool-list-test--in-columns width
             (funcall (car list)))

@@ -31,6 +31,9 @@
 
 (setq agent-q-log-file (expand-file-name "core.log" agent-q-test-directory))
 
+;; The offer to echo would be a line in every log.
+(setq agent-q-echo-evaluations nil)
+
 ;;;; Waiting
 
 (defmacro agent-q-test-until (condition &optional what)
