@@ -134,7 +134,7 @@ I review the change of the file as a diff; then check in the image that it helps
 
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
-  "Have the definition at point, or the region, rewritten as WISH says.
+  "Have the definition at point, or the region, rewritten by your WISH.
 The change is shown as a diff for you to take or leave.  LOOK and NEW are as
 in `agent-q-ask'."
   (interactive

@@ -136,7 +136,7 @@ The value is a cons."
             (agent-q-audit--calls records))))
 
 (defun agent-q-audit--calls (records)
-  "Return RECORDS, latest first, without the beginnings of calls whose end is there."
+  "Return RECORDS, latest first, without starts of what has an end there."
   (let ((ended (make-hash-table :test #'equal))
         (calls nil))
     (dolist (record records)
@@ -151,7 +151,7 @@ The value is a cons."
     (nreverse calls)))
 
 (defun agent-q-audit--cell (key record)
-  "Return what the column of KEY shows of RECORD."
+  "Return the text of RECORD for the column of KEY."
   (let ((value (gethash key record)))
     (pcase key
       ("time" (agent-q-audit--time value))
@@ -171,7 +171,7 @@ Today has the time only."
     (error (agent-q-audit--text text))))
 
 (defun agent-q-audit--short (arguments)
-  "Return ARGUMENTS on a line: the value alone where there is one that matters most."
+  "Return ARGUMENTS on a line, only the main one where there is such a value."
   (or (and (hash-table-p arguments)
            (seq-some (lambda (name)
                        (let ((value (gethash name arguments)))

@@ -40,7 +40,8 @@
   (agent-q-welcome-update))
 
 ;;;###autoload (autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
-(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
+(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0"
+  "The old name of `agent-q-set-image'.")
 
 ;;;###autoload
 (defun agent-q-set-model (provider)

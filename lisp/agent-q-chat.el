@@ -284,7 +284,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
   (agent-q-queue-next))
 
 (defun agent-q-chat--offer-echo ()
-  "Ask once whether the REPL is to show what the agent evaluates."
+  "Offer the echo of evaluations in the REPL."
   (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
   (agent-q-render-button "[Show it]" (lambda () (agent-q-echo-choose t)))
   (agent-q-render-button "[Don't]" (lambda () (agent-q-echo-choose nil))))

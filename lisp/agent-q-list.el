@@ -26,7 +26,7 @@
   "How many characters the last column, which takes the rest, has at least.")
 
 (defun agent-q-list-setup (columns rows)
-  "Make the current buffer a list of COLUMNS, whose entries ROWS returns.
+  "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
 least are left out."
@@ -59,7 +59,7 @@ least are left out."
     (mapcar (lambda (column) (cl-position column agent-q-list--columns)) columns)))
 
 (defun agent-q-list--fit ()
-  "Choose the columns for the window; return non-nil if others are shown than before."
+  "Choose the columns for the window; return non-nil if these are others."
   (let ((shown (agent-q-list--fitting (agent-q-list--width))))
     (unless (equal shown agent-q-list--shown)
       (setq agent-q-list--shown shown
@@ -72,7 +72,7 @@ least are left out."
       t)))
 
 (defun agent-q-list--refit ()
-  "Draw the list again if its window shows other columns now."
+  "Draw the list again if its window has room for other columns now."
   (when (and agent-q-list--columns (agent-q-list--fit))
     (tabulated-list-print t)))
 

@@ -19,7 +19,7 @@
 (autoload 'agent-q-fix-error "agent-q-ask"
   "Have the error that you look at fixed." t)
 (autoload 'agent-q-rewrite "agent-q-ask"
-  "Have the definition at point, or the region, rewritten as WISH says." t)
+  "Have the definition at point, or the region, rewritten by your WISH." t)
 
 ;;;; agent-q-audit.el
 

@@ -54,7 +54,7 @@ where its buffer is, and PROCESS the connection that it is about, or nil."
        text))))
 
 (defun agent-q-look--name ()
-  "Return the name of the current buffer's file within its project, or of the buffer."
+  "Return the name of this buffer's file within its project, or of the buffer."
   (if (null buffer-file-name)
       (buffer-name)
     (let ((root (agent-q-project-directory)))
@@ -145,7 +145,7 @@ It is nil where they say nothing."
                 (overlays-in start end))))
 
 (defun agent-q-look--flymake-notes (start end)
-  "Return what Flymake says of the text from START to END."
+  "Return the notes of Flymake on the text from START to END."
   (and (bound-and-true-p flymake-mode)
        (mapcar (lambda (diagnostic)
                  (substring-no-properties (flymake-diagnostic-text diagnostic)))
@@ -202,7 +202,7 @@ It is nil where they say nothing."
                     ((bound-and-true-p slime-buffer-connection))))))
 
 (defun agent-q-look--message-bounds ()
-  "Return where the compiler's message around point begins and ends, a cons, or nil."
+  "Return the bounds of the compiler's message around point, a cons, or nil."
   (save-excursion
     (forward-line 0)
     (while (not (or (bobp) (get-text-property (point) 'compilation-message)))
@@ -237,7 +237,7 @@ It is nil where they say nothing."
        :directory default-directory))))
 
 (defun agent-q-look--page ()
-  "Return this whole buffer, such as an inspector or the results of tests."
+  "Return this whole buffer, such as an inspector or a report."
   (let ((line (string-trim (buffer-substring-no-properties (line-beginning-position)
                                                            (line-end-position)))))
     (agent-q-look--make
@@ -256,7 +256,7 @@ It is nil where they say nothing."
 ;;;; All
 
 (defun agent-q-look-here ()
-  "Return what the user looks at in the current buffer.
+  "Return what the user means by \"this\" in the current buffer.
 That is the region, if it is active, and else what the buffer is for."
   (let ((look
          (cond ((use-region-p)

@@ -146,7 +146,7 @@ An association list; the latest comes first.")
               (seq-take agent-q-prompt--drafts agent-q-prompt--most-drafts))))))
 
 (defun agent-q-prompt-offer-draft ()
-  "Put what stood at the prompt of a closed chat of this directory at the empty prompt."
+  "Put the draft of a closed chat of this directory at the empty prompt."
   (let ((draft (assoc default-directory agent-q-prompt--drafts)))
     (when (and draft agent-q-prompt-start (string-blank-p (agent-q-prompt-text)))
       (setq agent-q-prompt--drafts (delq draft agent-q-prompt--drafts))

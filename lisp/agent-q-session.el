@@ -49,7 +49,7 @@
 
 (defun agent-q-session-command-p (_command buffer)
   "Whether commands of chats are offered in BUFFER.
-For the completion of M-x where `read-extended-command-predicate' asks."
+For completing commands, where `read-extended-command-predicate' asks."
   (buffer-local-value 'agent-q-session-chat-p buffer))
 
 (provide 'agent-q-session)

@@ -56,8 +56,8 @@
                     'action (lambda (_button) (funcall function))))
 
 (defun agent-q-welcome--command (name)
-  "Return a button that calls the command called NAME.
-It is loaded by then; the files of ours that have some of them stand on this one."
+  "Return a button for the command called NAME.
+It is loaded by then; some files that have such a command stand on this one."
   (agent-q-welcome--button (format "[M-x %s]" name) (format "M-x %s" name)
                            (lambda () (call-interactively (intern name)))))
 
