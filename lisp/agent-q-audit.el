@@ -39,11 +39,11 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
 
 (defun agent-q-audit--line-format ()
   "Return a row of the columns that are shown, for `format'."
-  (concat " " (mapconcat (pcase-lambda (`(,_ ,width ,_ . ,more))
-                           (cond ((zerop width) "%s")
-                                 (more (format "%%%d.%ds" width width))
-                                 (t (format "%%-%d.%ds" width width))))
-                         tabulated-list-format " ")
+  (concat (mapconcat (pcase-lambda (`(,_ ,width ,_ . ,more))
+                       (cond ((zerop width) "%s")
+                             (more (format "%%%d.%ds" width width))
+                             (t (format "%%-%d.%ds" width width))))
+                     tabulated-list-format " ")
           "\n"))
 
 (defvar agent-q-audit-mode-map
@@ -72,7 +72,7 @@ For `tabulated-list-printer', whose usual function takes far longer."
 
 (defun agent-q-audit-more ()
   "Show the older part of the log."
-  (interactive)
+  (interactive nil agent-q-audit-mode)
   (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
   (tabulated-list-print t))
 
@@ -136,7 +136,7 @@ The value is a cons."
             (agent-q-audit--calls records))))
 
 (defun agent-q-audit--calls (records)
-  "Return RECORDS, latest first, without starts of what has an end there."
+  "Return RECORDS, latest first, less each start of a call that ended."
   (let ((ended (make-hash-table :test #'equal))
         (calls nil))
     (dolist (record records)
@@ -196,7 +196,7 @@ Today has the time only."
 
 (defun agent-q-audit-describe ()
   "Show the whole step at point."
-  (interactive)
+  (interactive nil agent-q-audit-mode)
   (let ((record (or (tabulated-list-get-id)
                     (user-error "No step on this line"))))
     (with-help-window "*agent-q audit step*"

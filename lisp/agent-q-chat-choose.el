@@ -47,7 +47,8 @@
 (defun agent-q-set-model (provider)
   "Use the model of PROVIDER in the current chat, from its next request on.
 Interactively, choose among the models that the hosts with a key and the
-servers on this machine list.  Another model of a listed host can be typed after its name."
+servers on this machine list.  Another model of a listed host can be typed
+after its name."
   (interactive
    (let ((candidates (agent-q-provider-candidates)))
      (unless candidates

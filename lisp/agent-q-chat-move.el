@@ -12,6 +12,7 @@
 (require 'agent-q-call)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
+(require 'agent-q-session)
 (require 'agent-q-sight)
 (require 'agent-q-welcome)
 
@@ -23,6 +24,7 @@
 
 (defun agent-q-chat-tab ()
   "Complete at the prompt, unfold the item at point, or go to the next item."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((item (agent-q-chat-item-of-line)))
     (cond ((and (agent-q-prompt-p)
@@ -59,22 +61,26 @@
 
 (defun agent-q-chat-next-item ()
   "Go to the next tool call; after the last one, to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-item t) (point-max))))
 
 (defun agent-q-chat-previous-item ()
   "Go to the tool call before point."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-item nil)
                  (user-error "No tool call before point"))))
 
 (defun agent-q-chat-next-turn ()
   "Go to the next message of yours; after the last one, to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn t) (point-max))))
 
 (defun agent-q-chat-previous-turn ()
   "Go to the message of yours before point."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
                  (user-error "No message of yours before point"))))

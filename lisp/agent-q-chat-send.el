@@ -196,6 +196,7 @@ of files in its turn are reviewed as diffs.  While a turn runs, it waits."
 (defun agent-q-chat-send ()
   "Send the text at the prompt.
 While a turn runs, the text waits until it is over."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (agent-q-events-ensure)
@@ -214,6 +215,7 @@ While a turn runs, the text waits until it is over."
 
 (defun agent-q-chat-cancel ()
   "End the running turn and drop the messages that wait behind it."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (cond ((agent-q-queue-busy-p)
@@ -228,6 +230,7 @@ While a turn runs, the text waits until it is over."
 (defun agent-q-chat-send-or-cancel ()
   "Send the text at the prompt; without one, end the running turn.
 What is sent while a turn runs waits for its end."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (if (and (agent-q-queue-busy-p) (string-blank-p (agent-q-prompt-text)))
       (agent-q-chat-cancel)

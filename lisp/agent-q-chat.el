@@ -193,7 +193,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 
 (defun agent-q-chat-return ()
   "Send the text at the prompt; in the log, act on the thing at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (cond ((agent-q-prompt-p) (agent-q-chat-send))
         ((and (agent-q-chat-item-of-line)
               (not (agent-q-welcome-p (agent-q-chat-item-of-line))))

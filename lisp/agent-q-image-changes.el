@@ -86,7 +86,7 @@ From a chat, list the changes of this chat in its image."
 
 (defun agent-q-image-changes-toggle-all ()
   "Switch between all chats and the one that you came from."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (unless agent-q-image-changes--chat
     (user-error "All are listed: you did not come from a chat"))
   (setq agent-q-image-changes--all (not agent-q-image-changes--all))
@@ -174,7 +174,7 @@ FUNCTION gets its value, in this buffer."
 
 (defun agent-q-image-changes-source ()
   "Show the form that made the change at point."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (let ((change (agent-q-image-changes--at-point)))
     (with-help-window "*agent-q change*"
       (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
@@ -190,14 +190,14 @@ FUNCTION gets its value, in this buffer."
 (defun agent-q-image-changes-restore ()
   "Restore the definition that the change at point replaced.
 Later changes of the same thing are undone too."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (agent-q-image-changes--restore
    (list :id (plist-get (agent-q-image-changes--at-point) :id))))
 
 (defun agent-q-image-changes-restore-all ()
   "Restore every definition that a listed change replaced in this image.
 What another chat has changed since is left alone."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
                          "Take back all that this chat changed in this image? "
                        "Take back all that the agent changed in this image? "))

@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-session)
 (require 'seq)
 (require 'subr-x)
 
@@ -71,6 +72,7 @@
 
 (defun agent-q-prompt-previous (count)
   "Replace the text at the prompt by the one sent COUNT messages before it."
+  (declare (completion agent-q-session-command-p))
   (interactive "p")
   (unless (agent-q-prompt-p)
     (goto-char (point-max)))
@@ -90,6 +92,7 @@
 (defun agent-q-prompt-next (count)
   "Replace the text at the prompt by the one sent COUNT messages after it.
 After the latest one comes what you had typed before."
+  (declare (completion agent-q-session-command-p))
   (interactive "p")
   (agent-q-prompt-previous (- count)))
 
@@ -107,6 +110,7 @@ For `pre-command-hook'."
 
 (defun agent-q-prompt-search (text)
   "Put TEXT, one of your earlier messages, at the prompt; the latest comes first."
+  (declare (completion agent-q-session-command-p))
   (interactive
    (let ((choices (mapcar (lambda (text)
                             (cons (replace-regexp-in-string "[ \t\n]+" " " text) text))

@@ -100,7 +100,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 
 (defun agent-q-rules-revoke ()
   "Revoke the rule at point."
-  (interactive)
+  (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
     (when (y-or-n-p (format "Revoke \"%s\"? " (gethash "description" rule)))
       (agent-q-core-revoke-rule (gethash "id" rule))
@@ -108,7 +108,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 
 (defun agent-q-rules-describe ()
   "Show the whole rule at point, as its file has it."
-  (interactive)
+  (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
     (with-help-window "*agent-q rule*"
       (princ (format "%s\n\n%s\n\nRules that last are in %s\n"

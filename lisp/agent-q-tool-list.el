@@ -157,7 +157,7 @@ The row is known by the name of the tool, and a library's by a list of both."
 (defun agent-q-tool-list-toggle ()
   "Offer the tool at point to the model of the chat, or stop offering it.
 It counts from the next message on."
-  (interactive)
+  (interactive nil agent-q-tool-list-mode)
   (when (agent-q-tool-list--agent)
     (user-error "This chat follows the agent %s, which brings its own tools; switching has no effect there"
                 (agent-q-agent-name (agent-q-tool-list--agent))))
@@ -190,7 +190,7 @@ To keep it, save the option `agent-q-tool-levels'."
 
 (defun agent-q-tool-list-describe ()
   "Show the details of the tool at point."
-  (interactive)
+  (interactive nil agent-q-tool-list-mode)
   (let* ((name (agent-q-tool-list--name))
          (library (car (cdr-safe (agent-q-tool-list--id))))
          (tool (if library

@@ -38,6 +38,7 @@
 
 (defun agent-q-welcome-next ()
   "Go to the next button of the first lines, or to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (condition-case nil
       (forward-button 1)
@@ -45,6 +46,7 @@
 
 (defun agent-q-welcome-to-prompt ()
   "Go to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (point-max)))
 

@@ -159,7 +159,7 @@
       (kill-buffer)
       (agent-q-audit-log)
       (agent-q-test-find "t_try")
-      (should (string-match-p "^ [0-9][0-9]:[0-9:]* +t_try.*succeeded.*to be audited"
+      (should (string-match-p "^[0-9][0-9]:[0-9:]* +t_try.*succeeded.*to be audited"
                               (buffer-substring (line-beginning-position)
                                                 (line-end-position))))
       (agent-q-audit-describe)
