@@ -9,6 +9,7 @@
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-tools)
 (require 'agent-q-ask)
 (require 'compile)
 
@@ -132,6 +133,58 @@
     (with-temp-buffer
       (insert "no file")
       (should-error (agent-q-rewrite "x" (agent-q-look-here)) :type 'user-error))))
+
+(agent-q-test-tools-on-each ask-in-a-repl-and-after-a-lisp-has-gone ()
+  "A REPL gives what is typed, or its last lines, and goes to a chat about its image."
+  (save-window-excursion
+    (switch-to-buffer (agent-q-test-tools-repl client))
+    (goto-char (point-max))
+    (insert "(car 3)")
+    (unwind-protect
+        (let ((look (agent-q-look-here)))
+          (should (eq 'input (agent-q-look-kind look)))
+          (should (equal "(car 3)" (cdar (agent-q-look-excerpts look))))
+          (should (equal connection (agent-q-ask--connection look)))
+          (agent-q-prompt-ask-test--clear)
+          (should (string-match-p "last lines of the REPL"
+                                  (caar (agent-q-look-excerpts (agent-q-look-here)))))
+          (let ((asked (agent-q-ask--chat look nil)))
+            (should (equal connection (buffer-local-value 'agent-q-session-connection asked)))
+            (unless (eq asked chat) (kill-buffer asked))))
+      (agent-q-prompt-ask-test--clear))))
+
+(defun agent-q-prompt-ask-test--clear ()
+  "Delete what is typed at the prompt of this REPL."
+  (delete-region (agent-q-history-input-start) (point-max)))
+
+(agent-q-test-tools-on-each ask-a-chat-shows-a-lisp-that-comes-and-goes ()
+  "The header and the first lines of a chat follow the connections, by the clients' hooks."
+  (should (memq #'agent-q-chat-follow--later
+                (symbol-value (if (eq client 'sly) 'sly-connected-hook 'slime-connected-hook))))
+  (setq agent-q-session-connection nil
+        agent-q-chat-images nil)
+  (agent-q-header-update)
+  (should (string-match-p "no Lisp" agent-q-header--line))
+  (agent-q-chat-follow--later)
+  (agent-q-test-until agent-q-session-connection)
+  (should-not (string-match-p "no Lisp" agent-q-header--line))
+  (should (agent-q-test-shows "Image  SBCL")))
+
+;;;; The header
+
+(ert-deftest agent-q-ask-the-header-fits-its-window ()
+  (agent-q-test-with-chat
+    (setq agent-q-session-connection nil
+          agent-q-session-project "a-project-with-a-long-name"
+          agent-q-header-model "some-model (some-host)"
+          agent-q-session-provider '((name . "x")))
+    (agent-q-header-update)
+    (dolist (width '(200 80 40 10))
+      (let ((line (agent-q-header-fitted width)))
+        (should (string-prefix-p " Ready" line))
+        (should (<= (string-width line) width))))
+    (should (string-match-p "long-name.*no Lisp.*some-model" (agent-q-header-fitted 200)))
+    (should (string-match-p "no Lisp" (agent-q-header-fitted 40)))))
 
 ;;;; The queue
 
