@@ -11,7 +11,11 @@
 
 (require 'agent-q)
 (require 'agent-q-json)
+(require 'agent-q-list)
 (require 'agent-q-visible)
+(require 'cl-lib)
+(require 'parse-time)
+(require 'seq)
 (require 'tabulated-list)
 
 (defconst agent-q-audit-tail 1000000
@@ -28,19 +32,19 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   "The overlay that says how many steps there are.")
 
 (defconst agent-q-audit--columns
-  [("Time" 24 t) ("Chat" 4 nil) ("Step" 8 t) ("Tool" 20 t) ("Level" 9 t)
-   ("Decision" 11 t) ("By" 7 t) ("Outcome" 9 t) ("ms" 7 nil :right-align t)
-   ("Arguments" 0 nil)]
-  "The columns of the audit log.")
+  '((10 "Time" 14 t) (1 "Chat" 4 nil) (10 "Tool" 17 t) (3 "Level" 9 t)
+    (4 "Decision" 10 t) (2 "By" 7 t) (9 "Outcome" 9 t) (5 "ms" 6 nil :right-align t)
+    (10 "Arguments" 0 nil))
+  "The columns of the audit log, as for `agent-q-list-setup'.")
 
-(defconst agent-q-audit--line-format
-  (concat " " (mapconcat (pcase-lambda (`(,_ ,width ,_ . ,more))
-                           (cond ((zerop width) "%s")
-                                 (more (format "%%%d.%ds" width width))
-                                 (t (format "%%-%d.%ds" width width))))
-                         agent-q-audit--columns " ")
-          "\n")
-  "A row of the audit log, for `format'.")
+(defun agent-q-audit--line-format ()
+  "Return a row of the columns that are shown, for `format'."
+  (concat (mapconcat (pcase-lambda (`(,_ ,width ,_ . ,more))
+                       (cond ((zerop width) "%s")
+                             (more (format "%%%d.%ds" width width))
+                             (t (format "%%-%d.%ds" width width))))
+                     tabulated-list-format " ")
+          "\n"))
 
 (defvar agent-q-audit-mode-map
   (let ((map (make-sparse-keymap)))
@@ -53,24 +57,22 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   "Major mode of the audit log, the latest step first.
 
 \\{agent-q-audit-mode-map}"
-  (setq tabulated-list-format agent-q-audit--columns
-        tabulated-list-entries #'agent-q-audit--entries
-        tabulated-list-printer #'agent-q-audit--print
+  (setq tabulated-list-printer #'agent-q-audit--print
         agent-q-audit--shown agent-q-audit-page
         agent-q-audit--note (make-overlay (point-min) (point-max) nil nil t))
-  (tabulated-list-init-header))
+  (agent-q-list-setup agent-q-audit--columns #'agent-q-audit--entries))
 
 (defun agent-q-audit--print (record columns)
   "Insert the row of RECORD with COLUMNS.
 For `tabulated-list-printer', whose usual function takes far longer."
   (let ((start (point)))
-    (insert (apply #'format agent-q-audit--line-format (append columns nil)))
+    (insert (apply #'format (agent-q-audit--line-format) (append columns nil)))
     (add-text-properties start (point) `(tabulated-list-id ,record
                                          tabulated-list-entry ,columns))))
 
 (defun agent-q-audit-more ()
   "Show the older part of the log."
-  (interactive)
+  (interactive nil agent-q-audit-mode)
   (setq agent-q-audit--shown (+ agent-q-audit--shown agent-q-audit-page))
   (tabulated-list-print t))
 
@@ -128,10 +130,54 @@ The value is a cons."
     (mapcar (lambda (record)
               (list record
                     (vconcat
-                     (mapcar (lambda (key) (agent-q-audit--text (gethash key record)))
-                             '("time" "chat" "step" "tool" "level" "decision"
+                     (mapcar (lambda (key) (agent-q-audit--cell key record))
+                             '("time" "chat" "tool" "level" "decision"
                                "decided_by" "outcome" "milliseconds" "arguments")))))
-            records)))
+            (agent-q-audit--calls records))))
+
+(defun agent-q-audit--calls (records)
+  "Return RECORDS, latest first, less each start of a call that ended."
+  (let ((ended (make-hash-table :test #'equal))
+        (calls nil))
+    (dolist (record records)
+      (let ((call (list (gethash "chat" record) (gethash "tool" record)
+                        (agent-q-audit--text (gethash "arguments" record)))))
+        (if (equal (gethash "step" record) "started")
+            (if (> (gethash call ended 0) 0)
+                (cl-decf (gethash call ended))
+              (push record calls))
+          (cl-incf (gethash call ended 0))
+          (push record calls))))
+    (nreverse calls)))
+
+(defun agent-q-audit--cell (key record)
+  "Return the text of RECORD for the column of KEY."
+  (let ((value (gethash key record)))
+    (pcase key
+      ("time" (agent-q-audit--time value))
+      ("decision" (if (equal value "not_needed") "automatic" (agent-q-audit--text value)))
+      ("outcome" (or value (gethash "step" record) ""))
+      ("arguments" (agent-q-audit--short value))
+      (_ (agent-q-audit--text value)))))
+
+(defun agent-q-audit--time (text)
+  "Return TEXT, a time of the log, as the user's clock showed it.
+Today has the time only."
+  (condition-case nil
+      (let ((time (parse-iso8601-time-string text)))
+        (if (equal (format-time-string "%F" time) (format-time-string "%F"))
+            (format-time-string "%H:%M:%S" time)
+          (format-time-string "%m-%d %H:%M:%S" time)))
+    (error (agent-q-audit--text text))))
+
+(defun agent-q-audit--short (arguments)
+  "Return ARGUMENTS on a line, only the main one where there is such a value."
+  (or (and (hash-table-p arguments)
+           (seq-some (lambda (name)
+                       (let ((value (gethash name arguments)))
+                         (and (stringp value) (agent-q-visible-line value))))
+                     '("form" "path" "file" "definition" "name" "system")))
+      (agent-q-audit--text arguments)))
 
 (defun agent-q-audit--set-note (shown lines)
   "Say below the rows that SHOWN of LINES are there, unless these are all."
@@ -150,7 +196,7 @@ The value is a cons."
 
 (defun agent-q-audit-describe ()
   "Show the whole step at point."
-  (interactive)
+  (interactive nil agent-q-audit-mode)
   (let ((record (or (tabulated-list-get-id)
                     (user-error "No step on this line"))))
     (with-help-window "*agent-q audit step*"

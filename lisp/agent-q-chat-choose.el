@@ -18,10 +18,11 @@
 (require 'agent-q-provider)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
+(require 'agent-q-welcome)
 (require 'seq)
 
 ;;;###autoload
-(defun agent-q-chat-set-connection (connection)
+(defun agent-q-set-image (connection)
   "Connect the current chat to the image behind CONNECTION."
   (interactive
    (let ((choices (mapcar (lambda (connection)
@@ -35,20 +36,26 @@
   (setq agent-q-session-connection connection
         agent-q-chat-images (agent-q-image-connections))
   (agent-q-image-tools-ensure connection)
-  (agent-q-header-update))
+  (agent-q-header-update)
+  (agent-q-welcome-update))
+
+;;;###autoload (autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
+(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0"
+  "The old name of `agent-q-set-image'.")
 
 ;;;###autoload
 (defun agent-q-set-model (provider)
   "Use the model of PROVIDER in the current chat, from its next request on.
-Interactively, choose among the hosts that have a key and the servers on
-this machine.  Another model of a listed host can be typed after its name."
+Interactively, choose among the models that the hosts with a key and the
+servers on this machine list.  Another model of a listed host can be typed
+after its name."
   (interactive
    (let ((candidates (agent-q-provider-candidates)))
      (unless candidates
        (user-error "%s" (agent-q-provider-advice)))
      (list (agent-q-provider-chosen
-            (completing-read "Model: " (mapcar #'car candidates) nil nil nil nil
-                             (caar candidates))
+            (completing-read (format "Model (%s): " (caar candidates))
+                             (mapcar #'car candidates) nil nil nil nil (caar candidates))
             candidates))))
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))

@@ -12,7 +12,9 @@
 (require 'agent-q-call)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
+(require 'agent-q-session)
 (require 'agent-q-sight)
+(require 'agent-q-welcome)
 
 (defun agent-q-chat-item-of-line ()
   "Return the item whose text ends with the line of point, or nil."
@@ -22,11 +24,13 @@
 
 (defun agent-q-chat-tab ()
   "Complete at the prompt, unfold the item at point, or go to the next item."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((item (agent-q-chat-item-of-line)))
     (cond ((and (agent-q-prompt-p)
                 (not (string-empty-p (agent-q-prompt-text))))
            (completion-at-point))
+          ((agent-q-welcome-p item) (agent-q-welcome-next))
           ((and item (not (eq item (agent-q-call-waiting))))
            (goto-char (agent-q-render-item-start item))
            (agent-q-render-toggle))
@@ -43,6 +47,7 @@
       (when (and position
                  (< position (point-max))
                  (get-text-property position property)
+                 (not (agent-q-welcome-p (get-text-property position property)))
                  (not (and (> position (point-min))
                            (eq (get-text-property position property)
                                (get-text-property (1- position) property)))))
@@ -51,26 +56,31 @@
         ;; The property may begin where the buffer does.
         (and (not forward) (> (point) (point-min))
              (get-text-property (point-min) property)
+             (not (agent-q-welcome-p (get-text-property (point-min) property)))
              (point-min)))))
 
 (defun agent-q-chat-next-item ()
   "Go to the next tool call; after the last one, to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-item t) (point-max))))
 
 (defun agent-q-chat-previous-item ()
   "Go to the tool call before point."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-item nil)
                  (user-error "No tool call before point"))))
 
 (defun agent-q-chat-next-turn ()
   "Go to the next message of yours; after the last one, to the prompt."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn t) (point-max))))
 
 (defun agent-q-chat-previous-turn ()
   "Go to the message of yours before point."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (goto-char (or (agent-q-chat--find 'agent-q-turn nil)
                  (user-error "No message of yours before point"))))

@@ -23,10 +23,12 @@
 (require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
+(require 'agent-q-queue)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-text)
+(require 'agent-q-welcome)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -101,7 +103,7 @@ has to choose."
            (if new
                (format "The connection of this chat was closed; it uses %s now."
                        (agent-q-image-label new))
-             "The connection of this chat was closed; M-x agent-q-chat-set-connection chooses \
+             "The connection of this chat was closed; M-x agent-q-set-image chooses \
 another image.")))
         (agent-q-header-update)))))
 
@@ -132,15 +134,14 @@ another image.")))
                            `((provider . ,(or provider :null)))))
   (setq agent-q-session-provider (agent-q-provider-public provider)
         agent-q-header-model (agent-q-provider-label provider))
-  (let ((texts (nreverse agent-q-chat--unsent)))
+  (let ((messages (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider
-        (mapc (lambda (text)
-                (agent-q-chat--start #'agent-q-chat--submit text))
-              texts)
-      (when texts
-        (agent-q-chat--without-model texts))))
-  (agent-q-header-update))
+        (mapc #'agent-q-queue-add messages)
+      (when messages
+        (agent-q-chat--without-model (mapcar #'agent-q-queue-message-text messages)))))
+  (agent-q-header-update)
+  (agent-q-welcome-update))
 
 (defun agent-q-chat--without-model (texts)
   "Say why TEXTS were not sent, and give them back to the user."
@@ -155,31 +156,45 @@ another image.")))
     (when (= (point) agent-q-prompt-start)
       (goto-char (point-max)))))
 
-(defun agent-q-chat--busy-p ()
-  "Whether a turn is running or about to."
-  (or agent-q-header-since (> agent-q-header-queued 0)))
+(defun agent-q-chat-context (&optional excerpts)
+  "Return as JSON what the model is told with a message that is sent now.
+EXCERPTS, as of `agent-q-look-excerpts', are sent along."
+  (agent-q-context-json (and (agent-q-chat-connected-p) agent-q-session-connection)
+                        excerpts))
 
-(defun agent-q-chat--submit (session text)
-  "Send TEXT to the model of SESSION, with where the user is now."
-  (agent-q-core-submit session text (agent-q-chat-context)))
+(defun agent-q-chat--message (text &optional look excerpts review)
+  "Return the message TEXT, with where the user is now.
+LOOK names what is sent along, EXCERPTS are its texts, and REVIEW is as in
+`agent-q-queue-message'."
+  (let ((console (agent-q-console-line-p text))
+        (context (agent-q-chat-context excerpts)))
+    (agent-q-queue-message
+     :text text :look look :review review
+     :send (lambda ()
+             (agent-q-chat-configure)
+             (if console
+                 (agent-q-core-console agent-q-session-number (agent-q-text-clean text))
+               (agent-q-core-submit agent-q-session-number (agent-q-text-clean text)
+                                    context))))))
 
-(defun agent-q-chat-context ()
-  "Return as JSON what the model is told with a message that is sent now."
-  (agent-q-context-json (and (agent-q-chat-connected-p) agent-q-session-connection)))
-
-(defun agent-q-chat--start (function text)
-  "Call FUNCTION, an entry point of the core, with the session and TEXT."
-  (agent-q-chat-configure)
-  (let ((busy (agent-q-chat--busy-p)))
-    (funcall function agent-q-session-number (agent-q-text-clean text))
-    (cl-incf agent-q-header-queued)
-    (agent-q-header-update)
-    (when busy
-      (message "Queued: sent when this turn ends"))))
+(defun agent-q-chat-submit (text &optional look excerpts review)
+  "Send TEXT from this chat, whatever is at its prompt.
+LOOK names what is sent along and EXCERPTS are its texts; with REVIEW, changes
+of files in its turn are reviewed as diffs.  While a turn runs, it waits."
+  (agent-q-session-check)
+  (agent-q-events-ensure)
+  (let ((message (agent-q-chat--message text look excerpts review)))
+    (cond ((or agent-q-session-provider (agent-q-console-line-p text))
+           (when (agent-q-queue-add message)
+             (message "Queued: sent when this turn ends")))
+          (t
+           (push message agent-q-chat--unsent)
+           (agent-q-chat-choose-provider)))))
 
 (defun agent-q-chat-send ()
   "Send the text at the prompt.
 While a turn runs, the text waits until it is over."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
   (agent-q-events-ensure)
@@ -188,25 +203,22 @@ While a turn runs, the text waits until it is over."
           ((agent-q-approve-mistyped text)
            (message "%s" (agent-q-approve-mistyped text))
            (agent-q-prompt-replace ""))
-          ((agent-q-console-line-p text)
-           (agent-q-chat--start #'agent-q-core-console text)
-           (agent-q-prompt-take))
-          (agent-q-session-provider
-           (agent-q-chat--start #'agent-q-chat--submit text)
+          ((or agent-q-session-provider (agent-q-console-line-p text))
+           ;; What can't be sent stays at the prompt.
+           (agent-q-chat-submit text)
            (agent-q-prompt-take))
           (t
            (agent-q-prompt-take)
-           (push text agent-q-chat--unsent)
-           (agent-q-chat-choose-provider)))))
+           (agent-q-chat-submit text)))))
 
 (defun agent-q-chat-cancel ()
   "End the running turn and drop the messages that wait behind it."
+  (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (cond ((agent-q-chat--busy-p)
+  (cond ((agent-q-header-busy-p)
          (agent-q-core-cancel agent-q-session-number)
-         (setq agent-q-header-queued 0)
-         (agent-q-header-update)
+         (agent-q-queue-clear)
          (message "Cancelled"))
         (agent-q-chat--unsent
          (setq agent-q-chat--unsent nil)
@@ -214,9 +226,11 @@ While a turn runs, the text waits until it is over."
         (t (message "Nothing is running"))))
 
 (defun agent-q-chat-send-or-cancel ()
-  "Send the text at the prompt, or end the running turn."
+  "Send the text at the prompt; without one, end the running turn.
+What is sent while a turn runs waits for its end."
+  (declare (completion agent-q-session-command-p))
   (interactive)
-  (if (agent-q-chat--busy-p)
+  (if (and (agent-q-header-busy-p) (string-blank-p (agent-q-prompt-text)))
       (agent-q-chat-cancel)
     (agent-q-chat-send)))
 

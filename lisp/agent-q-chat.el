@@ -16,6 +16,7 @@
 (require 'agent-q-call)
 (require 'agent-q-call-events)
 (require 'agent-q-chat-choose)
+(require 'agent-q-chat-follow)
 (require 'agent-q-chat-move)
 (require 'agent-q-chat-send)
 (require 'agent-q-console)
@@ -32,24 +33,31 @@
 (require 'agent-q-image-park)
 (require 'agent-q-image-tools)
 (require 'agent-q-module)
+(require 'agent-q-project)
 (require 'agent-q-prompt)
+(require 'agent-q-queue)
 (require 'agent-q-record)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-sight)
+(require 'agent-q-visible)
+(require 'agent-q-welcome)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
 
 (defconst agent-q-chat--commands
-  '((model . agent-q-set-model) (image . agent-q-chat-set-connection)
+  '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
     (unguarded . agent-q-list-tools))
   "What the parts of the header line do when they are clicked on.")
 
 (defvar-local agent-q-chat--timer nil
   "The timer that shows the passing time of the running turn, or nil.")
+
+(defvar-local agent-q-chat--reviewing nil
+  "Whether the running turn's changes of files are reviewed because it asks so.")
 
 ;;;; The mode
 
@@ -63,6 +71,7 @@
     (define-key map (kbd "<backtab>") #'agent-q-chat-previous-item)
     (define-key map (kbd "M-p") #'agent-q-prompt-previous)
     (define-key map (kbd "M-n") #'agent-q-prompt-next)
+    (define-key map (kbd "M-r") #'agent-q-prompt-search)
     (define-key map (kbd "C-c C-c") #'agent-q-chat-send-or-cancel)
     (define-key map (kbd "C-c C-k") #'agent-q-chat-cancel)
     (define-key map (kbd "C-c C-n") #'agent-q-chat-next-turn)
@@ -71,6 +80,8 @@
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
     (agent-q-approve-prompt-define-keys map)
+    (define-key map (kbd "C-c C-e") 'agent-q-compose)
+    (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -101,6 +112,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
   (agent-q-approve-prompt-setup)
   (agent-q-attention-setup)
+  (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -108,10 +120,12 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
 
 ;;;###autoload
 (defun agent-q-chat (&optional new)
-  "Go to the latest agent-q chat, or open one.
-With prefix argument NEW, open another one."
+  "Go to the latest chat of this project, or open one.
+Outside of projects it is the latest chat of all.  With prefix argument NEW,
+open another one."
   (interactive "P")
-  (pop-to-buffer (agent-q-chat-open new)))
+  (pop-to-buffer (agent-q-chat-open-here new))
+  (agent-q-prompt-offer-draft))
 
 (defun agent-q-chat-open (&optional new)
   "Return the buffer of the latest chat, or of a new one.
@@ -119,30 +133,48 @@ NEW non-nil means a new one."
   (or (and (not new) (car (agent-q-session-buffers)))
       (agent-q-chat--make)))
 
+(defun agent-q-chat-open-here (&optional new)
+  "Return the buffer of the latest chat of this project, or of a new one.
+NEW non-nil means a new one."
+  (cond (new (agent-q-chat--make))
+        (agent-q-session-number (current-buffer))
+        ((not (agent-q-project-known-p)) (agent-q-chat-open))
+        (t (let ((root (agent-q-project-directory)))
+             (or (seq-find (lambda (chat)
+                             (equal root (buffer-local-value 'agent-q-session-root chat)))
+                           (agent-q-session-buffers))
+                 (agent-q-chat--make))))))
+
 (defun agent-q-chat--make ()
   "Make a chat and return its buffer."
   (agent-q-events-ensure)
   (agent-q-record-start)
+  (agent-q-chat-follow-start)
   (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call)
-  (let ((buffer (generate-new-buffer "*agent-q chat*"))
-        (made nil))
+  (let* ((root (agent-q-project-directory))
+         (name (agent-q-project-name root))
+         (buffer (generate-new-buffer (format "*agent-q: %s*" (agent-q-visible-line name 40))))
+         (made nil))
     (unwind-protect
         (with-current-buffer buffer
-          (agent-q-chat--set-up (agent-q-image-default-connection))
+          (agent-q-chat--set-up (agent-q-image-default-connection) root name)
           (setq made t)
-          (agent-q-chat-choose-provider))
+          (agent-q-chat-choose-provider)
+          (agent-q-welcome-update))
       (unless made
         (kill-buffer buffer)))
     buffer))
 
-(defun agent-q-chat--set-up (connection)
-  "Make the current buffer a chat about the image of CONNECTION."
+(defun agent-q-chat--set-up (connection root name)
+  "Make the current buffer a chat about the image of CONNECTION.
+ROOT is the root of its project, or nil, and NAME what that is called."
   (agent-q-chat-mode)
-  (setq agent-q-session-connection connection)
+  (setq agent-q-session-connection connection
+        agent-q-session-root root
+        agent-q-session-project name)
   (agent-q-render-setup)
   (agent-q-call-setup)
-  (agent-q-render-notice
-   "Ask about the Lisp you are connected to, or type / for the tools.")
+  (agent-q-welcome-setup)
   (agent-q-prompt-setup)
   (setq agent-q-header-commands agent-q-chat--commands)
   (agent-q-header-setup)
@@ -157,7 +189,10 @@ NEW non-nil means a new one."
   (agent-q-chat--stop-timer)
   (when agent-q-session-number
     (let ((session agent-q-session-number))
+      (agent-q-prompt-keep-draft
+       (mapcar #'agent-q-queue-message-text (agent-q-queue-held)))
       (setq agent-q-session-number nil)
+      (agent-q-chat-follow-stop)
       (agent-q-call-leave)
       (agent-q-image-release-owned (current-buffer))
       (agent-q-events-forget session)
@@ -165,9 +200,10 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat-return ()
   "Send the text at the prompt; in the log, act on the thing at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (cond ((agent-q-prompt-p) (agent-q-chat-send))
-        ((agent-q-chat-item-of-line)
+        ((and (agent-q-chat-item-of-line)
+              (not (agent-q-welcome-p (agent-q-chat-item-of-line))))
          (goto-char (agent-q-render-item-start (agent-q-chat-item-of-line)))
          (agent-q-render-toggle))
         (t (goto-char (point-max)))))
@@ -216,12 +252,23 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
+  (agent-q-welcome-finish)
   (agent-q-render-user text)
-  (setq agent-q-header-queued (max 0 (1- agent-q-header-queued))
-        agent-q-header-since (current-time))
+  (let ((message (agent-q-queue-started)))
+    (when message
+      (agent-q-chat--show-along (agent-q-queue-message-look message))
+      (when (agent-q-queue-message-review message)
+        (setq-local agent-q-review-edits t
+                    agent-q-chat--reviewing t))))
+  (setq agent-q-header-since (current-time))
   (agent-q-chat--stop-timer)
   (setq agent-q-chat--timer
         (run-at-time 1 1 #'agent-q-chat--tick (current-buffer))))
+
+(defun agent-q-chat--show-along (look)
+  "Show under the user's message the name of what it is about, LOOK or nil."
+  (when look
+    (agent-q-render-notice (concat "  about " look))))
 
 (defun agent-q-chat--turn-ended (outcome message)
   "Show that a turn ended with OUTCOME, and MESSAGE if there is one."
@@ -235,9 +282,21 @@ NEW non-nil means a new one."
                             'agent-q-failure)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
+  (when agent-q-chat--reviewing
+    (setq agent-q-chat--reviewing nil)
+    (kill-local-variable 'agent-q-review-edits))
   (agent-q-chat--stop-timer)
+  (when (agent-q-echo-offer-p)
+    (agent-q-chat--offer-echo))
   (agent-q-changes-line-tell)
-  (agent-q-attention-ended outcome))
+  (agent-q-attention-ended outcome)
+  (agent-q-queue-next))
+
+(defun agent-q-chat--offer-echo ()
+  "Offer the echo of evaluations in the REPL."
+  (agent-q-render-notice "Shall your REPL show what the agent evaluates, as comments?")
+  (agent-q-render-button "[Show it]" (lambda () (agent-q-echo-choose t)))
+  (agent-q-render-button "[Don't]" (lambda () (agent-q-echo-choose nil))))
 
 (defun agent-q-chat--tick (buffer)
   "Show the time that passes in the running turn of the chat BUFFER."

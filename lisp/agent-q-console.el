@@ -26,8 +26,9 @@
             (agent-q-core-tools)))
 
 (defun agent-q-console--first-line (text)
-  "Return the first line of TEXT."
-  (car (split-string (or text "") "\n")))
+  "Return the first sentence of TEXT, as far as it fits beside a name."
+  (truncate-string-to-width (car (split-string (or text "") "\\.[ \n]\\|\n"))
+                            50 nil nil "..."))
 
 ;;;; Completion
 

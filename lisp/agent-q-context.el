@@ -16,9 +16,10 @@
 (require 'agent-q-text)
 (require 'agent-q-user)
 
-(defun agent-q-context-json (connection)
+(defun agent-q-context-json (connection &optional excerpts)
   "Return as JSON where the user is now.
-CONNECTION is the one of the current buffer, a chat, or nil."
+CONNECTION is the one of the current buffer, a chat, or nil.  EXCERPTS are
+texts that are sent along, each as (WHERE . TEXT)."
   (let ((root (agent-q-project-directory)))
     (agent-q-json-serialize
      `((date . ,(format-time-string "%Y-%m-%d"))
@@ -28,7 +29,12 @@ CONNECTION is the one of the current buffer, a chat, or nil."
        (repl_package . ,(agent-q-context--text
                          (and connection (agent-q-image-repl-package connection))))
        (source . ,(let ((buffer (agent-q-context--source-buffer root)))
-                    (if buffer (agent-q-context--source buffer) :null)))))))
+                    (if buffer (agent-q-context--source buffer) :null)))
+       (along . ,(vconcat
+                  (mapcar (pcase-lambda (`(,where . ,text))
+                            `((what . ,(agent-q-text-clean where))
+                              (text . ,(agent-q-text-clean text))))
+                          excerpts)))))))
 
 (defun agent-q-context--text (text)
   "Return TEXT as JSON takes it; it may be nil."

@@ -39,6 +39,7 @@
      (declare-function agent-q-core-interrupt-in "ext:agent-q-core" (seconds))
      (declare-function agent-q-core-interrupt-not "ext:agent-q-core" (number))
      (declare-function agent-q-core-log-level "ext:agent-q-core" (level))
+     (declare-function agent-q-core-models "ext:agent-q-core" (provider))
      (declare-function agent-q-core-offered-rule "ext:agent-q-core" (call scope))
      (declare-function agent-q-core-offered-tools "ext:agent-q-core" (selection))
      (declare-function agent-q-core-open-session "ext:agent-q-core" (settings))

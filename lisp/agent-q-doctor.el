@@ -45,6 +45,10 @@
     (erase-buffer)
     (insert (propertize "agent-q on this machine\n\n" 'font-lock-face 'bold))
     (insert (agent-q-findings agent-q-doctor--servers))
+    (insert "\n" (propertize (substitute-command-keys
+                              (agent-q-findings-conclusion agent-q-doctor--servers))
+                             'font-lock-face 'bold)
+            "\n")
     (insert (substitute-command-keys
              "\n\\<agent-q-doctor-mode-map>\\[revert-buffer] looks again, \
 \\[agent-q-build] builds the core, \\[quit-window] leaves this page.\n\n"))

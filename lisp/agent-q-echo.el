@@ -33,12 +33,33 @@
   "Face of the agent's evaluations in the user's REPL."
   :group 'agent-q)
 
+;;;; Asking once
+
+(defvar agent-q-echo--offer nil
+  "Non-nil when the agent has evaluated something and the user was not asked yet.")
+
+(defun agent-q-echo-offer-p ()
+  "Return non-nil, once, if the user is to be asked about the echo now."
+  (prog1 (eq agent-q-echo--offer t)
+    (when agent-q-echo--offer
+      (setq agent-q-echo--offer 'made))))
+
+(defun agent-q-echo-choose (value)
+  "Have VALUE for `agent-q-echo-evaluations' from now on."
+  (customize-save-variable 'agent-q-echo-evaluations value)
+  (message (if value "Your REPL shows what the agent evaluates"
+             "Your REPL stays as it is; `agent-q-echo-evaluations' changes that")))
+
 ;;;; What is shown
 
 (defun agent-q-echo-call (process operation arguments status payload)
   "Show a call of OPERATION with ARGUMENTS over PROCESS in the REPL there.
 STATUS and PAYLOAD are how it ended.  Nothing is shown of what only looks."
-  (when (and agent-q-echo-evaluations
+  (when (and (eq agent-q-echo-evaluations 'ask)
+             (member operation '("eval-form" "eval-in-frame" "compile-form")))
+    (unless agent-q-echo--offer
+      (setq agent-q-echo--offer t)))
+  (when (and (eq agent-q-echo-evaluations t)
              (member operation '("eval-form" "eval-in-frame" "compile-form"))
              (process-live-p process))
     (let* ((reply (and (stringp payload) (string-prefix-p "(:outcome " payload)

@@ -25,7 +25,7 @@
         (connection (agent-q-explain--connection (current-buffer))))
     (pop-to-buffer (agent-q-chat-open t))
     (when connection
-      (agent-q-chat-set-connection connection))
+      (agent-q-set-image connection))
     (goto-char (point-max))
     (insert question)
     (agent-q-chat-send)))

@@ -82,6 +82,13 @@
       (list 'missing "Lisp client" "neither SLY nor SLIME on `load-path'"
             "M-x package-install RET sly, or on Debian: apt-get install slime cl-swank"))))
 
+(defun agent-q-findings--starters ()
+  "Return the commands that start a Lisp, of the clients that are installed."
+  (let ((found (seq-filter (lambda (client)
+                             (or (featurep client) (locate-library (symbol-name client))))
+                           '(sly slime))))
+    (mapconcat (lambda (client) (format "M-x %s" client)) (or found '(sly slime)) " or ")))
+
 (defun agent-q-findings--connections ()
   "Return the finding about connections to Lisp images."
   (let ((connections (and (or (featurep 'sly) (featurep 'slime))
@@ -89,9 +96,11 @@
     (cond (connections
            (list 'ok "Lisp image" (mapconcat #'agent-q-image-label connections ", ") nil))
           ((executable-find "sbcl")
-           (list 'missing "Lisp image" "none is connected" "M-x sly or M-x slime starts SBCL"))
+           (list 'missing "Lisp image" "none is connected"
+                 (format "%s starts SBCL" (agent-q-findings--starters))))
           (t (list 'missing "Lisp image" "none is connected, and sbcl is not on the path"
-                   "Install SBCL (apt-get install sbcl), then M-x sly or M-x slime")))))
+                   (format "Install SBCL (apt-get install sbcl), then %s"
+                         (agent-q-findings--starters)))))))
 
 (defun agent-q-findings--setting ()
   "Return the finding about `agent-q-provider', or nil without one."
@@ -122,9 +131,9 @@
                             auth-sources)))
     (append (or found
                 (list (list 'note "Key" "none found"
-                            (concat "Put one into ~/.authinfo.gpg"
-                                    " (machine api.openai.com login apikey password ...)"
-                                    " or the environment (OPENAI_API_KEY)"))))
+                            (concat "Put one into ~/.authinfo.gpg, as\n"
+                                    "machine api.openai.com login apikey password ...\n"
+                                    "or into the environment (OPENAI_API_KEY)"))))
             (mapcar (lambda (file)
                       (list 'note "Key" (format "%s is encrypted; not looked into here" file)
                             nil))
@@ -159,12 +168,6 @@ SERVERS is as for `agent-q-findings'."
         (t (list 'note "Demo model" "not installed"
                  "M-x agent-q-demo-model shows the whole path without a key"))))
 
-(defun agent-q-findings--search ()
-  "Return the finding about ripgrep."
-  (if (executable-find "rg")
-      (list 'ok "ripgrep" "found" nil)
-    (list 'note "ripgrep" "not found" nil)))
-
 (defun agent-q-findings--all (servers)
   "Return all findings, in their order.
 SERVERS is as for `agent-q-findings'."
@@ -178,8 +181,7 @@ SERVERS is as for `agent-q-findings'."
           ,(agent-q-findings--setting)
           ,@(agent-q-findings--keys)
           ,@(agent-q-findings--local servers)
-          ,(agent-q-findings--demo)
-          ,(agent-q-findings--search))))
+          ,(agent-q-findings--demo))))
 
 ;;;; As text
 
@@ -193,9 +195,35 @@ SERVERS is as for `agent-q-findings'."
               (_ (propertize "note    " 'font-lock-face 'shadow)))
             (format "%-13s %s\n" subject (substitute-command-keys what)))
     (when advice
-      (insert (make-string 22 ?\s)
-              (propertize (substitute-command-keys advice) 'font-lock-face 'italic)
-              "\n"))))
+      (dolist (line (split-string (substitute-command-keys advice) "\n"))
+        (insert (make-string 22 ?\s) (propertize line 'font-lock-face 'italic) "\n")))))
+
+(defun agent-q-findings--model-p (servers)
+  "Whether there is a model, or `pending' while SERVERS are looked for."
+  (cond ((eq agent-q-provider 'none) nil)
+        ((or (consp agent-q-provider) (agent-q-demo-running-p)
+             (seq-some (pcase-lambda (`(,_ . ,properties))
+                         (agent-q-provider-key-source properties))
+                       agent-q-providers))
+         t)
+        ((eq servers 'unknown) 'pending)
+        (t (consp servers))))
+
+(defun agent-q-findings-conclusion (servers)
+  "Return what all that is found comes to, one line: what to do next.
+SERVERS is as for `agent-q-findings'."
+  (let* ((findings (agent-q-findings--all servers))
+         (missing (seq-find (lambda (finding)
+                              (and (eq (car finding) 'missing)
+                                   (not (equal (nth 1 finding) "Lisp image"))))
+                            findings))
+         (image (seq-find (lambda (finding) (equal (nth 1 finding) "Lisp image")) findings))
+         (model (agent-q-findings--model-p servers)))
+    (cond (missing (format "Next: %s (%s)" (nth 3 missing) (nth 1 missing)))
+          ((eq model 'pending) "Looking for a model.")
+          ((null model) "Next: give it a model, by a key, a model server or M-x agent-q-demo-model")
+          ((eq (car image) 'missing) (format "Next: %s, then M-x agent-q-chat" (nth 3 image)))
+          (t "Ready: M-x agent-q-chat"))))
 
 (defun agent-q-findings (servers)
   "Return all that is found as text, a line or two for each finding.

@@ -4,8 +4,8 @@
 
 ;;; Commentary:
 
-;; One line with the model, the image, the state, the tokens and the time of
-;; the running turn.  It is a string that is made again when one of them changes.
+;; One line with the state, the project, the image, the model and more.  It is made
+;; again when one of them changes; a narrow window shows what matters most.
 
 ;;; Code:
 
@@ -18,11 +18,10 @@
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-visible)
+(require 'seq)
 
 (defvar-local agent-q-header--line ""
-  "The header line as it is shown.")
-;; Without this, Emacs would show the line without its faces and keys.
-(put 'agent-q-header--line 'risky-local-variable t)
+  "The header line, as a window that is wide enough shows it.")
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
@@ -43,9 +42,15 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 (defvar-local agent-q-header-since nil
   "When the running turn began, or nil.")
 
+(defvar-local agent-q-header--parts nil
+  "The parts of the header line, each as (WORTH . TEXT), in their order.")
+
+(defvar-local agent-q-header--fitted nil
+  "What was made of the parts last, as (PARTS WIDTH LINE).")
+
 (defun agent-q-header-setup ()
   "Give the current buffer its header line."
-  (setq header-line-format 'agent-q-header--line)
+  (setq header-line-format '(:eval (agent-q-header-fitted (window-width))))
   (agent-q-header-update))
 
 (defun agent-q-header--segment (text help part &optional face)
@@ -67,7 +72,16 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
     (:waiting "Waiting")
     (:streaming "Writing")
     (:running (agent-q-header--running (agent-q-call-running)))
-    (_ (if agent-q-header-since "Working" "Ready"))))
+    (_ (cond (agent-q-header-since "Working")
+             ((agent-q-header--no-model-p)
+              (agent-q-header--segment "No model" "mouse-1: choose a model" 'model
+                                       'agent-q-attention))
+             ((null agent-q-header-model) "Looking for a model")
+             (t "Ready")))))
+
+(defun agent-q-header--no-model-p ()
+  "Whether no model was found for this chat."
+  (and agent-q-header-model (null agent-q-session-provider)))
 
 (defun agent-q-header--asking (count)
   "Return as text that COUNT requests wait for an answer."
@@ -133,39 +147,61 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
   "Whether a turn of this chat is running or about to."
   (or agent-q-header-since (> agent-q-header-queued 0)))
 
+(defun agent-q-header--tokens ()
+  "Return what this chat sent and received, or nil before anything."
+  (and (> (+ agent-q-header-input agent-q-header-output) 0)
+       (format "%s%s %s%s"
+               (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
+               (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))))
+
+(defun agent-q-header--all ()
+  "Return the parts of the line in their order, each as (WORTH . TEXT).
+In a narrow window, those worth least are left out."
+  (let ((idle (not (or agent-q-header-since (agent-q-call-waiting)))))
+    (seq-filter
+     #'cdr
+     (list
+      (cons 9 (agent-q-header--state))
+      (cons 2 (and agent-q-header-since
+                   (format "%d s" (float-time (time-since agent-q-header-since)))))
+      (cons 8 (agent-q-header--parked))
+      (cons 7 (agent-q-header--unguarded))
+      (cons 3 (and agent-q-session-project
+                   (agent-q-visible-line agent-q-session-project 40)))
+      (cons 6 (agent-q-header--image))
+      (cons 4 (and agent-q-header-model
+                   (not (and idle (agent-q-header--no-model-p)))
+                   (agent-q-header--segment (agent-q-visible-line agent-q-header-model 80)
+                                            "mouse-1: choose the model of this chat"
+                                            'model)))
+      (cons 5 (and (> agent-q-header-queued 0)
+                   (format "%d queued" agent-q-header-queued)))
+      (cons 1 (agent-q-header--tokens))))))
+
+(defun agent-q-header--joined (parts)
+  "Return the texts of PARTS as a line."
+  (concat " " (mapconcat #'cdr parts (format " %s " (agent-q-render-sign 'dot)))))
+
+(defun agent-q-header-fitted (width)
+  "Return the header line for a window of WIDTH columns."
+  (pcase agent-q-header--fitted
+    (`(,(pred (eq agent-q-header--parts)) ,(pred (eql width)) ,line) line)
+    (_ (let* ((parts agent-q-header--parts)
+              (line (agent-q-header--joined parts)))
+         (while (and (cdr parts) (> (string-width line) width))
+           (let ((least (apply #'min (mapcar #'car parts))))
+             (setq parts (seq-remove (lambda (part) (eql (car part) least)) parts)
+                   line (agent-q-header--joined parts))))
+         (setq agent-q-header--fitted (list agent-q-header--parts width line))
+         line))))
+
 (defun agent-q-header-update ()
   "Make the header line again if it changed."
-  (let ((line
-         (concat
-          " "
-          (mapconcat
-           #'identity
-           (delq nil
-                 (list
-                  (agent-q-header--segment
-                   (if agent-q-header-model
-                       (agent-q-visible-line agent-q-header-model 80)
-                     "looking for a model")
-                   "mouse-1: choose the model of this chat"
-                   'model)
-                  (agent-q-header--image)
-                  (agent-q-header--state)
-                  (agent-q-header--parked)
-                  (agent-q-header--unguarded)
-                  (and (> agent-q-header-queued 0)
-                       (format "%d queued" agent-q-header-queued))
-                  (and (> (+ agent-q-header-input agent-q-header-output) 0)
-                       (format "%s%s %s%s"
-                               (agent-q-render-sign 'up)
-                               (agent-q-header-tokens agent-q-header-input)
-                               (agent-q-render-sign 'down)
-                               (agent-q-header-tokens agent-q-header-output)))
-                  (and agent-q-header-since
-                       (format "%d s" (float-time
-                                       (time-since agent-q-header-since))))))
-           (format " %s " (agent-q-render-sign 'dot))))))
+  (let* ((parts (agent-q-header--all))
+         (line (agent-q-header--joined parts)))
     (unless (equal-including-properties line agent-q-header--line)
-      (setq agent-q-header--line line)
+      (setq agent-q-header--line line
+            agent-q-header--parts parts)
       (force-mode-line-update))))
 
 (provide 'agent-q-header)

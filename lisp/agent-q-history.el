@@ -20,6 +20,8 @@
 (defvar slime-dispatching-connection)
 (defvar sly-dispatching-connection)
 
+(declare-function comint-add-to-input-history "comint" (cmd))
+(declare-function slime-repl-add-to-input-history "ext:slime-repl")
 (declare-function slime-output-buffer "ext:slime-repl")
 (declare-function sly-mrepl--find-buffer "ext:sly-mrepl")
 
@@ -277,24 +279,34 @@ The image knows more of its frames than the client has shown."
     (unless (buffer-live-p buffer)
       (error "The user has no REPL open for this image"))
     (with-current-buffer buffer
-      (let ((typed (string-trim (agent-q-history--typed))))
+      (let ((typed (string-trim (agent-q-history-typed))))
         ;; What was put there before, and nobody has touched, makes way.
         (unless (member typed (list "" agent-q-history--staged))
           (error "The user has typed something at the prompt: %s"
                  (agent-q-history--short typed 100)))
         (goto-char (point-max))
         (unless (equal typed "")
-          (delete-region (agent-q-history--input-start) (point-max)))
+          (delete-region (agent-q-history-input-start) (point-max)))
         (condition-case nil
             (insert (string-trim form))
           (text-read-only
            (error "The REPL %s has no prompt now: it is starting, or evaluating something"
                   (buffer-name buffer))))
         (setq agent-q-history--staged (string-trim form))
+        (agent-q-history--remember (string-trim form))
         (dolist (window (get-buffer-window-list buffer nil t))
           (set-window-point window (point-max)))))
     (message "agent-q put a form at the prompt of %s" (buffer-name buffer))
     (format "Put at the prompt of %s; the user decides whether to run it." (buffer-name buffer))))
+
+(defun agent-q-history--remember (form)
+  "Put FORM into the input history of the REPL in the current buffer.
+There it is when the user clears the prompt and wants it back."
+  (cond ((derived-mode-p 'slime-repl-mode)
+         (when (fboundp 'slime-repl-add-to-input-history)
+           (slime-repl-add-to-input-history form)))
+        ((derived-mode-p 'comint-mode)
+         (comint-add-to-input-history form))))
 
 (defun agent-q-history--repl (connection)
   "Return the buffer of the REPL of CONNECTION, or nil."
@@ -307,16 +319,16 @@ The image knows more of its frames than the client has shown."
                 (and (fboundp 'slime-output-buffer)
                      (save-window-excursion (slime-output-buffer))))))))
 
-(defun agent-q-history--input-start ()
+(defun agent-q-history-input-start ()
   "Return where input begins in the REPL in the current buffer, or nil."
   (if (bound-and-true-p slime-repl-input-start-mark)
       (symbol-value 'slime-repl-input-start-mark)
     (let ((process (get-buffer-process (current-buffer))))
       (and process (process-mark process)))))
 
-(defun agent-q-history--typed ()
+(defun agent-q-history-typed ()
   "Return what was typed after the prompt of the REPL in the current buffer."
-  (let ((start (agent-q-history--input-start)))
+  (let ((start (agent-q-history-input-start)))
     (if start
         (buffer-substring-no-properties (min start (point-max)) (point-max))
       "")))

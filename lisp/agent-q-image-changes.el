@@ -13,6 +13,7 @@
 (require 'agent-q-image)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
+(require 'agent-q-list)
 (require 'agent-q-session)
 (require 'tabulated-list)
 
@@ -85,7 +86,7 @@ From a chat, list the changes of this chat in its image."
 
 (defun agent-q-image-changes-toggle-all ()
   "Switch between all chats and the one that you came from."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (unless agent-q-image-changes--chat
     (user-error "All are listed: you did not come from a chat"))
   (setq agent-q-image-changes--all (not agent-q-image-changes--all))
@@ -113,11 +114,10 @@ FUNCTION gets its value, in this buffer."
   (agent-q-image-changes--call
    "journal-list" (agent-q-image-changes--of-chat)
    (lambda (value)
-     (setq agent-q-image-changes--entries (plist-get value :changes)
-           tabulated-list-format (agent-q-image-changes--columns)
-           tabulated-list-entries
-           (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries))
-     (tabulated-list-init-header)
+     (setq agent-q-image-changes--entries (plist-get value :changes))
+     (agent-q-list-setup
+      (agent-q-image-changes--columns)
+      (lambda () (mapcar #'agent-q-image-changes--row agent-q-image-changes--entries)))
      (tabulated-list-print t)
      (force-mode-line-update)
      (when (null agent-q-image-changes--entries)
@@ -146,10 +146,10 @@ FUNCTION gets its value, in this buffer."
 
 (defun agent-q-image-changes--columns ()
   "Return the columns of the list; a list of one chat need not name it."
-  (vconcat '[("Definition" 30 t) ("Kind" 16 t) ("Change" 10 t) ("When" 8 nil)
-             ("State" 14 t)]
-           (unless (agent-q-image-changes--one-chat-p) '[("Chat" 18 t)])
-           '[("Form" 0 nil)]))
+  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (7 "Change" 10 t) (3 "When" 8 nil)
+            (6 "State" 14 t))
+          (unless (agent-q-image-changes--one-chat-p) '((4 "Chat" 18 t)))
+          '((9 "Form" 0 nil))))
 
 (defun agent-q-image-changes--row (change)
   "Return the row of CHANGE."
@@ -174,7 +174,7 @@ FUNCTION gets its value, in this buffer."
 
 (defun agent-q-image-changes-source ()
   "Show the form that made the change at point."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (let ((change (agent-q-image-changes--at-point)))
     (with-help-window "*agent-q change*"
       (princ (format "%s %s, %s\n" (plist-get change :kind) (plist-get change :name)
@@ -190,14 +190,14 @@ FUNCTION gets its value, in this buffer."
 (defun agent-q-image-changes-restore ()
   "Restore the definition that the change at point replaced.
 Later changes of the same thing are undone too."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (agent-q-image-changes--restore
    (list :id (plist-get (agent-q-image-changes--at-point) :id))))
 
 (defun agent-q-image-changes-restore-all ()
   "Restore every definition that a listed change replaced in this image.
 What another chat has changed since is left alone."
-  (interactive)
+  (interactive nil agent-q-image-changes-mode)
   (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
                          "Take back all that this chat changed in this image? "
                        "Take back all that the agent changed in this image? "))

@@ -8,6 +8,19 @@
 
 ;;; Code:
 
+;;;; agent-q-ask.el
+
+(autoload 'agent-q-ask "agent-q-ask"
+  "Ask QUESTION about LOOK, by default what you look at." t)
+(autoload 'agent-q-explain "agent-q-ask"
+  "Have what you look at explained, in the project's chat." t)
+(autoload 'agent-q-document "agent-q-ask"
+  "Have the definition at point, or the region, documented." t)
+(autoload 'agent-q-fix-error "agent-q-ask"
+  "Have the error that you look at fixed." t)
+(autoload 'agent-q-rewrite "agent-q-ask"
+  "Have the definition at point, or the region, rewritten by your WISH." t)
+
 ;;;; agent-q-audit.el
 
 (autoload 'agent-q-audit-log "agent-q-audit"
@@ -22,8 +35,9 @@
 
 ;;;; agent-q-chat-choose.el
 
-(autoload 'agent-q-chat-set-connection "agent-q-chat-choose"
+(autoload 'agent-q-set-image "agent-q-chat-choose"
   "Connect the current chat to the image behind CONNECTION." t)
+(autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
 (autoload 'agent-q-set-model "agent-q-chat-choose"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
@@ -41,9 +55,13 @@
 ;;;; agent-q-chat.el
 
 (autoload 'agent-q-chat "agent-q-chat"
-  "Go to the latest agent-q chat, or open one." t)
+  "Go to the latest chat of this project, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show everything the current chat sends to the model besides your messages." t)
+
+;;;; agent-q-compose.el
+
+(autoload 'agent-q-compose "agent-q-compose")
 
 ;;;; agent-q-debug.el
 
@@ -64,6 +82,12 @@
 
 (autoload 'agent-q-doctor "agent-q-doctor"
   "Show what is there for agent-q, what is missing, and what to do." t)
+
+;;;; agent-q-evil.el
+
+(autoload 'agent-q-evil-setup "agent-q-evil")
+(autoload 'agent-q-evil-setup-chat "agent-q-evil")
+(with-eval-after-load 'evil (agent-q-evil-setup) (with-eval-after-load 'agent-q-chat (agent-q-evil-setup-chat)))
 
 ;;;; agent-q-execute.el
 
@@ -99,16 +123,37 @@
 (autoload 'agent-q-json-encode "agent-q-json")
 (autoload 'agent-q-json-parse "agent-q-json")
 
+;;;; agent-q-menu.el
+
+(autoload 'agent-q-menu "agent-q-menu"
+  "Show a menu of what agent-q can do in this buffer." t)
+(autoload 'agent-q-menu-install "agent-q-menu")
+(autoload 'agent-q-menu-context "agent-q-menu")
+(autoload 'agent-q-menu-of-tools "agent-q-menu")
+(with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
+(with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
+(with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
+(with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
+(with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+(with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
+
 ;;;; agent-q-mode.el
 
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
-    (define-key map "q" #'agent-q-chat)
-    (define-key map "a" #'agent-q-goto-approval)
-    (define-key map "i" #'agent-q-image-changes)
-    (define-key map "e" #'agent-q-explain-error)
-    (define-key map "c" #'agent-q-changes)
-    (define-key map "u" #'agent-q-undo-turn)
+    ;; With names, which which-key shows.
+    (pcase-dolist (`(,key ,name ,command)
+                   '(("q" "chat" agent-q-chat) ("a" "what waits" agent-q-goto-approval)
+                     ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
+                     ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
+                     ("r" "rewrite this" agent-q-rewrite)
+                     ("e" "chat about this error" agent-q-explain-error)
+                     ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
+                     ("i" "changes in the image" agent-q-image-changes)
+                     ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
+                     ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
+                     ("m" "menu" agent-q-menu)))
+      (define-key map key (cons name command)))
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 (defvar agent-q-mode-map (make-sparse-keymap)

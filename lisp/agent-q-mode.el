@@ -16,12 +16,19 @@
 ;;;###autoload
 (defvar agent-q-command-map
   (let ((map (make-sparse-keymap)))
-    (define-key map "q" #'agent-q-chat)
-    (define-key map "a" #'agent-q-goto-approval)
-    (define-key map "i" #'agent-q-image-changes)
-    (define-key map "e" #'agent-q-explain-error)
-    (define-key map "c" #'agent-q-changes)
-    (define-key map "u" #'agent-q-undo-turn)
+    ;; With names, which which-key shows.
+    (pcase-dolist (`(,key ,name ,command)
+                   '(("q" "chat" agent-q-chat) ("a" "what waits" agent-q-goto-approval)
+                     ("s" "ask about this" agent-q-ask) ("x" "explain this" agent-q-explain)
+                     ("d" "document this" agent-q-document) ("f" "fix this error" agent-q-fix-error)
+                     ("r" "rewrite this" agent-q-rewrite)
+                     ("e" "chat about this error" agent-q-explain-error)
+                     ("c" "changes of the turn" agent-q-changes) ("u" "undo the turn" agent-q-undo-turn)
+                     ("i" "changes in the image" agent-q-image-changes)
+                     ("t" "tools" agent-q-list-tools) ("R" "rules" agent-q-rules)
+                     ("A" "audit log" agent-q-audit-log) ("D" "doctor" agent-q-doctor)
+                     ("m" "menu" agent-q-menu)))
+      (define-key map key (cons name command)))
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 
@@ -59,8 +66,13 @@ The mode is light: it does not load the core.
   :keymap agent-q-mode-map
   :group 'agent-q
   (cond (agent-q-mode
+         (define-key agent-q-mode-map [menu-bar tools agent-q]
+           (cons "agent-q" (agent-q-menu-of-tools)))
+         (add-hook 'context-menu-functions #'agent-q-menu-context 90)
          (agent-q-record-start))
-        (t (agent-q-record-stop))))
+        (t
+         (remove-hook 'context-menu-functions #'agent-q-menu-context)
+         (agent-q-record-stop))))
 
 (provide 'agent-q-mode)
 ;;; agent-q-mode.el ends here

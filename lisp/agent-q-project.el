@@ -55,6 +55,22 @@ There is none on another machine."
         (and (file-directory-p root)
              (expand-file-name root))))))
 
+(defun agent-q-project-known-p ()
+  "Whether the current buffer belongs to a project, and not just to a directory."
+  (and default-directory
+       (not (file-remote-p default-directory))
+       (or (default-value 'agent-q-project-root)
+           (project-current nil default-directory)
+           (agent-q-project--of-system default-directory))
+       t))
+
+(defun agent-q-project-name (root)
+  "Return a short name for the project at ROOT, or for the place if that is nil."
+  (let ((name (file-name-nondirectory (directory-file-name (or root default-directory)))))
+    (cond ((and root (file-equal-p root "~/")) "~")
+          ((string-empty-p name) "/")
+          (t name))))
+
 (defun agent-q-project--of-system (directory)
   "Return the nearest directory around DIRECTORY with a system definition, or nil.
 It is never the user's home: all files in it would be the project's."

@@ -9,6 +9,9 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-session)
+(require 'seq)
+(require 'subr-x)
 
 (defvar-local agent-q-prompt-start nil
   "Marker at the beginning of the user's text.")
@@ -49,23 +52,27 @@
   (goto-char (point-max))
   (insert text))
 
+(defun agent-q-prompt-remember (text)
+  "Put TEXT, which is sent, into the history."
+  (unless (equal text (car agent-q-prompt--history))
+    (push text agent-q-prompt--history)
+    (when (> (length agent-q-prompt--history) agent-q-history-max)
+      (setcdr (nthcdr (max 0 (1- agent-q-history-max))
+                      agent-q-prompt--history)
+              nil)))
+  (setq agent-q-prompt--index nil))
+
 (defun agent-q-prompt-take ()
   "Empty the prompt and keep its text in the history."
-  (let ((text (string-trim (agent-q-prompt-text))))
-    (unless (equal text (car agent-q-prompt--history))
-      (push text agent-q-prompt--history)
-      (when (> (length agent-q-prompt--history) agent-q-history-max)
-        (setcdr (nthcdr (max 0 (1- agent-q-history-max))
-                        agent-q-prompt--history)
-                nil)))
-    (setq agent-q-prompt--index nil)
-    (agent-q-prompt-replace "")
-    ;; The text is sent: to bring it back is the job of the history.
-    (setq buffer-undo-list nil)
-    (restore-buffer-modified-p nil)))
+  (agent-q-prompt-remember (string-trim (agent-q-prompt-text)))
+  (agent-q-prompt-replace "")
+  ;; The text is sent: to bring it back is the job of the history.
+  (setq buffer-undo-list nil)
+  (restore-buffer-modified-p nil))
 
 (defun agent-q-prompt-previous (count)
   "Replace the text at the prompt by the one sent COUNT messages before it."
+  (declare (completion agent-q-session-command-p))
   (interactive "p")
   (unless (agent-q-prompt-p)
     (goto-char (point-max)))
@@ -85,8 +92,70 @@
 (defun agent-q-prompt-next (count)
   "Replace the text at the prompt by the one sent COUNT messages after it.
 After the latest one comes what you had typed before."
+  (declare (completion agent-q-session-command-p))
   (interactive "p")
   (agent-q-prompt-previous (- count)))
+
+;;;; Typing in the log
+
+(defun agent-q-prompt-come ()
+  "Go to the prompt if the command at hand types, and point is in the log.
+For `pre-command-hook'."
+  (when (and (memq this-command '(self-insert-command yank))
+             (not (agent-q-prompt-p)))
+    (deactivate-mark)
+    (goto-char (point-max))))
+
+;;;; Searching
+
+(defun agent-q-prompt-search (text)
+  "Put TEXT, one of your earlier messages, at the prompt; the latest comes first."
+  (declare (completion agent-q-session-command-p))
+  (interactive
+   (let ((choices (mapcar (lambda (text)
+                            (cons (replace-regexp-in-string "[ \t\n]+" " " text) text))
+                          agent-q-prompt--history)))
+     (unless choices
+       (user-error "No earlier message"))
+     (list (cdr (assoc (completing-read
+                        "Earlier message: "
+                        (lambda (string predicate action)
+                          (if (eq action 'metadata)
+                              ;; As they are: by time.
+                              '(metadata (display-sort-function . identity)
+                                         (cycle-sort-function . identity))
+                            (complete-with-action action choices string predicate)))
+                        nil t)
+                       choices)))))
+  (agent-q-prompt-replace text))
+
+;;;; Drafts
+
+(defvar agent-q-prompt--drafts nil
+  "What stood at the prompts of chats that were closed, by their directories.
+An association list; the latest comes first.")
+
+(defconst agent-q-prompt--most-drafts 20
+  "How many drafts are kept.")
+
+(defun agent-q-prompt-keep-draft (more)
+  "Keep what stands at the prompt of this chat, which is closed, and MORE texts."
+  (when agent-q-prompt-start
+    (let ((draft (string-join (seq-remove #'string-blank-p
+                                          (append more (list (agent-q-prompt-text))))
+                              "\n")))
+      (unless (string-blank-p draft)
+        (push (cons default-directory draft) agent-q-prompt--drafts)
+        (setq agent-q-prompt--drafts
+              (seq-take agent-q-prompt--drafts agent-q-prompt--most-drafts))))))
+
+(defun agent-q-prompt-offer-draft ()
+  "Put the draft of a closed chat of this directory at the empty prompt."
+  (let ((draft (assoc default-directory agent-q-prompt--drafts)))
+    (when (and draft agent-q-prompt-start (string-blank-p (agent-q-prompt-text)))
+      (setq agent-q-prompt--drafts (delq draft agent-q-prompt--drafts))
+      (agent-q-prompt-replace (cdr draft))
+      (message "This is what you had typed when the chat was closed"))))
 
 (provide 'agent-q-prompt)
 ;;; agent-q-prompt.el ends here

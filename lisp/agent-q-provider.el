@@ -318,6 +318,65 @@ They are as `agent-q-provider-discover' gives them.  The server that has
           (plist-get server :name) server
           (if wanted agent-q-model (car (agent-q-provider--chat-models server)))))))
 
+;;;; The models of hosts
+
+(defvar agent-q-provider--questions (make-hash-table)
+  "What is to be called with the models that the core asks hosts for.")
+
+(defvar agent-q-provider--listed nil
+  "What hosts listed, an alist from their base URLs to lists of models.")
+
+(defun agent-q-provider-models (event)
+  "Hand the models in EVENT to whom they are for."
+  (let ((function (gethash (plist-get event :question) agent-q-provider--questions)))
+    (remhash (plist-get event :question) agent-q-provider--questions)
+    (when function
+      (funcall function (plist-get event :models)))))
+
+(agent-q-events-subscribe :models #'agent-q-provider-models)
+
+(defun agent-q-provider--ask-for-models (provider)
+  "Have the host of PROVIDER asked for its models, for the next choice."
+  (let ((url (alist-get 'base_url provider)))
+    (puthash (agent-q-core-models (agent-q-json-serialize provider))
+             (lambda (models)
+               (when models
+                 (setf (alist-get url agent-q-provider--listed nil nil #'equal) models)))
+             agent-q-provider--questions)))
+
+(defun agent-q-provider--ask-hosts ()
+  "Ask the hosts that have a key for their models, and wait for them a moment.
+What comes later is there the next time."
+  (agent-q-events-ensure)
+  (let ((asked 0)
+        (deadline (time-add nil 2)))
+    (dolist (provider (append (agent-q-provider--hosts)
+                              (and (consp agent-q-provider)
+                                   (list (agent-q-provider--of-setting agent-q-provider)))))
+      (unless (assoc (alist-get 'base_url provider) agent-q-provider--listed)
+        (agent-q-provider--ask-for-models provider)
+        (setq asked (1+ asked))))
+    (unless (zerop asked)
+      (while (and (> (hash-table-count agent-q-provider--questions) 0)
+                  (time-less-p nil deadline))
+        (accept-process-output nil 0.05)))))
+
+(defun agent-q-provider--hosts ()
+  "Return the providers of `agent-q-providers' whose keys are found without asking."
+  (delq nil
+        (mapcar (pcase-lambda (`(,name . ,properties))
+                  (and (agent-q-provider-key-source properties)
+                       (agent-q-provider--make (symbol-name name) properties nil
+                                               (agent-q-provider--find-key properties))))
+                agent-q-providers)))
+
+(defun agent-q-provider--models-of (properties)
+  "Return the models of the host of PROPERTIES, its default first."
+  (let ((own (plist-get properties :model)))
+    (delete-dups
+     (append (and own (list own))
+             (cdr (assoc (plist-get properties :base-url) agent-q-provider--listed))))))
+
 ;;;; Choosing
 
 (defun agent-q-provider--name (properties)
@@ -392,13 +451,15 @@ are looked for; then it runs when they have answered."
 The function makes the provider, of the model that it is given or, for nil,
 of the candidate's own."
   (let ((candidates nil))
+    (agent-q-provider--ask-hosts)
     (pcase-dolist (`(,name . ,properties) agent-q-providers)
       (when (agent-q-provider-key-source properties)
-        (push (cons (format "%s: %s" name (plist-get properties :model))
-                    (lambda (model)
-                      (agent-q-provider--make (symbol-name name) properties model
-                                              (agent-q-provider--find-key properties))))
-              candidates)))
+        (dolist (own (agent-q-provider--models-of properties))
+          (push (cons (format "%s: %s" name own)
+                      (lambda (model)
+                        (agent-q-provider--make (symbol-name name) properties (or model own)
+                                                (agent-q-provider--find-key properties))))
+                candidates))))
     (dolist (server (agent-q-provider--discover-now))
       (dolist (own (agent-q-provider--chat-models server))
         (push (cons (format "%s: %s" (plist-get server :name) own)
@@ -406,12 +467,12 @@ of the candidate's own."
                       (agent-q-provider--make (plist-get server :name) server (or model own))))
               candidates)))
     (when (consp agent-q-provider)
-      (push (cons (format "%s: %s" (agent-q-provider--name agent-q-provider)
-                          (plist-get agent-q-provider :model))
-                  (lambda (model)
-                    (let ((agent-q-model (or model (plist-get agent-q-provider :model))))
-                      (agent-q-provider--of-setting agent-q-provider))))
-            candidates))
+      (dolist (own (agent-q-provider--models-of agent-q-provider))
+        (push (cons (format "%s: %s" (agent-q-provider--name agent-q-provider) own)
+                    (lambda (model)
+                      (let ((agent-q-model (or model own)))
+                        (agent-q-provider--of-setting agent-q-provider))))
+              candidates)))
     (when agent-q-provider-demo
       (push (cons (format "%s: %s" agent-q-provider-demo-name
                           (alist-get 'model agent-q-provider-demo))

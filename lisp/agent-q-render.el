@@ -65,7 +65,7 @@ Redisplay takes time in proportion to the length of a line.")
 
 (defun agent-q-render-sign (name)
   "Return the sign called NAME as this terminal can show it."
-  (let ((signs (alist-get name '((folded "▸" . ">") (unfolded "▾" . "v")
+  (let ((signs (alist-get name '((folded "▸" . "+") (unfolded "▾" . "-")
                                  (done "✓" . "ok") (failed "✗" . "failed:")
                                  (up "↑" . "in ") (down "↓" . "out ")
                                  (dot "·" . "|") (ellipsis "…" . "...")))))

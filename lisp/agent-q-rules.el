@@ -12,6 +12,7 @@
 
 (require 'agent-q-events)
 (require 'agent-q-json)
+(require 'agent-q-list)
 (require 'agent-q-project)
 (require 'agent-q-registry)
 (require 'agent-q-session)
@@ -40,11 +41,10 @@
 Rules that deny win over those that ask, and these over those that allow.
 
 \\{agent-q-rules-mode-map}"
-  (setq tabulated-list-format
-        [("No." 6 agent-q-rules--before) ("Effect" 6 t) ("Tool" 24 t) ("Scope" 10 t)
-         ("Dangerous" 9 t) ("Applies to" 0 nil)]
-        tabulated-list-entries #'agent-q-rules--entries)
-  (tabulated-list-init-header))
+  (agent-q-list-setup
+   '((1 "No." 11 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
+     (6 "Dangerous" 9 t) (10 "Applies to" 0 nil))
+   #'agent-q-rules--entries))
 
 (defun agent-q-rules--before (one other)
   "Whether row ONE has a smaller number than row OTHER."
@@ -100,7 +100,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 
 (defun agent-q-rules-revoke ()
   "Revoke the rule at point."
-  (interactive)
+  (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
     (when (y-or-n-p (format "Revoke \"%s\"? " (gethash "description" rule)))
       (agent-q-core-revoke-rule (gethash "id" rule))
@@ -108,7 +108,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 
 (defun agent-q-rules-describe ()
   "Show the whole rule at point, as its file has it."
-  (interactive)
+  (interactive nil agent-q-rules-mode)
   (let ((rule (agent-q-rules--at-point)))
     (with-help-window "*agent-q rule*"
       (princ (format "%s\n\n%s\n\nRules that last are in %s\n"

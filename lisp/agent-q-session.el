@@ -24,6 +24,12 @@
 (defvar-local agent-q-session-connection nil
   "The connection to the Lisp image of this chat, or nil.")
 
+(defvar-local agent-q-session-project nil
+  "What the project of this chat is called, as its buffer and header say.")
+
+(defvar-local agent-q-session-root nil
+  "The root directory of the project of this chat, or nil.")
+
 (defvar-local agent-q-session-turn nil
   "In a chat: the name of its turn for the journals of images.")
 
@@ -40,6 +46,11 @@
   "Signal an error unless the current buffer is a chat."
   (unless agent-q-session-number
     (user-error "This buffer is not a chat; M-x agent-q-chat opens one")))
+
+(defun agent-q-session-command-p (_command buffer)
+  "Whether commands of chats are offered in BUFFER.
+For completing commands, where `read-extended-command-predicate' asks."
+  (buffer-local-value 'agent-q-session-chat-p buffer))
 
 (provide 'agent-q-session)
 ;;; agent-q-session.el ends here

@@ -13,6 +13,7 @@
 (require 'agent-q)
 (require 'agent-q-agent)
 (require 'agent-q-json)
+(require 'agent-q-list)
 (require 'agent-q-module)
 (require 'agent-q-registry)
 (require 'agent-q-session)
@@ -45,14 +46,13 @@ opened, offers to the model.  In a chat that follows an agent these are the
 agent's tools, with the libraries that they are from.
 
 \\{agent-q-tool-list-mode-map}"
-  (setq tabulated-list-format
-        [("On" 3 t) ("Tool" 22 t) ("Level" 14 t) ("Origin" 12 t)
-         ("Categories" 24 t) ("Calls" 6 agent-q-tool-list--fewer :right-align t)
-         ("Failed" 6 agent-q-tool-list--fewer :right-align t)
-         ("Median ms" 9 agent-q-tool-list--fewer :right-align t)
-         ("Description" 0 nil)]
-        tabulated-list-entries #'agent-q-tool-list--entries)
-  (tabulated-list-init-header))
+  (agent-q-list-setup
+   '((10 "Offered" 7 t) (10 "Tool" 22 t) (8 "Level" 16 t) (3 "Origin" 12 t)
+     (1 "Categories" 24 t) (5 "Calls" 6 agent-q-tool-list--fewer :right-align t)
+     (4 "Failed" 6 agent-q-tool-list--fewer :right-align t)
+     (2 "Median ms" 9 agent-q-tool-list--fewer :right-align t)
+     (9 "Description" 0 nil))
+   #'agent-q-tool-list--entries))
 
 (defun agent-q-tool-list--fewer (one other)
   "Return a function's answer whether row ONE comes before OTHER by number.
@@ -156,7 +156,7 @@ The row is known by the name of the tool, and a library's by a list of both."
 (defun agent-q-tool-list-toggle ()
   "Offer the tool at point to the model of the chat, or stop offering it.
 It counts from the next message on."
-  (interactive)
+  (interactive nil agent-q-tool-list-mode)
   (when (agent-q-tool-list--agent)
     (user-error "This chat follows the agent %s, which brings its own tools; switching has no effect there"
                 (agent-q-agent-name (agent-q-tool-list--agent))))
@@ -188,7 +188,7 @@ To keep it, save the option `agent-q-tool-levels'."
 
 (defun agent-q-tool-list-describe ()
   "Show the details of the tool at point."
-  (interactive)
+  (interactive nil agent-q-tool-list-mode)
   (let* ((name (agent-q-tool-list--name))
          (library (car (cdr-safe (agent-q-tool-list--id))))
          (tool (if library
@@ -217,19 +217,18 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (agent-q-registry-ensure)
   (agent-q-core-statistics))
 
-(define-derived-mode agent-q-tool-statistics-mode tabulated-list-mode "agent-q costs"
+(define-derived-mode agent-q-tool-statistics-mode tabulated-list-mode "agent-q statistics"
   "Major mode of the statistics of tools."
-  (setq tabulated-list-format
-        [("Tool" 22 t) ("Library" 12 t)
-         ("Calls" 7 agent-q-tool-list--fewer :right-align t)
-         ("Failed" 7 agent-q-tool-list--fewer :right-align t)
-         ("Denied" 7 agent-q-tool-list--fewer :right-align t)
-         ("Cancelled" 9 agent-q-tool-list--fewer :right-align t)
-         ("Median ms" 10 agent-q-tool-list--fewer :right-align t)
-         ("95 % ms" 10 agent-q-tool-list--fewer :right-align t)
-         ("Bytes/call" 10 agent-q-tool-list--fewer :right-align t)]
-        tabulated-list-entries #'agent-q-tool-list--statistics)
-  (tabulated-list-init-header))
+  (agent-q-list-setup
+   '((10 "Tool" 22 t) (1 "Library" 12 t)
+     (10 "Calls" 7 agent-q-tool-list--fewer :right-align t)
+     (9 "Failed" 7 agent-q-tool-list--fewer :right-align t)
+     (5 "Denied" 7 agent-q-tool-list--fewer :right-align t)
+     (2 "Cancelled" 9 agent-q-tool-list--fewer :right-align t)
+     (8 "Median ms" 10 agent-q-tool-list--fewer :right-align t)
+     (6 "95 % ms" 8 agent-q-tool-list--fewer :right-align t)
+     (3 "Bytes/call" 10 agent-q-tool-list--fewer :right-align t))
+   #'agent-q-tool-list--statistics))
 
 ;;;###autoload
 (defun agent-q-tool-statistics ()

@@ -101,11 +101,14 @@ traced, and no definition is put back.  What runs is in the audit log."
                  (const :tag "Run no code" read-only))
   :package-version '(agent-q-module . "0.1.0"))
 
-(defcustom agent-q-echo-evaluations nil
+(defcustom agent-q-echo-evaluations 'ask
   "Whether your REPL shows what the agent evaluates and compiles.
 Each form and its values then stand there as comments, above the prompt
-and marked as agent-q's; what you type stays as it is."
-  :type 'boolean
+and marked as agent-q's; what you type stays as it is.  With `ask', a chat
+offers it once, after the first evaluation, and your answer is saved."
+  :type '(choice (const :tag "Offer it once" ask)
+                 (const :tag "Show it" t)
+                 (const :tag "Don't" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;; What you are asked

@@ -29,7 +29,9 @@
     ;; Who installs the repository under its own name has agent-q-module.el for the main file.
     "\\`Package-Requires outside the main file have no effect"
     ;; Debian 12 has a package-lint from before Emacs 28.
-    "\\`This makes the package uninstallable in all released Emacs versions")
+    "\\`This makes the package uninstallable in all released Emacs versions"
+    ;; Our modes get their menus, and Evil its states, when they are loaded; nothing else is changed.
+    "\\``with-eval-after-load' is for use in configurations")
   "What package-lint says without being right here.")
 
 (defvar agent-q-lint--load-path nil

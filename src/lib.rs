@@ -464,6 +464,16 @@ fn discover(env: &Env) -> Result<()> {
     Ok(())
 }
 
+/// Ask the host of PROVIDER, JSON text, for its models; return the number of the question.
+/// A `:models' event brings the answer.
+#[defun]
+fn models(env: &Env, provider: Text) -> Result<i64> {
+    match core(env)?.engine.models(&provider) {
+        Ok(question) => Ok(question.0 as i64),
+        Err(error) => signal(env, error),
+    }
+}
+
 /// Return what is open in the core, as a property list of counts and the log file.
 #[defun]
 fn status(env: &Env) -> Result<Value<'_>> {

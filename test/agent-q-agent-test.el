@@ -257,7 +257,9 @@ The registry has a tool of that name besides."
       (agent-q-chat-use-agent file '("l-one" "l-two"))
       (agent-q-test-ask "greet Ann")
       (save-window-excursion
-        (agent-q-list-tools)
+        ;; Wide enough for where the tools are from.
+        (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 200)))
+          (agent-q-list-tools))
         (should (equal (agent-q-agent-test--offered)
                        '(("sayHello" "library l-one" "1") ("sayHello" "library l-two" "0"))))
         (agent-q-test-find "library l-two")

@@ -133,7 +133,7 @@
     (insert "  \n ")
     (agent-q-chat-send)
     (should (equal (current-message) nil))
-    (should-not (agent-q-chat--busy-p))
+    (should-not (agent-q-queue-busy-p))
     (should (equal (agent-q-prompt-text) "  \n "))))
 
 (ert-deftest agent-q-chat-history-gives-back-the-draft ()
@@ -341,14 +341,14 @@ Ask the user to revert or save the buffer.")
 
 (ert-deftest agent-q-chat-header-line-follows-the-session ()
   (agent-q-test-with-chat
-    (should (string-match-p "no model .* Ready" agent-q-header--line))
+    (should (string-match-p "\\` No model" agent-q-header--line))
     (agent-q-test-event :turn-started :turn 1 :text "q")
     (agent-q-test-event :state :state :streaming)
     (agent-q-test-event :usage :input-tokens 1200 :output-tokens 34)
-    (should (string-match-p "Writing.*1200.*34.* 0 s" agent-q-header--line))
+    (should (string-match-p "Writing . 0 s .*1200.*34" agent-q-header--line))
     (should agent-q-chat--timer)
     (agent-q-test-event :turn-ended :outcome :finished)
-    (should (string-match-p "Ready.*1200.*34\\'" agent-q-header--line))
+    (should (string-match-p "No model.*1200.*34\\'" agent-q-header--line))
     (should-not agent-q-chat--timer)))
 
 (ert-deftest agent-q-chat-header-line-warns-of-dangerous-tools-that-run-unasked ()

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-look)
 (require 'agent-q-test)
 (require 'agent-q-test-tools)
 
@@ -217,6 +218,11 @@
       (let ((buffer (agent-q-debugger-test--user-error client connection))
             (asked nil))
         (with-current-buffer buffer
+          (let ((look (agent-q-look-here)))
+            (should (eq 'error (agent-q-look-kind look)))
+            (should (string-match-p "no good: 42" (agent-q-look-label look)))
+            (should (string-match-p "Restarts: \\(?:.\\|\n\\)*AQ-INNER 42"
+                                    (cdar (agent-q-look-excerpts look)))))
           (agent-q-explain-error))
         (setq asked (window-buffer))
         (unwind-protect

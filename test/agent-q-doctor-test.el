@@ -68,5 +68,26 @@
            (agent-q-doctor-test--page '(agent-q-module-ensure)
                                       '(setq agent-q-module--entry #'ignore)))))
 
+(ert-deftest agent-q-doctor-ends-with-what-to-do-next ()
+  "One line says what is missing first, or that all is there."
+  (let ((client '(progn (require 'agent-q-findings)
+                        (defun agent-q-findings--client () '(ok "Lisp client" "SLIME" nil))))
+        (other '(setq agent-q-provider '(:name "other" :base-url "http://127.0.0.1:9/v1"
+                                               :model "some"))))
+    (should (string-match-p "^Next: M-x package-install"
+                            (agent-q-doctor-test--page
+                             '(progn (require 'agent-q-findings)
+                                     (defun agent-q-findings--client ()
+                                       '(missing "Lisp client" "none" "M-x package-install"))))))
+    (should (string-match-p "^Next: give it a model"
+                            (agent-q-doctor-test--page client '(setq agent-q-provider 'none))))
+    (should (string-match-p "^Next: .*, then M-x agent-q-chat$"
+                            (agent-q-doctor-test--page client other)))
+    (should (string-match-p
+             "^Ready: M-x agent-q-chat$"
+             (agent-q-doctor-test--page
+              client other
+              '(defun agent-q-findings--connections () '(ok "Lisp image" "sbcl" nil)))))))
+
 (provide 'agent-q-doctor-test)
 ;;; agent-q-doctor-test.el ends here

@@ -133,5 +133,18 @@
       (should (string-match-p "^; agent-q> (setf \\*aq-go\\* :go)\n; agent-q=> :GO$"
                               (buffer-string))))))
 
+(ert-deftest agent-q-echo-is-offered-once-and-remembered ()
+  (let ((agent-q-echo-evaluations 'ask) (agent-q-echo--offer nil) (saved nil))
+    (agent-q-test-with-chat
+      (dolist (operation '("describe-symbol" "eval-form" "eval-form"))
+        (agent-q-echo-call nil operation nil "done" nil)
+        (agent-q-test-event :turn-ended :outcome :finished))
+      (should (= 2 (length (split-string (agent-q-test-log) "Shall your REPL show"))))
+      (cl-letf (((symbol-function 'customize-save-variable)
+                 (lambda (&rest arguments) (setq saved arguments))))
+        (agent-q-test-find "[Show it]")
+        (push-button))
+      (should (equal '(agent-q-echo-evaluations t) saved)))))
+
 (provide 'agent-q-echo-test)
 ;;; agent-q-echo-test.el ends here

@@ -232,5 +232,24 @@
     (should (stringp (alist-get 'symbol (json-parse-string (cdar calls)
                                                            :object-type 'alist))))))
 
+(ert-deftest agent-q-provider-test-all-models-of-a-host-can-be-chosen ()
+  "What a host lists can be chosen, its default first, and a host is asked once."
+  (agent-q-test-with-model "{\"turns\":[],\"models\":[\"zeta\",\"alpha\",\"text-embedding-x\"]}"
+    (let* ((agent-q-providers nil)
+           (agent-q-provider-demo nil)
+           (asked 0)
+           (count (lambda (event) (when (eq :models (plist-get event :type)) (setq asked (1+ asked)))))
+           (agent-q-provider--listed nil))
+      (add-hook 'agent-q-events-seen-functions count)
+      (unwind-protect
+          (cl-letf (((symbol-function 'agent-q-provider--discover-now) #'ignore))
+            (dotimes (_ 2)
+              (should (equal '("scripted: scripted" "scripted: alpha" "scripted: zeta")
+                             (mapcar #'car (agent-q-provider-candidates)))))
+            (should (= 1 asked))
+            (should (equal "zeta" (alist-get 'model (agent-q-provider-chosen
+                                                     "scripted: zeta" (agent-q-provider-candidates))))))
+        (remove-hook 'agent-q-events-seen-functions count)))))
+
 (provide 'agent-q-provider-test)
 ;;; agent-q-provider-test.el ends here

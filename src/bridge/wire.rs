@@ -236,6 +236,9 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Discovered { servers } => {
             kind("discovered")?.put("servers", servers_list(env, servers)?)
         }
+        Event::Models { question, models } => kind("models")?
+            .number("question", question.0)?
+            .put("models", strings(env, models)?),
         Event::Trouble { message } => kind("trouble")?.put("message", message),
         Event::Fault { message } => kind("fault")?.put("message", message),
     }?

@@ -16,7 +16,7 @@ use crate::audit::AuditLog;
 use crate::call::executor::Executor;
 use crate::call::metrics::Metrics;
 use crate::host::Host;
-use crate::protocol::{BatchId, Event, Op, SessionId, UserMessage};
+use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
@@ -44,6 +44,8 @@ pub enum RequestError {
     RuleText(#[source] serde_json::Error),
     #[error("Cannot parse the question about a call: {0}")]
     Question(#[source] serde_json::Error),
+    #[error("This is no provider.")]
+    Provider,
     #[error("This request was already answered.")]
     NotWaiting,
     #[error("The arguments are not a JSON object: {0}")]
@@ -274,6 +276,26 @@ impl Engine {
             let servers = shared.client.discover(LOCAL_SERVERS).await;
             shared.executor.host.emit(Event::Discovered { servers });
         });
+    }
+
+    /// Asks the host of PROVIDER, JSON text, for its models; the answer is an event.
+    ///
+    /// # Errors
+    ///
+    /// When PROVIDER is not understood.
+    pub fn models(&self, provider: &str) -> Result<QuestionId, RequestError> {
+        let settings =
+            session::settings::provider_from_json(provider).ok_or(RequestError::Provider)?;
+        let question = QuestionId::next();
+        let shared = self.shared.clone();
+        self.spawn(async move {
+            let models = shared.client.models(&settings).await;
+            shared
+                .executor
+                .host
+                .emit(Event::Models { question, models });
+        });
+        Ok(question)
     }
 
     /// Runs FUTURE on the core's threads; a panic becomes an event.

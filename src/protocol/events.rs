@@ -146,6 +146,11 @@ pub enum Event {
     HostCancelled { request: RequestId },
     /// The model servers that answered on this machine, best first.
     Discovered { servers: Vec<DiscoveredServer> },
+    /// The models that the host of a provider lists, for the question about them.
+    Models {
+        question: QuestionId,
+        models: Vec<String>,
+    },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
     /// A bug of ours that was contained; the log has the rest.

@@ -7,8 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde_json::Value;
 
+use super::ProviderSettings;
 use super::body::read_up_to;
-use super::http::{Client, endpoint};
+use super::http::{Client, endpoint, headers};
 use crate::protocol::DiscoveredServer;
 
 /// How long a local server has to list its models.
@@ -65,6 +66,34 @@ impl Client {
             base_url: candidate.base_url.clone().into_owned(),
             models: model_names(&serde_json::from_slice(&body).ok()?)?,
         })
+    }
+}
+
+/// How long the host of a provider has to list its models.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Client {
+    /// The chat models that the host of SETTINGS lists, sorted; none when it doesn't say within its time.
+    pub async fn models(&self, settings: &ProviderSettings) -> Vec<String> {
+        let asking = async {
+            let url = endpoint(&settings.base_url, &["models"]).ok()?;
+            let headers = headers(settings, url.host_str().unwrap_or_default()).ok()?;
+            let client = self.client_for(&url).ok()?;
+            let response = client.get(url).headers(headers).send().await.ok()?;
+            let found = response.status().is_success();
+            let body = read_up_to(MAX_LIST_BYTES, LIST_TIMEOUT, response).await;
+            found.then_some(body)
+        };
+        let body = tokio::time::timeout(LIST_TIMEOUT, asking).await;
+        let mut models = body
+            .ok()
+            .flatten()
+            .and_then(|body| serde_json::from_slice(&body).ok())
+            .and_then(|list| model_names(&list))
+            .unwrap_or_default();
+        models.sort_unstable();
+        models.dedup();
+        models
     }
 }
 

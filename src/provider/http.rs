@@ -351,7 +351,7 @@ fn is_loopback(url: &Url) -> bool {
             .is_ok_and(|address| address.is_loopback())
 }
 
-fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, ProviderError> {
+pub(super) fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, ProviderError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = &settings.key {

@@ -24,12 +24,12 @@ pub fn compose(instruction: Option<&str>, tools: Tools, instructions: Option<&st
     let mut prompt = instruction.unwrap_or(BASE).trim().to_owned();
     // Writing to a String cannot fail.
     let _ = write!(prompt, "\n\n## What you read\n{}\n", context::MEANING);
-    prompt.push_str(match tools {
-        Tools::Some => MEANING,
-        Tools::None => {
-            "No tools are offered in this chat; answer from what you know and what is in the chat."
-        }
-    });
+    prompt.push_str(MEANING);
+    if tools == Tools::None {
+        prompt.push_str(
+            "\n\nNo tools are offered in this chat; answer from what you know and what is in the chat.",
+        );
+    }
     if let Some(instructions) = instructions.filter(|text| !text.trim().is_empty()) {
         let _ = write!(
             prompt,
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn admits_that_there_are_no_tools() {
         let prompt = compose(None, Tools::None, Some("  "));
-        assert!(!prompt.contains(MEANING));
+        assert!(prompt.contains(MEANING));
         assert!(prompt.ends_with(
             "No tools are offered in this chat; answer from what you know and what is in the chat."
         ));

@@ -123,6 +123,14 @@ impl From<ProviderJson> for ProviderSettings {
     }
 }
 
+/// The provider that JSON describes. Nothing of it is repeated when it is not understood.
+#[must_use]
+pub fn provider_from_json(json: &str) -> Option<ProviderSettings> {
+    serde_json::from_str::<ProviderJson>(json)
+        .ok()
+        .map(ProviderSettings::from)
+}
+
 /// `"auto"`, `"required"`, `"none"` or `{"tool": NAME}`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -31,6 +31,9 @@
 
 (setq agent-q-log-file (expand-file-name "core.log" agent-q-test-directory))
 
+;; The offer to echo would be a line in every log.
+(setq agent-q-echo-evaluations nil)
+
 ;;;; Waiting
 
 (defmacro agent-q-test-until (condition &optional what)
@@ -82,7 +85,7 @@ The chat has the model of `agent-q-provider', which is none unless bound."
 
 (defun agent-q-test-idle-p ()
   "Whether the current chat has nothing to do."
-  (not (or (agent-q-chat--busy-p) agent-q-chat--choosing)))
+  (not (or (agent-q-queue-busy-p) agent-q-chat--choosing)))
 
 (defun agent-q-test-ask (text)
   "Send TEXT from the current chat and wait until its turn is over."

@@ -67,7 +67,7 @@ LISP
     "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
       '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
     fail 'tmux did not start'
-  await 'scripted.*Ready' 'the chat is open'
+  await 'Ready.*scripted' 'the chat is open'
 }
 
 # Opens what `make chat' opens, with the server for its model and SBCL through SLIME. SETTING is Lisp
@@ -79,13 +79,14 @@ open_chat_with_lisp() { # SCRIPT COLUMNS LINES SETTING
   cat > "$scratch/settings.el" <<LISP
 (setq agent-q-provider '(:name "scripted" :base-url "http://$address/v1" :model "scripted")
       agent-q-log-file "$scratch/core.log"
+      agent-q-echo-evaluations nil
       $4)
 LISP
   terminal new-session -d -x "$2" -y "$3" \
     "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color SLY_DIR='$scratch/no-sly' \
       '$EMACS' -nw -Q -l scripts/chat.el -l '$scratch/settings.el' -f agent-q-try \
       2> '$scratch/emacs.log'" || fail 'tmux did not start'
-  await 'scripted (scripted).*sbcl.*Ready' 'the chat is open, with its model and its image'
+  await 'Ready.*sbcl.*scripted (scripted)' 'the chat is open, with its model and its image'
 }
 
 # Starts the scripted server; its place is in `address' then.

@@ -149,3 +149,12 @@ async fn local_servers_are_found_in_order() {
     );
     assert_eq!(found[0].base_url, first.base_url());
 }
+
+#[tokio::test]
+async fn a_host_lists_its_models_and_a_silent_one_none() {
+    let server = start(json!({"turns": [], "models": ["small", "big", "text-embedding-x"]}));
+    let mut settings = settings(server.base_url());
+    assert_eq!(client().models(&settings).await, ["big", "small"]);
+    settings.base_url = format!("http://127.0.0.1:{}/v1", free_port());
+    assert!(client().models(&settings).await.is_empty());
+}

@@ -1,0 +1,93 @@
+;;; agent-q-compose.el --- Writing a message in a buffer of its own  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; For messages that are too long for the prompt.  Such a buffer begins with what stands at
+;; the prompt; what is left of it when it is closed goes back there.
+
+;;; Code:
+
+(require 'agent-q-chat-send)
+(require 'agent-q-prompt)
+(require 'agent-q-session)
+(require 'subr-x)
+
+(defvar-local agent-q-compose--chat nil
+  "The chat that this message is for.")
+
+(defvar agent-q-compose-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "C-c C-c") #'agent-q-compose-send)
+    (define-key map (kbd "C-c C-k") #'agent-q-compose-leave)
+    map)
+  "Keymap of `agent-q-compose-mode'.")
+
+(define-derived-mode agent-q-compose-mode text-mode "agent-q message"
+  "Major mode for writing a message to a chat.
+
+\\{agent-q-compose-mode-map}"
+  (setq header-line-format
+        (substitute-command-keys
+         "\\<agent-q-compose-mode-map> \\[agent-q-compose-send] sends, \
+\\[agent-q-compose-leave] takes it back to the prompt"))
+  (add-hook 'kill-buffer-hook #'agent-q-compose--give-back nil t))
+
+;;;###autoload
+(defun agent-q-compose ()
+  "Write the message at the prompt in a buffer of its own."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (let* ((chat (current-buffer))
+         (text (agent-q-prompt-text))
+         (buffer (get-buffer-create (format "*agent-q message for %s*" (buffer-name)))))
+    (agent-q-prompt-replace "")
+    (pop-to-buffer buffer)
+    (unless (derived-mode-p 'agent-q-compose-mode)
+      (agent-q-compose-mode)
+      (setq agent-q-compose--chat chat))
+    (goto-char (point-max))
+    (insert text)))
+
+(defun agent-q-compose--take ()
+  "Return what is written here, and have nothing of it left."
+  (prog1 (string-trim (buffer-string))
+    (erase-buffer)))
+
+(defun agent-q-compose--give-back ()
+  "Put what is written here back to the prompt of its chat."
+  (let ((text (agent-q-compose--take)))
+    (when (and (buffer-live-p agent-q-compose--chat) (not (string-empty-p text)))
+      (with-current-buffer agent-q-compose--chat
+        (agent-q-prompt-replace (string-trim (concat (agent-q-prompt-text) "\n" text)))))))
+
+(defun agent-q-compose--close ()
+  "Close this buffer and go to its chat."
+  (let ((chat agent-q-compose--chat))
+    (quit-window t)
+    (when (buffer-live-p chat)
+      (pop-to-buffer chat))))
+
+(defun agent-q-compose-send ()
+  "Send what is written here."
+  (interactive)
+  (unless (buffer-live-p agent-q-compose--chat)
+    (user-error "The chat is closed; the text stays here"))
+  (when (string-blank-p (buffer-string))
+    (user-error "Type a message first"))
+  (let ((text (string-trim (buffer-string))))
+    (with-current-buffer agent-q-compose--chat
+      (agent-q-prompt-remember text)
+      (agent-q-chat-submit text))
+    (agent-q-compose--take)
+    (agent-q-compose--close)))
+
+(defun agent-q-compose-leave ()
+  "Take what is written here back to the prompt."
+  (interactive)
+  (agent-q-compose--close))
+
+(provide 'agent-q-compose)
+;;; agent-q-compose.el ends here

@@ -1,0 +1,162 @@
+;;; agent-q-menu.el --- The menus of agent-q  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; One table of commands for each of our modes, and for everywhere else.  It makes the menu
+;; in the menu bar, the one of the right mouse button, and the one that `agent-q-menu'
+;; shows: a transient, or a page of keys where Emacs has no transient.
+
+;;; Code:
+
+(require 'agent-q-loaddefs)
+(require 'easymenu)
+(require 'seq)
+(require 'subr-x)
+
+(defconst agent-q-menu--lists
+  '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
+    ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
+    ("I" "Changes in the image" agent-q-image-changes) ("D" "Doctor" agent-q-doctor))
+  "What lists there are.")
+
+(defconst agent-q-menu--everywhere
+  `(("Ask about this" ("s" "Ask..." agent-q-ask) ("x" "Explain" agent-q-explain)
+     ("d" "Document" agent-q-document) ("f" "Fix the error" agent-q-fix-error)
+     ("r" "Rewrite..." agent-q-rewrite))
+    ("Chats" ("q" "Chat of this project" agent-q-chat) ("a" "What waits for you" agent-q-goto-approval)
+     ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
+    ,agent-q-menu--lists)
+  "The commands that make sense in every buffer.")
+
+(defconst agent-q-menu--modes
+  `((agent-q-chat-mode
+     ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-cancel)
+      ("e" "Write it in a buffer" agent-q-compose) ("h" "Earlier messages" agent-q-prompt-search)
+      ("q" "Edit a queued one" agent-q-queue-edit))
+     ("Turn" ("a" "What waits for you" agent-q-goto-approval)
+      ("d" "Take over a parked error" agent-q-chat-hand-over)
+      ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
+     ("This chat" ("m" "Model" agent-q-set-model) ("l" "Lisp image" agent-q-set-image)
+      ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
+      ("n" "Another chat" agent-q-menu-new-chat))
+     ,agent-q-menu--lists)
+    (agent-q-tool-list-mode
+     ("Tools" ("SPC" "Offer or not" agent-q-tool-list-toggle)
+      ("l" "Safety level" agent-q-tool-list-set-level)
+      ("RET" "Describe" agent-q-tool-list-describe) ("s" "Statistics" agent-q-tool-statistics)))
+    (agent-q-rules-mode
+     ("Rules" ("a" "Add" agent-q-rules-add) ("d" "Delete" agent-q-rules-revoke)
+      ("t" "Test a call" agent-q-rules-test) ("RET" "Describe" agent-q-rules-describe)))
+    (agent-q-audit-mode
+     ("Audit log" ("RET" "Describe" agent-q-audit-describe) ("+" "Show more" agent-q-audit-more)))
+    (agent-q-image-changes-mode
+     ("Changes" ("RET" "Show the form" agent-q-image-changes-source)
+      ("u" "Undo" agent-q-image-changes-restore) ("U" "Undo all" agent-q-image-changes-restore-all)
+      ("a" "Of all chats, or this one" agent-q-image-changes-toggle-all)))
+    (agent-q-diff-mode
+     ("Review" ("SPC" "Take or leave the hunk" agent-q-diff-toggle)
+      ("e" "Edit the hunk" agent-q-diff-edit-hunk) ("c" "Comment" agent-q-diff-comment)
+      ("a" "Apply" agent-q-diff-apply) ("r" "Reject all" agent-q-diff-reject))))
+  "The commands of each mode, in groups: a title and entries (KEY LABEL COMMAND).")
+
+(defun agent-q-menu-new-chat ()
+  "Open another chat of this project."
+  (interactive)
+  (agent-q-chat t))
+
+(defun agent-q-menu--here ()
+  "Return the groups of commands for the current buffer."
+  (or (alist-get major-mode agent-q-menu--modes) agent-q-menu--everywhere))
+
+;;;; One key
+
+;;;###autoload
+(defun agent-q-menu ()
+  "Show a menu of what agent-q can do in this buffer."
+  (interactive)
+  (if (require 'transient nil t)
+      (agent-q-menu--transient (agent-q-menu--here))
+    (agent-q-menu--page (agent-q-menu--here))))
+
+(defun agent-q-menu--transient (groups)
+  "Show GROUPS as a transient."
+  ;; A prefix is defined by a macro, and the groups differ.
+  (eval `(transient-define-prefix agent-q-menu-show ()
+           "What agent-q can do here."
+           ;; More than three columns are too wide for 80 characters.
+           ,@(mapcar (lambda (row)
+                       (vconcat (mapcar (pcase-lambda (`(,title . ,entries))
+                                          (vconcat (list title) entries))
+                                        row)))
+                     (seq-partition groups 3)))
+        t)
+  (call-interactively 'agent-q-menu-show))
+
+(defun agent-q-menu--page (groups)
+  "Show GROUPS as a page of commands with their keys."
+  (let ((keys (mapcar (pcase-lambda (`(,title . ,entries))
+                        (cons title
+                              (mapcar (pcase-lambda (`(,_ ,label ,command))
+                                        (list label (substitute-command-keys
+                                                     (format "\\[%s]" command))))
+                                      entries)))
+                      groups)))
+    (with-help-window "*agent-q menu*"
+      (pcase-dolist (`(,title . ,entries) keys)
+        (princ (concat title "\n"))
+        (pcase-dolist (`(,label ,key) entries)
+          (princ (format "  %-28s %s\n" label key)))
+        (princ "\n")))))
+
+;;;; Menu bar and mouse
+
+(defun agent-q-menu--items (groups)
+  "Return GROUPS as the items of a menu."
+  (cdr (seq-mapcat (pcase-lambda (`(,_ . ,entries))
+                     (cons "--" (mapcar (pcase-lambda (`(,_ ,label ,command))
+                                          (vector label command))
+                                        entries)))
+                   groups)))
+
+;;;###autoload
+(defun agent-q-menu-install (mode)
+  "Give MODE, one of our modes that was just loaded, its menu and menu keys."
+  (let ((map (symbol-value (intern (format "%s-map" mode))))
+        (groups (alist-get mode agent-q-menu--modes)))
+    (define-key map (kbd "C-c C-o") #'agent-q-menu)
+    (unless (eq mode 'agent-q-chat-mode)
+      (define-key map "?" #'agent-q-menu))
+    (easy-menu-define nil map "Menu of agent-q."
+      (cons "agent-q" (agent-q-menu--items groups)))
+    (add-hook (intern (format "%s-hook" mode)) #'agent-q-menu--for-mouse)))
+
+(defun agent-q-menu--for-mouse ()
+  "Have the menu of the right mouse button show our commands in this buffer."
+  (add-hook 'context-menu-functions #'agent-q-menu-context nil t))
+
+;;;###autoload
+(defun agent-q-menu-context (menu _click)
+  "Add the commands of agent-q for this buffer to MENU."
+  (define-key-after menu [agent-q-separator] menu-bar-separator)
+  (define-key-after menu [agent-q]
+    (list 'menu-item "agent-q"
+          (easy-menu-create-menu "agent-q" (agent-q-menu--items (agent-q-menu--here)))))
+  menu)
+
+;;;###autoload
+(defun agent-q-menu-of-tools ()
+  "Return the menu that stands under Tools while `agent-q-mode' is on."
+  (easy-menu-create-menu "agent-q" (agent-q-menu--items agent-q-menu--everywhere)))
+
+;; Our modes are loaded when they are first used, and get their menus then.
+;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
+;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
+;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
+;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
+;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))
+;;;###autoload (with-eval-after-load 'agent-q-diff (agent-q-menu-install 'agent-q-diff-mode))
+
+(provide 'agent-q-menu)
+;;; agent-q-menu.el ends here

@@ -1,0 +1,146 @@
+;;; agent-q-queue.el --- The messages of a chat that wait  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What is sent while a turn runs waits here until the turn is over.  It is shown above
+;; the prompt, where it can be taken back or dropped.  The core gets one message at a time.
+
+;;; Code:
+
+(require 'agent-q-header)
+(require 'agent-q-prompt)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+
+(cl-defstruct (agent-q-queue-message (:constructor agent-q-queue-message) (:copier nil))
+  "A message that the user sends.
+TEXT is what they typed.  SEND is a function that hands it to the core, whose
+error is the user's.  LOOK is what they send along, or nil, and REVIEW says
+that the changes of files which its turn makes are reviewed as diffs."
+  text send look review)
+
+(defvar-local agent-q-queue--held nil
+  "The messages that wait for the running turn to end, first one first.")
+
+(defvar-local agent-q-queue--sent nil
+  "The message that the core has and that has not begun its turn, or nil.")
+
+(defvar-local agent-q-queue--overlay nil
+  "The overlay that shows the waiting messages above the prompt.")
+
+(defun agent-q-queue-held ()
+  "Return the messages of this chat that wait, first one first."
+  agent-q-queue--held)
+
+;;;; Coming and going
+
+(defun agent-q-queue-add (message)
+  "Send MESSAGE, now or when the running turn is over.
+Return non-nil if it waits."
+  (let ((busy (agent-q-header-busy-p)))
+    (if busy
+        (setq agent-q-queue--held (append agent-q-queue--held (list message)))
+      (agent-q-queue--hand message))
+    (agent-q-queue--changed)
+    busy))
+
+(defun agent-q-queue--hand (message)
+  "Hand MESSAGE to the core."
+  (funcall (agent-q-queue-message-send message))
+  (setq agent-q-queue--sent message))
+
+(defun agent-q-queue-started ()
+  "Return the message whose turn begins, or nil."
+  (prog1 agent-q-queue--sent
+    (setq agent-q-queue--sent nil)
+    (agent-q-queue--changed)))
+
+(defun agent-q-queue-next ()
+  "Hand the core the next message, as a turn is over."
+  (when (and agent-q-queue--held (null agent-q-queue--sent))
+    (let ((message (pop agent-q-queue--held)))
+      (condition-case failure
+          (agent-q-queue--hand message)
+        (error
+         (agent-q-render-notice (error-message-string failure) 'agent-q-failure)))))
+  (agent-q-queue--changed))
+
+(defun agent-q-queue-clear ()
+  "Forget all messages that wait."
+  (setq agent-q-queue--held nil
+        agent-q-queue--sent nil)
+  (agent-q-queue--changed))
+
+(defun agent-q-queue--changed ()
+  "Show what waits now."
+  (setq agent-q-header-queued (+ (length agent-q-queue--held)
+                                 (if agent-q-queue--sent 1 0)))
+  (agent-q-queue--show)
+  (agent-q-header-update))
+
+;;;; What is seen
+
+(defun agent-q-queue--line (message)
+  "Return MESSAGE on one line of this chat's window."
+  (truncate-string-to-width
+   (replace-regexp-in-string "[ \t\n]+" " "
+                             (agent-q-visible-line (agent-q-queue-message-text message) 300))
+   (max 10 (- (window-width (or (get-buffer-window nil t) (selected-window))) 12))
+   nil nil (agent-q-render-sign 'ellipsis)))
+
+(defun agent-q-queue--show ()
+  "Show the waiting messages above the prompt."
+  (unless (overlayp agent-q-queue--overlay)
+    ;; The line break between log and prompt; what is added to the log stays before it.
+    (setq agent-q-queue--overlay
+          (make-overlay (marker-position agent-q-render-end)
+                        (1+ (marker-position agent-q-render-end)) nil t nil)))
+  (overlay-put
+   agent-q-queue--overlay 'after-string
+   (and agent-q-queue--held
+        (propertize
+         (concat (mapconcat (lambda (message)
+                              (concat "Queued: " (agent-q-queue--line message) "\n"))
+                            agent-q-queue--held "")
+                 (substitute-command-keys
+                  "\\<agent-q-chat-mode-map>\\[agent-q-queue-edit] edits a queued message, \
+with \\[universal-argument] it drops it\n"))
+         'face 'agent-q-dim))))
+
+;;;; Taking back
+
+(defun agent-q-queue--choose (prompt)
+  "Return a waiting message, chosen with PROMPT where there are several."
+  (let ((choices (seq-map-indexed
+                  (lambda (message index)
+                    (cons (format "%d. %s" (1+ index) (agent-q-queue--line message)) message))
+                  agent-q-queue--held)))
+    (cond ((null choices) (user-error "No message is queued"))
+          ((null (cdr choices)) (cdar choices))
+          (t (cdr (assoc (completing-read prompt choices nil t) choices))))))
+
+(defun agent-q-queue-edit (drop)
+  "Take a queued message back to the prompt, to be changed and sent again.
+With prefix argument DROP, drop it; it stays in the history.  What stands at
+the prompt goes into the history."
+  (declare (completion agent-q-session-command-p))
+  (interactive "P")
+  (let ((message (agent-q-queue--choose (if drop "Drop: " "Edit: "))))
+    (setq agent-q-queue--held (delq message agent-q-queue--held))
+    (agent-q-queue--changed)
+    (if drop
+        (message "Dropped: %s" (agent-q-queue--line message))
+      (unless (string-blank-p (agent-q-prompt-text))
+        (agent-q-prompt-take))
+      (agent-q-prompt-replace (agent-q-queue-message-text message))
+      (when (agent-q-queue-message-look message)
+        (message "What was sent along with it is left out; ask again from its buffer")))))
+
+(provide 'agent-q-queue)
+;;; agent-q-queue.el ends here

@@ -1,0 +1,153 @@
+;;; agent-q-welcome.el --- The first lines of a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What a chat begins with: the Lisp image and the model that it has, or how to get them,
+;; and a few things to try.  It is drawn again when one of them changes, until the first
+;; turn begins.
+
+;;; Code:
+
+(require 'agent-q-header)
+(require 'agent-q-image-connection)
+(require 'agent-q-project)
+(require 'agent-q-prompt)
+(require 'agent-q-provider)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'button)
+(require 'cl-lib)
+(require 'seq)
+
+(cl-defstruct (agent-q-welcome (:include agent-q-render-item)
+                               (:constructor agent-q-welcome--make) (:copier nil))
+  "The first lines of a chat.")
+
+(defvar-local agent-q-welcome--item nil
+  "The first lines of this chat while they can still change.")
+
+(defvar agent-q-welcome-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "TAB") #'agent-q-welcome-next)
+    (define-key map (kbd "RET") #'agent-q-welcome-to-prompt)
+    map)
+  "Keymap on the first lines of a chat.")
+
+(defun agent-q-welcome-next ()
+  "Go to the next button of the first lines, or to the prompt."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (condition-case nil
+      (forward-button 1)
+    (error (goto-char (point-max)))))
+
+(defun agent-q-welcome-to-prompt ()
+  "Go to the prompt."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (goto-char (point-max)))
+
+;;;; Their text
+
+(defun agent-q-welcome--button (label help function)
+  "Return LABEL as a button for FUNCTION, explained by HELP."
+  (make-text-button (copy-sequence label) nil 'follow-link t 'help-echo help
+                    'action (lambda (_button) (funcall function))))
+
+(defun agent-q-welcome--command (name)
+  "Return a button for the command called NAME.
+It is loaded by then; some files that have such a command stand on this one."
+  (agent-q-welcome--button (format "[M-x %s]" name) (format "M-x %s" name)
+                           (lambda () (call-interactively (intern name)))))
+
+(defun agent-q-welcome--suggestion (text)
+  "Return a button that puts TEXT at the prompt."
+  (agent-q-welcome--button (format "[%s]" text) "put it at the prompt"
+                           (lambda () (agent-q-prompt-replace text))))
+
+(defun agent-q-welcome--connected-p ()
+  "Whether this chat has an image."
+  (agent-q-image-live-p agent-q-session-connection))
+
+(defun agent-q-welcome--image ()
+  "Return the words on the image of this chat."
+  (if (agent-q-welcome--connected-p)
+      (agent-q-visible-line (agent-q-image-facts agent-q-session-connection) 60)
+    (let ((clients (seq-filter (lambda (client)
+                                 (or (featurep client) (locate-library (symbol-name client))))
+                               '(sly slime))))
+      (if clients
+          (concat "none; "
+                  (mapconcat (lambda (client) (agent-q-welcome--command (symbol-name client)))
+                             clients " or ")
+                  " starts one")
+        (concat "none; neither SLY nor SLIME is installed")))))
+
+(defun agent-q-welcome--model ()
+  "Return the words on the model of this chat."
+  (cond (agent-q-session-provider
+         (agent-q-visible-line (agent-q-provider-label agent-q-session-provider) 60))
+        ((null agent-q-header-model) "looking for one")
+        (t (concat "none; put a key into auth-source or the environment, start Ollama, or try "
+                   (agent-q-welcome--command "agent-q-demo-model") ". "
+                   (agent-q-welcome--command "agent-q-doctor") " says more, "
+                   (agent-q-welcome--command "agent-q-set-model") " looks again."))))
+
+(defun agent-q-welcome--suggestions ()
+  "Return three things that can be typed now."
+  (pcase (list (and agent-q-session-provider t) (and (agent-q-welcome--connected-p) t))
+    ('(t t) '("What does this project do, and is it loaded?"
+              "Run the tests of this project." "/describe_symbol mapcar"))
+    ('(t nil) '("What does this project do?" "Where would I begin to read it?"
+                "/get_project_root"))
+    ('(nil t) '("/describe_symbol mapcar" "/apropos_search hash" "/eval_form (+ 1 2)"))
+    (_ '("/get_project_root" "/search_files *.lisp" "/list_buffers"))))
+
+(defun agent-q-welcome--entry (title text)
+  "Return TEXT under TITLE, a line that wraps beside it."
+  (let ((entry (format "%-6s %s\n" title text)))
+    (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
+    entry))
+
+(defun agent-q-welcome--draw (_item)
+  "Return the text of the first lines."
+  (let ((text (concat
+               (propertize (format "agent-q, in %s\n"
+                                   (agent-q-visible-line
+                                    (let ((root (agent-q-project-directory)))
+                                      (if root (abbreviate-file-name root) default-directory))))
+                           'face 'bold)
+               (agent-q-welcome--entry "Image" (agent-q-welcome--image))
+               (agent-q-welcome--entry "Model" (agent-q-welcome--model))
+               (agent-q-welcome--entry "Try" (mapconcat #'agent-q-welcome--suggestion
+                                                        (agent-q-welcome--suggestions) "\n       "))
+               (substitute-command-keys
+                "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends, / lists the tools, \
+\\[agent-q-menu] is the menu; M-x agent-q-ask asks from any buffer."))))
+    (agent-q-render-fill-keymap text agent-q-welcome-map)
+    (add-face-text-property 0 (length text) 'agent-q-dim t text)
+    ;; Nothing can be typed before the first character either.
+    (put-text-property 0 1 'front-sticky '(read-only) text)
+    text))
+
+;;;; Showing them
+
+(defun agent-q-welcome-setup ()
+  "Put the first lines into the empty log of this chat."
+  (setq agent-q-welcome--item (agent-q-welcome--make :draw #'agent-q-welcome--draw))
+  (agent-q-render-add-item agent-q-welcome--item))
+
+(defun agent-q-welcome-update ()
+  "Draw the first lines of this chat again, unless it has begun."
+  (when agent-q-welcome--item
+    (agent-q-render-update-item agent-q-welcome--item)))
+
+(defun agent-q-welcome-finish ()
+  "Leave the first lines of this chat as they are from now on."
+  (setq agent-q-welcome--item nil))
+
+(provide 'agent-q-welcome)
+;;; agent-q-welcome.el ends here
