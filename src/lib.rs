@@ -17,6 +17,7 @@ pub mod host;
 pub mod image;
 pub mod json_schema;
 pub mod log;
+pub mod markdown;
 pub mod protocol;
 pub mod provider;
 pub mod queue;
@@ -41,7 +42,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 15;
+pub const CORE_INTERFACE: i64 = 16;
 
 #[emacs::module(
     name = "agent-q-core",
