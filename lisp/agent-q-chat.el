@@ -16,6 +16,7 @@
 (require 'agent-q-chat-choose)
 (require 'agent-q-chat-move)
 (require 'agent-q-chat-send)
+(require 'agent-q-code-block)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
@@ -33,6 +34,7 @@
 (require 'agent-q-record)
 (require 'agent-q-registry)
 (require 'agent-q-render)
+(require 'agent-q-retry)
 (require 'agent-q-session)
 (require 'agent-q-sight)
 (eval-when-compile (require 'agent-q-core-functions))
@@ -67,6 +69,7 @@
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
+    (agent-q-code-block-define-keys map)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -95,6 +98,7 @@ SPC shows more of a long one.
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
+  (add-hook 'agent-q-code-closed-functions #'agent-q-code-block-show-buttons nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -225,7 +229,8 @@ NEW non-nil means a new one."
                 (agent-q-image-release-owned (current-buffer)))
     ((or :failed :limit)
      (agent-q-render-notice (or message "The turn failed.")
-                            'agent-q-failure)))
+                            'agent-q-failure)
+     (agent-q-retry-offer outcome)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
   (agent-q-chat--stop-timer))

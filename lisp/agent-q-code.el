@@ -54,9 +54,13 @@ MAP has the place in BUFFER and the length of each stretch of code.")
 (defvar agent-q-code--timer nil
   "The timer that fontifies what waits, or nil.")
 
+(defvar agent-q-code-closed-functions nil
+  "Functions called with the place where code begins that is complete now.")
+
 (defun agent-q-code-closed (start end language)
   "Note that the code from START to END, in LANGUAGE, is complete."
   (put-text-property start end 'agent-q-language (downcase language))
+  (run-hook-with-args 'agent-q-code-closed-functions start)
   (when (and agent-q-code-limit
              (< 0 (- end start) agent-q-code-limit)
              (agent-q-code--mode (downcase language)))
@@ -104,7 +108,7 @@ MAP has the place in BUFFER and the length of each stretch of code.")
   "Put CODE, an element of what waits, into the hidden buffer of its mode."
   (pcase-let ((`(,buffer ,start ,end ,language) code))
     (when (and (buffer-live-p buffer) (< start end))
-      (let ((map (with-current-buffer buffer (agent-q-code--map start end)))
+      (let ((map (with-current-buffer buffer (agent-q-code-stretches start end)))
             (hidden (agent-q-code--hidden (agent-q-code--mode language))))
         (with-current-buffer hidden
           (let ((inhibit-read-only t) (inhibit-modification-hooks nil)
@@ -123,11 +127,12 @@ MAP has the place in BUFFER and the length of each stretch of code.")
     (set-marker start nil)
     (set-marker end nil)))
 
-(defun agent-q-code--map (start end)
+(defun agent-q-code-stretches (start end)
   "Return the stretches of code from START to END as pairs of place and length.
 Gutters are left out, and so are line ends that were put in."
   (let ((stretches nil) (place start))
-    (setq place (marker-position start))
+    (when (markerp place)
+      (setq place (marker-position place)))
     (while (< place end)
       (let ((next (min (next-single-char-property-change place 'agent-q-gutter nil end)
                        (next-single-char-property-change place 'agent-q-soft nil end))))

@@ -206,17 +206,21 @@ Point is behind it then."
                              t))
   (set-marker (agent-q-markdown-start markdown) nil))
 
-(defun agent-q-markdown--apply (start changes last)
-  "Show the text that begins at START as the core's CHANGES tell.
+(defun agent-q-markdown--apply (start news last)
+  "Show the text that begins at START with NEWS, what the core said of it.
 LAST means that no more come."
-  (pcase-let* ((`(,from ,runs ,parts) changes)
+  (pcase-let* ((`(,from ,runs ,parts) news)
                (position (+ start from))
                (index 0)
                (count (length runs)))
     (while (< index count)
-      (let ((end (+ position (aref runs index))))
-        (set-text-properties position end
-                             (agent-q-markdown--of-style (aref runs (1+ index))))
+      (let ((end (+ position (aref runs index)))
+            (properties (agent-q-markdown--of-style (aref runs (1+ index)))))
+        ;; What was inherited is right most times, and stays one stretch then.
+        (unless (and (= index 0)
+                     (equal (text-properties-at position) properties)
+                     (= (next-property-change position nil end) end))
+          (set-text-properties position end properties))
         (setq position end
               index (+ index 2))))
     (dolist (part parts)

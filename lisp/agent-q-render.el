@@ -57,6 +57,12 @@
 (defvar-local agent-q-render--plain nil
   "Non-nil when this terminal can't show the usual signs.")
 
+(defvar-local agent-q-render--answer nil
+  "The start and the end of the last text of the model, markers.")
+
+(defvar-local agent-q-render-message nil
+  "The user's latest message in the log.")
+
 (defconst agent-q-render-line-limit 4000
   "Longer lines of the log are broken for display.
 Redisplay takes time in proportion to the length of a line.")
@@ -158,7 +164,10 @@ Use inside `agent-q-render--with-log'."
   "Finish what is open at the end of the log, so that something new can follow.
 Use inside `agent-q-render--with-log'."
   (when (eq agent-q-render--open 'text)
-    (setq agent-q-render--open nil)
+    (setq agent-q-render--open nil
+          agent-q-render--answer
+          (cons (copy-marker (agent-q-markdown-start agent-q-render--markdown))
+                (copy-marker agent-q-render-end)))
     (agent-q-markdown-end agent-q-render--markdown))
   (unless (agent-q-render--line-start-p)
     (agent-q-render--append "\n"))
@@ -206,8 +215,16 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
                (setq from (1+ soft)))))
     (substring-no-properties (apply #'concat (nreverse parts)))))
 
+(defun agent-q-render-last-answer ()
+  "Return the last text of the model as it was received, or nil."
+  (pcase (if (eq agent-q-render--open 'text)
+             (cons (agent-q-markdown-start agent-q-render--markdown) agent-q-render-end)
+           agent-q-render--answer)
+    (`(,start . ,end) (agent-q-render-copy start end))))
+
 (defun agent-q-render-user (text)
   "Add the user's message TEXT to the log."
+  (setq agent-q-render-message text)
   (agent-q-render--with-log
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)

@@ -195,8 +195,8 @@ LAST means that it doesn't grow any more."
         (goto-char (point-min)))
       (special-mode)
       (setq-local truncate-lines t
-                  bidi-paragraph-direction 'left-to-right)
-      (pop-to-buffer (current-buffer)))))
+                  bidi-paragraph-direction 'left-to-right))
+    (pop-to-buffer "*agent-q table*")))
 
 (defun agent-q-table-show-mouse (event)
   "Show the table that EVENT clicked on in a buffer of its own."
