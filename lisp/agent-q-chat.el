@@ -19,6 +19,7 @@
 (require 'agent-q-chat-follow)
 (require 'agent-q-chat-move)
 (require 'agent-q-chat-send)
+(require 'agent-q-code-block)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
@@ -39,6 +40,7 @@
 (require 'agent-q-record)
 (require 'agent-q-registry)
 (require 'agent-q-render)
+(require 'agent-q-retry)
 (require 'agent-q-session)
 (require 'agent-q-sight)
 (require 'agent-q-visible)
@@ -82,6 +84,7 @@
     (agent-q-approve-prompt-define-keys map)
     (define-key map (kbd "C-c C-e") 'agent-q-compose)
     (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
+    (agent-q-code-block-define-keys map)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
@@ -113,6 +116,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (agent-q-approve-prompt-setup)
   (agent-q-attention-setup)
   (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
+  (add-hook 'agent-q-code-closed-functions #'agent-q-code-block-show-buttons nil t)
   (add-hook 'kill-buffer-hook #'agent-q-chat--close nil t)
   (add-hook 'change-major-mode-hook #'agent-q-chat--close nil t))
 
@@ -279,7 +283,8 @@ ROOT is the root of its project, or nil, and NAME what that is called."
                 (agent-q-image-release-owned (current-buffer)))
     ((or :failed :limit)
      (agent-q-render-notice (or message "The turn failed.")
-                            'agent-q-failure)))
+                            'agent-q-failure)
+     (agent-q-retry-offer outcome)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
   (when agent-q-chat--reviewing

@@ -272,8 +272,11 @@ The image knows more of its frames than the client has shown."
 
 (agent-q-operations-define "stage-at-repl" (call form)
   "Put FORM at the prompt of the user's REPL."
-  (let* ((connection (agent-q-operations-call-connection call))
-         (buffer (and connection (agent-q-history--repl connection))))
+  (agent-q-history-stage (agent-q-operations-call-connection call) form))
+
+(defun agent-q-history-stage (connection form)
+  "Put FORM at the prompt of the REPL of CONNECTION; return a sentence on it."
+  (let ((buffer (and connection (agent-q-history--repl connection))))
     (unless connection
       (error "No Lisp image is connected; start one with M-x sly or M-x slime"))
     (unless (buffer-live-p buffer)

@@ -123,6 +123,11 @@
 (autoload 'agent-q-json-encode "agent-q-json")
 (autoload 'agent-q-json-parse "agent-q-json")
 
+;;;; agent-q-markdown.el
+
+(autoload 'agent-q-toggle-markup "agent-q-markdown"
+  "Hide the signs of Markdown in this chat, or show them again." t)
+
 ;;;; agent-q-menu.el
 
 (autoload 'agent-q-menu "agent-q-menu"

@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-markdown)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'subr-x)
@@ -50,11 +51,17 @@
 (defvar-local agent-q-render--open nil
   "What the log ends with and may still grow: nil, `text' or a reasoning item.")
 
-(defvar-local agent-q-render--column 0
-  "How many characters the unfinished last line of the open text has.")
+(defvar-local agent-q-render--markdown nil
+  "The open text, as `agent-q-markdown-begin' returns it.")
 
 (defvar-local agent-q-render--plain nil
   "Non-nil when this terminal can't show the usual signs.")
+
+(defvar-local agent-q-render--answer nil
+  "The start and the end of the last text of the model, markers.")
+
+(defvar-local agent-q-render-message nil
+  "The user's latest message in the log.")
 
 (defconst agent-q-render-line-limit 4000
   "Longer lines of the log are broken for display.
@@ -76,7 +83,8 @@ Redisplay takes time in proportion to the length of a line.")
   (setq agent-q-render--plain (not (and (char-displayable-p ?▸)
                                         (char-displayable-p ?✓)))
         agent-q-render-end (copy-marker (point-min))
-        agent-q-render--open nil))
+        agent-q-render--open nil)
+  (agent-q-markdown-setup))
 
 ;;;; Changing the log
 
@@ -139,11 +147,14 @@ changed in place since a running sequence of undo commands shares it."
 Use inside `agent-q-render--with-log'."
   (goto-char agent-q-render-end)
   (insert (apply #'agent-q-render--propertize text properties))
-  (when (= agent-q-render-end (point-min))
-    ;; Nothing can be typed before the first character either.
-    (put-text-property (point-min) (1+ (point-min))
-                       'front-sticky '(read-only)))
-  (set-marker agent-q-render-end (point)))
+  (set-marker agent-q-render-end (point))
+  (agent-q-render--guard-beginning))
+
+(defun agent-q-render--guard-beginning ()
+  "See that nothing can be typed before the first character of the log."
+  (when (and (> agent-q-render-end (point-min))
+             (null (get-text-property (point-min) 'front-sticky)))
+    (put-text-property (point-min) (1+ (point-min)) 'front-sticky '(read-only))))
 
 (defun agent-q-render--line-start-p ()
   "Whether the log ends with a finished line or is empty."
@@ -152,10 +163,15 @@ Use inside `agent-q-render--with-log'."
 (defun agent-q-render--close ()
   "Finish what is open at the end of the log, so that something new can follow.
 Use inside `agent-q-render--with-log'."
+  (when (eq agent-q-render--open 'text)
+    (setq agent-q-render--open nil
+          agent-q-render--answer
+          (cons (copy-marker (agent-q-markdown-start agent-q-render--markdown))
+                (copy-marker agent-q-render-end)))
+    (agent-q-markdown-end agent-q-render--markdown))
   (unless (agent-q-render--line-start-p)
     (agent-q-render--append "\n"))
-  (setq agent-q-render--open nil
-        agent-q-render--column 0))
+  (setq agent-q-render--open nil))
 
 (defun agent-q-render--blank-line ()
   "Have the log end with an empty line, unless it is empty.
@@ -174,52 +190,15 @@ Use inside `agent-q-render--with-log'."
   (setq text (agent-q-visible-prose text))
   (unless (string-empty-p text)
     (agent-q-render--with-log
-      (if (eq agent-q-render--open 'text)
-          (agent-q-render--grow text)
+      (unless (eq agent-q-render--open 'text)
         (agent-q-render--blank-line)
-        (setq agent-q-render--open 'text)
-        ;; The rest of the answer takes its properties from this piece.
-        (agent-q-render--append (substring text 0 1))
-        (setq agent-q-render--column (if (eq (aref text 0) ?\n) 0 1))
-        (agent-q-render--grow (substring text 1))))))
-
-(defun agent-q-render--grow (text)
-  "Insert TEXT at the end of the log as part of the text that is there.
-Use inside `agent-q-render--with-log'."
-  (goto-char agent-q-render-end)
-  (let ((start (point)))
-    ;; Inheriting makes the stretch of properties longer instead of adding one.
-    (insert-and-inherit text)
-    (set-marker agent-q-render-end (point))
-    (cond ((>= (+ agent-q-render--column (length text))
-               agent-q-render-line-limit)
-           (agent-q-render--break-lines start))
-          ((search-backward "\n" start t)
-           (setq agent-q-render--column
-                 (- (marker-position agent-q-render-end) (point) 1)))
-          (t (cl-incf agent-q-render--column (length text))))))
-
-(defun agent-q-render--break-lines (start)
-  "Break the lines of the log after START that are too long.
-The breaks are marked, so that copied text doesn't have them."
-  (let ((room (- agent-q-render-line-limit agent-q-render--column))
-        (end (marker-position agent-q-render-end)))
-    ;; START is where a line goes on that may take ROOM more characters.
-    (while (> (- end start) room)
-      (goto-char (+ start room 1))
-      (if (search-backward "\n" start t)
-          (setq start (1+ (point)))
-        (goto-char (+ start room))
-        (insert (agent-q-render--propertize "\n" 'agent-q-soft t))
-        (cl-incf end)
-        (setq start (point)))
-      (setq room agent-q-render-line-limit))
-    (goto-char end)
-    (setq agent-q-render--column
-          (if (search-backward "\n" start t)
-              (- end (point) 1)
-            (+ (- agent-q-render-line-limit room) (- end start))))
-    (set-marker agent-q-render-end end)))
+        (setq agent-q-render--open 'text
+              agent-q-render--markdown
+              (agent-q-markdown-begin agent-q-render-end agent-q-render-line-limit)))
+      (goto-char agent-q-render-end)
+      (agent-q-markdown-grow agent-q-render--markdown text)
+      (set-marker agent-q-render-end (point))
+      (agent-q-render--guard-beginning))))
 
 (defun agent-q-render-copy (beg end &optional delete)
   "Return the text from BEG to END as it was received, without properties.
@@ -236,8 +215,16 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
                (setq from (1+ soft)))))
     (substring-no-properties (apply #'concat (nreverse parts)))))
 
+(defun agent-q-render-last-answer ()
+  "Return the last text of the model as it was received, or nil."
+  (pcase (if (eq agent-q-render--open 'text)
+             (cons (agent-q-markdown-start agent-q-render--markdown) agent-q-render-end)
+           agent-q-render--answer)
+    (`(,start . ,end) (agent-q-render-copy start end))))
+
 (defun agent-q-render-user (text)
   "Add the user's message TEXT to the log."
+  (setq agent-q-render-message text)
   (agent-q-render--with-log
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)

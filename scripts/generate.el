@@ -102,7 +102,7 @@ Each is a list of its name and its parameters, symbols."
   (with-temp-buffer
     (insert-file-contents file)
     (let ((functions nil))
-      (while (re-search-forward "^#\\[defun\\]\n\\(?:pub \\)?fn \\([a-z_]+\\)\\(?:<[^>]*>\\)?(" nil t)
+      (while (re-search-forward "^#\\[defun[^]\n]*\\]\n\\(?:pub \\)?fn \\([a-z_]+\\)\\(?:<[^>]*>\\)?(" nil t)
         (let ((name (match-string 1))
               (parameters (buffer-substring (point) (progn (search-forward ") ->") (match-beginning 0)))))
           (push (cons (agent-q-generate--symbol (concat "agent-q-core-" name))

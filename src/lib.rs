@@ -17,6 +17,7 @@ pub mod host;
 pub mod image;
 pub mod json_schema;
 pub mod log;
+pub mod markdown;
 pub mod protocol;
 pub mod provider;
 pub mod queue;

@@ -133,7 +133,7 @@
     (insert "  \n ")
     (agent-q-chat-send)
     (should (equal (current-message) nil))
-    (should-not (agent-q-queue-busy-p))
+    (should-not (agent-q-header-busy-p))
     (should (equal (agent-q-prompt-text) "  \n "))))
 
 (ert-deftest agent-q-chat-history-gives-back-the-draft ()
@@ -333,7 +333,7 @@ Ask the user to revert or save the buffer.")
     (agent-q-test-event :text :text "half an ans")
     (agent-q-test-event :call-proposed :call 1 :tool "tool" :arguments "{}")
     (agent-q-test-event :turn-ended :outcome :failed :message "The line was cut.")
-    (should (string-match-p "half an ans\n. tool cancelled\nThe line was cut\\.\n\\'"
+    (should (string-match-p "half an ans\n. tool cancelled\nThe line was cut\\.\n\\[Try again\\]\n\\'"
                             (agent-q-test-log)))
     (agent-q-test-find "The line")
     (should (eq (get-text-property (point) 'face) 'agent-q-failure))

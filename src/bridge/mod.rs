@@ -8,6 +8,7 @@ mod entries;
 pub mod gram;
 pub mod host;
 mod interrupt;
+mod markdown;
 mod quoting;
 pub mod text;
 pub mod wake;

@@ -157,8 +157,14 @@ impl Turn<'_> {
             // gets the calls all the same: each ends in the chat with the reason why it never ran.
             let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
             self.shared.executor.run(&calls, self.batch).await;
+            let empty = reply.text.trim().is_empty() && !cut;
             keep_text(history, reply.text, reply.reasoning);
-            return Some(ending(&reply.finish, cut));
+            return Some(match ending(&reply.finish, cut) {
+                TurnOutcome::Finished if empty => {
+                    TurnOutcome::Failed("The model sent an empty reply.".to_owned())
+                }
+                outcome => outcome,
+            });
         }
         history.push(ChatMessage::Assistant {
             text: reply.text,

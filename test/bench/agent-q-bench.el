@@ -142,6 +142,47 @@ The last turn answers every later request too."
            for word = (nth (% number 7) '("a" "symbol" "is" "bound" "in" "this" "package"))
            collect (concat word (if (zerop (% number 12)) "\n" " "))))
 
+(defconst agent-q-bench--markdown
+  "## What `parse-integer` does
+
+It reads an **integer** in a *given radix* from a string, see [here](https://example.org/p).
+
+- `:start` and `:end` bound what is read
+  - both count characters, as `subseq` does
+- `:junk-allowed` returns nil instead of an error
+
+```lisp
+(defun digits (text &key (start 0))
+  \"Return the integer in TEXT.\"
+  (parse-integer text :start start :junk-allowed t)) ; or nil
+```
+
+| Argument | Default | Says |
+|---|:---:|---:|
+| `radix` | 10 | the base |
+| `start` | 0 | where to begin |
+
+> Blanks on both sides are skipped, *earmuffs* like *print-base* are not emphasis.
+
+"
+  "An answer of all that models write.")
+
+(defun agent-q-bench-markdown (count)
+  "Return COUNT small texts of Markdown."
+  (let ((size 6) (long (length agent-q-bench--markdown)))
+    (cl-loop for number below count
+             for from = (% (* number size) long)
+             for piece = (substring agent-q-bench--markdown from (min long (+ from size)))
+             collect (if (< (length piece) size)
+                         (concat piece (substring agent-q-bench--markdown
+                                                  0 (- size (length piece))))
+                       piece))))
+
+(defun agent-q-bench-line (bytes)
+  "Return a line of BYTES in 10,000 small texts."
+  (let ((size (/ bytes 10000)))
+    (append (make-list 9999 (concat (make-string (1- size) ?x) " ")) '("\n"))))
+
 (defun agent-q-bench-text-steps (texts)
   "Return steps that send each of TEXTS as an event."
   (mapcar (lambda (text) `((text . ,text))) texts))

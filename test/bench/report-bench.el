@@ -38,6 +38,17 @@
     ("wall time" "chat.small.1000000.wall" "chat.small.0.wall" ms (within 0.1))
     ("processor time of Emacs, all threads" "chat.small.1000000.cpu" "chat.small.0.cpu" ms (within 0.1))
     ("longest gap without collections" "chat.small.1000000.outside" "chat.small.0.outside" ms 15)
+    "10,000 events of Markdown into a chat, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.markdown.0.wall" "filter.markdown.0.wall" ms 200)
+    ("processor time of Emacs, all threads" "chat.markdown.0.cpu" "filter.markdown.0.cpu" ms nil)
+    ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.markdown.0.gap") (p99 "filter.markdown.0.gap") ms 8)
+    ("longest gap without collections" "chat.markdown.0.outside" "filter.markdown.0.outside" ms 15)
+    "the same | plain text"
+    ("wall time" "chat.markdown.0.wall" "chat.small.0.wall" ms nil)
+    "the same with 1 MB in the buffer | without"
+    ("wall time" "chat.markdown.1000000.wall" "chat.markdown.0.wall" ms (within 0.1))
+    "90 KB on one line in 10,000 events, terminal | a bare filter inserts the same stream"
+    ("wall time" "chat.line.0.wall" "filter.line.0.wall" ms 300)
     "one event of 1 MiB, terminal | a bare filter inserts the same stream"
     ("wall time" "chat.large.0.wall" "filter.large.0.wall" ms 100)
     ("processor time of Emacs, all threads" "chat.large.0.cpu" "filter.large.0.cpu" ms nil)

@@ -6,8 +6,9 @@
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter, text
-;; or rest, STREAM small or large, PRELOAD the bytes in the buffer beforehand.  A fourth word,
-;; busy, asks for the processor time between runs of the timer, and for nothing else: that
+;; or rest, STREAM small, markdown, line, large
+;; or calls, PRELOAD the bytes in the buffer beforehand.  A
+;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.
 
 ;;; Code:
@@ -100,14 +101,18 @@
 (defun stream-bench--run ()
   "Prepare the buffer as AGENT_Q_BENCH says, then measure."
   (pcase-let ((`(,way ,stream ,preload . ,more) (split-string (getenv "AGENT_Q_BENCH"))))
-    (let ((words (agent-q-bench-words 10000))
+    (let ((words (pcase stream
+                   ("markdown" (agent-q-bench-markdown 10000))
+                   ("line" (agent-q-bench-line 90000))
+                   (_ (agent-q-bench-words 10000))))
           (preload (string-to-number preload)))
       (setq stream-bench--way way
             stream-bench--busy (and more (agent-q-bench-main-cpu) (list 0))
             stream-bench--name (format "%s.%s.%d" way stream preload))
       (pcase stream
-        ("small" (setq stream-bench--steps (agent-q-bench-text-steps words)
-                       stream-bench--text (apply #'concat words)))
+        ((or "small" "markdown" "line")
+         (setq stream-bench--steps (agent-q-bench-text-steps words)
+               stream-bench--text (apply #'concat words)))
         ("large" (setq stream-bench--steps '(((big_text . 1048576)))
                        stream-bench--text (make-string 1048576 ?x)))
         ("calls" (setq stream-bench--steps (stream-bench--calls 1000)

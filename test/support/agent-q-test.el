@@ -85,7 +85,7 @@ The chat has the model of `agent-q-provider', which is none unless bound."
 
 (defun agent-q-test-idle-p ()
   "Whether the current chat has nothing to do."
-  (not (or (agent-q-queue-busy-p) agent-q-chat--choosing)))
+  (not (or (agent-q-header-busy-p) agent-q-chat--choosing)))
 
 (defun agent-q-test-ask (text)
   "Send TEXT from the current chat and wait until its turn is over."

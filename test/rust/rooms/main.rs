@@ -14,6 +14,10 @@ use paths::{Sources, read, shared_names, uses};
 /// The rooms of src, the lowest first. A room may use those that stand before it here.
 const ROOMS: &[(&str, &str)] = &[
     ("visible", "Which characters hide what a text says"),
+    (
+        "markdown",
+        "How the text of an answer looks, while it is being written",
+    ),
     ("exact", "Integers that JSON readers would change"),
     ("log", "The log file"),
     (

@@ -1,0 +1,236 @@
+;;; agent-q-markdown.el --- How the text of answers looks  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The core reads the Markdown of an answer while it comes (src/markdown) and says
+;; how its characters look.  This file has the faces and the text properties for
+;; that.  The characters themselves stay what the model wrote.
+
+;;; Code:
+
+(require 'agent-q-code)
+(require 'agent-q-link)
+(require 'agent-q-table)
+(require 'cl-lib)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+;;;; Faces
+
+(dolist (level '(1 2 3 4 5 6))
+  (custom-declare-face
+   (intern (format "agent-q-heading-%d" level))
+   `((t :inherit ,(intern (format "outline-%d" level)) :weight bold))
+   (format "Headings of level %d in answers." level)
+   :group 'agent-q-faces))
+
+(defface agent-q-strong '((t :inherit bold))
+  "Strong emphasis in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-emphasis '((t :inherit italic))
+  "Emphasis in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-strike '((t :strike-through t))
+  "What is struck out in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-inline-code '((t :inherit font-lock-constant-face))
+  "Code within the lines of answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-markup '((t :inherit shadow))
+  "The signs of Markdown in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-quote '((t :inherit font-lock-doc-face))
+  "Quotes in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-list-mark '((t :inherit font-lock-builtin-face))
+  "The marks of the items of lists in answers."
+  :group 'agent-q-faces)
+
+(defface agent-q-table-head '((t :inherit bold))
+  "The heads of tables in answers."
+  :group 'agent-q-faces)
+
+;;;; Hiding markup
+
+(defcustom agent-q-hide-markup nil
+  "Whether the signs of Markdown in answers are hidden.
+What you copy has them all the same.  This is for new chats;
+\\[agent-q-toggle-markup] changes the current one."
+  :type 'boolean
+  :group 'agent-q
+  :package-version '(agent-q . "0.1.0"))
+
+(defun agent-q-markdown-setup ()
+  "Make the current buffer ready for answers."
+  (setq buffer-invisibility-spec
+        (if agent-q-hide-markup '(t agent-q-markup) '(t))))
+
+;;;###autoload
+(defun agent-q-toggle-markup ()
+  "Hide the signs of Markdown in this chat, or show them again."
+  (interactive)
+  (if (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))
+      (remove-from-invisibility-spec 'agent-q-markup)
+    (add-to-invisibility-spec 'agent-q-markup))
+  (agent-q-table-refresh)
+  (force-window-update (current-buffer)))
+
+;;;; Styles
+
+;; A style is a number of the core's; the same bits are in src/markdown/style.rs.
+
+(defconst agent-q-markdown--faces
+  '((0 . agent-q-strong) (1 . agent-q-emphasis) (2 . agent-q-strike)
+    (3 . agent-q-inline-code) (8 . agent-q-markup) (9 . agent-q-markup)
+    (11 . agent-q-list-mark) (14 . agent-q-table-head))
+  "The faces of the bits of a style.")
+
+(defvar agent-q-markdown--properties (make-hash-table)
+  "The text properties of each style that was met.")
+
+(defun agent-q-markdown--bit (style bit)
+  "Whether BIT is set in STYLE."
+  (/= 0 (logand style (ash 1 bit))))
+
+(defun agent-q-markdown--bar ()
+  "Return the sign at the left of quotes, as this terminal can show it."
+  (if (char-displayable-p ?▌) "▌" "|"))
+
+(defun agent-q-markdown--face (style)
+  "Return the face or the faces of STYLE, or nil."
+  (let ((faces (cl-loop for (bit . face) in agent-q-markdown--faces
+                        when (agent-q-markdown--bit style bit) collect face))
+        (heading (logand 7 (ash style -20)))
+        (quoted (/= 0 (logand 15 (ash style -23)))))
+    (when (agent-q-markdown--bit style 10)
+      (push 'agent-q-markup faces))
+    (when (and (agent-q-markdown--bit style 7) (not (memq 'agent-q-markup faces)))
+      (push 'link faces))
+    (when (/= heading 0)
+      (setq faces (append faces (list (intern (format "agent-q-heading-%d" heading))))))
+    (when (and quoted (not (agent-q-markdown--bit style 4)))
+      (setq faces (append faces '(agent-q-quote))))
+    (if (cdr faces) faces (car faces))))
+
+(defun agent-q-markdown--prefix (style)
+  "Return how the lines of STYLE hang when they are wrapped, or nil."
+  (let* ((depth (logand 15 (ash style -23)))
+         (indent (logand 63 (ash style -27)))
+         (bars (apply #'concat (make-list depth (concat (agent-q-markdown--bar) " "))))
+         (code (if (agent-q-markdown--bit style 4) 2 0)))
+    (when (> (+ indent depth code) 0)
+      (concat (propertize bars 'face 'agent-q-markup)
+              (make-string (max 0 (- (+ indent code) (length bars))) ?\s)))))
+
+(defun agent-q-markdown--make-properties (style)
+  "Return the text properties of STYLE."
+  (let ((face (agent-q-markdown--face style))
+        (prefix (agent-q-markdown--prefix style)))
+    `(read-only t
+      ,@(and face (list 'face face))
+      ,@(and prefix (list 'wrap-prefix prefix))
+      ,@(and (agent-q-markdown--bit style 8) '(invisible agent-q-markup))
+      ,@(and (agent-q-markdown--bit style 16) '(agent-q-soft t))
+      ,@(cond ((agent-q-markdown--bit style 5)
+               '(agent-q-code t agent-q-gutter t line-prefix "  "))
+              ((agent-q-markdown--bit style 4) '(agent-q-code t line-prefix "  "))
+              ;; A model's line that begins like one of ours isn't ours.
+              ((agent-q-markdown--bit style 15)
+               (list 'line-prefix (propertize "| " 'face 'agent-q-markup)
+                     'agent-q-disguise t)))
+      ,@(and (agent-q-markdown--bit style 10)
+             (list 'display (agent-q-markdown--bar))))))
+
+(defun agent-q-markdown--of-style (style)
+  "Return the text properties of STYLE."
+  (or (gethash style agent-q-markdown--properties)
+      (puthash style (agent-q-markdown--make-properties style)
+               agent-q-markdown--properties)))
+
+;;;; Texts that grow
+
+(cl-defstruct (agent-q-markdown (:constructor agent-q-markdown--make) (:copier nil))
+  "A text that grows: the core's DOCUMENT, and the marker START of its beginning."
+  document start)
+
+(defun agent-q-markdown-begin (start width)
+  "Return a text that begins at START and whose lines are broken after WIDTH."
+  (agent-q-markdown--make :document (agent-q-core-markdown-document width)
+                          :start (copy-marker start)))
+
+(defun agent-q-markdown-grow (markdown text)
+  "Insert TEXT at point, where MARKDOWN ends, and show it as Markdown.
+Point is behind it then."
+  (pcase-let ((`(,breaks . ,changes)
+               (agent-q-core-markdown-feed (agent-q-markdown-document markdown) text))
+              (from 0))
+    (if (= (point) (agent-q-markdown-start markdown))
+        (insert (propertize (substring text 0 1) 'read-only t)
+                (propertize (substring text 1) 'read-only t))
+      ;; Inheriting makes the stretch of properties longer instead of adding one.
+      (if (null breaks)
+          (insert-and-inherit text)
+        (dolist (break breaks)
+          (insert-and-inherit (substring text from break))
+          (insert (propertize "\n" 'read-only t))
+          (setq from break))
+        (insert-and-inherit (substring text from))
+        (setq breaks nil)))
+    (when breaks
+      ;; The first piece of an answer may be long, too.
+      (goto-char (agent-q-markdown-start markdown))
+      (cl-loop for break in breaks
+               for more from 0
+               do (goto-char (+ (agent-q-markdown-start markdown) break more))
+               (insert (propertize "\n" 'read-only t)))
+      (goto-char (+ (agent-q-markdown-start markdown) (length text) (length breaks))))
+    (save-excursion
+      (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
+                               changes nil))))
+
+(defun agent-q-markdown-end (markdown)
+  "Show all of MARKDOWN, which doesn't grow any more."
+  (save-excursion
+    (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
+                             (cdr (agent-q-core-markdown-finish
+                                   (agent-q-markdown-document markdown)))
+                             t))
+  (set-marker (agent-q-markdown-start markdown) nil))
+
+(defun agent-q-markdown--apply (start news last)
+  "Show the text that begins at START with NEWS, what the core said of it.
+LAST means that no more come."
+  (pcase-let* ((`(,from ,runs ,parts) news)
+               (position (+ start from))
+               (index 0)
+               (count (length runs)))
+    (while (< index count)
+      (let ((end (+ position (aref runs index)))
+            (properties (agent-q-markdown--of-style (aref runs (1+ index)))))
+        ;; What was inherited is right most times, and stays one stretch then.
+        (unless (and (= index 0)
+                     (equal (text-properties-at position) properties)
+                     (= (next-property-change position nil end) end))
+          (set-text-properties position end properties))
+        (setq position end
+              index (+ index 2))))
+    (dolist (part parts)
+      (pcase part
+        (`(link ,from ,to ,target)
+         (agent-q-link-put (+ start from) (+ start to) target))
+        (`(code ,from ,to ,language)
+         (agent-q-code-closed (+ start from) (+ start to) language))
+        (`(table . ,table)
+         (agent-q-table-put start table last))))))
+
+(provide 'agent-q-markdown)
+;;; agent-q-markdown.el ends here

@@ -1,0 +1,208 @@
+;;; agent-q-table.el --- Tables in answers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The columns of a table are aligned by display properties on what stands
+;; between its cells; the characters stay.  A table that is too wide for the
+;; window has its cells shortened, and RET on it shows the whole.
+
+;;; Code:
+
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+
+(defconst agent-q-table--limit 20000
+  "Tables of more characters are shown as they were written.")
+
+(defconst agent-q-table--growing 3000
+  "A table of more characters is aligned only when it is complete.")
+
+(defconst agent-q-table--columns 40
+  "Tables of more columns are shown as they were written.")
+
+(defconst agent-q-table--narrowest 4
+  "No column is made narrower to fit a table into the window.")
+
+(defvar agent-q-table-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-table-show)
+    (define-key map [mouse-2] #'agent-q-table-show-mouse)
+    map)
+  "Keymap on tables whose cells are shortened.")
+
+(cl-defstruct (agent-q-table (:constructor agent-q-table--make) (:copier nil))
+  "A table: markers of its START and END, its ALIGNMENTS, ROWS and DASHES.
+A row is a list of places, start and end of each cell, from START on."
+  start end alignments rows dashes)
+
+(defun agent-q-table-put (origin table last)
+  "Align TABLE, which the core told of; its places are counted from ORIGIN.
+LAST means that it doesn't grow any more."
+  (pcase-let ((`(,from ,to ,alignments ,rows ,dashes-from ,dashes-to) table))
+    (when (and (< (- to from) (if last agent-q-table--limit agent-q-table--growing))
+               (<= (length alignments) agent-q-table--columns))
+      (let ((table (agent-q-table--make
+                    :start (+ origin from) :end (+ origin to) :alignments alignments
+                    :rows (mapcar (lambda (row) (mapcar (lambda (it) (- it from)) row)) rows)
+                    :dashes (cons (- dashes-from from) (- dashes-to from)))))
+        (agent-q-table--align table (agent-q-table--room))
+        (put-text-property (+ origin from) (+ origin to) 'agent-q-table table)))))
+
+(defun agent-q-table--room ()
+  "Return how many columns a table may have here."
+  (max 20 (1- (cl-loop for window in (get-buffer-window-list nil nil t)
+                       minimize (window-body-width window) into least
+                       finally return (if (and least (> least 0)) least 80)))))
+
+(defun agent-q-table--shown (start end)
+  "Return the text from START to END as it is shown."
+  (let ((text "") (place start)
+        (hidden (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))))
+    (while (< place end)
+      (let ((next (next-single-char-property-change place 'invisible nil end)))
+        (unless (and hidden (get-text-property place 'invisible))
+          (setq text (concat text (buffer-substring-no-properties place next))))
+        (setq place next)))
+    text))
+
+(defun agent-q-table--cells (table row)
+  "Return the cells of ROW of TABLE, each a list (START END WIDTH)."
+  (cl-loop for (from to) on row by #'cddr
+           for start = (+ from (agent-q-table-start table))
+           for end = (+ to (agent-q-table-start table))
+           collect (list start end (string-width (agent-q-table--shown start end)))))
+
+(defun agent-q-table--fit (widths room)
+  "Return WIDTHS, made smaller so that the table takes no more than ROOM columns."
+  (let* ((around (1+ (* 3 (length widths))))
+         (over (- (+ around (apply #'+ widths)) room))
+         (widths (copy-sequence widths)))
+    (while (and (> over 0)
+                (> (apply #'max widths) agent-q-table--narrowest))
+      (let* ((widest (apply #'max widths))
+             (place (seq-position widths widest)))
+        (setf (nth place widths) (1- widest))
+        (cl-decf over)))
+    widths))
+
+(defun agent-q-table--align (table room)
+  "Align TABLE so that it takes no more than ROOM columns, if that can be."
+  (let* ((start (agent-q-table-start table))
+         (rows (mapcar (lambda (row) (agent-q-table--cells table row))
+                       (agent-q-table-rows table)))
+         (columns (length (agent-q-table-alignments table)))
+         (wanted (cl-loop for column below columns
+                          collect (cl-loop for row in rows
+                                           maximize (or (nth 2 (nth column row)) 0))))
+         (widths (agent-q-table--fit wanted room)))
+    (remove-text-properties start (agent-q-table-end table) '(display nil))
+    (dolist (row rows)
+      (agent-q-table--align-row row widths (agent-q-table-alignments table)))
+    (let ((dashes (agent-q-table-dashes table)))
+      (agent-q-table--show
+       (+ start (car dashes)) (+ start (cdr dashes))
+       (concat "|" (mapconcat (lambda (width) (make-string (+ 2 width) ?-)) widths "+") "|")))
+    (unless (equal widths wanted)
+      (add-text-properties start (agent-q-table-end table)
+                           (list 'keymap agent-q-table-map
+                                 'help-echo "RET: the whole table")))))
+
+(defun agent-q-table--show (start end text)
+  "Have TEXT shown instead of what is from START to END."
+  (when (< start end)
+    (put-text-property start end 'display (propertize text 'face 'agent-q-markup))))
+
+(defun agent-q-table--align-row (cells widths alignments)
+  "Show CELLS of a row in columns of WIDTHS with ALIGNMENTS."
+  (let* ((first (nth 0 (car cells)))
+         (before (and first (save-excursion (goto-char first) (line-beginning-position))))
+         (padding "|"))
+    (cl-loop
+     for (start end width) in cells
+     for room in widths
+     for alignment in alignments
+     do (let* ((free (max 0 (- room width)))
+               (left (pcase alignment ('right free) ('center (/ free 2)) (_ 0))))
+          (when (or (< before start) (= before first))
+            (agent-q-table--between before start
+                                    (concat padding (make-string (1+ left) ?\s))))
+          (when (> width room)
+            (agent-q-table--shorten start end room))
+          (setq before end
+                padding (concat (make-string (1+ (- free left)) ?\s) "|"))))
+    (when before
+      (let ((end (save-excursion (goto-char before) (line-end-position))))
+        (agent-q-table--between before end padding)))))
+
+(defun agent-q-table--between (start end text)
+  "Have TEXT shown from START to END, or before START where that is nothing."
+  (if (< start end)
+      (agent-q-table--show start end text)))
+
+(defun agent-q-table--shorten (start end room)
+  "Show no more than ROOM columns of the cell from START to END."
+  (let ((place start) (width 0)
+        (hidden (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))))
+    (while (and (< place end) (< width (1- room)))
+      (unless (and hidden (get-text-property place 'invisible))
+        (cl-incf width (char-width (char-after place))))
+      (cl-incf place))
+    (when (< place end)
+      (put-text-property place end 'display (if (char-displayable-p ?…) "…" ".")))))
+
+(defun agent-q-table-refresh ()
+  "Align the tables of this buffer anew."
+  (with-silent-modifications
+    (save-excursion
+      (save-restriction
+        (widen)
+        (let ((place (point-min)) (room (agent-q-table--room)))
+          (while (setq place (text-property-not-all place (point-max) 'agent-q-table nil))
+            (let ((table (get-text-property place 'agent-q-table))
+                  (end (next-single-char-property-change place 'agent-q-table)))
+              ;; What is above may have grown since.
+              (setf (agent-q-table-end table)
+                    (+ place (- (agent-q-table-end table) (agent-q-table-start table)))
+                    (agent-q-table-start table) place)
+              (agent-q-table--align table room)
+              (setq place end))))))))
+
+(defun agent-q-table-show ()
+  "Show the table at point in a buffer of its own, whole."
+  (interactive)
+  (let* ((table (or (get-text-property (point) 'agent-q-table)
+                    (user-error "No table here")))
+         (start (if (and (> (point) (point-min))
+                         (eq table (get-text-property (1- (point)) 'agent-q-table)))
+                    (previous-single-char-property-change (point) 'agent-q-table)
+                  (point)))
+         (text (buffer-substring start (next-single-char-property-change
+                                        start 'agent-q-table))))
+    (with-current-buffer (get-buffer-create "*agent-q table*")
+      (let ((inhibit-read-only t))
+        (erase-buffer)
+        (insert text)
+        (remove-text-properties (point-min) (point-max)
+                                '(keymap nil read-only nil help-echo nil invisible nil))
+        (let ((copy (copy-sequence table)))
+          (setf (agent-q-table-start copy) (point-min)
+                (agent-q-table-end copy) (point-max))
+          (agent-q-table--align copy most-positive-fixnum)
+          (remove-text-properties (point-min) (point-max) '(keymap nil)))
+        (goto-char (point-min)))
+      (special-mode)
+      (setq-local truncate-lines t
+                  bidi-paragraph-direction 'left-to-right))
+    (pop-to-buffer "*agent-q table*")))
+
+(defun agent-q-table-show-mouse (event)
+  "Show the table that EVENT clicked on in a buffer of its own."
+  (interactive "e")
+  (mouse-set-point event)
+  (agent-q-table-show))
+
+(provide 'agent-q-table)
+;;; agent-q-table.el ends here

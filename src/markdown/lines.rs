@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Text made ready for the parser, byte for byte as long as it was, and the look of line beginnings.
+
+/// How many quotes and lists within each other are read; what is deeper is text. Each line is read
+/// once for each of them.
+const DEEPEST: usize = 64;
+
+/// TEXT with what the parser shall not see replaced by as many other bytes. Each line is changed by
+/// itself, so it doesn't matter how the text is cut.
+#[must_use]
+pub fn readable(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    for byte in &mut bytes {
+        // Line ends are "\n" alone, as they are in Emacs.
+        if *byte == b'\r' {
+            *byte = b' ';
+        }
+    }
+    let mut start = 0;
+    while start < bytes.len() {
+        let end = memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |it| start + it);
+        flatten(&mut bytes[start..end]);
+        start = end + 1;
+    }
+    // Only ASCII was replaced, by ASCII.
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Makes text of the marks of quotes and lists in LINE that are too deep.
+fn flatten(line: &mut [u8]) {
+    let mut depth = 0;
+    let mut at = 0;
+    while at < line.len() {
+        let digits = line[at..]
+            .iter()
+            .take_while(|it| it.is_ascii_digit())
+            .count();
+        let mark = at + digits;
+        let spaced = || matches!(line.get(mark + 1), None | Some(b' ' | b'\t'));
+        match line.get(mark) {
+            Some(b' ' | b'\t') if digits == 0 => {}
+            Some(b'>') if digits == 0 => depth += 1,
+            Some(b'-' | b'*' | b'+') if digits == 0 && spaced() => depth += 1,
+            Some(b'.' | b')') if digits > 0 && spaced() => depth += 1,
+            _ => return,
+        }
+        if depth > DEEPEST {
+            line[mark] = b'x';
+            return;
+        }
+        at = mark + 1;
+    }
+}
+
+/// Whether LINE, a line of prose, begins as the lines do that Emacs draws for requests and tool calls.
+/// Such a line of a model's is marked, so that nobody takes it for one.
+#[must_use]
+pub fn disguised(line: &str) -> bool {
+    let bare = line.trim_start_matches(|it: char| it.is_whitespace() || "*_~`#>|-+\\".contains(it));
+    let mut characters = bare.chars();
+    match characters.next() {
+        Some('?') => matches!(characters.next(), None | Some(' ' | '*' | '_' | '`')),
+        Some('▸' | '▾' | '▹' | '▿' | '►' | '▶' | '▼' | '⏵' | '⏷' | '？' | '﹖') => {
+            true
+        }
+        // A button: one character in brackets.
+        Some('[') => match (characters.next(), characters.next()) {
+            (Some(key), Some(']')) => {
+                !matches!(key, ' ' | 'x' | 'X')
+                    && !key.is_ascii_digit()
+                    && characters.next() != Some('(')
+            }
+            (Some('\\'), _) => false,
+            _ => false,
+        },
+        Some(_) => {
+            // The words of a request, wherever its sign went.
+            bare.contains("waits for your answer")
+        }
+        None => false,
+    }
+}

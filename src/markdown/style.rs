@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! How characters look: a set of properties, and runs of characters that share one.
+
+/// How deep quotes are told apart.
+pub const DEEPEST_QUOTE: u8 = 15;
+/// How far a line that is wrapped hangs at most.
+pub const WIDEST_INDENT: u8 = 60;
+
+/// The look of a character. Emacs gets it as one number, `agent-q-markdown.el` takes it apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Style {
+    pub(super) flags: u32,
+    /// 0 for what is no heading.
+    pub heading: u8,
+    /// How many quotes it stands in.
+    pub quote: u8,
+    /// By how many columns its line hangs when it is wrapped.
+    pub indent: u8,
+}
+
+impl Style {
+    pub const STRONG: u32 = 1;
+    pub const EMPHASIS: u32 = 1 << 1;
+    pub const STRIKE: u32 = 1 << 2;
+    /// Code within a line.
+    pub const CODE: u32 = 1 << 3;
+    /// Code in lines of its own.
+    pub const BLOCK: u32 = 1 << 4;
+    /// Indentation and marks of quotes before the lines of such code, which is not part of it.
+    pub const GUTTER: u32 = 1 << 5;
+    /// The first and the last line of a fence.
+    pub const FENCE: u32 = 1 << 6;
+    pub const LINK: u32 = 1 << 7;
+    /// Signs of Markdown that are no part of what is said, and may be hidden.
+    pub const MARKUP: u32 = 1 << 8;
+    /// Signs of Markdown without which the text would not be understood.
+    pub const SIGN: u32 = 1 << 9;
+    /// The mark of a quote at the beginning of a line.
+    pub const QUOTE_MARK: u32 = 1 << 10;
+    /// The mark of an item of a list.
+    pub const LIST_MARK: u32 = 1 << 11;
+    pub const RULE: u32 = 1 << 12;
+    pub const TABLE: u32 = 1 << 13;
+    pub const TABLE_HEAD: u32 = 1 << 14;
+    /// A line that begins like one that Emacs draws, a request for example.
+    pub const DISGUISE: u32 = 1 << 15;
+    /// A line end that was put in because the line is too long for Emacs.
+    pub const SOFT: u32 = 1 << 16;
+
+    /// This style with FLAGS too.
+    #[must_use]
+    pub fn with(self, flags: u32) -> Self {
+        Self {
+            flags: self.flags | flags,
+            ..self
+        }
+    }
+
+    /// This style with nothing but FLAGS, where it is.
+    #[must_use]
+    pub fn only(self, flags: u32) -> Self {
+        Self {
+            flags,
+            heading: 0,
+            ..self
+        }
+    }
+
+    /// Whether all of FLAGS are there.
+    #[must_use]
+    pub fn has(self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// The number that Emacs gets: flags, 3 bits of heading from 20 on, 4 of quotes, 6 of indentation.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        i64::from(self.flags)
+            | i64::from(self.heading) << 20
+            | i64::from(self.quote.min(DEEPEST_QUOTE)) << 23
+            | i64::from(self.indent.min(WIDEST_INDENT)) << 27
+    }
+}
+
+/// So many bytes, or characters where it says so, of one style.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    pub length: usize,
+    pub style: Style,
+}
+
+/// Appends LENGTH of STYLE to RUNS, which never have two neighbours of one style.
+pub fn push(runs: &mut Vec<Run>, length: usize, style: Style) {
+    match runs.last_mut() {
+        _ if length == 0 => {}
+        Some(last) if last.style == style => last.length += length,
+        _ => runs.push(Run { length, style }),
+    }
+}

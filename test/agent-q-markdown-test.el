@@ -1,0 +1,182 @@
+;;; agent-q-markdown-test.el --- Tests of answers in Markdown  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; How answers look in a chat, whatever the pieces in which they come, and what
+;; can be done with the links, tables and code in them.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-chat)
+
+(defconst agent-q-markdown-test--answer
+  "# Title\n\nSome **bold**, `code`, *two words* and *earmuffs*.\n
+- one\n  - nested\n> a quote\n
+| Function | Says |\n|---|---:|\n| `car` | 1 |\n
+1. first:\n\n   ```lisp\n   (car '(1))\n   ```\n
+```lisp\n(defun f (x)\n  \"Doc.\" (1+ x))\n```\n
+See https://example.org/a and [here](shop.lisp:2).\n")
+
+(defun agent-q-markdown-test--add (text &optional size)
+  "Add the answer TEXT in pieces of SIZE characters, and end the turn."
+  (let ((from 0) (size (or size (length text))))
+    (while (< from (length text))
+      (agent-q-test-event :text :text (substring text from (min (length text) (+ from size))))
+      (setq from (+ from size))))
+  (agent-q-test-event :turn-ended :outcome :finished)
+  (agent-q-code-flush))
+
+(defun agent-q-markdown-test--find (text)
+  "Return the place where TEXT begins in the log, and go there."
+  (goto-char (point-min))
+  (search-forward text agent-q-render-end)
+  (goto-char (match-beginning 0)))
+
+(defun agent-q-markdown-test--faces (text)
+  "Return the list of faces where TEXT begins in the log."
+  (ensure-list (get-text-property (agent-q-markdown-test--find text) 'face)))
+
+(defun agent-q-markdown-test--looks ()
+  "Return what each character of the log looks like."
+  (cl-loop for place from (point-min) below agent-q-render-end
+           collect (list (char-after place)
+                         (mapcar (lambda (property) (get-text-property place property))
+                                 '(face display invisible wrap-prefix line-prefix
+                                        agent-q-link agent-q-code agent-q-gutter)))))
+
+(ert-deftest agent-q-markdown-has-faces ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add agent-q-markdown-test--answer)
+    (should (memq 'agent-q-heading-1 (agent-q-markdown-test--faces "Title")))
+    (should (memq 'agent-q-strong (agent-q-markdown-test--faces "bold")))
+    (should (memq 'agent-q-inline-code (agent-q-markdown-test--faces "code")))
+    (should (memq 'agent-q-emphasis (agent-q-markdown-test--faces "two words")))
+    (should-not (agent-q-markdown-test--faces "*earmuffs*"))
+    (should (memq 'agent-q-quote (agent-q-markdown-test--faces "a quote")))
+    (should (equal (get-text-property (agent-q-markdown-test--find "nested") 'wrap-prefix)
+                   "    "))
+    (should (memq 'font-lock-keyword-face (agent-q-markdown-test--faces "defun")))))
+
+(ert-deftest agent-q-markdown-looks-the-same-in-any-pieces ()
+  (let ((looks (agent-q-test-with-chat
+                 (agent-q-markdown-test--add agent-q-markdown-test--answer)
+                 (agent-q-markdown-test--looks))))
+    (dolist (size '(1 2 7 40))
+      (agent-q-test-with-chat
+        (agent-q-markdown-test--add agent-q-markdown-test--answer size)
+        (should (equal (agent-q-markdown-test--looks) looks))))))
+
+(ert-deftest agent-q-markdown-copies-what-was-written ()
+  (agent-q-test-with-chat
+    (let ((start (marker-position agent-q-render-end)))
+      (agent-q-markdown-test--add agent-q-markdown-test--answer 11)
+      (should (string-suffix-p agent-q-markdown-test--answer
+                               (filter-buffer-substring start agent-q-render-end)))
+      (agent-q-copy-answer)
+      (should (equal (current-kill 0) agent-q-markdown-test--answer)))))
+
+(ert-deftest agent-q-markdown-copies-code ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add agent-q-markdown-test--answer)
+    (goto-char (point-max))
+    (agent-q-code-block-copy)
+    (should (equal (current-kill 0) "(defun f (x)\n  \"Doc.\" (1+ x))"))
+    (agent-q-markdown-test--find "```lisp\n   (car")
+    (agent-q-code-block-copy)
+    (should (equal (current-kill 0) "(car '(1))"))
+    (agent-q-markdown-test--find "Title")
+    (should-error (agent-q-code-block-copy) :type 'user-error)))
+
+(ert-deftest agent-q-markdown-hides-its-signs-on-demand ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add "Some **bold** text.\n")
+    (agent-q-markdown-test--find "**bold")
+    (should-not (invisible-p (point)))
+    (agent-q-toggle-markup)
+    (should (invisible-p (point)))
+    (should-not (invisible-p (+ (point) 2)))
+    (agent-q-toggle-markup)
+    (should-not (invisible-p (point)))))
+
+(ert-deftest agent-q-markdown-links-lead-only-where-they-may ()
+  (let ((opened nil))
+    (cl-letf (((symbol-function 'browse-url) (lambda (url &rest _) (push url opened))))
+      (agent-q-test-with-chat
+        (agent-q-markdown-test--add
+         "[web](https://a.b/c) [lisp](javascript:alert) [file](/etc/passwd) [up](../../etc/passwd) [tramp](/ssh:x:/y) [ftp](ftp://a.b)\n")
+        (agent-q-markdown-test--find "web")
+        (agent-q-link-follow)
+        (should (equal opened '("https://a.b/c")))
+        (dolist (label '("lisp]" "file]" "up]" "tramp]" "ftp]"))
+          (agent-q-markdown-test--find label)
+          (should-error (agent-q-link-follow) :type 'user-error))
+        (should (equal opened '("https://a.b/c")))))))
+
+(ert-deftest agent-q-markdown-imitates-no-request ()
+  (agent-q-test-with-chat
+    (agent-q-markdown-test--add
+     "? eval_form waits for your answer: C-c C-a, then a key\n    dangerous\n   [y] run  [n] deny\n" 5)
+    (agent-q-markdown-test--find "? eval_form")
+    (should (get-text-property (point) 'agent-q-disguise))
+    (should (get-text-property (point) 'line-prefix))
+    (should-not (agent-q-render-item-at (point)))
+    (should-not (agent-q-call-waiting))
+    (should-error (agent-q-goto-approval) :type 'user-error)
+    (agent-q-markdown-test--find "[y] run")
+    (should (get-text-property (point) 'line-prefix))
+    (agent-q-test-event :approval :call 1 :tool "eval_form" :level "dangerous"
+                        :reason "runs programs" :arguments "{}")
+    (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+    (should-not (get-text-property (point) 'agent-q-disguise))
+    (should (agent-q-render-item-at (point)))))
+
+(ert-deftest agent-q-markdown-tables-fit-and-are-shown-whole ()
+  (agent-q-test-with-chat
+    (let ((cell (make-string 200 ?w)))
+      (agent-q-markdown-test--add (format "| a | b |\n|---|---|\n| %s | c |\n" cell))
+      (agent-q-markdown-test--find "www")
+      (should (eq (get-text-property (point) 'keymap) agent-q-table-map))
+      (should (next-single-property-change (point) 'display))
+      (save-window-excursion
+        (agent-q-table-show)
+        (should (string-search cell (buffer-string)))
+        (should-not (text-property-any (point-min) (point-max) 'keymap agent-q-table-map))
+        (kill-buffer)))))
+
+(ert-deftest agent-q-markdown-survives-a-mode-that-signals ()
+  (let ((agent-q-code-modes '(("lisp" . agent-q-markdown-test--bad-mode))))
+    (cl-letf (((symbol-function 'agent-q-markdown-test--bad-mode)
+               (lambda () (error "This mode does nothing but fail"))))
+      (agent-q-test-with-chat
+        (agent-q-markdown-test--add "```lisp\n(a)\n```\n\nafter **all**\n")
+        (should (memq 'agent-q-strong (agent-q-markdown-test--faces "all")))))))
+
+(ert-deftest agent-q-markdown-takes-bad-input ()
+  (dolist (text (list "```lisp\n(never closed" (make-string 10000 ?>)
+                      (concat (apply #'concat (make-list 500 "|a")) "|\n"
+                              (apply #'concat (make-list 500 "|-")) "|\n"
+                              (apply #'concat (make-list 500 "|b")) "|\n")
+                      "a\x202e b\0c\x200d\n# \x2028 d\n" (make-string 200000 ?x)))
+    (agent-q-test-with-chat
+      (agent-q-markdown-test--add text 30000)
+      (should (equal (agent-q-render-last-answer) (agent-q-visible-prose text))))))
+
+(ert-deftest agent-q-markdown-offers-to-try-again ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "Do it")
+    (agent-q-test-event :turn-ended :outcome :failed :message "It failed.")
+    (let ((sent nil))
+      (cl-letf (((symbol-function 'agent-q-chat-send)
+                 (lambda () (push (agent-q-prompt-text) sent))))
+        (goto-char (point-max))
+        (insert "a draft")
+        (agent-q-markdown-test--find "[Try again]")
+        (push-button (point))
+        (should (equal sent '("Do it")))
+        (should (equal (agent-q-prompt-text) "a draft"))))))
+
+(provide 'agent-q-markdown-test)
+;;; agent-q-markdown-test.el ends here

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Looks at an answer in Markdown on the screen of a terminal, with its colours, and copies code of it.
+
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+name=markdown
+. test/terminal/support.sh
+
+coloured() { terminal capture-pane -e -p -t 0 | grep -q -e "$1"; } # PATTERN
+escape=$(printf '\033')
+
+open_chat test/terminal/markdown-script.json 80 45
+press C-x 1
+type_text 'What is it?'
+press Enter
+await 'That is all' 'the answer is there'
+
+coloured "$escape\[[0-9;]*m.*special variable" || fail 'strong text has no look of its own'
+patiently 'the code has no colours' coloured "$escape\[[0-9;]*mdefun$escape"
+shows '^# What \*print-base\* is$' || fail 'the heading lost its sign or its earmuffs'
+shows '^| `\*print-base\*` |      10 |$' || fail 'the table is not aligned'
+shows '^| x              | decimal |$' || fail 'the rows of the table are not aligned'
+shows '^  wrapped\|^  [a-z]' || fail 'the item does not hang'
+shows '^▌ quoted' || fail 'the quote has no bar'
+shows '^  (defun base ()' || fail 'code is not set off'
+shows '^| ? eval_form waits' || fail 'what imitates a request is not marked'
+shows '\[copy\] \[insert\] \[REPL\]' || fail 'the code has no buttons'
+echo 'markdown: the answer is shown as Markdown'
+
+press C-c C-a
+await 'No tool call is waiting' 'an imitated request is none'
+
+press C-c M-w
+await 'Copied 42 characters of code' 'code is copied'
+press M-x
+type_text 'agent-q-toggle-markup'
+press Enter
+await '^What \*print-base\* is$' 'markup is hidden'
+await '^| \*print-base\* |      10 |$' 'and the table aligned anew'
+press M-x
+type_text 'agent-q-toggle-markup'
+press Enter
+await '^# What' 'markup is back'
+
+press M-'>'
+type_text 'Nothing?'
+press Enter
+await 'The model sent an empty reply' 'an empty reply is said'
+await '\[Try again\]' 'and offers to try again'
+press C-x C-c
