@@ -363,7 +363,7 @@ category that no registered tool has is an `agent-q-error'."
   (signal 'agent-q-error (list (format "`agent-q-offered-tools' can't hold %S" item))))
 
 (defun agent-q-registry-offered ()
-  "Return the names of the tools that `agent-q-offered-tools' offers."
+  "Return the names of the tools that chats offer, by `agent-q-offered-tools'."
   (agent-q-registry-ensure)
   (agent-q-core-offered-tools (agent-q-json-serialize (agent-q-registry-selection))))
 

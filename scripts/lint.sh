@@ -43,10 +43,17 @@ licensed() {
   [ -z "$bad" ] || { printf 'no SPDX line:\n%s\n' "$bad"; return 1; }
 }
 
+# Files that stay whole although they are long, each with the reason.
+whole='
+./src/markdown/paint.rs: one state machine over the events of one parser
+./test/agent-q-watch-test.el: one image with the watch put in serves all of its tests
+'
+
 short() {
   bad=$(sources | while read -r file; do
     lines=$(($(wc -l < "$file")))
-    [ "$lines" -le 500 ] || echo "$file: $lines lines, at most 500 are wanted"
+    [ "$lines" -le 500 ] || case $whole in *"
+$file: "*) ;; *) echo "$file: $lines lines, at most 500 are wanted" ;; esac
   done)
   [ -z "$bad" ] || { echo "$bad"; return 1; }
 }
@@ -71,7 +78,7 @@ listed() {
       done
     find test -name '*-test.el' -not -path 'test/support/*' |
       while read -r file; do
-        grep -q '^(ert-deftest\|^(agent-q-test-[a-z]*-on-each' "$file" || echo "$file: has no test"
+        grep -q '^(ert-deftest\|^(agent-q-[a-z-]*-on-each' "$file" || echo "$file: has no test"
       done
   )
   [ -z "$bad" ] || { echo "$bad"; return 1; }
