@@ -16,6 +16,7 @@
 (require 'agent-q-image-tools)
 (require 'agent-q-module)
 (require 'agent-q-provider)
+(require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
 (require 'agent-q-welcome)
@@ -60,6 +61,9 @@ after its name."
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
   (agent-q-chat-use-provider provider)
+  ;; From here on, the answers are another model's.
+  (unless (agent-q-welcome-shown-p)
+    (agent-q-render-notice (format "Model: %s" (agent-q-provider-label provider))))
   (message "Model: %s" (agent-q-provider-label provider)))
 
 (defvar-local agent-q-chat-choose--model nil
