@@ -116,7 +116,7 @@
 ;;;; agent-q-image-changes.el
 
 (autoload 'agent-q-image-changes "agent-q-image-changes"
-  "List what the agent changed in the Lisp image, to restore any of it." t)
+  "List what the agent changed in the Lisp image, to undo any of it." t)
 
 ;;;; agent-q-json.el
 
