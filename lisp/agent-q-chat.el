@@ -234,7 +234,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (agent-q-events-afterwards #'agent-q-header-update)))
 
 (defun agent-q-chat--streams (state)
-  "Note that what is streamed is an answer or reasoning, as STATE says."
+  "Note that what is streamed now is the one that STATE names."
   (when (and (memq agent-q-header-state '(:streaming :reasoning))
              (not (eq state agent-q-header-state)))
     (setq agent-q-header-state state)
