@@ -40,9 +40,8 @@
   (agent-q-header-update)
   (agent-q-welcome-update))
 
-;;;###autoload (autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
-(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0"
-  "The old name of `agent-q-set-image'.")
+;; With the autoloads, as an autoload of its own could not be told from this.
+;;;###autoload (define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 
 ;;;###autoload
 (defun agent-q-set-model (provider)

@@ -37,7 +37,7 @@
 
 (autoload 'agent-q-set-image "agent-q-chat-choose"
   "Connect the current chat to the image behind CONNECTION." t)
-(autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
+(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 (autoload 'agent-q-set-model "agent-q-chat-choose"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
