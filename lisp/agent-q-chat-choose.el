@@ -16,6 +16,7 @@
 (require 'agent-q-image-tools)
 (require 'agent-q-module)
 (require 'agent-q-provider)
+(require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
 (require 'agent-q-welcome)
@@ -39,9 +40,8 @@
   (agent-q-header-update)
   (agent-q-welcome-update))
 
-;;;###autoload (autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
-(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0"
-  "The old name of `agent-q-set-image'.")
+;; With the autoloads, as an autoload of its own could not be told from this.
+;;;###autoload (define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 
 ;;;###autoload
 (defun agent-q-set-model (provider)
@@ -60,6 +60,9 @@ after its name."
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
   (agent-q-chat-use-provider provider)
+  ;; From here on, the answers are another model's.
+  (unless (agent-q-welcome-shown-p)
+    (agent-q-render-notice (format "Model: %s" (agent-q-provider-label provider))))
   (message "Model: %s" (agent-q-provider-label provider)))
 
 (defvar-local agent-q-chat-choose--model nil

@@ -217,8 +217,10 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 (defun agent-q-chat--handle (event)
   "Apply EVENT to this chat."
   (pcase (plist-get event :type)
-    (:text (agent-q-render-text (plist-get event :text)))
-    (:reasoning (agent-q-render-reasoning (plist-get event :text)))
+    (:text (agent-q-chat--streams :streaming)
+           (agent-q-render-text (plist-get event :text)))
+    (:reasoning (agent-q-chat--streams :reasoning)
+                (agent-q-render-reasoning (plist-get event :text)))
     (:state (setq agent-q-header-state (plist-get event :state)))
     (:turn-started (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
                    (agent-q-chat--turn-started (plist-get event :text)))
@@ -240,6 +242,13 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
   (unless (eq (plist-get event :type) :text)
+    (agent-q-events-afterwards #'agent-q-header-update)))
+
+(defun agent-q-chat--streams (state)
+  "Note that what is streamed now is the one that STATE names."
+  (when (and (memq agent-q-header-state '(:streaming :reasoning))
+             (not (eq state agent-q-header-state)))
+    (setq agent-q-header-state state)
     (agent-q-events-afterwards #'agent-q-header-update)))
 
 (defun agent-q-chat--approval (event)

@@ -27,7 +27,8 @@
 (define-derived-mode agent-q-doctor-mode special-mode "agent-q doctor"
   "Major mode of the page about what agent-q has on this machine.
 \\{agent-q-doctor-mode-map}"
-  (setq-local revert-buffer-function #'agent-q-doctor--refresh))
+  (setq-local word-wrap t
+              revert-buffer-function #'agent-q-doctor--refresh))
 
 ;;;; The page
 

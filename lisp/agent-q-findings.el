@@ -196,7 +196,8 @@ SERVERS is as for `agent-q-findings'."
             (format "%-13s %s\n" subject (substitute-command-keys what)))
     (when advice
       (dolist (line (split-string (substitute-command-keys advice) "\n"))
-        (insert (make-string 22 ?\s) (propertize line 'font-lock-face 'italic) "\n")))))
+        (let ((margin (make-string 22 ?\s)))
+          (insert margin (propertize line 'font-lock-face 'italic 'wrap-prefix margin) "\n"))))))
 
 (defun agent-q-findings--model-p (servers)
   "Whether there is a model, or `pending' while SERVERS are looked for."

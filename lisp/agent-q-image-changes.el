@@ -55,7 +55,7 @@ before, \\[agent-q-image-changes-restore-all] does that for all that is listed, 
 
 ;;;###autoload
 (defun agent-q-image-changes ()
-  "List what the agent changed in the Lisp image, to restore any of it.
+  "List what the agent changed in the Lisp image, to undo any of it.
 From a chat, list the changes of this chat in its image."
   (interactive)
   (let ((chat (and agent-q-session-number (current-buffer)))
@@ -159,7 +159,7 @@ FUNCTION gets its value, in this buffer."
                (plist-get change :kind)
                (plist-get change :what)
                (format-seconds "%dd %hh %mm%z%ss" (plist-get change :seconds-ago))
-               (cond ((plist-get change :restored) "restored")
+               (cond ((plist-get change :restored) "undone")
                      ((plist-get change :irreversible) "can't be undone")
                      (t "")))
          (unless (agent-q-image-changes--one-chat-p)
@@ -199,8 +199,8 @@ Later changes of the same thing are undone too."
 What another chat has changed since is left alone."
   (interactive nil agent-q-image-changes-mode)
   (when (yes-or-no-p (if (agent-q-image-changes--one-chat-p)
-                         "Take back all that this chat changed in this image? "
-                       "Take back all that the agent changed in this image? "))
+                         "Undo all that this chat changed in this image? "
+                       "Undo all that the agent changed in this image? "))
     (agent-q-image-changes--restore (agent-q-image-changes--of-chat))))
 
 (defun agent-q-image-changes--restore (arguments)

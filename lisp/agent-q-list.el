@@ -35,6 +35,8 @@ least are left out."
         agent-q-list--shown nil
         tabulated-list-entries #'agent-q-list--entries)
   (setq-local truncate-lines t)
+  (unless mode-line-process
+    (setq mode-line-process " (? has a menu)"))
   (agent-q-list--fit)
   (add-hook 'window-configuration-change-hook #'agent-q-list--refit nil t))
 

@@ -37,7 +37,7 @@
 
 (autoload 'agent-q-set-image "agent-q-chat-choose"
   "Connect the current chat to the image behind CONNECTION." t)
-(autoload 'agent-q-chat-set-connection "agent-q-chat-choose" nil t)
+(define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 (autoload 'agent-q-set-model "agent-q-chat-choose"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
@@ -116,7 +116,7 @@
 ;;;; agent-q-image-changes.el
 
 (autoload 'agent-q-image-changes "agent-q-image-changes"
-  "List what the agent changed in the Lisp image, to restore any of it." t)
+  "List what the agent changed in the Lisp image, to undo any of it." t)
 
 ;;;; agent-q-json.el
 
@@ -137,6 +137,7 @@
 (autoload 'agent-q-menu-of-tools "agent-q-menu")
 (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
+(with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

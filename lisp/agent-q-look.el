@@ -45,13 +45,19 @@ where its buffer is, and PROCESS the connection that it is about, or nil."
 
 ;;;; Texts and places
 
-(defun agent-q-look--cut (text)
-  "Return TEXT for the model, cut at `agent-q-look-limit'."
-  (let ((more (- (length text) agent-q-look-limit)))
+(defun agent-q-look--cut (text &optional total)
+  "Return TEXT for the model, cut at `agent-q-look-limit'.
+TOTAL is the number of characters that it is the beginning of, if not all."
+  (let ((more (- (or total (length text)) agent-q-look-limit)))
     (agent-q-text-clean
      (if (> more 0)
          (format "%s\n... [%d more characters]" (substring text 0 agent-q-look-limit) more)
        text))))
+
+(defun agent-q-look--between (start end)
+  "Return the text from START to END for the model, of which no more is copied."
+  (agent-q-look--cut (buffer-substring-no-properties start (min end (+ start agent-q-look-limit)))
+                     (- end start)))
 
 (defun agent-q-look--name ()
   "Return the name of this buffer's file within its project, or of the buffer."
@@ -78,14 +84,15 @@ where its buffer is, and PROCESS the connection that it is about, or nil."
   "Return the text from START to END, called NAME, as a look of KIND."
   (agent-q-look--make
    :kind kind
-   :label (format "%s (%s:%d)" name
-                  (file-name-nondirectory (or buffer-file-name (buffer-name)))
-                  (line-number-at-pos start t))
+   :label (agent-q-visible-line
+           (format "%s (%s:%d)" name
+                   (file-name-nondirectory (or buffer-file-name (buffer-name)))
+                   (line-number-at-pos start t)))
    :excerpts (cons (cons (format "%s, %s of %s%s%s" name (agent-q-look--lines start end)
                                  (agent-q-look--name) (agent-q-look--package)
                                  (if (and buffer-file-name (buffer-modified-p))
                                      ", with unsaved changes" ""))
-                         (agent-q-look--cut (buffer-substring-no-properties start end)))
+                         (agent-q-look--between start end))
                    (agent-q-look--notes start end))
    :file buffer-file-name
    :directory default-directory))
@@ -247,8 +254,7 @@ It is nil where they say nothing."
                                    (if (string-empty-p line) ""
                                      (format ", point in its line %d"
                                              (line-number-at-pos nil t))))
-                           (agent-q-look--cut
-                            (buffer-substring-no-properties (point-min) (point-max)))))
+                           (agent-q-look--between (point-min) (point-max))))
      :directory default-directory
      :process (cond ((bound-and-true-p sly-buffer-connection))
                     ((bound-and-true-p slime-buffer-connection))))))

@@ -46,6 +46,7 @@
      ("Tools" ("SPC" "Offer or not" agent-q-tool-list-toggle)
       ("l" "Safety level" agent-q-tool-list-set-level)
       ("RET" "Describe" agent-q-tool-list-describe) ("s" "Statistics" agent-q-tool-statistics)))
+    (agent-q-tool-statistics-mode ,agent-q-menu--lists)
     (agent-q-rules-mode
      ("Rules" ("a" "Add" agent-q-rules-add) ("d" "Delete" agent-q-rules-revoke)
       ("t" "Test a call" agent-q-rules-test) ("RET" "Describe" agent-q-rules-describe)))
@@ -153,6 +154,7 @@
 ;; Our modes are loaded when they are first used, and get their menus then.
 ;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
+;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

@@ -145,6 +145,10 @@ It is loaded by then; some files that have such a command stand on this one."
   (when agent-q-welcome--item
     (agent-q-render-update-item agent-q-welcome--item)))
 
+(defun agent-q-welcome-shown-p ()
+  "Whether the first lines of this chat still follow what it has."
+  (and agent-q-welcome--item t))
+
 (defun agent-q-welcome-finish ()
   "Leave the first lines of this chat as they are from now on."
   (setq agent-q-welcome--item nil))

@@ -53,21 +53,21 @@ It is read from what the last line prints."
 ;;;; What there is to call
 
 (defun agent-q-install-test--readme-commands ()
-  "Return the commands that the README names: by M-x, and in its table."
+  "Return the commands that the README names: by M-x, and in its tables."
   (with-temp-buffer
     (insert-file-contents (expand-file-name "README.md" agent-q-install-test--root))
     (let ((commands nil))
       (while (re-search-forward "M-x \\(agent-q-[a-z-]+\\)" nil t)
         (push (intern (match-string 1)) commands))
       (goto-char (point-min))
-      (search-forward "| command |")
-      (while (progn (forward-line) (looking-at "|\\([^|]*\\)|"))
-        (let ((cell (match-string 1)))
-          (with-temp-buffer
-            (insert cell)
-            (goto-char (point-min))
-            (while (re-search-forward "`\\(agent-q-[a-z-]+\\)`" nil t)
-              (push (intern (match-string 1)) commands)))))
+      (while (search-forward "| command |" nil t)
+        (while (progn (forward-line) (looking-at "|\\([^|]*\\)|"))
+          (let ((cell (match-string 1)))
+            (with-temp-buffer
+              (insert cell)
+              (goto-char (point-min))
+              (while (re-search-forward "`\\(agent-q-[a-z-]+\\)`" nil t)
+                (push (intern (match-string 1)) commands))))))
       (delete-dups (append '(agent-q-mode) commands)))))
 
 (defun agent-q-install-test--cookies ()
@@ -126,6 +126,8 @@ Each autoload names the file that defines the function."
               (mapatoms (lambda (symbol)
                           (when (and (string-prefix-p "agent-q" (symbol-name symbol))
                                      (commandp symbol)
+                                     ;; Old names are written out in their cookies.
+                                     (not (get symbol 'byte-obsolete-info))
                                      (not (memq symbol ',(agent-q-install-test--cookies))))
                             (push symbol missing))))
               missing)))))

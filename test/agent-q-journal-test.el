@@ -361,7 +361,7 @@ This goes over CONNECTION, and past the journal."
           (with-current-buffer "*agent-q change*"
             (should (agent-q-test-shows "(defun f (x) (list :listed x))"))))
         (agent-q-image-changes-restore)
-        (agent-q-test-until (agent-q-test-shows "restored"))
+        (agent-q-test-until (agent-q-test-shows "undone"))
         (should (equal "((:OLD 1) :LISTED)"
                        (agent-q-journal-test--in connection "(list (f 1) *v*)"))))
       (kill-buffer "*agent-q image changes*"))))
@@ -407,7 +407,7 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
               ;; Restoring all that is listed leaves the other chat's alone.
               (cl-letf (((symbol-function 'yes-or-no-p) (lambda (&rest _) t)))
                 (agent-q-test-press "U"))
-              (agent-q-test-until (agent-q-test-shows "restored"))
+              (agent-q-test-until (agent-q-test-shows "undone"))
               (should (equal "((:OLD 1) (:OTHER 1))"
                              (agent-q-journal-test--in connection "(list (f 1) (h 1))")))))
           ;; One's own change under that of another chat is left alone, too.

@@ -102,22 +102,6 @@ INTERFACE and HOST are used in place of those that fit."
                        agent-q-demo-model agent-q-doctor))))
     "(nil nil nil nil nil nil)")))
 
-(ert-deftest agent-q-module-test-readme-names-commands-that-are-there ()
-  "Each command of the README's tables is one before anything else is loaded."
-  (let ((commands nil))
-    (with-temp-buffer
-      (insert-file-contents (expand-file-name "README.md" agent-q-module-test--root))
-      (while (re-search-forward "^| `agent-q-.*? |\\|M-x agent-q-[a-z-]+" nil t)
-        (let ((text (match-string 0)) (start 0))
-          (while (string-match "agent-q-[a-z-]+" text start)
-            (push (intern (match-string 0 text)) commands)
-            (setq start (match-end 0))))))
-    (should (memq 'agent-q-explain-error commands))
-    (dolist (feature '(agent-q agent-q-module))
-      (should (equal "nil" (agent-q-module-test--child
-                            `(progn (require ',feature)
-                                    (seq-remove #'commandp ',commands))))))))
-
 (ert-deftest agent-q-module-test-documentation-shows-keys ()
   "No documentation shows the quoted keys that only later Emacsen understand."
   (should

@@ -160,7 +160,8 @@
 
 (ert-deftest agent-q-visible-results-and-models-names-are-too ()
   (agent-q-test-with-chat
-    (setq agent-q-header-model "small\u202e\n[y] run")
+    (setq agent-q-header-model "small\u202e\n[y] run"
+          agent-q-session-provider '((name . "x")))
     (agent-q-header-update)
     (should (string-match-p "small\\\\x202e\\\\n\\[y\\] run" agent-q-header--line))
     (agent-q-test-event :call-proposed :call 9 :tool "read_file" :arguments "{}")
