@@ -49,6 +49,7 @@
     (define-key map "r" #'agent-q-approve-deny-with-reason)
     (define-key map "w" #'agent-q-approve-widen)
     (define-key map " " #'agent-q-sight-more)
+    (define-key map (kbd "TAB") #'agent-q-approve-next-button)
     (define-key map (kbd "RET") #'agent-q-approve-press)
     (define-key map [mouse-2] #'agent-q-approve-mouse)
     (define-key map [follow-link] 'mouse-face)
@@ -144,8 +145,9 @@ Point stays where it is then.")
 
 (defun agent-q-approve--go-on ()
   "After an answer, go to what comes next, unless point was elsewhere."
-  (if agent-q-approve-call (agent-q-sight-again)
-    (agent-q-answer-go-on)))
+  (if (not agent-q-approve-call) (agent-q-answer-go-on)
+    (agent-q-sight-again)
+    (agent-q-answer-follow)))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call with DECISION and PAYLOAD, shown as LABEL."
@@ -308,6 +310,20 @@ After the widest comes the narrowest, about exactly this call."
     (unless (and (agent-q-call-p call) (agent-q-call-effect-p call))
       (user-error "No request about running code here"))
     (agent-q-effect-backtrace call)))
+
+(defun agent-q-approve-next-button ()
+  "Go to the next button of the request at point; after the last one, to its head."
+  (interactive)
+  (let* ((call (agent-q-render-item-at (point)))
+         (end (and (agent-q-call-p call) (agent-q-render-item-end call)))
+         (position (point)) (found nil))
+    (unless end
+      (user-error "No request here"))
+    (while (and (not found)
+                (setq position (next-single-property-change position 'agent-q-answer nil end))
+                (< position end))
+      (setq found (and (get-text-property position 'agent-q-answer) position)))
+    (goto-char (or found (agent-q-render-item-start call)))))
 
 (defun agent-q-approve-press ()
   "Press the button at point."
