@@ -17,6 +17,7 @@
 (require 'agent-q-call-events)
 (require 'agent-q-chat-choose)
 (require 'agent-q-chat-move)
+(require 'agent-q-chat-retry)
 (require 'agent-q-chat-send)
 (require 'agent-q-console)
 (require 'agent-q-debugger)
@@ -175,6 +176,8 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat--handle (event)
   "Apply EVENT to this chat."
+  (when (memq (plist-get event :type) '(:text :reasoning :call-proposed :turn-started :turn-ended))
+    (agent-q-chat-retry-begin))
   (pcase (plist-get event :type)
     (:text (agent-q-render-text (plist-get event :text)))
     (:reasoning (agent-q-render-reasoning (plist-get event :text)))
@@ -192,10 +195,7 @@ NEW non-nil means a new one."
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
             (cl-incf agent-q-header-output (plist-get event :output-tokens)))
-    (:retrying (agent-q-render-notice
-                (format "%s Trying again in %.1f s (%d of %d)."
-                        (plist-get event :reason) (plist-get event :seconds)
-                        (plist-get event :attempt) (plist-get event :attempts))))
+    (:retrying (agent-q-chat-retry-show event))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
   (unless (eq (plist-get event :type) :text)
