@@ -21,6 +21,7 @@
 (require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-prompt)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-sight)
@@ -129,7 +130,16 @@ Point stays where it is then.")
 
 (defun agent-q-approve--here ()
   "Return the item that a command is about."
-  (or agent-q-approve-call (agent-q-render-item-at (point))))
+  (if (agent-q-approve--elsewhere-p) agent-q-approve-call
+    (agent-q-render-item-at (point))))
+
+(defun agent-q-approve--elsewhere-p ()
+  "Whether a call is answered from the prompt of this chat.
+While a reason is read, the user may go to another request and answer that."
+  (and agent-q-approve-call
+       (agent-q-prompt-p)
+       (memq agent-q-approve-call agent-q-call-active)
+       t))
 
 (defun agent-q-approve--call ()
   "Return the call that is answered if it can be answered now; else say why not."
@@ -137,7 +147,7 @@ Point stays where it is then.")
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
     (unless (agent-q-sight-armed-p call)
-      (unless agent-q-approve-call
+      (unless (agent-q-approve--elsewhere-p)
         (agent-q-sight-reveal call))
       (user-error
        "Too fast: read the request, then press the key again"))
@@ -145,7 +155,7 @@ Point stays where it is then.")
 
 (defun agent-q-approve--go-on ()
   "After an answer, go to what comes next, unless point was elsewhere."
-  (if (not agent-q-approve-call) (agent-q-answer-go-on)
+  (if (not (agent-q-prompt-p)) (agent-q-answer-go-on)
     (agent-q-sight-again)
     (agent-q-answer-follow)))
 
@@ -249,7 +259,7 @@ The first time, only show the rule that would be added."
         ;; What is new on the screen has to be read before a key takes it.
         (agent-q-call-armed call) nil)
   (agent-q-render-update-item call)
-  (unless agent-q-approve-call
+  (unless (agent-q-approve--elsewhere-p)
     (goto-char (agent-q-render-item-start call)))
   (agent-q-sight-expect call))
 
