@@ -61,8 +61,24 @@ The results of the answers are shown at the end, where the window follows."
   (agent-q-sight-again)
   (let ((next (agent-q-call-waiting)))
     (goto-char (if next (agent-q-render-item-start next) (point-max)))
-    (when (and next (eq (window-buffer) (current-buffer)))
-      (agent-q-sight-reveal next))))
+    (when (eq (window-buffer) (current-buffer))
+      (if next (agent-q-sight-reveal next)
+        (agent-q-answer-follow)))))
+
+(defconst agent-q-answer--most-blank 3
+  "How many lines may be empty under the prompt of a log that fills the window.")
+
+(defun agent-q-answer-follow ()
+  "Have the end of the log at the end of the window again, if point is there.
+A request takes more lines than its answer, and would leave them empty."
+  (when (and (eq (window-buffer) (current-buffer))
+             (not noninteractive)
+             (> (window-start) (point-min))
+             (= (point) (point-max))
+             (> (- (window-body-height)
+                   (count-screen-lines (window-start) (point-max)))
+                agent-q-answer--most-blank))
+    (recenter -1)))
 
 (provide 'agent-q-answer)
 ;;; agent-q-answer.el ends here

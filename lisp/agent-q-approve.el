@@ -21,6 +21,7 @@
 (require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-project)
+(require 'agent-q-prompt)
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-sight)
@@ -49,6 +50,7 @@
     (define-key map "r" #'agent-q-approve-deny-with-reason)
     (define-key map "w" #'agent-q-approve-widen)
     (define-key map " " #'agent-q-sight-more)
+    (define-key map (kbd "TAB") #'agent-q-approve-next-button)
     (define-key map (kbd "RET") #'agent-q-approve-press)
     (define-key map [mouse-2] #'agent-q-approve-mouse)
     (define-key map [follow-link] 'mouse-face)
@@ -128,7 +130,16 @@ Point stays where it is then.")
 
 (defun agent-q-approve--here ()
   "Return the item that a command is about."
-  (or agent-q-approve-call (agent-q-render-item-at (point))))
+  (if (agent-q-approve--elsewhere-p) agent-q-approve-call
+    (agent-q-render-item-at (point))))
+
+(defun agent-q-approve--elsewhere-p ()
+  "Whether a call is answered from the prompt of this chat.
+While a reason is read, the user may go to another request and answer that."
+  (and agent-q-approve-call
+       (agent-q-prompt-p)
+       (memq agent-q-approve-call agent-q-call-active)
+       t))
 
 (defun agent-q-approve--call ()
   "Return the call that is answered if it can be answered now; else say why not."
@@ -136,7 +147,7 @@ Point stays where it is then.")
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
     (unless (agent-q-sight-armed-p call)
-      (unless agent-q-approve-call
+      (unless (agent-q-approve--elsewhere-p)
         (agent-q-sight-reveal call))
       (user-error
        "Too fast: read the request, then press the key again"))
@@ -144,8 +155,9 @@ Point stays where it is then.")
 
 (defun agent-q-approve--go-on ()
   "After an answer, go to what comes next, unless point was elsewhere."
-  (if agent-q-approve-call (agent-q-sight-again)
-    (agent-q-answer-go-on)))
+  (if (not (agent-q-prompt-p)) (agent-q-answer-go-on)
+    (agent-q-sight-again)
+    (agent-q-answer-follow)))
 
 (defun agent-q-approve--answer (decision payload label)
   "Answer the call with DECISION and PAYLOAD, shown as LABEL."
@@ -247,7 +259,7 @@ The first time, only show the rule that would be added."
         ;; What is new on the screen has to be read before a key takes it.
         (agent-q-call-armed call) nil)
   (agent-q-render-update-item call)
-  (unless agent-q-approve-call
+  (unless (agent-q-approve--elsewhere-p)
     (goto-char (agent-q-render-item-start call)))
   (agent-q-sight-expect call))
 
@@ -308,6 +320,20 @@ After the widest comes the narrowest, about exactly this call."
     (unless (and (agent-q-call-p call) (agent-q-call-effect-p call))
       (user-error "No request about running code here"))
     (agent-q-effect-backtrace call)))
+
+(defun agent-q-approve-next-button ()
+  "Go to the next button of the request at point; after the last one, to its head."
+  (interactive)
+  (let* ((call (agent-q-render-item-at (point)))
+         (end (and (agent-q-call-p call) (agent-q-render-item-end call)))
+         (position (point)) (found nil))
+    (unless end
+      (user-error "No request here"))
+    (while (and (not found)
+                (setq position (next-single-property-change position 'agent-q-answer nil end))
+                (< position end))
+      (setq found (and (get-text-property position 'agent-q-answer) position)))
+    (goto-char (or found (agent-q-render-item-start call)))))
 
 (defun agent-q-approve-press ()
   "Press the button at point."

@@ -18,7 +18,7 @@
 (require 'agent-q-session)
 (require 'seq)
 
-(declare-function notifications-notify "notifications" (&rest parameters))
+(declare-function notifications-notify "notifications" (&rest params))
 
 (defcustom agent-q-notify t
   "Whether the desktop notifies you when a turn asks or ends.
@@ -143,13 +143,22 @@ Emacs reaches by D-Bus."
     ;; The desktop may take its time, which is not the filter's.
     (run-at-time 0 nil #'agent-q-attention--send (current-buffer) text)))
 
+(defun agent-q-attention--silently (function &rest arguments)
+  "Call FUNCTION with ARGUMENTS, without a word on the screen."
+  (let ((inhibit-message t)
+        (message-log-max nil))
+    (apply function arguments)))
+
 (defun agent-q-attention--send (chat text)
   "Have the desktop show TEXT about CHAT; where it can't, do nothing."
   (when (buffer-live-p chat)
     (ignore-errors
-      (notifications-notify :title (buffer-name chat) :body text :app-name "agent-q"
-                            :actions '("default" "Show")
-                            :on-action (lambda (&rest _) (agent-q-attention--show chat))))))
+      ;; It demotes some errors to messages by itself.
+      (agent-q-attention--silently
+       #'notifications-notify
+       :title (buffer-name chat) :body text :app-name "agent-q"
+       :actions '("default" "Show")
+       :on-action (lambda (&rest _) (agent-q-attention--show chat))))))
 
 (defun agent-q-attention--show (chat)
   "Show CHAT, whose notification was clicked on."

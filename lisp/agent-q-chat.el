@@ -18,6 +18,7 @@
 (require 'agent-q-chat-choose)
 (require 'agent-q-chat-follow)
 (require 'agent-q-chat-move)
+(require 'agent-q-chat-retry)
 (require 'agent-q-chat-send)
 (require 'agent-q-code-block)
 (require 'agent-q-console)
@@ -216,6 +217,8 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 
 (defun agent-q-chat--handle (event)
   "Apply EVENT to this chat."
+  (when (memq (plist-get event :type) '(:text :reasoning :call-proposed :turn-started :turn-ended))
+    (agent-q-chat-retry-begin))
   (pcase (plist-get event :type)
     (:text (agent-q-chat--streams :streaming)
            (agent-q-render-text (plist-get event :text)))
@@ -235,10 +238,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (:call-finished (agent-q-call-finished event))
     (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
             (cl-incf agent-q-header-output (plist-get event :output-tokens)))
-    (:retrying (agent-q-render-notice
-                (format "%s Trying again in %.1f s (%d of %d)."
-                        (plist-get event :reason) (plist-get event :seconds)
-                        (plist-get event :attempt) (plist-get event :attempts))))
+    (:retrying (agent-q-chat-retry-show event))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
   (unless (eq (plist-get event :type) :text)

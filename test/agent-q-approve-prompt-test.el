@@ -164,6 +164,25 @@
       (agent-q-approve-prompt-test--type "y"))
     (should-not agent-q-approve-prompt-test--told)))
 
+(ert-deftest agent-q-approve-prompt-another-request-can-be-answered-meanwhile ()
+  (agent-q-approve-prompt-test--with-chat
+    (agent-q-test-arm)
+    (let ((other (cadr (agent-q-call-all-waiting))))
+      (cl-letf (((symbol-function 'read-string)
+                 (lambda (&rest _)
+                   ;; While the reason is read, the user answers the other one.
+                   (setf (agent-q-render-item-expanded other) t)
+                   (agent-q-render-update-item other)
+                   (agent-q-test-see other)
+                   (save-excursion
+                     (goto-char (agent-q-render-item-start other))
+                     (agent-q-test-press "y"))
+                   (agent-q-test-arm)
+                   "no")))
+        (agent-q-approve-prompt-test--type "r"))
+      (should (equal agent-q-approve-prompt-test--told
+                     '((7 "denied" "no") (8 "approved" nil)))))))
+
 (ert-deftest agent-q-approve-prompt-only-keys-that-are-shown-answer ()
   (agent-q-approve-prompt-test--with-chat
     (agent-q-test-arm)

@@ -294,6 +294,21 @@
     (agent-q-approve-press)
     (should-not (agent-q-approve-test--ended))))
 
+(ert-deftest agent-q-approve-tab-goes-from-button-to-button ()
+  (agent-q-approve-test--with-chat
+    (let ((call (agent-q-test-arm)))
+      (goto-char (agent-q-render-item-start call))
+      (agent-q-test-press "TAB")
+      (should (looking-at-p "\\[y\\] run"))
+      (agent-q-test-press "TAB")
+      (should (looking-at-p "\\[n\\] deny"))
+      (agent-q-test-press "RET")
+      (should-not (agent-q-call-open-p call)))
+    (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
+    (dotimes (_ 9) (agent-q-test-press "TAB"))
+    (should (= (point) (agent-q-render-item-start (agent-q-call-waiting))))
+    (agent-q-test-answer "N")))
+
 (ert-deftest agent-q-approve-a-long-call-can-be-viewed-whole ()
   (agent-q-test-with-chat
     (let ((long (concat (make-string 7000 ?x) "END")))

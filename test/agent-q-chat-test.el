@@ -339,6 +339,25 @@ Ask the user to revert or save the buffer.")
     (should (eq (get-text-property (point) 'face) 'agent-q-failure))
     (should (agent-q-test-idle-p))))
 
+(ert-deftest agent-q-chat-retries-share-a-line ()
+  (agent-q-test-with-chat
+    (let ((retry (lambda (attempt)
+                   (agent-q-test-event
+                    :retrying :seconds 0.5 :attempt attempt :attempts 2
+                    :reason "h:1 failed (500). Try again later. It says: <html><body>Internal\nserver error</body></html>"))))
+      (funcall retry 1)
+      (funcall retry 2)
+      (should (agent-q-test-shows
+               "▸ retrying in 0.5 s (2 of 2): h:1 failed (500). It says: Internal ser"))
+      (should (= 1 (how-many "retrying" (point-min) (point-max))))
+      (agent-q-test-find "retrying")
+      (agent-q-render-toggle)
+      (should (agent-q-test-shows "</body></html>\n"))
+      ;; An answer that began is behind it; another request has a line of its own.
+      (agent-q-test-event :text :text "Yes.")
+      (funcall retry 1)
+      (should (string-match-p "Yes\\.\n+▸ retrying in 0.5 s (1 of 2)" (agent-q-test-log))))))
+
 (ert-deftest agent-q-chat-header-line-follows-the-session ()
   (agent-q-test-with-chat
     (should (string-match-p "\\` No model" agent-q-header--line))

@@ -1,0 +1,67 @@
+;;; agent-q-chat-retry.el --- Requests to a model that are tried again  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; However often a request fails before its answer begins, the log has one line about it,
+;; with the latest failure and what comes next.
+
+;;; Code:
+
+(require 'agent-q-call)
+(require 'agent-q-render)
+(require 'agent-q-visible)
+(require 'cl-lib)
+(require 'subr-x)
+
+(cl-defstruct (agent-q-chat-retry (:include agent-q-render-item)
+                                  (:constructor agent-q-chat-retry--make)
+                                  (:copier nil))
+  "The line about a request that is tried again; EVENT is the latest of its events."
+  event)
+
+(defvar-local agent-q-chat-retry--last nil
+  "The line about the request that runs, or nil if it has not failed.")
+
+(defun agent-q-chat-retry--reason (text)
+  "Return TEXT, the core's sentences on a failure, without markup and advice.
+To try again is what happens anyway."
+  (string-trim
+   (replace-regexp-in-string
+    "[ \t\n]+" " "
+    (replace-regexp-in-string
+     " \\(?:Try again later\\|Wait, then try again\\|Try again\\)\\." ""
+     (replace-regexp-in-string "</?[a-zA-Z!][^<>]*>" " " text)))))
+
+(defun agent-q-chat-retry--draw (line)
+  "Return the text of LINE: its head, or all of it when it is unfolded."
+  (let* ((event (agent-q-chat-retry-event line))
+         (next (format "%s retrying in %.1f s (%d of %d)" (agent-q-render-fold-sign line)
+                       (plist-get event :seconds) (plist-get event :attempt)
+                       (plist-get event :attempts)))
+         (reason (agent-q-visible-line
+                  (agent-q-chat-retry--reason (or (plist-get event :reason) "")) 1000)))
+    (propertize
+     (if (agent-q-render-item-expanded line)
+         (concat next "\n" (agent-q-render-body (or (plist-get event :reason) "")
+                                                #'agent-q-visible-prose))
+       (concat next ": "
+               (agent-q-call-cut reason (max 10 (- (agent-q-call-width) (length next) 2)))))
+     'face 'agent-q-dim 'mouse-face 'highlight)))
+
+(defun agent-q-chat-retry-begin ()
+  "Forget earlier failures: another request begins, or this one is being answered."
+  (setq agent-q-chat-retry--last nil))
+
+(defun agent-q-chat-retry-show (event)
+  "Show EVENT: a request failed and is tried again."
+  (if agent-q-chat-retry--last
+      (progn (setf (agent-q-chat-retry-event agent-q-chat-retry--last) event)
+             (agent-q-render-update-item agent-q-chat-retry--last))
+    (setq agent-q-chat-retry--last
+          (agent-q-chat-retry--make :draw #'agent-q-chat-retry--draw :event event))
+    (agent-q-render-add-item agent-q-chat-retry--last)))
+
+(provide 'agent-q-chat-retry)
+;;; agent-q-chat-retry.el ends here

@@ -1,0 +1,101 @@
+;;; agent-q-attention-test.el --- Tests of telling a user who is elsewhere  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The mark in the mode line, notifications, and questions before what runs is killed.
+
+;;; Code:
+
+(require 'agent-q-test)
+
+(defun agent-q-attention-test--ask (key)
+  "Have the current chat ask about a call with KEY."
+  (agent-q-test-event :approval :call key :tool "eval_form" :level "dangerous"
+                      :reason "runs programs" :arguments "{\"form\":\"(f)\"}"))
+
+(ert-deftest agent-q-attention-a-mark-leads-to-what-waits-and-goes ()
+  (should-not (memq 'agent-q-attention-mark (ensure-list global-mode-string)))
+  (agent-q-test-with-chat
+    (let ((before (copy-tree global-mode-string)))
+      (agent-q-attention-test--ask 7)
+      (should (memq 'agent-q-attention-mark global-mode-string))
+      (should (equal (substring-no-properties agent-q-attention-mark) " [agent-q asks]"))
+      (should (eq (lookup-key (get-text-property 1 'local-map agent-q-attention-mark)
+                              [mode-line mouse-1])
+                  #'agent-q-goto-approval))
+      (agent-q-attention-test--ask 8)
+      (should (string-match-p "asks 2" agent-q-attention-mark))
+      (agent-q-test-event :call-finished :call 7 :outcome :denied)
+      (agent-q-test-event :call-finished :call 8 :outcome :denied)
+      (should-not agent-q-attention-mark)
+      (should (equal (remq 'agent-q-attention-mark (ensure-list global-mode-string))
+                     (ensure-list global-mode-string)))
+      (should (equal (remove "" (ensure-list before))
+                     (remove "" (ensure-list global-mode-string))))
+      ;; It goes with its chat, too.
+      (agent-q-attention-test--ask 9)
+      (should agent-q-attention-mark)
+      (kill-buffer chat)
+      (should-not agent-q-attention-mark))))
+
+(ert-deftest agent-q-attention-the-message-names-a-command-that-works-there ()
+  (agent-q-test-with-chat
+    (let ((said nil))
+      (cl-letf (((symbol-function 'message)
+                 (lambda (format &rest arguments)
+                   (when format (push (apply #'format format arguments) said)))))
+        (agent-q-attention-test--ask 7)
+        (should (equal (car said) "agent-q: Run eval_form? (y or n at the empty prompt)"))
+        (with-temp-buffer
+          (switch-to-buffer (current-buffer))
+          (with-current-buffer chat (agent-q-attention-test--ask 8)))
+        (should (equal (car said) "agent-q: 2 requests wait (M-x agent-q-goto-approval)"))))))
+
+(ert-deftest agent-q-attention-who-is-elsewhere-is-notified-once-away-for-a-while ()
+  (agent-q-test-with-chat
+    (let ((sent nil)
+          (process-environment (cons "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent"
+                                     process-environment)))
+      (cl-letf (((symbol-function 'agent-q-attention--send)
+                 (lambda (_chat text) (push text sent))))
+        (with-temp-buffer
+          (switch-to-buffer (current-buffer))
+          (with-current-buffer chat
+            (agent-q-attention-test--ask 7)
+            (sit-for 0.05)
+            ;; A moment ago the user was here.
+            (should-not sent)
+            (setq agent-q-attention--here (time-subtract nil 11))
+            (let ((agent-q-notify nil)) (agent-q-attention-test--ask 8))
+            (sit-for 0.05)
+            (should-not sent)
+            (agent-q-attention-test--ask 9)
+            (agent-q-test-until sent)
+            (agent-q-test-event :turn-ended :outcome :finished)
+            (agent-q-test-until (equal (car sent) "The turn is over"))))))
+    ;; Where no desktop answers, nothing happens.
+    (let ((debug-on-error nil)
+          (process-environment (cons "DBUS_SESSION_BUS_ADDRESS=unix:path=/nonexistent"
+                                     process-environment)))
+      (agent-q-attention--send chat "x"))))
+
+(ert-deftest agent-q-attention-what-runs-is-not-killed-unasked ()
+  (agent-q-test-with-chat
+    (let ((noninteractive nil) (asked nil) (answer nil))
+      (cl-letf (((symbol-function 'yes-or-no-p)
+                 (lambda (question) (push question asked) answer)))
+        (should (run-hook-with-args-until-failure 'kill-emacs-query-functions))
+        (should-not asked)
+        (setq agent-q-header-since (current-time))
+        (should-not (kill-buffer chat))
+        (should (string-match-p "A turn is running in" (car asked)))
+        (should-not (agent-q-attention--quit-p))
+        (should (string-match-p "exit anyway" (car asked)))
+        (setq answer t)
+        (should (kill-buffer chat))
+        (should-not (memq #'agent-q-attention--quit-p kill-emacs-query-functions))))))
+
+(provide 'agent-q-attention-test)
+;;; agent-q-attention-test.el ends here
