@@ -298,7 +298,9 @@ impl LiveText {
         let rest = &self.text[found.settled..];
         let whole = whole_lines(rest);
         let endless = rest.len() >= LONGEST_LINE && whole <= LONGEST_BLOCK;
-        if whole <= self.searched && whole <= LONGEST_BLOCK && !endless {
+        let new = whole.saturating_sub(self.searched);
+        let enough = new > 0 && (self.searched < SHORT || new >= self.searched / GROWTH);
+        if !enough && whole <= LONGEST_BLOCK && !endless {
             return false;
         }
         let painted = paint(&readable(&rest[..whole]), &self.definitions);
