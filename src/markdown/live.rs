@@ -18,7 +18,7 @@ const LONGEST_LINE: usize = 2 * LONGEST_BLOCK;
 /// A longer block is read again only when it has grown by this part of it, ...
 const GROWTH: usize = 16;
 /// ... and a shorter one with each piece.
-const SHORT: usize = 8 * 1024;
+const SHORT: usize = 2 * 1024;
 
 /// What a piece of text changes, in characters of the buffer from the beginning of the document.
 #[derive(Debug, Default)]
