@@ -122,7 +122,11 @@ fn reading_markdown_takes_time_in_proportion_to_the_text() {
     ] {
         assert_linear(what, |n| line.repeat(n / 10), read_in_pieces);
     }
-    assert_linear("a line", |n| "some **words** ".repeat(n / 3), read_in_pieces);
+    assert_linear(
+        "a line",
+        |n| "some **words** ".repeat(n / 3),
+        read_in_pieces,
+    );
     assert_linear("quotes in quotes", |n| ">".repeat(n / 2), read_in_pieces);
     assert_linear(
         "lines that lazily go on",
