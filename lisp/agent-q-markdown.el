@@ -72,7 +72,8 @@ What you copy has them all the same.  This is for new chats;
 (defun agent-q-markdown-setup ()
   "Make the current buffer ready for answers."
   (setq buffer-invisibility-spec
-        (if agent-q-hide-markup '(t agent-q-markup) '(t))))
+        (if agent-q-hide-markup '(t agent-q-markup) '(t)))
+  (agent-q-table-watch))
 
 ;;;###autoload
 (defun agent-q-toggle-markup ()

@@ -170,6 +170,37 @@ LAST means that it doesn't grow any more."
               (agent-q-table--align table room)
               (setq place end))))))))
 
+;;;; Windows of another width
+
+(defvar-local agent-q-table--aligned-for nil
+  "For how many columns the tables of this buffer were aligned, or nil.")
+
+(defvar-local agent-q-table--timer nil
+  "The timer that will align the tables of this buffer anew, or nil.")
+
+(defun agent-q-table-watch ()
+  "Align the tables of this buffer anew when its windows change their width."
+  (add-hook 'window-size-change-functions #'agent-q-table--resized nil t))
+
+(defun agent-q-table--resized (window)
+  "Have tables aligned soon if WINDOW made that necessary."
+  (with-current-buffer (window-buffer window)
+    (let ((room (agent-q-table--room)))
+      (unless (or agent-q-table--timer (eql room agent-q-table--aligned-for))
+        (setq agent-q-table--aligned-for room
+              agent-q-table--timer
+              (run-with-idle-timer 0.2 nil #'agent-q-table--refresh-in (current-buffer)))))))
+
+(defun agent-q-table--refresh-in (buffer)
+  "Align the tables of BUFFER, if it is still there."
+  (when (buffer-live-p buffer)
+    (with-current-buffer buffer
+      (setq agent-q-table--timer nil
+            agent-q-table--aligned-for (agent-q-table--room))
+      (agent-q-table-refresh))))
+
+;;;; Whole tables
+
 (defun agent-q-table-show ()
   "Show the table at point in a buffer of its own, whole."
   (interactive)

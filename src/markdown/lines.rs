@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Text made ready for the parser, byte for byte as long as it was, and the look of line beginnings.
 
+use std::ops::Range;
+
 /// How many quotes and lists within each other are read; what is deeper is text. Each line is read
 /// once for each of them.
 const DEEPEST: usize = 64;
@@ -79,4 +81,13 @@ pub fn disguised(line: &str) -> bool {
         }
         None => false,
     }
+}
+
+/// Whether the ticks around RANGE of TEXT, code within a line, are rather two backquotes of Lisp: "`(a ,b) and `(c ,d)".
+#[must_use]
+pub fn are_backquotes(text: &str, range: &Range<usize>) -> bool {
+    let last = text[..range.end - 1].chars().next_back();
+    let next = text[range.end..].chars().next();
+    last.is_some_and(char::is_whitespace)
+        && next.is_some_and(|it| it.is_alphanumeric() || "(,#'".contains(it))
 }

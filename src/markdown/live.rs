@@ -7,8 +7,9 @@ use std::ops::Range;
 use super::fence::Fence;
 use super::lines::readable;
 use super::links::Definitions;
-use super::offsets::{Offsets, characters};
-use super::paint::{Painted, Part, PartKind, paint};
+use super::offsets::{Offsets, characters, in_characters};
+use super::paint::{Painted, paint};
+use super::part::{Part, PartKind};
 use super::style::{Run, Style, push};
 
 /// A block is cut after so many bytes, so that none takes long to be read.
@@ -18,7 +19,7 @@ const LONGEST_LINE: usize = 2 * LONGEST_BLOCK;
 /// A longer block is read again only when it has grown by this part of it, ...
 const GROWTH: usize = 16;
 /// ... and a shorter one with each piece.
-const SHORT: usize = 8 * 1024;
+const SHORT: usize = 2 * 1024;
 
 /// What a piece of text changes, in characters of the buffer from the beginning of the document.
 #[derive(Debug, Default)]
@@ -298,7 +299,9 @@ impl LiveText {
         let rest = &self.text[found.settled..];
         let whole = whole_lines(rest);
         let endless = rest.len() >= LONGEST_LINE && whole <= LONGEST_BLOCK;
-        if whole <= self.searched && whole <= LONGEST_BLOCK && !endless {
+        let new = whole.saturating_sub(self.searched);
+        let enough = new > 0 && (self.searched < SHORT || new >= self.searched / GROWTH);
+        if !enough && whole <= LONGEST_BLOCK && !endless {
             return false;
         }
         let painted = paint(&readable(&rest[..whole]), &self.definitions);
@@ -343,14 +346,26 @@ impl LiveText {
         let rest = &self.text[found.settled..];
         let mut runs = Vec::new();
         if let Some(open) = &mut self.fence {
-            for (length, style) in code_looks(rest, open) {
-                push(&mut runs, length, style);
+            // The line that closes it may be the last one, without an end.
+            let closed = !open.within_line && open.fence.closed_by(rest);
+            if closed {
+                let style = Style::default().only(Style::FENCE | Style::SIGN);
+                push(&mut runs, rest.len(), style);
+            } else {
+                for (length, style) in code_looks(rest, open) {
+                    push(&mut runs, length, style);
+                }
             }
             if last == Last::Yes {
+                let end = if closed {
+                    found.settled
+                } else {
+                    self.text.len()
+                };
                 let kind = PartKind::Code {
                     language: open.fence.language.clone(),
                 };
-                let range = open.from..self.place(self.text.len());
+                let range = open.from..self.place(end);
                 found.placed.push(Part { range, kind });
             }
             return runs;
@@ -470,28 +485,4 @@ fn first_difference(old: &[Run], new: &[Run]) -> usize {
         }
     }
     same
-}
-
-/// RUNS from the byte FROM on in characters, with the line ends that were put in.
-fn in_characters(runs: &[Run], from: usize, offsets: &Offsets<'_>, breaks: &[usize]) -> Vec<Run> {
-    let mut made = Vec::with_capacity(runs.len());
-    let mut breaks = breaks[breaks.partition_point(|it| *it < from)..]
-        .iter()
-        .peekable();
-    let mut start = 0;
-    for run in runs {
-        let end = start + run.length;
-        let mut at = start.max(from);
-        while at < end {
-            if breaks.next_if(|it| **it <= at).is_some() {
-                push(&mut made, 1, run.style.with(Style::SOFT));
-            }
-            let to = breaks.peek().map_or(end, |it| (**it).min(end));
-            let length = offsets.characters(to) - offsets.characters(at);
-            push(&mut made, length, run.style);
-            at = to;
-        }
-        start = end;
-    }
-    made
 }

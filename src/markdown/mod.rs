@@ -10,10 +10,11 @@ mod live;
 mod offsets;
 mod overlay;
 mod paint;
+mod part;
 mod style;
 
 pub use live::{LiveText, Update};
-pub use paint::{Alignment, Part, PartKind};
+pub use part::{Alignment, Part, PartKind};
 pub use style::{Run, Style};
 
 /// Reads TEXT as one, without cutting it into blocks that are read by themselves. This is what a

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! From bytes of a text to characters of the buffer, where long lines are broken.
 
+use super::style::{Run, Style, push};
+
 /// Characters are counted to at most this many bytes before the one that is asked for.
 const STEP: usize = 64;
 
@@ -63,4 +65,34 @@ impl<'t> Offsets<'t> {
 #[must_use]
 pub fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|it| (**it as i8) >= -0x40).count()
+}
+
+/// RUNS from the byte FROM on in characters, with the line ends that were put in.
+#[must_use]
+pub fn in_characters(
+    runs: &[Run],
+    from: usize,
+    offsets: &Offsets<'_>,
+    breaks: &[usize],
+) -> Vec<Run> {
+    let mut made = Vec::with_capacity(runs.len());
+    let mut breaks = breaks[breaks.partition_point(|it| *it < from)..]
+        .iter()
+        .peekable();
+    let mut start = 0;
+    for run in runs {
+        let end = start + run.length;
+        let mut at = start.max(from);
+        while at < end {
+            if breaks.next_if(|it| **it <= at).is_some() {
+                push(&mut made, 1, run.style.with(Style::SOFT));
+            }
+            let to = breaks.peek().map_or(end, |it| (**it).min(end));
+            let length = offsets.characters(to) - offsets.characters(at);
+            push(&mut made, length, run.style);
+            at = to;
+        }
+        start = end;
+    }
+    made
 }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::lines::disguised;
 use super::style::{Run, Style, push};
 
 /// Changes the look of RANGES, which are in order and apart, by CHANGE.
@@ -65,4 +66,29 @@ pub fn mark_quotes(text: &str, quotes: &[Range<usize>], runs: &mut Vec<Run>) {
     }
     marks.sort_by_key(|it| it.start);
     overlay(runs, &marks, |style| style.only(Style::QUOTE_MARK));
+}
+
+/// The lines of TEXT that begin like those of a request, but for lines of code.
+#[must_use]
+pub fn masks(text: &str, runs: &[Run]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let (mut run, mut passed) = (0, 0);
+    let mut start = 0;
+    for line in text.split('\n') {
+        let end = start + line.len();
+        if disguised(line) {
+            while run < runs.len() && passed + runs[run].length < end {
+                passed += runs[run].length;
+                run += 1;
+            }
+            let code = runs
+                .get(run)
+                .is_some_and(|it| it.style.has(Style::BLOCK) || it.style.has(Style::FENCE));
+            if !code {
+                found.push(start..end);
+            }
+        }
+        start = end + 1;
+    }
+    found
 }

@@ -6,9 +6,10 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag};
 
 use super::fence::language;
-use super::lines::disguised;
+use super::lines::are_backquotes;
 use super::links::{Definitions, addresses, names_file_line};
-use super::overlay::{add_flags, mark_quotes};
+use super::overlay::{add_flags, mark_quotes, masks};
+use super::part::{Alignment, Part, PartKind};
 use super::style::{DEEPEST_QUOTE, Run, Style, WIDEST_INDENT, push};
 
 /// A text as it looks, in bytes.
@@ -22,37 +23,6 @@ pub struct Painted {
     pub items: Vec<usize>,
     /// What it defines for links of later texts.
     pub definitions: Definitions,
-}
-
-/// A part of a text that is more than its look.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
-    pub range: Range<usize>,
-    pub kind: PartKind,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PartKind {
-    Link {
-        target: String,
-    },
-    /// The lines within a fence that is closed.
-    Code {
-        language: String,
-    },
-    /// A table: its columns, the cells of each row, the head's first, and the row of dashes.
-    Table {
-        columns: Vec<Alignment>,
-        rows: Vec<Vec<Range<usize>>>,
-        dashes: Range<usize>,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alignment {
-    Left,
-    Center,
-    Right,
 }
 
 /// What an element does when it ends.
@@ -211,7 +181,7 @@ impl Painter<'_> {
             }
             Tag::Image { dest_url, .. } => self.begin_link(range, dest_url.to_string(), 2),
             Tag::Table(columns) => {
-                let columns = columns.into_iter().map(alignment).collect();
+                let columns = columns.into_iter().map(Alignment::from).collect();
                 let kind = PartKind::Table {
                     columns,
                     rows: Vec::new(),
@@ -483,7 +453,7 @@ impl Painter<'_> {
         let source = &self.text[range.clone()];
         let ticks = source.bytes().take_while(|it| *it == b'`').count();
         let style = self.style();
-        if ticks == 1 && self.is_backquotes(range) {
+        if ticks == 1 && are_backquotes(self.text, range) {
             self.mark(range.clone(), style);
             return;
         }
@@ -505,14 +475,6 @@ impl Painter<'_> {
         self.mark(inner.end..range.end, signs);
     }
 
-    /// Whether the ticks around RANGE are rather two backquotes of Lisp: "`(a ,b) and `(c ,d)".
-    fn is_backquotes(&self, range: &Range<usize>) -> bool {
-        let last = self.text[..range.end - 1].chars().next_back();
-        let next = self.text[range.end..].chars().next();
-        last.is_some_and(char::is_whitespace)
-            && next.is_some_and(|it| it.is_alphanumeric() || "(,#'".contains(it))
-    }
-
     fn line_start(&self, at: usize) -> usize {
         memchr::memrchr(b'\n', &self.text.as_bytes()[..at]).map_or(0, |it| it + 1)
     }
@@ -532,37 +494,5 @@ impl Painter<'_> {
         let masks = masks(self.text, &painted.runs);
         add_flags(&mut painted.runs, &masks, Style::DISGUISE);
         painted
-    }
-}
-
-/// The lines of TEXT that begin like those of a request, but for lines of code.
-fn masks(text: &str, runs: &[Run]) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let (mut run, mut passed) = (0, 0);
-    let mut start = 0;
-    for line in text.split('\n') {
-        let end = start + line.len();
-        if disguised(line) {
-            while run < runs.len() && passed + runs[run].length < end {
-                passed += runs[run].length;
-                run += 1;
-            }
-            let code = runs
-                .get(run)
-                .is_some_and(|it| it.style.has(Style::BLOCK) || it.style.has(Style::FENCE));
-            if !code {
-                found.push(start..end);
-            }
-        }
-        start = end + 1;
-    }
-    found
-}
-
-fn alignment(given: pulldown_cmark::Alignment) -> Alignment {
-    match given {
-        pulldown_cmark::Alignment::Center => Alignment::Center,
-        pulldown_cmark::Alignment::Right => Alignment::Right,
-        pulldown_cmark::Alignment::None | pulldown_cmark::Alignment::Left => Alignment::Left,
     }
 }

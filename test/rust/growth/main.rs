@@ -10,6 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use agent_q_core::gram::{agent_from_gram, parse, parse_type_signature};
+use agent_q_core::markdown::LiveText;
 
 const FEW: usize = 1_000;
 const TIMES: usize = 20;
@@ -97,4 +98,39 @@ fn reading_takes_time_in_proportion_to_the_text() {
         format!("[a:Agent {{instruction: 'i', model: 'm'}} | {tools}]")
     };
     assert_linear("an agent's tools", agent, is_agent);
+}
+
+/// Reads TEXT as Markdown in pieces of a size as models send them.
+fn read_in_pieces(text: &str) -> bool {
+    let mut live = LiveText::new(4000);
+    let mut told = 0;
+    for piece in text.as_bytes().chunks(100) {
+        let update = live.feed(std::str::from_utf8(piece).unwrap());
+        told += update.runs.len();
+    }
+    told + live.finish().runs.len() > 0
+}
+
+#[test]
+fn reading_markdown_takes_time_in_proportion_to_the_text() {
+    for (what, line) in [
+        ("items", "- item *with words* and `code`\n"),
+        ("a paragraph", "some **words** in a line\n"),
+        ("a fence", "    code\n"),
+        ("quotes", "> > quote\n"),
+        ("blocks", "# Head\n\nword\n\n"),
+    ] {
+        assert_linear(what, |n| line.repeat(n / 10), read_in_pieces);
+    }
+    assert_linear(
+        "a line",
+        |n| "some **words** ".repeat(n / 3),
+        read_in_pieces,
+    );
+    assert_linear("quotes in quotes", |n| ">".repeat(n / 2), read_in_pieces);
+    assert_linear(
+        "lines that lazily go on",
+        |n| format!("{}a\n{}", ">".repeat(n / 10), "a\n".repeat(n / 10)),
+        read_in_pieces,
+    );
 }
