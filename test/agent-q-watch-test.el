@@ -472,6 +472,47 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                                              :file (expand-file-name "one.lisp" directory))))
         (should (= 1 (length (plist-get reply :denials))))))))
 
+(agent-q-test-image-on-each watch-compiles-in-one-thread ()
+  "A call compiles what it needs of ours in one thread, however long that was left interpreted."
+  (agent-q-watch-test--eval connection "(+ 1 2)")
+  ;; The thread that compiles what has arrived is not to come to its help.
+  (should (agent-q-test-image-await
+           (lambda () (equal "NIL" (agent-q-test-image-directly
+                                    connection "(agent-q-image::interpreted-names)")))))
+  (agent-q-test-image-directly
+   connection "(setf (symbol-function 'agent-q-image::take-snapshot)
+                     (let ((sb-ext:*evaluator-mode* :interpret))
+                       (eval (list 'lambda '() (list 'funcall #'agent-q-image::take-snapshot)))))")
+  (let ((ends nil))
+    (unwind-protect
+        (progn
+          (should (equal "(AGENT-Q-IMAGE::TAKE-SNAPSHOT)"
+                         (agent-q-test-image-directly
+                          connection "(agent-q-image::interpreted-names)")))
+          (agent-q-image-call connection (gensym) "eval-form"
+                              (prin1-to-string '(:form "(defun aq-apart () 3)"
+                                                 :watch (:patience 30)))
+                              30
+                              (lambda (status payload)
+                                (push (agent-q-test-image-read (cons status payload)) ends)))
+          (should (agent-q-test-image-await
+                   (lambda ()
+                     (should (equal "T" (agent-q-test-image-directly
+                                         connection
+                                         "(< (count \"agent-q compiles itself\"
+                                                    (sb-thread:list-all-threads)
+                                                    :key #'sb-thread:thread-name :test #'equal)
+                                             2)")))
+                     ends)))
+          (should (equal "done" (car (car ends))))
+          (should (equal '("AQ-APART") (agent-q-watch-test--values (cdr (car ends)))))
+          (should-not (plist-get (cdr (car ends)) :denials))
+          (should (equal "NIL" (agent-q-test-image-directly
+                                connection "(agent-q-image::interpreted-names)"))))
+      (agent-q-test-image-directly
+       connection "(agent-q-image::compile-function 'agent-q-image::take-snapshot)")
+      (agent-q-test-image-await (lambda () ends)))))
+
 (agent-q-test-image-on-each watch-ends-with-its-client ()
   "When Emacs goes while a question is open, the Lisp goes on without a watch."
   ;; SLY's own reply to a closed connection ends the Lisp, whatever the call was.

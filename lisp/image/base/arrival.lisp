@@ -39,15 +39,29 @@ be a call that runs meanwhile which has set one."
     (progv (and hook (list hook)) '(nil)
       (funcall function))))
 
+(defun compiled-functions (names)
+  "Of the functions NAMES those that are interpreted: lists of a name, what it means and that compiled."
+  (loop for name in names
+        for function = (symbol-function name)
+        for compiled = (and (interpreted-p function)
+                            (handler-bind ((warning #'muffle-warning))
+                              (ignore-errors
+                               (call-plainly (lambda () (compile nil function))))))
+        when compiled
+          collect (list name function compiled)))
+
+(defun use-compiled (entries)
+  "Let names mean what was compiled, by ENTRIES of COMPILED-FUNCTIONS, unless they mean another by now."
+  (loop for (name function compiled) in entries
+        do (when (eq function (symbol-function name))
+             (setf (symbol-function name) compiled))))
+
 (defun compile-function (name)
   "Compile the function NAME, unless it is another once that is done."
   (if (implementation-p "CLISP")
       ;; It has no threads, and functions lose their names otherwise.
       (compile name)
-      (let* ((function (symbol-function name))
-             (compiled (call-plainly (lambda () (compile nil function)))))
-        (when (eq function (symbol-function name))
-          (setf (symbol-function name) compiled)))))
+      (use-compiled (compiled-functions (list name)))))
 
 (defun compiled-apart-p (names)
   "Whether the functions NAMES were compiled elsewhere: in a call they can't be changed."

@@ -221,18 +221,21 @@ has tried, however it ends."
   "Compile the functions NAMES of ours in a thread where nothing of a program is around it, when the
 watch is in force in this one; whether it is."
   (when (funcall (watch-state watch))
-    (let ((client *client*)
-          (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq))
-          ;; Our own macros reach nothing; who knows what was imported into our package.
-          (hold (list (quiet (first (funcall (watch-state watch)))))))
+    (let* ((client *client*)
+           (names (remove (find-package "AGENT-Q-IMAGE") names :key #'symbol-package :test-not #'eq))
+           ;; Our own macros reach nothing; who knows what was imported into our package.
+           (hold (list (quiet (first (funcall (watch-state watch))))))
+           ;; Not COMPILE-NOW: the watch is in force there too, which would start such a thread again.
+           (compiling (funcall (watch-inheriting watch) hold
+                               (lambda () (compiled-functions names)))))
       (funcall (watch-call-in watch) nil
                (lambda ()
                  (internal "SB-THREAD" "JOIN-THREAD"
                            (internal "SB-THREAD" "MAKE-THREAD"
-                                     (funcall (watch-inheriting watch) hold
-                                              (lambda ()
-                                                (let ((*client* client))
-                                                  (apply #'compile-now names))))
+                                     (lambda ()
+                                       (let ((*client* client))
+                                         ;; Nothing under the watch may define what is ours.
+                                         (use-compiled (funcall compiling))))
                                      :name "agent-q compiles itself")
                            :default nil))))
     t))
