@@ -120,6 +120,7 @@ In BODY, CONNECTION is a new image with the program."
         (lambda (client)
           `(ert-deftest ,(intern (format "agent-q-%s/%s" name client)) ()
              ,docstring
+             :tags '(:image ,(intern (format ":%s" client)))
              (unless (agent-q-test-image-connection ',client)
                (ert-skip (format "No SBCL through %s" ',client)))
              (let ((connection (agent-q-generated-test--connect ',client)))

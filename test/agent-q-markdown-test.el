@@ -151,8 +151,8 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (cl-letf (((symbol-function 'agent-q-markdown-test--bad-mode)
                (lambda () (error "This mode does nothing but fail"))))
       (agent-q-test-with-chat
-        (agent-q-markdown-test--add "```lisp\n(a)\n```\n\nafter **all**\n")
-        (should (memq 'agent-q-strong (agent-q-markdown-test--faces "all")))))))
+        (agent-q-markdown-test--add "```lisp\n(a)\n```\n\nafter **boldness**\n")
+        (should (memq 'agent-q-strong (agent-q-markdown-test--faces "boldness")))))))
 
 (ert-deftest agent-q-markdown-takes-bad-input ()
   (dolist (text (list "```lisp\n(never closed" (make-string 10000 ?>)
