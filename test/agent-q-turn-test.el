@@ -54,7 +54,7 @@
       (dotimes (_ 2)
         (agent-q-test-ask "hi")
         (goto-char agent-q-render-end)
-        (forward-line -1)
+        (forward-line -2)
         (should (eq (get-text-property (point) 'face) 'agent-q-failure))
         (should (looking-at ".*\\bkey\\b"))))))
 
