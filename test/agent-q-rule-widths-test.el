@@ -15,7 +15,7 @@
 
 (defun agent-q-rule-widths-test--alarms (connection form)
   "Return the alarms that the image of CONNECTION has to ask about FORM."
-  (plist-get (agent-q-test-assess-assess connection form) :alarms))
+  (plist-get (agent-q-test-assess-form connection form) :alarms))
 
 (agent-q-test-image-on-each a-hit-tells-its-reason-and-its-operator ()
   "All of them, and none of what nobody looked at by name."
