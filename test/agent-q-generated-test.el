@@ -40,7 +40,7 @@
 (defun agent-q-generated-test--connect (client)
   "Return a connection through CLIENT to a new image that has the program."
   (let ((connection (agent-q-test-image-another client)))
-    (dolist (file '("guard/effects-program.lisp" "watch/generated.lisp"))
+    (dolist (file '("effects/program.lisp" "watch/generated.lisp"))
       (agent-q-test-image-values connection (agent-q-generated-test--text file)))
     (agent-q-test-image-directly connection
                                  (format "(setf made:*tree* %S)" (agent-q-generated-test--tree)))

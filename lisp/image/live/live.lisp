@@ -35,7 +35,7 @@ printed, as its printers may be what runs."
              :count 200)
     (nreverse names)))
 
-(defun own-frame-p (name operators)
+(defun our-name-p (name operators)
   (and (consp name) (member (first name) '(flet labels lambda)) (setf name (car (last name))))
   (and (symbolp name)
        (or (member (symbol-name name) operators :test #'string=)
@@ -49,7 +49,7 @@ printed, as its printers may be what runs."
                                  names :from-end t))
          (from (if interrupt (1+ interrupt) 0))
          (to (position-if (lambda (name)
-                            (own-frame-p name '("PERFORM" "CALL-AROUND" "SIMPLE-EVAL-IN-LEXENV")))
+                            (our-name-p name '("PERFORM" "CALL-AROUND" "SIMPLE-EVAL-IN-LEXENV")))
                           names :start from)))
     (remove "bogus stack frame" (subseq names from to) :test #'equal)))
 
