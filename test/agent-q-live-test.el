@@ -47,7 +47,7 @@
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-match-p
                (concat "^. describe_symbol mapcar \\S-+ [0-9.]+ m?s\n"
-                       ". eval_form (\\* 6 7) \\S-+ [0-9.]+ m?s\n\nIt is 42\\.\n\\'")
+                       ". eval_form (\\* 6 7) \\S-+ 42 [0-9.]+ m?s\n\nIt is 42\\.\n\\'")
                (agent-q-test-log)))
       (agent-q-test-find "eval_form")
       (agent-q-test-press "TAB")

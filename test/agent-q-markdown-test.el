@@ -147,7 +147,8 @@ See https://example.org/a and [here](shop.lisp:2).\n")
         (kill-buffer)))))
 
 (ert-deftest agent-q-markdown-survives-a-mode-that-signals ()
-  (let ((agent-q-code-modes '(("lisp" . agent-q-markdown-test--bad-mode))))
+  (let ((agent-q-code-modes '(("lisp" . agent-q-markdown-test--bad-mode)))
+        (agent-q-log-failed nil))
     (cl-letf (((symbol-function 'agent-q-markdown-test--bad-mode)
                (lambda () (error "This mode does nothing but fail"))))
       (agent-q-test-with-chat

@@ -116,7 +116,7 @@ of its own.  DOCSTRING says what is shown."
   (agent-q-scenarios-test--states 'succeeded 'succeeded)
   (should (agent-q-test-shows "It doubles up to `*limit*` elements of a list."))
   ;; The result is in the chat, folded; and describing has changed nothing.
-  (agent-q-test-find "describe_symbol")
+  (agent-q-test-find "describe_symbol process-data")
   (agent-q-test-press "TAB")
   (should (agent-q-test-shows "Return at most LIMIT elements of DATA, doubled."))
   (should (equal "(2 4)" (agent-q-test-image-directly

@@ -38,7 +38,7 @@
              (file (and feature (expand-file-name (format "lisp/%s.el" feature))))
              ;; Since Emacs 30 an autoload is recorded like a definition.
              (functions (seq-remove
-                         (lambda (function) (autoloadp (symbol-function function)))
+                         (lambda (function) (autoloadp (indirect-function function)))
                          (mapcar #'cdr (seq-filter (lambda (item) (eq 'defun (car-safe item)))
                                                    (cdr entry))))))
         (when (and file functions (file-exists-p file)
