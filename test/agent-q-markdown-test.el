@@ -11,6 +11,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-chat)
+(require 'agent-q-log)
 
 (defconst agent-q-markdown-test--answer
   "# Title\n\nSome **bold**, `code`, *two words* and *earmuffs*.\n
