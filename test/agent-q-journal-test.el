@@ -375,7 +375,7 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
               (setq rows (mapcar (lambda (entry)
                                    (let ((row (append (cadr entry) nil)))
                                      (cons (car row) (butlast (nthcdr 5 row)))))
-                                 (and tabulated-list-entries (funcall tabulated-list-entries))))))
+                                 (and agent-q-list--rows (funcall agent-q-list--rows))))))
     rows))
 
 (agent-q-test-tools-on-each journal-is-kept-by-chat ()
