@@ -69,7 +69,7 @@ The results of the answers are shown at the end, where the window follows."
   "How many lines may be empty under the prompt of a log that fills the window.")
 
 (defun agent-q-answer-follow ()
-  "Have the end of the log at the end of the window again, if point is there.
+  "Scroll the end of the log to the bottom of the window, if point is there.
 A request takes more lines than its answer, and would leave them empty."
   (when (and (eq (window-buffer) (current-buffer))
              (not noninteractive)

@@ -114,7 +114,7 @@ Only what is shown in full can be answered."
   (agent-q-approve-unfold))
 
 (defun agent-q-approve-fit ()
-  "Draw the requests of this chat anew if the width of its window changed.
+  "Redraw the requests of this chat if the width of its window changed.
 For `window-size-change-functions'."
   (when (agent-q-call-waiting)
     (let ((width (agent-q-call-width)))

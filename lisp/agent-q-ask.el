@@ -102,14 +102,14 @@ Without a question, it is to be explained."
 
 ;;;###autoload
 (defun agent-q-explain (look &optional new)
-  "Have what you look at explained, in the project's chat.
+  "Ask the project's chat to explain what you look at.
 LOOK is as in `agent-q-ask'; with prefix argument NEW, in a new chat."
   (interactive (list (agent-q-look-here) current-prefix-arg))
   (agent-q-ask--send (agent-q-ask--explain look) look new))
 
 ;;;###autoload
 (defun agent-q-document (look &optional new)
-  "Have the definition at point, or the region, documented.
+  "Ask the model to document the definition at point, or the region.
 The change is shown as a diff for you to take or leave.  LOOK and NEW are as
 in `agent-q-ask'."
   (interactive (list (agent-q-look-here) current-prefix-arg))
@@ -122,7 +122,7 @@ file with edit_definition; I review it as a diff."
 
 ;;;###autoload
 (defun agent-q-fix-error (look &optional new)
-  "Have the error that you look at fixed.
+  "Ask the model to fix the error that you look at.
 In a debugger that is its error, in a compiler's log the message at point, in
 source what the compiler says of the definition.  Changes of files are shown
 as diffs for you to take or leave.  LOOK and NEW are as in `agent-q-ask'."
@@ -134,7 +134,7 @@ I review the change of the file as a diff; then check in the image that it helps
 
 ;;;###autoload
 (defun agent-q-rewrite (wish look &optional new)
-  "Have the definition at point, or the region, rewritten by your WISH.
+  "Ask the model to rewrite the definition at point, or the region, by WISH.
 The change is shown as a diff for you to take or leave.  LOOK and NEW are as
 in `agent-q-ask'."
   (interactive

@@ -35,7 +35,7 @@ Emacs reaches by D-Bus."
   "When the user last did something in this chat.")
 
 (defun agent-q-attention-setup ()
-  "Have the current chat ask before it is killed, and know when its user is there."
+  "Make the current chat ask before it is killed, and notice its user."
   (setq agent-q-attention--here (current-time))
   (add-hook 'post-command-hook #'agent-q-attention--note nil t)
   (add-hook 'kill-buffer-query-functions #'agent-q-attention--kill-p nil t)

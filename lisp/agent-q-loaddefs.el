@@ -13,13 +13,13 @@
 (autoload 'agent-q-ask "agent-q-ask"
   "Ask QUESTION about LOOK, by default what you look at." t)
 (autoload 'agent-q-explain "agent-q-ask"
-  "Have what you look at explained, in the project's chat." t)
+  "Ask the project's chat to explain what you look at." t)
 (autoload 'agent-q-document "agent-q-ask"
-  "Have the definition at point, or the region, documented." t)
+  "Ask the model to document the definition at point, or the region." t)
 (autoload 'agent-q-fix-error "agent-q-ask"
-  "Have the error that you look at fixed." t)
+  "Ask the model to fix the error that you look at." t)
 (autoload 'agent-q-rewrite "agent-q-ask"
-  "Have the definition at point, or the region, rewritten by your WISH." t)
+  "Ask the model to rewrite the definition at point, or the region, by WISH." t)
 
 ;;;; agent-q-audit.el
 
