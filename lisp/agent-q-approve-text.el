@@ -145,11 +145,17 @@ What it quotes of FORM, the code that is shown anyway, is left out."
 The reasons may quote the program, whose lines must not look like ours."
   (let* ((form (agent-q-approve-text--form call))
          (level (agent-q-approve-text--capital (or (agent-q-call-level call) "")))
-         (reasons (mapcar (lambda (reason)
-                            (agent-q-visible-line
-                             (agent-q-approve-text--reason (agent-q-call-on-one-line reason) form)
-                             400))
-                          (agent-q-approve-text--reasons (or (agent-q-call-reason call) "")))))
+         (most (1- agent-q-approve-text--most-reasons))
+         (all (agent-q-approve-text--reasons (or (agent-q-call-reason call) "")))
+         (reasons (append
+                   (mapcar (lambda (reason)
+                             (agent-q-visible-line
+                              (agent-q-approve-text--reason (agent-q-call-on-one-line reason) form)
+                              400))
+                           (seq-take all most))
+                   ;; The last line may hold all the reasons that are left.
+                   (mapcar (lambda (rest) (agent-q-visible-line rest agent-q-render-body-limit))
+                           (nthcdr most all)))))
     (if (cdr reasons)
         (concat (agent-q-approve-text--line (concat level ":"))
                 (mapconcat (lambda (reason)
