@@ -103,7 +103,8 @@ When somebody last read a file is no change of it."
             (let ((attributes (file-attributes file)))
               (setf (nth 4 attributes) nil)
               (list file attributes
-                    (and (eq nil (car attributes))
+                    ;; A pipe with a name is a file, too, and reading it never ends.
+                    (and (string-prefix-p "-" (file-attribute-modes attributes))
                          (with-temp-buffer
                            (set-buffer-multibyte nil)
                            (insert-file-contents-literally file)
