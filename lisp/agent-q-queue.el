@@ -125,16 +125,16 @@ with \\[universal-argument] it drops it\n"))
           ((null (cdr choices)) (cdar choices))
           (t (cdr (assoc (completing-read prompt choices nil t) choices))))))
 
-(defun agent-q-queue-edit (drop)
+(defun agent-q-queue-edit (drop-p)
   "Take a queued message back to the prompt, to be changed and sent again.
-With prefix argument DROP, drop it; it stays in the history.  What stands at
+With prefix argument DROP-P, drop it; it stays in the history.  What stands at
 the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
   (interactive "P")
-  (let ((message (agent-q-queue--choose (if drop "Drop: " "Edit: "))))
+  (let ((message (agent-q-queue--choose (if drop-p "Drop: " "Edit: "))))
     (setq agent-q-queue--held (delq message agent-q-queue--held))
     (agent-q-queue--changed)
-    (if drop
+    (if drop-p
         (message "Dropped: %s" (agent-q-queue--line message))
       (unless (string-blank-p (agent-q-prompt-text))
         (agent-q-prompt-take))
