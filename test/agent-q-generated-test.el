@@ -17,7 +17,6 @@
 (require 'agent-q-test)
 (require 'agent-q-test-forms)
 (require 'agent-q-test-image)
-(require 'agent-q-test-tools)
 (require 'agent-q-execute)
 
 (defconst agent-q-generated-test--batch 20
@@ -45,7 +44,6 @@
       (agent-q-test-image-values connection (agent-q-generated-test--text file)))
     (agent-q-test-image-directly connection
                                  (format "(setf made:*tree* %S)" (agent-q-generated-test--tree)))
-    (agent-q-test-tools-choose connection)
     connection))
 
 (defun agent-q-generated-test--plant (connection)
@@ -125,7 +123,11 @@ In BODY, CONNECTION is a new image with the program."
              (unless (agent-q-test-image-connection ',client)
                (ert-skip (format "No SBCL through %s" ',client)))
              (let ((connection (agent-q-generated-test--connect ',client)))
-               (unwind-protect (progn ,@body)
+               (unwind-protect
+                   ;; Where both clients have a connection, SLY's is the default one.
+                   (cl-letf (((symbol-function 'agent-q-image-default-connection)
+                              (lambda () connection)))
+                     ,@body)
                  (agent-q-test-image-kill connection)
                  (delete-directory (agent-q-generated-test--tree) t)))))
         '(slime sly))))
