@@ -344,6 +344,73 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                          (remove \"aq lives on\" (sb-thread:list-all-threads)
                                  :key #'sb-thread:thread-name :test-not #'equal))"))))
 
+;;;; Hooks while calls run
+
+(defun agent-q-watch-test--start (connection form)
+  "Have FORM evaluated over CONNECTION, watched; return a function that says whether it has ended."
+  (let ((ends nil))
+    (agent-q-image-call connection (gensym) "eval-form"
+                        (prin1-to-string (list :form form :watch '(:patience 30)))
+                        30 (lambda (&rest _) (setq ends t)))
+    (lambda () ends)))
+
+(defun agent-q-watch-test--await-value (connection form)
+  "Wait until FORM is true in the image behind CONNECTION."
+  (should (agent-q-test-image-await
+           (lambda () (equal "T" (agent-q-watch-test--directly connection form))))))
+
+(agent-q-test-image-on-each watch-keeps-its-hooks-from-other-threads ()
+  "What the user defines while a call runs calls no hook that this call has set."
+  (agent-q-watch-test--directly
+   connection "(progn (defvar aq-heard nil) (defvar aq-set nil) (defvar aq-go nil)
+                      (setf aq-heard nil aq-set nil aq-go nil))")
+  (agent-q-watch-test--with connection "deny"
+    (let ((ended (agent-q-watch-test--start
+                  connection "(flet ((hear (&rest it) (push it aq-heard)))
+                                (push #'hear sb-int:*setf-fdefinition-hook*)
+                                (push #'hear sb-int:*setf-macro-function-hook*)
+                                (push #'hear sb-kernel::*defstruct-hooks*)
+                                (push #'hear sb-kernel::*define-condition-hooks*)
+                                (setf aq-set t)
+                                (loop repeat 1000 until aq-go do (sleep 0.02)))")))
+      (unwind-protect
+          (progn
+            (agent-q-watch-test--await-value connection "aq-set")
+            (dolist (form '("(setf (fdefinition 'aq-defined) (lambda () 1))"
+                            "(setf (macro-function 'aq-expanded) (lambda (form env) form env 1))"
+                            "(eval '(defstruct aq-struct slot))"
+                            "(eval '(define-condition aq-happening () ()))"))
+              (agent-q-watch-test--directly connection (format "(progn %s t)" form))
+              (should (equal "NIL" (agent-q-watch-test--directly connection "aq-heard"))))
+            (should (equal "1" (agent-q-watch-test--directly connection "(aq-defined)"))))
+        (agent-q-watch-test--directly connection "(setf aq-go t)")
+        (should (agent-q-test-image-await ended)))
+      (should (equal "NIL" (agent-q-watch-test--directly
+                            connection "(find-if #'functionp sb-kernel::*defstruct-hooks*)"))))))
+
+(agent-q-test-image-on-each watch-takes-no-hook-of-one-call-for-what-was-before-another ()
+  "A call that began while another had set a hook doesn't bring that back at its end."
+  (agent-q-watch-test--directly
+   connection "(progn (defvar aq-set nil) (defvar aq-go nil) (defvar aq-go-on nil)
+                      (setf aq-set nil aq-go nil aq-go-on nil))")
+  (agent-q-watch-test--with connection "deny"
+    (let* ((first (agent-q-watch-test--start
+                   connection "(progn (push 'aq-evil sb-ext:*exit-hooks*) (setf aq-set 1)
+                                      (loop repeat 1000 until aq-go do (sleep 0.02)))"))
+           (second (progn
+                     (agent-q-watch-test--await-value connection "(eql aq-set 1)")
+                     (agent-q-watch-test--start
+                      connection "(progn (setf aq-set 2)
+                                         (loop repeat 1000 until aq-go-on do (sleep 0.02)))"))))
+      (agent-q-watch-test--await-value connection "(eql aq-set 2)")
+      (agent-q-watch-test--directly connection "(setf aq-go t)")
+      (should (agent-q-test-image-await first))
+      (agent-q-watch-test--directly connection "(setf aq-go-on t)")
+      (should (agent-q-test-image-await second))
+      (should (equal "NIL" (agent-q-watch-test--directly
+                            connection "(find 'aq-evil sb-ext:*exit-hooks*)")))
+      (should (= 1 (length (agent-q-watch-test--words)))))))
+
 ;;;; Beside the call
 
 (agent-q-test-image-on-each watch-goes-along-with-trace ()

@@ -13,7 +13,8 @@
 ;;; Hooks
 
 (defun hook-values ()
-  "The variables by which code is called later, each with its value."
+  "The variables by which code is called later, each with its value, a copy of that when it is a list,
+and whether all threads have it."
   (loop for (package . names)
           in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
                 "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
@@ -38,7 +39,22 @@
         nconc (loop for name in (and (find-package package) names)
                     for symbol = (find-symbol name package)
                     when (and symbol (boundp symbol))
-                      collect (list symbol (symbol-value symbol) (own-list (symbol-value symbol))))))
+                      collect (let ((value (symbol-value symbol)))
+                                (list symbol value (own-list value) (of-all-threads-p symbol value))))))
+
+(defun of-all-threads-p (symbol value)
+  "Whether VALUE, which SYMBOL has here, is not one that this thread has bound."
+  (eq value (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" symbol)))
+
+(defun hooks-before (watch)
+  "The hooks as a call finds them: one that another call has changed, which runs now, as it was before.
+A value that either has bound is its own affair."
+  (let ((consent (find-if #'consent-hooks (first (watch-consents watch)))))
+    (loop for entry in (hook-values)
+          for before = (and consent (assoc (first entry) (consent-hooks consent) :test #'eq))
+          collect (if (and before (fourth entry) (fourth before))
+                      (list (first before) (second before) (own-list (third before)) t)
+                      entry))))
 
 (defun own-list (value)
   "VALUE, when it is a list, in conses of our own: code can change those of others."
@@ -48,13 +64,34 @@
   "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
 be. Returns what is as it is to be now, in the same way."
   (loop for entry in before
-        for (symbol value copy) = entry
+        for (symbol value copy shared) = entry
         for now = (symbol-value symbol)
         collect (cond ((and (eq value now) (equal copy now)) entry)
                       ((funcall allowed (effect-of-taking-over (symbol-text symbol)))
-                       (list symbol now (own-list now)))
-                      (t (setf (symbol-value symbol) copy)
-                         (list symbol copy (own-list copy))))))
+                       (list symbol now (own-list now) shared))
+                      (t (let ((old (if (equal value copy) value copy)))
+                           (setf (symbol-value symbol) old)
+                           (list symbol old (own-list old) shared))))))
+
+(defun defining-hook-p (symbol)
+  "Whether SYMBOL is a variable by which code is called when something gets a definition."
+  (member symbol
+          '("*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
+            "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*")
+          :test #'string=))
+
+(defun withdraw-hooks (consent)
+  "Put those hooks of definitions back that the call of CONSENT has changed and was not granted."
+  (flet ((granted (effect)
+           (or (granted-p consent effect)
+               (progn (note-denial consent effect) nil))))
+    (setf (consent-hooks consent)
+          (loop for entry in (consent-hooks consent)
+                append (if (and (fourth entry)
+                                (defining-hook-p (first entry))
+                                (of-all-threads-p (first entry) (symbol-value (first entry))))
+                           (settle-hooks (list entry) #'granted)
+                           (list entry))))))
 
 ;;; Threads
 
@@ -78,7 +115,7 @@ be. Returns what is as it is to be now, in the same way."
   (let ((threads (living-threads consent)))
     (when (and threads
                (not (funcall allowed (effect-of-outliving threads))))
-      (setf (first (consent-outstayed consent)) (hook-values))
+      (setf (first (consent-outstayed consent)) (remove-if-not #'fourth (hook-values)))
       (dolist (thread threads)
         (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread))))))
 

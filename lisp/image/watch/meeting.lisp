@@ -6,7 +6,7 @@
 
 (defun meet (watch guard hold function arguments)
   "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
-  (if (covered-class-p guard hold arguments)
+  (if (or (null hold) (covered-class-p guard hold arguments))
       (go-on watch guard hold nil function arguments)
       (let* ((arguments (if (guard-describes guard) (own-copies arguments) arguments))
              (effect (effect-at guard arguments)))
@@ -287,6 +287,13 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
     (if consent
         (funcall (watch-call-in watch) (list (quiet consent)) work)
         (funcall work))))
+
+(defun call-defining (watch hold function arguments)
+  "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before."
+  (unless hold
+    (dolist (consent (first (watch-consents watch)))
+      (withdraw-hooks consent)))
+  (apply function arguments))
 
 (defun hooks-before-p (hooks consent)
   "Whether HOOKS are as some were before the call of CONSENT."
