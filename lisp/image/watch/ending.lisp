@@ -12,40 +12,6 @@
 
 ;;; Hooks
 
-(defun hook-values ()
-  "The variables by which code is called later, each with its value, a copy of that when it is a list,
-and whether all threads have it."
-  (loop for (package . names)
-          in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
-                "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
-                "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
-               ("SB-INT" "*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
-                "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*REPL-PROMPT-FUN*" "*REPL-READ-FORM-FUN*")
-               ("SB-KERNEL" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*"
-                "**INITIAL-HANDLER-CLUSTERS**")
-               ("SB-IMPL" "*REPL-FUN-GENERATOR*" "*INSPECT-FUN*" "*STANDARD-READTABLE*"
-                "*STDIN*" "*STDOUT*" "*STDERR*")
-               ("SB-SYS" "*EXIT-ERROR-HANDLER*" "*PERIODIC-POLLING-FUNCTION*" "*TTY*")
-               ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
-               ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
-                "*PRINT-PPRINT-DISPATCH*")
-               ;; The client's threads call them, and this one does after the call.
-               ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
-                "*CONNECTION-CLOSED-HOOK*")
-               ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
-                "*EVAL-FOR-EMACS-WRAPPERS*"))
-        nconc (loop for name in (and (find-package package) names)
-                    for symbol = (find-symbol name package)
-                    when (and symbol (boundp symbol))
-                      collect (let ((value (symbol-value symbol)))
-                                (list symbol value (own-list value) (of-all-threads-p symbol value))))))
-
-(defun of-all-threads-p (symbol value)
-  "Whether VALUE, which SYMBOL has here, is not one that this thread has bound."
-  (eq value (directly "SB-EXT" "SYMBOL-GLOBAL-VALUE" symbol)))
-
 (defun hooks-before (watch)
   "The hooks as a call finds them: one that another call has changed, which runs now, as it was before.
 A value that either has bound is its own affair."
@@ -55,30 +21,6 @@ A value that either has bound is its own affair."
           collect (if (and before (fourth entry) (fourth before))
                       (list (first before) (second before) (own-list (third before)) t)
                       entry))))
-
-(defun own-list (value)
-  "VALUE, when it is a list, in conses of our own: code can change those of others."
-  (if (consp value) (copy-list value) value))
-
-(defun settle-hooks (before allowed)
-  "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
-be. Returns what is as it is to be now, in the same way."
-  (loop for entry in before
-        for (symbol value copy shared) = entry
-        for now = (symbol-value symbol)
-        collect (cond ((and (eq value now) (equal copy now)) entry)
-                      ((funcall allowed (effect-of-taking-over (symbol-text symbol)))
-                       (list symbol now (own-list now) shared))
-                      (t (let ((old (if (equal value copy) value copy)))
-                           (setf (symbol-value symbol) old)
-                           (list symbol old (own-list old) shared))))))
-
-(defun defining-hook-p (symbol)
-  "Whether SYMBOL is a variable by which code is called when something gets a definition."
-  (member symbol
-          '("*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
-            "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*")
-          :test #'string=))
 
 (defun withdraw-hooks (consent)
   "Put those hooks of definitions back that the call of CONSENT has changed and was not granted."
