@@ -110,5 +110,163 @@ Each element is the text of the place and what is wrong with it."
                     "(prog1 (list cl-user::*aq-ran* (find-symbol \"AQ-NEW-NAME\" :cl-user) (find-symbol \"AQ-NEW-NAME\" :cl) (find-symbol \"AQ-OTHER\" :cl-user)) (set-syntax-from-char #\\! #\\a))")
                    "(NIL NIL NIL NIL)"))))
 
+;;;; In a chat
+
+(defmacro agent-q-proofread-test--with-chat (&rest body)
+  "Run BODY in a chat on CONNECTION."
+  (declare (indent 0) (debug t))
+  `(agent-q-test-with-chat
+     (setq agent-q-session-connection connection)
+     ,@body))
+
+(defun agent-q-proofread-test--answer (&rest codes)
+  "Show an answer with CODES, each a text or a cons of a language and a text."
+  (dolist (code codes)
+    (pcase-let ((`(,language . ,text) (if (consp code) code (cons "lisp" code))))
+      (agent-q-test-event :text :text (format "So:\n\n- it:\n\n  ```%s\n%s\n  ```\n\n" language
+                                              (replace-regexp-in-string "^" "  " text)))))
+  (agent-q-test-event :turn-ended :outcome :finished)
+  (agent-q-code-flush))
+
+(defun agent-q-proofread-test--done ()
+  "Wait until nothing is to be checked."
+  (agent-q-test-until (not (or agent-q-proofread--waiting agent-q-proofread--asked))))
+
+(defun agent-q-proofread-test--marks ()
+  "Return what is marked in the chat, in order, each with the reason."
+  (agent-q-proofread-test--done)
+  (mapcar (lambda (mark)
+            (list (buffer-substring-no-properties (overlay-start mark) (overlay-end mark))
+                  (overlay-get mark 'help-echo)))
+          (sort (seq-filter (lambda (overlay) (overlay-get overlay 'agent-q-mistake))
+                            (overlays-in (point-min) (point-max)))
+                (lambda (one other) (< (overlay-start one) (overlay-start other))))))
+
+(agent-q-test-image-on-each code-in-answers-is-checked ()
+  "Marks are where the mistakes are, through the gutters of lists, with their reasons."
+  (agent-q-proofread-test--with-chat
+    (agent-q-proofread-test--answer "(defun aq-f (x)\n  (list x))" "(list (aq-f 1)\n      (aq-f 1 2)\n      (aq-g 3))")
+    (should (equal (mapcar #'car (agent-q-proofread-test--marks)) '("aq-f" "aq-g")))
+    (agent-q-test-find "aq-f 1 2")
+    (should (get-char-property (point) 'agent-q-mistake))
+    (should (memq 'agent-q-mistake (ensure-list (get-char-property (point) 'face))))
+    (should (equal (agent-q-proofread-eldoc #'ignore) "AQ-F takes 1 argument, not 2."))
+    (agent-q-test-find "aq-f 1)")
+    (should-not (agent-q-proofread-eldoc #'ignore)))
+  ;; A turn of its own knows nothing of the last.
+  (agent-q-proofread-test--with-chat
+    (agent-q-proofread-test--answer "(defun aq-f (x) x)")
+    (agent-q-test-event :turn-started :turn 2 :text "again")
+    (agent-q-proofread-test--answer "(aq-f 1)")
+    (should (equal (mapcar #'car (agent-q-proofread-test--marks)) '("aq-f")))))
+
+(agent-q-test-image-on-each code-is-checked-only-where-it-should-be ()
+  "Not without the option, in other languages, or without an image."
+  (agent-q-proofread-test--with-chat
+    (agent-q-proofread-test--answer '("" . "(aq-f)") '("scheme" . "(aq-f)") '("asd" . "(aq-f)")
+                                    '("elisp" . "(aq-f)") '("text" . "(aq-f)"))
+    (let ((agent-q-check-code nil))
+      (agent-q-proofread-test--answer "(aq-f)"))
+    (should-not (agent-q-proofread-test--marks))
+    (setq agent-q-session-connection nil)
+    (agent-q-proofread-test--answer "(aq-f)")
+    (should-not (agent-q-proofread-test--marks))))
+
+(agent-q-test-image-on-each code-is-checked-in-the-package-of-the-repl ()
+  "And in that which the answer enters."
+  (agent-q-test-image-directly
+   connection "(progn (defpackage :aq-bank (:use :cl)) (eval (read-from-string \"(defun aq-bank::deposit (account amount) (list account amount))\")))")
+  (agent-q-proofread-test--with-chat
+    (agent-q-proofread-test--answer "(deposit 1 2)" "(in-package :aq-bank)" "(deposit 1 2)" "(deposit 1)")
+    (should (equal (agent-q-proofread-test--marks)
+                   '(("deposit" "There is no function or macro DEPOSIT in COMMON-LISP-USER. There is AQ-BANK::DEPOSIT.")
+                     ("deposit" "DEPOSIT takes 2 arguments, not 1: (ACCOUNT AMOUNT)"))))
+    ;; The arguments and the definition are looked for there, too.
+    (agent-q-test-find "1)\n  ```")
+    (let ((said nil))
+      (should (agent-q-code-lisp-eldoc (lambda (text &rest _) (setq said text))))
+      (agent-q-test-until said)
+      (should (equal (downcase said) "(deposit account amount)")))))
+
+(agent-q-test-image-on-each an-image-that-does-not-answer-gives-no-marks ()
+  "Nothing is said of it, and Emacs does not wait."
+  (let ((other (agent-q-test-image-another (agent-q-image-connection-client connection)))
+        (agent-q-proofread--seconds 1)
+        (agent-q-log-failed nil))
+    (unwind-protect
+        (agent-q-test-with-chat
+          (setq agent-q-session-connection other)
+          (agent-q-proofread-test--answer "(aq-f)")
+          (should (agent-q-proofread-test--marks))
+          (mapc #'delete-overlay (overlays-in (point-min) (point-max)))
+          ;; A stopped process hears nothing.
+          (signal-process (agent-q-test-image-process other) 'SIGSTOP)
+          (let ((start (float-time)))
+            (agent-q-proofread-test--answer "(aq-f)" "(aq-g)")
+            (accept-process-output nil 0.1)
+            (should (< (- (float-time) start) 1)))
+          (should agent-q-proofread--asked)
+          (signal-process (agent-q-test-image-process other) 'SIGCONT)
+          (signal-process (agent-q-test-image-process other) 'SIGKILL)
+          (should-not (agent-q-proofread-test--marks))
+          (should-not agent-q-log-failed))
+      (agent-q-test-image-kill other))))
+
+(agent-q-test-image-on-each lisp-in-the-log-has-the-keys-of-a-source-buffer ()
+  "Definition, description and arguments come from the client."
+  (let ((file (make-temp-file (expand-file-name "keys" agent-q-test-directory) nil ".lisp"
+                              "(cl:in-package :cl-user)\n(defun aq-there (one two)\n  \"Say it.\"\n  (list one two))\n")))
+    (agent-q-test-image-load connection file)
+    (agent-q-proofread-test--with-chat
+      (agent-q-proofread-test--answer "(list (aq-there 1 2) 'b)")
+      (should-not (agent-q-proofread-test--marks))
+      (agent-q-test-find "there 1")
+      (should (equal (agent-q-code-lisp-symbol) "aq-there"))
+      (should (eq (key-binding (kbd "M-.")) #'agent-q-code-find-definition))
+      (should (eq (key-binding (kbd "C-c C-d d")) #'agent-q-code-describe))
+      (let ((said nil))
+        (should (agent-q-code-lisp-eldoc (lambda (text &rest _) (setq said text))))
+        (agent-q-test-until said)
+        (should (equal (downcase said) "(aq-there one two)")))
+      (save-window-excursion
+        (call-interactively (key-binding (kbd "C-c C-d d")))
+        (agent-q-test-until
+         (seq-some (lambda (buffer)
+                     (with-current-buffer buffer
+                       (and (string-match-p "description" (buffer-name))
+                            (agent-q-test-shows "Say it."))))
+                   (buffer-list))))
+      (save-window-excursion
+        (agent-q-test-press "M-.")
+        (agent-q-test-until (equal (buffer-file-name (window-buffer)) (file-truename file)))
+        (with-current-buffer (window-buffer)
+          (should (looking-at-p "(defun aq-there"))
+          (set-buffer-modified-p nil)))
+      (agent-q-test-find "So:")
+      (should (eq (key-binding (kbd "C-c C-d")) #'agent-q-chat-hand-over))
+      (should-not (agent-q-code-lisp-eldoc #'ignore)))))
+
+(agent-q-test-image-on-each symbols-are-completed-at-the-prompt ()
+  "Text that is no symbol stays as it is."
+  (agent-q-proofread-test--with-chat
+    (cl-flet ((completed (text &optional command)
+                (agent-q-prompt-replace text)
+                (let ((this-command command))
+                  (completion-at-point))
+                (agent-q-prompt-text)))
+      (should (equal (completed "see (multiple-value-b") "see (multiple-value-bind"))
+      (should (equal (completed "what is cl:destructuring-") "what is cl:destructuring-bind"))
+      (should (equal (completed "use #'remove-if-n") "use #'remove-if-not"))
+      (should (equal (completed "try destruct" 'completion-at-point) "try destructuring-bind"))
+      ;; Unless somebody asks for it, a word is a word.
+      (should (equal (completed "try destruct") "try destruct"))
+      (should (equal (completed "Hello, worl" 'completion-at-point) "Hello, worl"))
+      (should (equal (completed "so far" nil) "so far"))
+      (should (equal (completed "/describe_sy") "/describe_symbol ")))
+    (setq agent-q-session-connection nil)
+    (agent-q-prompt-replace "(multiple-value-b")
+    (completion-at-point)
+    (should (equal (agent-q-prompt-text) "(multiple-value-b"))))
+
 (provide 'agent-q-proofread-test)
 ;;; agent-q-proofread-test.el ends here

@@ -12,8 +12,8 @@
   value
   ;; Of a name: the symbol, and whether it is :FOUND, :MISSING, or :UNKNOWN as its package is.
   symbol (status :unknown)
-  ;; The package that it was looked up in.
-  home)
+  ;; The package that it was looked up in, and whether that stands before the name.
+  home qualified)
 
 (defstruct (planned-package (:copier nil))
   "A package that the text defines."

@@ -101,9 +101,19 @@ others may be made by functions."
                              (t (format nil "~D to ~A" least (arguments most))))
                        number))))))
 
+(defun bare-names (tree)
+  "TREE, a lambda list, with its symbols stripped of their packages."
+  (cond ((consp tree) (cons (bare-names (car tree)) (bare-names (cdr tree))))
+        ((and tree (symbolp tree) (not (keywordp tree))) (make-symbol (symbol-name tree)))
+        (t tree)))
+
 (defun lambda-list-text (symbol)
-  "The lambda list of SYMBOL as its own package reads it, or NIL."
+  "The lambda list of SYMBOL, or NIL."
   (multiple-value-bind (lambda-list known) (image-lambda-list symbol)
     (and known
-         (let ((*package* (or (symbol-package symbol) *package*)))
-           (if lambda-list (printed lambda-list :limit 120 :circle nil) "()")))))
+         (if lambda-list
+             (printed (bare-names lambda-list)
+                      :limit 120 :circle nil
+                      :writer (lambda (it stream)
+                                (let ((*print-gensym* nil)) (prin1 it stream))))
+             "()"))))

@@ -110,9 +110,14 @@
 (defun read-conditional (wanted)
   "The part behind a feature expression, or NIL when this Lisp skips it."
   (let* ((condition (read-deeper #'read-part))
+         (mistakes (proof-mistakes *proof*))
          (part (read-deeper #'read-part))
          (holds (and condition (feature-holds-p condition))))
-    (and part (eq (and holds t) wanted) part)))
+    (if (eq (and holds t) wanted)
+        part
+        ;; It may well name packages that are not here.
+        (progn (setf (proof-mistakes *proof*) mistakes)
+               nil))))
 
 (defun feature-holds-p (part)
   (case (part-kind part)
@@ -197,6 +202,7 @@ are two of these."
           (t (multiple-value-bind (symbol status) (symbol-in-package (part-value part) package)
                (setf (part-symbol part) symbol
                      (part-home part) package
+                     (part-qualified part) (and prefix t)
                      (part-status part) (cond ((eq status :unknown) :unknown)
                                               (status :found)
                                               (t :missing)))

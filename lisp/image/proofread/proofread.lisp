@@ -105,12 +105,12 @@
   (let* ((name (part-value part))
          (symbol (and (eq (part-status part) :found) (part-symbol part)))
          (counts (gethash name (proof-functions *proof*))))
-    (unless (gethash name (proof-macros *proof*))
-      ;; A text that redefines what the image has may show both.
-      (if (and symbol (fboundp symbol))
-          (let ((count (count-in-image symbol)))
-            (check-count part (cons (or count t) counts) number symbol))
-          (check-count part counts number)))))
+    (cond ((gethash name (proof-macros *proof*)))
+          ;; A text that redefines what the image has may show both.
+          ((and symbol (fboundp symbol))
+           (check-count part (cons (or (count-in-image symbol) t) counts) number symbol))
+          ;; Which package a definition of the text is in is not kept.
+          ((not (part-qualified part)) (check-count part counts number)))))
 
 (defun check-count (part counts number &optional symbol)
   "Look whether any of COUNTS, those of the operator PART, lets NUMBER arguments pass."
