@@ -83,7 +83,9 @@ MAP has the place in BUFFER and the length of each stretch of code.")
 (defun agent-q-code--run ()
   "Fontify a piece of what waits."
   (setq agent-q-code--timer nil)
-  (agent-q-log-call "Fontifying code" #'agent-q-code--step)
+  ;; Nothing may be left, as `agent-q-code-flush' does not wait for this.
+  (when (or agent-q-code--job agent-q-code--waiting)
+    (agent-q-log-call "Fontifying code" #'agent-q-code--step))
   (when (or agent-q-code--job agent-q-code--waiting)
     (agent-q-code--schedule)))
 

@@ -16,6 +16,7 @@
 (defvar slime-net-process-close-hooks)
 (defvar slime-dispatching-connection)
 (defvar slime-log-events)
+(defvar slime-buffer-package)
 
 (declare-function slime-current-connection "ext:slime")
 (declare-function slime-connection-name "ext:slime" t t)
@@ -27,6 +28,8 @@
 (declare-function slime-rex-continuations "ext:slime" t t)
 (declare-function slime-from-lisp-filename "ext:slime")
 (declare-function slime-to-lisp-filename "ext:slime")
+(declare-function slime-edit-definition "ext:slime" (&optional name where))
+(declare-function slime-describe-symbol "ext:slime" (symbol-name))
 (declare-function slime-dispatch-event "ext:slime" (event &optional process))
 
 (defun agent-q-slime-connections ()
@@ -132,6 +135,18 @@ Return nil when it was not started here."
     (and lisp pid (process-live-p lisp)
          (eql 0 (signal-process pid 'SIGINT)))))
 
+(defun agent-q-slime-edit-definition (process name package)
+  "Go to the definition of NAME, read in PACKAGE, in the Lisp behind PROCESS."
+  (let ((slime-dispatching-connection process)
+        (slime-buffer-package package))
+    (slime-edit-definition name)))
+
+(defun agent-q-slime-describe (process name package)
+  "Describe NAME, read in PACKAGE, of the Lisp behind PROCESS."
+  (let ((slime-dispatching-connection process)
+        (slime-buffer-package package))
+    (slime-describe-symbol name)))
+
 (defconst agent-q-slime-client
   (list :name "SLIME"
         :wire :swank
@@ -150,6 +165,8 @@ Return nil when it was not started here."
         :threads-p #'agent-q-slime-threads-p
         :requests #'agent-q-slime-requests
         :interrupt #'agent-q-slime-interrupt
+        :edit-definition #'agent-q-slime-edit-definition
+        :describe #'agent-q-slime-describe
         :logging 'slime-log-events
         :install #'agent-q-slime-install)
   "What agent-q-image.el needs of SLIME.")

@@ -16,6 +16,7 @@
 (defvar sly-net-process-close-hooks)
 (defvar sly-dispatching-connection)
 (defvar sly-log-events)
+(defvar sly-buffer-package)
 
 (declare-function sly-current-connection "ext:sly")
 (declare-function sly-connection-name "ext:sly" t t)
@@ -27,6 +28,8 @@
 (declare-function sly-rex-continuations "ext:sly" t t)
 (declare-function sly-from-lisp-filename "ext:sly")
 (declare-function sly-to-lisp-filename "ext:sly")
+(declare-function sly-edit-definition "ext:sly" (&optional name method))
+(declare-function sly-describe-symbol "ext:sly" (symbol-name))
 (declare-function sly-dispatch-event "ext:sly" (event &optional process))
 
 (defun agent-q-sly-connections ()
@@ -135,6 +138,18 @@ Return nil when it was not started here."
     (and lisp pid (process-live-p lisp)
          (eql 0 (signal-process pid 'SIGINT)))))
 
+(defun agent-q-sly-edit-definition (process name package)
+  "Go to the definition of NAME, read in PACKAGE, in the Lisp behind PROCESS."
+  (let ((sly-dispatching-connection process)
+        (sly-buffer-package package))
+    (sly-edit-definition name)))
+
+(defun agent-q-sly-describe (process name package)
+  "Describe NAME, read in PACKAGE, of the Lisp behind PROCESS."
+  (let ((sly-dispatching-connection process)
+        (sly-buffer-package package))
+    (sly-describe-symbol name)))
+
 (defconst agent-q-sly-client
   (list :name "SLY"
         :wire :slynk
@@ -153,6 +168,8 @@ Return nil when it was not started here."
         :threads-p #'agent-q-sly-threads-p
         :requests #'agent-q-sly-requests
         :interrupt #'agent-q-sly-interrupt
+        :edit-definition #'agent-q-sly-edit-definition
+        :describe #'agent-q-sly-describe
         :logging 'sly-log-events
         :install #'agent-q-sly-install)
   "What agent-q-image.el needs of SLY.")

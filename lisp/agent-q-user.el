@@ -45,15 +45,19 @@ a tool reads a buffer without naming one."
               ;; A frame lists its buffers in the order in which they were selected.
               (cons selected (buffer-list (selected-frame))))))
 
+(defconst agent-q-user-in-package
+  "^[ \t]*(\\(?:cl:\\|common-lisp:\\)?in-package[ \t\n]+\\(?:#?:\\|'\\|\"\\)?\\([^ \t\n()\"]+\\)"
+  "Regexp of a form that enters a package, whose name is the first group.")
+
 (defun agent-q-user-package ()
   "Return the package that the text at point is read in, or nil."
-  (let ((case-fold-search t)
-        (pattern "^[ \t]*(\\(?:cl:\\|common-lisp:\\)?in-package[ \t\n]+\\(?:#?:\\|'\\|\"\\)?\\([^ \t\n()\"]+\\)"))
+  (let ((case-fold-search t))
     (save-excursion
       (save-restriction
         (widen)
-        (when (or (re-search-backward pattern nil t)
-                  (progn (goto-char (point-min)) (re-search-forward pattern nil t)))
+        (when (or (re-search-backward agent-q-user-in-package nil t)
+                  (progn (goto-char (point-min))
+                         (re-search-forward agent-q-user-in-package nil t)))
           (upcase (match-string-no-properties 1)))))))
 
 (provide 'agent-q-user)

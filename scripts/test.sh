@@ -190,7 +190,7 @@ quick_tests() {
 
 # As a user, by keys, in a terminal.
 terminal_tests() {
-  for test in terminal review answers request prompt effect frames; do
+  for test in terminal review answers request prompt effect frames proofread; do
     if sh "test/terminal/$test-test.sh" </dev/null; then
       count 1 0 0 "$test"
     else

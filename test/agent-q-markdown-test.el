@@ -91,6 +91,15 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (agent-q-markdown-test--find "Title")
     (should-error (agent-q-code-block-copy) :type 'user-error)))
 
+(ert-deftest agent-q-markdown-fontifies-nothing-twice ()
+  (let ((agent-q-log-failed nil))
+    (agent-q-test-with-chat
+      (agent-q-markdown-test--add agent-q-markdown-test--answer)
+      (should agent-q-code--timer)
+      ;; All was fontified before its turn came.
+      (agent-q-test-until (not agent-q-code--timer))
+      (should-not agent-q-log-failed))))
+
 (ert-deftest agent-q-markdown-hides-its-signs-on-demand ()
   (agent-q-test-with-chat
     (agent-q-markdown-test--add "Some **bold** text.\n")

@@ -170,6 +170,9 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 (agent-q-test-image-on-each watch-asks-in-the-hook-of-a-process ()
   "A thread of the call that hears of a program's end can ask about what the hook does."
   (agent-q-watch-test--file "hooked.txt")
+  ;; The signal of that may come to any thread, of which only those of the call can ask.
+  (agent-q-watch-test--directly
+   connection "(progn (sb-sys:enable-interrupt sb-unix:sigchld :default) t)")
   (agent-q-watch-test--with connection "allow"
     (agent-q-watch-test--eval
      connection "(let ((process (sb-ext:run-program \"/bin/sleep\" '(\"0.2\") :wait nil)))
@@ -343,6 +346,209 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
        connection "(mapc #'sb-thread:terminate-thread
                          (remove \"aq lives on\" (sb-thread:list-all-threads)
                                  :key #'sb-thread:thread-name :test-not #'equal))"))))
+
+;;;; Hooks while calls run
+
+(defun agent-q-watch-test--start (connection form)
+  "Have FORM evaluated over CONNECTION, watched; return a function that says whether it has ended."
+  (let ((ends nil))
+    (agent-q-image-call connection (gensym) "eval-form"
+                        (prin1-to-string (list :form form :watch '(:patience 30)))
+                        30 (lambda (&rest _) (setq ends t)))
+    (lambda () ends)))
+
+(defun agent-q-watch-test--await-value (connection form)
+  "Wait until FORM is true in the image behind CONNECTION."
+  (should (agent-q-test-image-await
+           (lambda () (equal "T" (agent-q-watch-test--directly connection form))))))
+
+(agent-q-test-image-on-each watch-keeps-its-hooks-from-other-threads ()
+  "What the user defines while a call runs calls no hook that this call has set."
+  (agent-q-watch-test--directly
+   connection "(progn (defvar aq-heard nil) (defvar aq-set nil) (defvar aq-go nil)
+                      (setf aq-heard nil aq-set nil aq-go nil))")
+  (agent-q-watch-test--with connection "deny"
+    (let ((ended (agent-q-watch-test--start
+                  connection "(flet ((hear (&rest it) (push it aq-heard)))
+                                (push #'hear sb-int:*setf-fdefinition-hook*)
+                                (push #'hear sb-int:*setf-macro-function-hook*)
+                                (push #'hear sb-kernel::*defstruct-hooks*)
+                                (push #'hear sb-kernel::*define-condition-hooks*)
+                                (setf aq-set t)
+                                (loop repeat 1000 until aq-go do (sleep 0.02)))")))
+      (unwind-protect
+          (progn
+            (agent-q-watch-test--await-value connection "aq-set")
+            (dolist (form '("(setf (fdefinition 'aq-defined) (lambda () 1))"
+                            "(setf (macro-function 'aq-expanded) (lambda (form env) form env 1))"
+                            "(eval '(defstruct aq-struct slot))"
+                            "(eval '(define-condition aq-happening () ()))"))
+              (agent-q-watch-test--directly connection (format "(progn %s t)" form))
+              (should (equal "NIL" (agent-q-watch-test--directly connection "aq-heard"))))
+            (should (equal "1" (agent-q-watch-test--directly connection "(aq-defined)"))))
+        (agent-q-watch-test--directly connection "(setf aq-go t)")
+        (should (agent-q-test-image-await ended)))
+      (should (equal "NIL" (agent-q-watch-test--directly
+                            connection "(find-if #'functionp sb-kernel::*defstruct-hooks*)"))))))
+
+(agent-q-test-image-on-each watch-takes-no-hook-of-one-call-for-what-was-before-another ()
+  "A call that began while another had set a hook doesn't bring that back at its end."
+  (agent-q-watch-test--directly
+   connection "(progn (defvar aq-set nil) (defvar aq-go nil) (defvar aq-go-on nil)
+                      (setf aq-set nil aq-go nil aq-go-on nil))")
+  (agent-q-watch-test--with connection "deny"
+    (let* ((first (agent-q-watch-test--start
+                   connection "(progn (push 'aq-evil sb-ext:*exit-hooks*) (setf aq-set 1)
+                                      (loop repeat 1000 until aq-go do (sleep 0.02)))"))
+           (second (progn
+                     (agent-q-watch-test--await-value connection "(eql aq-set 1)")
+                     (agent-q-watch-test--start
+                      connection "(progn (setf aq-set 2)
+                                         (loop repeat 1000 until aq-go-on do (sleep 0.02)))"))))
+      (agent-q-watch-test--await-value connection "(eql aq-set 2)")
+      (agent-q-watch-test--directly connection "(setf aq-go t)")
+      (should (agent-q-test-image-await first))
+      (agent-q-watch-test--directly connection "(setf aq-go-on t)")
+      (should (agent-q-test-image-await second))
+      (should (equal "NIL" (agent-q-watch-test--directly
+                            connection "(find 'aq-evil sb-ext:*exit-hooks*)")))
+      (should (= 1 (length (agent-q-watch-test--words)))))))
+
+;;;; What is told of programs and hosts
+
+(agent-q-test-image-on-each watch-says-what-programs-are-given ()
+  "A question about a program says its directory, environment and input, where they are unusual."
+  (agent-q-watch-test--directly connection "(require :asdf)")
+  (agent-q-watch-test--file "input.txt")
+  (let ((directory (file-name-as-directory (file-truename agent-q-test-directory))))
+    (pcase-dolist
+        (`(,form . ,words)
+         `(("(sb-ext:run-program \"true\" '() :search t)" . "run `true`")
+           ("(sb-ext:run-program \"true\" '(\"1\") :search t :directory \"DIR/\")"
+            . ,(format "run `true 1` in %s" directory))
+           ("(sb-ext:run-program \"true\" '() :search t :directory (sb-posix:getcwd))"
+            . "run `true`")
+           ("(sb-ext:run-program \"true\" '() :search t :input \"DIR/input.txt\")"
+            . ,(format "run `true` reading %sinput.txt" directory))
+           ("(with-input-from-string (in \"rm x\") (sb-ext:run-program \"true\" '() :search t :input in))"
+            . "run `true` reading \"rm x\"")
+           ("(sb-ext:run-program \"true\" '() :search t
+               :environment (list* \"AQ_A=1\" \"AQ_TOKEN=x\" (aq-environment)))"
+            . "run `true` with AQ_A=1 AQ_TOKEN=...")
+           ("(sb-ext:run-program \"true\" '() :search t :environment (cdr (aq-environment)))"
+            . "run `true` without ")
+           ("(uiop:run-program \"true 2\" :directory \"DIR/\" :input \"DIR/input.txt\")"
+            . ,(format "run `true 2` in %s, reading %sinput.txt" directory directory))
+           ("(uiop:run-program '(\"cat\") :output :string
+               :input (lambda (stream) (write-line \"a\" stream)))"
+            . "run `cat` reading what the code writes")
+           ("(with-input-from-string (in \"x\") (uiop:run-program '(\"cat\") :output :string :input in))"
+            . "run `cat` reading \"x\"")))
+      (agent-q-watch-test--directly
+       connection "(let ((environment (sb-ext:posix-environ)))
+                     (defun aq-environment () environment))")
+      (agent-q-watch-test--with connection "allow"
+        (let ((reply (agent-q-watch-test--eval connection form)))
+          (should-not (plist-get reply :message))
+          (let ((asked (agent-q-watch-test--words)))
+            (should (string-prefix-p words (car asked)))
+            (should-not (cdr asked))))))))
+
+(agent-q-test-image-on-each watch-takes-a-program-for-no-other ()
+  "Consent to a program covers neither another that its input runs, nor other surroundings of it."
+  (agent-q-watch-test--directly
+   connection "(progn
+     (defclass aq-input (sb-gray:fundamental-character-input-stream) ())
+     (defmethod stream-element-type ((stream aq-input)) 'character)
+     (defmethod sb-gray:stream-read-char ((stream aq-input))
+       (ignore-errors
+        (let ((channel (make-array 2 :element-type '(signed-byte 32))))
+          (sb-impl::spawn \"/bin/sh\" '(\"sh\") 0 1 2 nil nil nil channel nil nil)))
+       :eof))")
+  (agent-q-watch-test--with connection
+      (lambda (question)
+        (if (string-prefix-p "run `cat" (plist-get question :words)) "allow" "deny"))
+    (let ((reply (agent-q-watch-test--eval
+                  connection "(sb-ext:run-program \"cat\" '() :search t :input (make-instance 'aq-input))")))
+      (should (plist-get reply :denials))
+      (should (< 1 (length (agent-q-watch-test--words))))))
+  (let ((granted '(:granted (("run-program" "true")))))
+    (agent-q-watch-test--with connection "deny"
+      (apply #'agent-q-watch-test--eval
+             connection "(sb-ext:run-program \"true\" '() :search t)" granted)
+      (should-not (agent-q-watch-test--words))
+      (apply #'agent-q-watch-test--eval
+             connection "(sb-ext:run-program \"true\" '() :search t :environment '(\"AQ_A=1\"))"
+             granted)
+      (should (= 1 (length (agent-q-watch-test--words)))))))
+
+(agent-q-test-image-on-each watch-knows-what-a-program-was-said-to-be-given ()
+  "A yes to a form with the directory of a program in it covers running it there."
+  (let* ((form (format "(sb-ext:run-program \"true\" '(\"1\") :search t :directory %S)"
+                       (file-name-as-directory agent-q-test-directory)))
+         (effects (plist-get (agent-q-test-image-value connection "assess-form" :form form)
+                             :effects)))
+    (agent-q-watch-test--with connection "deny"
+      (should-not (plist-get (agent-q-watch-test--eval connection form :granted effects)
+                             :denials)))))
+
+;; Where it runs there may be no network, so what a name means is made up.
+(agent-q-test-image-on-each watch-asks-once-about-a-host ()
+  "Who may look a host up may connect to it, unless that turns out to be this machine."
+  (let ((another (agent-q-test-image-another (agent-q-image-connection-client connection))))
+    (unwind-protect
+        (progn
+          (agent-q-watch-test--directly another "(require :sb-bsd-sockets)")
+          (agent-q-watch-test--directly
+           another "(progn
+             (defvar aq-address (vector 192 0 2 1))
+             (sb-int:encapsulate
+              'sb-bsd-sockets:get-host-by-name 'aq
+              (lambda (function name)
+                (declare (ignore function))
+                (make-instance 'sb-bsd-sockets:host-ent :name name :addresses (list aq-address))))
+             (defun aq-connect (host)
+               (let ((socket (make-instance 'sb-bsd-sockets:inet-socket
+                                            :type :datagram :protocol :udp)))
+                 (unwind-protect
+                      (handler-case
+                          (sb-bsd-sockets:socket-connect
+                           socket
+                           (sb-bsd-sockets:host-ent-address
+                            (sb-bsd-sockets:get-host-by-name host))
+                           9)
+                        (sb-bsd-sockets:socket-error ()))
+                   (sb-bsd-sockets:socket-close socket)))))")
+          (agent-q-watch-test--with another "allow"
+            (agent-q-watch-test--eval another "(aq-connect \"example.org\")")
+            (should (equal '("look up example.org in the network and connect to it")
+                           (agent-q-watch-test--words)))
+            ;; Another call is another question.
+            (agent-q-watch-test--eval another "(aq-connect \"192.0.2.1\")")
+            (should (equal "connect to 192.0.2.1:9"
+                           (car (last (agent-q-watch-test--words)))))
+            (agent-q-watch-test--directly another "(setf aq-address (vector 127 0 0 1))")
+            (agent-q-watch-test--eval another "(aq-connect \"example.org\")")
+            (should (equal "connect to 127.0.0.1:9" (car (last (agent-q-watch-test--words)))))
+            (should (= 4 (length (agent-q-watch-test--words))))))
+      (agent-q-test-image-kill another))))
+
+(agent-q-test-image-on-each watch-lets-warnings-be-muffled ()
+  "Muffling warnings by class asks nothing; by what calls the program's functions does."
+  (agent-q-watch-test--with connection "deny"
+    (should-not (plist-get (agent-q-watch-test--eval
+                            connection "(setf sb-ext:*muffled-warnings* '(or style-warning sb-ext:compiler-note))")
+                           :denials))
+    (should-not (plist-get (agent-q-watch-test--eval
+                            connection "(let ((sb-ext:*muffled-warnings* '(satisfies aq-p))) 1)")
+                           :denials))
+    (should-not (agent-q-watch-test--words))
+    (agent-q-watch-test--eval connection "(setf sb-ext:*muffled-warnings* '(satisfies aq-p))")
+    (should (= 1 (length (agent-q-watch-test--words))))
+    (should (equal "(OR STYLE-WARNING COMPILER-NOTE)"
+                   (agent-q-watch-test--directly connection "sb-ext:*muffled-warnings*")))
+    (agent-q-watch-test--directly
+     connection "(setf sb-ext:*muffled-warnings* 'sb-kernel::uninteresting-redefinition)")))
 
 ;;;; Beside the call
 

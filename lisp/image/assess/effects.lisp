@@ -100,15 +100,24 @@ arguments, FORMS, say."
           ((and object (symbolp object)) (list (list (string-downcase (symbol-name object))))))))
 
 (defun program-texts (operator program more)
-  "The line that runs PROGRAM, with its arguments in the first of MORE where OPERATOR has them there."
+  "The line that runs PROGRAM, with its arguments in the first of MORE where OPERATOR has them there,
+and with what else it is given as far as MORE tells that."
   (let* ((form (first more))
          (arguments (if (and (string= operator "RUN-PROGRAM") form (not (keywordp form)))
                         (literal-argument form)
                         (list '()))))
     (and arguments (listp (first arguments))
-         (list (list (format nil "~{~A~^ ~}"
-                             (append (if (listp program) program (list program))
-                                     (first arguments))))))))
+         (list (list (line-with-situation
+                      (format nil "~{~A~^ ~}" (append (if (listp program) program (list program))
+                                                      (first arguments)))
+                      (ignore-errors (situation-text (literal-options more)))))))))
+
+(defun literal-options (forms)
+  "Those of a program's options that FORMS have literally."
+  (loop for keyword in '(:directory :environment :env :input)
+        for literal = (and (member keyword forms) (literal-argument (option-of keyword forms)))
+        when literal
+          append (list keyword (first literal))))
 
 (defun loaded-texts (object)
   (if (and object (symbolp object))

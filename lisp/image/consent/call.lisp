@@ -22,6 +22,8 @@
   (outstayed (list nil))
   ;; From the name of each file that it may write to T.
   (written (make-hash-table :test 'equal))
+  ;; The same from the addresses of hosts that it looked up.
+  (hosts (make-hash-table :test 'equal))
   ;; Held while a question is open.
   lock
   ;; A list of one element: what the user stopped the call at, in words, or NIL.
@@ -73,6 +75,8 @@ character. Every file that is opened is compared with all of them; one that is e
   (or (loop for (kind text more) in (consent-granted consent)
               thereis (and (equal kind (effect-kind effect))
                            (or (null text) (covers-p text more effect))))
+      (and (equal (effect-kind effect) "connect")
+           (gethash (effect-detail effect) (consent-hosts consent)))
       (in-scope-p (consent-scope consent) effect
                   (lambda (name) (gethash name (consent-written consent))))))
 

@@ -150,51 +150,7 @@
   (native-effect "write-file" "make the link ~A to ~A" (text-of-name (second arguments)) :link t
                  :more (text-of-name (first arguments))))
 
-;;; Programs
-
-(defun plain-command-p (text)
-  "Whether a shell takes TEXT for one program and its arguments."
-  (notany (lambda (character) (find character "|&;<>()$`\\\"'*?[]#~={}!
-")) text))
-
-(defun first-word (text)
-  (let ((text (string-left-trim " " text)))
-    (subseq text 0 (position #\Space text))))
-
-(defun last-part (name)
-  (subseq name (1+ (or (position #\/ name :from-end t) -1))))
-
-(defun shell-command (program arguments)
-  "The text that PROGRAM, if it is a shell, is given to run."
-  (and (member (last-part program) '("sh" "bash" "dash" "zsh" "ksh" "ash" "csh" "fish")
-               :test #'string=)
-       (equal (first arguments) "-c")
-       (null (cddr arguments))
-       (second arguments)))
-
-(defun program-effect (program arguments)
-  (let* ((program (text-of-name program))
-         (arguments (mapcar #'princ-to-string arguments))
-         (command (shell-command program arguments))
-         (line (or command (format nil "~A~{ ~A~}" program arguments))))
-    (make-effect :kind "run-program" :words (format nil "run `~A`" (shortened line 2000))
-                 :target (if (and command (plain-command-p command))
-                             (last-part (first-word command))
-                             (last-part program))
-                 :texts (list line))))
-
-(defun effect-of-command (arguments)
-  "Running a program as UIOP takes it: a text for the shell or a list."
-  (let ((command (first arguments)))
-    (if (consp command)
-        (program-effect (first command) (rest command))
-        (program-effect "/bin/sh" (list "-c" (princ-to-string command))))))
-
-(defun effect-of-run-program (arguments)
-  (program-effect (first arguments) (second arguments)))
-
-(defun effect-of-spawn (arguments)
-  (program-effect (first arguments) (rest (second arguments))))
+;;; Processes
 
 (defun effect-of-fork (arguments)
   (declare (ignore arguments))
@@ -222,7 +178,8 @@
 
 (defun socket-effect (kind words arguments)
   (let ((text (address-text (rest arguments))))
-    (make-effect :kind kind :words (format nil words text) :target text :texts (list text))))
+    (make-effect :kind kind :words (format nil words text) :target text :texts (list text)
+                 :detail (address-text (list (second arguments))))))
 
 (defun effect-of-connect (arguments) (socket-effect "connect" "connect to ~A" arguments))
 (defun effect-of-bind (arguments) (socket-effect "listen" "take the address ~A" arguments))
@@ -242,12 +199,24 @@
         (make-effect :kind "connect" :words (format nil "send to ~A" text) :target text)))))
 
 (defun effect-of-looking-up (arguments)
-  "Asking other machines what a name or an address of the network is."
+  "Asking other machines what a name or an address of the network is. What a name is looked up for is
+to connect to it, so that the answer counts for both."
   (let ((text (address-text (list (first arguments)))))
-    (unless (or (string-equal text "localhost") (eql 0 (search "127." text))
+    (unless (or (string-equal text "localhost")
                 (every (lambda (it) (or (digit-char-p it) (char= it #\.))) text))
       (make-effect :kind "connect" :target text :texts (list text)
-                   :words (format nil "look up ~A in the network" text)))))
+                   :words (format nil "look up ~A in the network and connect to it" text)))))
+
+(defun own-address-p (address)
+  "Whether ADDRESS, numbers, is of this machine or of what serves it alone."
+  (or (every #'zerop (subseq address 0 (1- (length address))))
+      (case (length address)
+        (4 (or (member (elt address 0) '(0 127))
+               (and (= (elt address 0) 169) (= (elt address 1) 254))))
+        (16 (or (and (= (elt address 0) 254) (<= 128 (elt address 1) 191))
+                ;; One of four numbers in the longer form.
+                (and (every #'zerop (subseq address 0 10))
+                     (own-address-p (subseq address 12))))))))
 
 ;;; The process and its threads
 

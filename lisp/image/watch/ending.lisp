@@ -12,49 +12,28 @@
 
 ;;; Hooks
 
-(defun hook-values ()
-  "The variables by which code is called later, each with its value."
-  (loop for (package . names)
-          in '(("SB-EXT" "*EXIT-HOOKS*" "*INIT-HOOKS*" "*SAVE-HOOKS*" "*AFTER-GC-HOOKS*"
-                "*INVOKE-DEBUGGER-HOOK*" "*MODULE-PROVIDER-FUNCTIONS*" "*ED-FUNCTIONS*"
-                "*STEPPER-HOOK*" "*MUFFLED-WARNINGS*" "*TRACE-REPORT-DEFAULT*"
-                "*SYSINIT-PATHNAME-FUNCTION*" "*USERINIT-PATHNAME-FUNCTION*")
-               ("SB-INT" "*SETF-FDEFINITION-HOOK*" "*SETF-MACRO-FUNCTION-HOOK*"
-                "*SETF-COMPILER-MACRO-FUNCTION-HOOK*" "*REPL-PROMPT-FUN*" "*REPL-READ-FORM-FUN*")
-               ("SB-KERNEL" "*DEFSTRUCT-HOOKS*" "*DEFINE-CONDITION-HOOKS*"
-                "**INITIAL-HANDLER-CLUSTERS**")
-               ("SB-IMPL" "*REPL-FUN-GENERATOR*" "*INSPECT-FUN*" "*STANDARD-READTABLE*"
-                "*STDIN*" "*STDOUT*" "*STDERR*")
-               ("SB-SYS" "*EXIT-ERROR-HANDLER*" "*PERIODIC-POLLING-FUNCTION*" "*TTY*")
-               ("SB-DEBUG" "*DEBUG-LOOP-FUN*") ("SB-C" "*COMPILE-COMPONENT-HOOK*")
-               ("SB-PRETTY" "*STANDARD-PPRINT-DISPATCH-TABLE*")
-               ("COMMON-LISP" "*DEBUGGER-HOOK*" "*MACROEXPAND-HOOK*" "*BREAK-ON-SIGNALS*"
-                "*PRINT-PPRINT-DISPATCH*")
-               ;; The client's threads call them, and this one does after the call.
-               ("SWANK" "*EVENT-HOOK*" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*"
-                "*CONNECTION-CLOSED-HOOK*")
-               ("SLYNK" "*PRE-REPLY-HOOK*" "*NEW-CONNECTION-HOOK*" "*CONNECTION-CLOSED-HOOK*"
-                "*EVAL-FOR-EMACS-WRAPPERS*"))
-        nconc (loop for name in (and (find-package package) names)
-                    for symbol = (find-symbol name package)
-                    when (and symbol (boundp symbol))
-                      collect (list symbol (symbol-value symbol) (own-list (symbol-value symbol))))))
+(defun hooks-before (watch)
+  "The hooks as a call finds them: one that another call has changed, which runs now, as it was before.
+A value that either has bound is its own affair."
+  (let ((consent (find-if #'consent-hooks (first (watch-consents watch)))))
+    (loop for entry in (hook-values)
+          for before = (and consent (assoc (first entry) (consent-hooks consent) :test #'eq))
+          collect (if (and before (fourth entry) (fourth before))
+                      (list (first before) (second before) (own-list (third before)) t)
+                      entry))))
 
-(defun own-list (value)
-  "VALUE, when it is a list, in conses of our own: code can change those of others."
-  (if (consp value) (copy-list value) value))
-
-(defun settle-hooks (before allowed)
-  "Put those hooks back that aren't as in BEFORE, of HOOK-VALUES, unless the function ALLOWED lets one
-be. Returns what is as it is to be now, in the same way."
-  (loop for entry in before
-        for (symbol value copy) = entry
-        for now = (symbol-value symbol)
-        collect (cond ((and (eq value now) (equal copy now)) entry)
-                      ((funcall allowed (effect-of-taking-over (symbol-text symbol)))
-                       (list symbol now (own-list now)))
-                      (t (setf (symbol-value symbol) copy)
-                         (list symbol copy (own-list copy))))))
+(defun withdraw-hooks (consent)
+  "Put those hooks of definitions back that the call of CONSENT has changed and was not granted."
+  (flet ((granted (effect)
+           (or (granted-p consent effect)
+               (progn (note-denial consent effect) nil))))
+    (setf (consent-hooks consent)
+          (loop for entry in (consent-hooks consent)
+                append (if (and (fourth entry)
+                                (defining-hook-p (first entry))
+                                (of-all-threads-p (first entry) (symbol-value (first entry))))
+                           (settle-hooks (list entry) #'granted)
+                           (list entry))))))
 
 ;;; Threads
 
@@ -78,7 +57,7 @@ be. Returns what is as it is to be now, in the same way."
   (let ((threads (living-threads consent)))
     (when (and threads
                (not (funcall allowed (effect-of-outliving threads))))
-      (setf (first (consent-outstayed consent)) (hook-values))
+      (setf (first (consent-outstayed consent)) (remove-if-not #'fourth (hook-values)))
       (dolist (thread threads)
         (ignore-errors (internal "SB-THREAD" "TERMINATE-THREAD" thread))))))
 

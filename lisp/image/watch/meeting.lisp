@@ -6,7 +6,7 @@
 
 (defun meet (watch guard hold function arguments)
   "Call FUNCTION with ARGUMENTS, where GUARD stands and HOLD is in force, if that may be."
-  (if (covered-class-p guard hold arguments)
+  (if (or (null hold) (covered-class-p guard hold arguments))
       (go-on watch guard hold nil function arguments)
       (let* ((arguments (if (guard-describes guard) (own-copies arguments) arguments))
              (effect (effect-at guard arguments)))
@@ -31,7 +31,9 @@
          (loop for covered in (rest hold)
                  thereis (if (consp covered)
                              (and (eq class (first covered))
-                                  (begins-with-p (rest covered) (first arguments))
+                                  (if (eq class :run)
+                                      (same-program-p (rest covered) (first arguments))
+                                      (begins-with-p (rest covered) (first arguments)))
                                   (or (not (eq class :rename))
                                       (begins-with-p (rest covered) (second arguments))))
                              (eq class covered))))))
@@ -44,20 +46,34 @@
       (or (begins (real-native-name given))
           (begins (real-native-name given :link t))))))
 
+(defun same-program-p (one other)
+  "Whether both, names or pathnames or what has none, are the same program."
+  (flet ((name (it)
+           (if (typep it '(or string pathname)) (internal "SB-EXT" "NATIVE-NAMESTRING" it) it)))
+    (equal (name one) (name other))))
+
 (defun covered-p (effect hold)
   (loop for covered in (rest hold)
           thereis (cond ((stringp covered) (equal covered (effect-words effect)))
                         ((eq covered :temporary) (temporary-p effect (temporary-directories)))
-                        ((and (consp covered) (eq (first covered) :build))
-                         (in-scope-p (rest covered) effect)))))
+                        ((eq covered :input) (input-copy-p effect))
+                        ((consp covered)
+                         (case (first covered)
+                           (:build (in-scope-p (rest covered) effect))
+                           (:detail (and (rest covered)
+                                         (equal (rest covered) (effect-detail effect)))))))))
 
-(defun covers-of (guard effect)
-  "What EFFECT, which may happen, covers while it does."
+(defun covers-of (guard effect arguments)
+  "What EFFECT of ARGUMENTS, which may happen, covers while it does."
   (and effect
        (loop for class in (if (guard-class guard)
                               (cons (guard-class guard) (guard-covers guard))
                               (guard-covers guard))
              collect (cond ((eq class :words) (effect-words effect))
+                           ((eq class :detail)
+                            (cons :detail (and (input-put-into-file-p arguments)
+                                               (effect-detail effect))))
+                           ((eq class :run) (cons :run (first arguments)))
                            ((eq class :build) (cons :build (new-work :build (effect-target effect))))
                            ((and (effect-files effect)
                                  (member class '(:write :delete :rename :rmdir)))
@@ -93,7 +109,7 @@ sense of fails by itself, before it does anything."
   "Call FUNCTION with ARGUMENTS in the way of GUARD, with what EFFECT covers, if there is one."
   (when (and effect (member (effect-kind effect) '("write-file" "rename-file") :test #'equal))
     (note-written (first hold) effect))
-  (let* ((covers (covers-of guard effect))
+  (let* ((covers (covers-of guard effect arguments))
          (before hold)
          (hold (if covers (cons (first hold) (append covers (rest hold))) hold)))
     (flet ((work ()
@@ -189,6 +205,17 @@ then if it had made that."
     (when (find (first arguments) (foreign-lists) :key #'first :test #'equal)
       ;; That looks the name up by the function that is watched here.
       (funcall (watch-call-in watch) nil (lambda () (add-foreign-hooks watch))))))
+
+(defun call-looking-up (watch hold function arguments)
+  "Look up a host, to which the call may connect then: not to this machine under another's name."
+  (declare (ignore watch))
+  (let ((found (multiple-value-list (apply function arguments))))
+    ;; What nobody was asked about is no reason to connect.
+    (dolist (host (and (effect-of-looking-up arguments) found))
+      (dolist (address (ignore-errors (internal "SB-BSD-SOCKETS" "HOST-ENT-ADDRESSES" host)))
+        (unless (own-address-p address)
+          (setf (gethash (address-text (list address)) (consent-hosts (first hold))) t))))
+    (values-list found)))
 
 (defun call-making-stream (watch hold function arguments)
   (call-covering watch hold '(:descriptor) function arguments))
@@ -287,6 +314,13 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
     (if consent
         (funcall (watch-call-in watch) (list (quiet consent)) work)
         (funcall work))))
+
+(defun call-defining (watch hold function arguments)
+  "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before."
+  (unless hold
+    (dolist (consent (first (watch-consents watch)))
+      (withdraw-hooks consent)))
+  (apply function arguments))
 
 (defun hooks-before-p (hooks consent)
   "Whether HOOKS are as some were before the call of CONSENT."

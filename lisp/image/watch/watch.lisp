@@ -174,7 +174,7 @@ consent than it has."
       (let ((consent (new-consent id (getf arguments :watch) nil)) (reply (list nil)))
         (setf (consent-scope consent) (scope-of operation arguments))
         (note-connection watch consent)
-        (setf (consent-hooks consent) (hook-values))
+        (setf (consent-hooks consent) (hooks-before watch))
         (hold-one (watch-consents watch) consent)
         (unwind-protect
              (progn
@@ -207,7 +207,7 @@ has tried, however it ends."
          ;; What is around it settles hooks.
          (within (funcall (watch-state watch))))
     (unless within
-      (setf (consent-hooks consent) (hook-values))
+      (setf (consent-hooks consent) (hooks-before watch))
       (hold-one (watch-consents watch) consent))
     (unwind-protect (funcall (watch-call-in watch) (list consent) work)
       ;; What is in force around this allows nothing either.

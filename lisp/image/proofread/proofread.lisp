@@ -1,0 +1,218 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Code of an answer is looked through for what this image could not run: operators and packages that it
+;;; doesn't know, wrong numbers of arguments, parentheses. Operation: proofread-code.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+;;; Forms
+
+(defun proofread-all (parts scope)
+  (dolist (part parts) (proofread part scope)))
+
+(defun proofread-body (parts scope)
+  (dolist (part parts)
+    (unless (part-named-p (first (list-parts part)) "DECLARE")
+      (proofread part scope))))
+
+(defun proofread (part scope)
+  "Look at PART, which is code. SCOPE has the local functions, by name with their counts, or with :MACRO."
+  (case (part-kind part)
+    (:function (let ((function (part-value part)))
+                 (cond ((null function))
+                       ((name-part-p function) (check-operator-name function scope nil))
+                       ((part-named-p (first (list-parts function)) "LAMBDA")
+                        (proofread function scope)))))
+    (:list (when (plain-list-p part)
+             (proofread-list (part-value part) scope)))))
+
+(defun proofread-list (parts scope)
+  (let* ((head (first parts)) (local (and (name-part-p head)
+                                          (assoc (part-value head) scope :test #'string=))))
+    (cond ((null head))
+          ((and (eq (part-kind head) :list) (part-named-p (first (list-parts head)) "LAMBDA"))
+           (proofread-all parts scope))
+          ((not (name-part-p head)))
+          ((looks-like-slot-p parts))
+          (local
+           (unless (eq (cdr local) :macro)
+             (check-count head (list (cdr local)) (length (rest parts)))
+             (proofread-all (rest parts) scope)))
+          ((gethash (part-value head) (proof-macros *proof*)))
+          (t (proofread-call head (rest parts) scope)))))
+
+(defun looks-like-slot-p (parts)
+  "Whether PARTS are a slot of a class, shown alone."
+  (part-named-p (second parts) "INITARG" "INITFORM" "ACCESSOR" "READER" "WRITER" "ALLOCATION"))
+
+(defun proofread-call (head parts scope)
+  "Look at a form of the operator HEAD, which is no local one."
+  (let* ((symbol (and (eq (part-status head) :found) (part-symbol head)))
+         (proof (and symbol (cdr (assoc symbol *proofs* :test #'eq))))
+         (known (check-operator-name head scope (length parts))))
+    (cond (proof (funcall proof parts scope))
+          ((or (not known)
+               (and symbol (or (macro-function symbol) (special-operator-p symbol)))))
+          (t (proofread-all parts scope)))))
+
+;;; Operators
+
+(defun defined-in-text-p (name)
+  (or (nth-value 1 (gethash name (proof-functions *proof*)))
+      (gethash name (proof-macros *proof*))))
+
+(defun known-operator-p (part scope)
+  "Whether PART, a name, is known to be an operator."
+  (let ((symbol (and (eq (part-status part) :found) (part-symbol part))))
+    (or (assoc (part-value part) scope :test #'string=)
+        (defined-in-text-p (part-value part))
+        (and symbol (fboundp symbol)))))
+
+(defun check-operator-name (part scope number)
+  "Look at the name PART, which is called with NUMBER arguments, when not NIL. Whether it is known."
+  (cond ((known-operator-p part scope)
+         (when number (check-known part number))
+         t)
+        ((or (excusable-p part)
+             ;; More are not told.
+             (nthcdr *most-mistakes* (proof-mistakes *proof*)))
+         nil)
+        (t (note-mistake part :function (unknown-function-words part))
+           nil)))
+
+(defun excusable-p (part)
+  "Whether PART, the name of no function that is known, may yet be one, or no call at all."
+  (let ((name (part-value part)))
+    (or (eq (part-status part) :unknown)
+        ;; Such as OTHERWISE or INTEGER: a piece of a form, or of a type.
+        (standard-part-symbol part)
+        (prefixed-p "DEF" name)
+        (find #\< name)
+        (some (lambda (kin) (search kin name)) (proof-kin *proof*)))))
+
+(defun unknown-function-words (part)
+  (let* ((name (part-value part))
+         (others (remove-if-not (lambda (symbol)
+                                  (and (fboundp symbol) (telling-p symbol)
+                                       (not (eq symbol (part-symbol part)))))
+                                (elsewhere name nil))))
+    (format nil "There is no function or macro ~A~@[ in ~A~].~@[ There is ~{~A~^, ~}.~]"
+            name
+            (and (packagep (part-home part)) (package-name (part-home part)))
+            (mapcar #'symbol-text (subseq others 0 (min 3 (length others)))))))
+
+(defun check-known (part number)
+  "Look whether the operator PART takes NUMBER arguments."
+  (let* ((name (part-value part))
+         (symbol (and (eq (part-status part) :found) (part-symbol part)))
+         (counts (gethash name (proof-functions *proof*))))
+    (cond ((gethash name (proof-macros *proof*)))
+          ;; A text that redefines what the image has may show both.
+          ((and symbol (fboundp symbol))
+           (check-count part (cons (or (count-in-image symbol) t) counts) number symbol))
+          ;; Which package a definition of the text is in is not kept.
+          ((not (part-qualified part)) (check-count part counts number)))))
+
+(defun check-count (part counts number &optional symbol)
+  "Look whether any of COUNTS, those of the operator PART, lets NUMBER arguments pass."
+  (unless (or (null counts) (some (lambda (count) (count-fits-p count number)) counts))
+    (note-mistake part :count
+                  (format nil "~A ~A~:[.~;~:*: ~A~]"
+                          (part-value part) (count-words (first counts) number)
+                          (and symbol (null (rest counts)) (lambda-list-text symbol))))))
+
+;;; Texts
+
+(defun next-line-start (text position)
+  "Where the next line of TEXT after POSITION begins that begins with a parenthesis, or NIL."
+  (let ((found (search (format nil "~%(") text :start2 position)))
+    (and found (1+ found))))
+
+(defun read-all-parts (text)
+  "The parts of TEXT that could be read, and whether all of it was."
+  (setf (proof-text *proof*) text
+        (proof-position *proof*) 0)
+  (let ((parts '()) (tries 0))
+    (loop
+      (setf (proof-depth *proof*) 0
+            (proof-unclosed *proof*) nil)
+      (skip-blanks)
+      (let ((start (proof-position *proof*)) (character (peek)))
+        (cond ((null character) (return (values (nreverse parts) t)))
+              ((char= character #\))
+               (incf (proof-position *proof*))
+               (note-mistake (make-part :data start (1+ start)) :unbalanced
+                             "This parenthesis closes nothing.")
+               (when (> (incf tries) 20) (return (values (nreverse parts) nil))))
+              (t (let ((part (catch 'form-read (read-part))))
+                   (cond ((proof-unclosed *proof*)
+                          (note-unclosed)
+                          (let ((next (next-line-start text (min (1+ start) (length text)))))
+                            (when part (push (incomplete part) parts))
+                            (when (or (null next) (> (incf tries) 20))
+                              (return (values (nreverse parts) nil)))
+                            (setf (proof-position *proof*) next)))
+                         ((null part)
+                          (when (peek) (return (values (nreverse parts) nil))))
+                         (t (note-package-form part)
+                            (push part parts))))))))))
+
+(defun note-unclosed ()
+  (destructuring-bind (what start) (proof-unclosed *proof*)
+    (note-mistake (make-part :data start (1+ start)) :unbalanced
+                  (if (eq what :string)
+                      "This string is not closed."
+                      "This form is not closed: a parenthesis is missing."))))
+
+(defun incomplete (part)
+  "PART so that what it defines is known, and nothing else is said of it."
+  (if (eq (part-kind part) :list)
+      (make-part :list (part-start part) (part-end part)
+                 (append (part-value part)
+                         (list (make-part :unclear (part-end part) (part-end part)))))
+      part))
+
+(defun sketch-p (parts)
+  "Whether PARTS, of the top level, are no source: a session with its answers, or an outline."
+  (some (lambda (part) (not (member (part-kind part) '(:list :quote :function :ellipsis :unclear))))
+        parts))
+
+(defun has-ellipsis-p (part)
+  (or (eq (part-kind part) :ellipsis)
+      (some #'has-ellipsis-p (list-parts part))))
+
+(defun mistakes-in (text)
+  "The mistakes in TEXT, the last one."
+  (setf (proof-mistakes *proof*) '())
+  (let ((parts (read-all-parts text)))
+    (mapc #'collect-definitions parts)
+    (unless (sketch-p parts)
+      (proofread-all parts '())
+      (when (proof-other-reader *proof*)
+        (drop-mistakes :function :package :symbol :count :unbalanced))
+      (when (some #'has-ellipsis-p parts)
+        (drop-mistakes :unbalanced))
+      (when (proof-loads *proof*)
+        (drop-mistakes :function :package :symbol))
+      (when (proof-exports *proof*)
+        (drop-mistakes :symbol))
+      (sort (remove-duplicates (proof-mistakes *proof*) :key #'first) #'< :key #'first))))
+
+(defun drop-mistakes (&rest kinds)
+  (setf (proof-mistakes *proof*)
+        (remove-if (lambda (mistake) (member (third mistake) kinds)) (proof-mistakes *proof*))))
+
+(define-operation "proofread-code" (texts package)
+  ;; What this image could not run of the last of TEXTS, the code of an answer so far: lists of start,
+  ;; end and what is wrong. It is read in PACKAGE, or in that which the texts before it have entered.
+  (when (> (reduce #'+ texts :key #'length) 3000)
+    (compile-now 'read-part 'read-part-at 'read-list 'read-token 'skip-token 'skip-to-form
+                 'strange-character-p 'name-part 'scan-token 'token-name 'split-token
+                 'resolve-name 'symbol-in-package 'proofread 'proofread-list 'proofread-call
+                 'collect-definitions 'collect-definition 'plain-list-p 'proofread-all))
+  (let ((*proof* (make-proof :package (package-of-text package))))
+    (dolist (text (butlast texts))
+      (mapc #'collect-definitions (read-all-parts text)))
+    (let ((mistakes (and texts (mistakes-in (first (last texts))))))
+      (list :mistakes (loop for (start end nil reason) in mistakes
+                            repeat *most-mistakes*
+                            collect (list start end reason))))))
