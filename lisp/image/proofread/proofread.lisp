@@ -35,7 +35,7 @@
           ((looks-like-slot-p parts))
           (local
            (unless (eq (cdr local) :macro)
-             (check-count head (list (cdr local)) (length (rest parts)))
+             (proofread-count head (list (cdr local)) (length (rest parts)))
              (proofread-all (rest parts) scope)))
           ((gethash (part-value head) (proof-macros *proof*)))
           (t (proofread-call head (rest parts) scope)))))
@@ -108,11 +108,11 @@
     (cond ((gethash name (proof-macros *proof*)))
           ;; A text that redefines what the image has may show both.
           ((and symbol (fboundp symbol))
-           (check-count part (cons (or (count-in-image symbol) t) counts) number symbol))
+           (proofread-count part (cons (or (count-in-image symbol) t) counts) number symbol))
           ;; Which package a definition of the text is in is not kept.
-          ((not (part-qualified part)) (check-count part counts number)))))
+          ((not (part-qualified part)) (proofread-count part counts number)))))
 
-(defun check-count (part counts number &optional symbol)
+(defun proofread-count (part counts number &optional symbol)
   "Look whether any of COUNTS, those of the operator PART, lets NUMBER arguments pass."
   (unless (or (null counts) (some (lambda (count) (count-fits-p count number)) counts))
     (note-mistake part :count
