@@ -1,4 +1,4 @@
-;;; agent-q-chat-retry.el --- Requests to a model that are tried again  -*- lexical-binding: t; -*-
+;;; agent-q-chat-backoff.el --- Requests to a model that are tried again  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
@@ -15,16 +15,16 @@
 (require 'cl-lib)
 (require 'subr-x)
 
-(cl-defstruct (agent-q-chat-retry (:include agent-q-render-item)
-                                  (:constructor agent-q-chat-retry--make)
-                                  (:copier nil))
+(cl-defstruct (agent-q-chat-backoff (:include agent-q-render-item)
+                                    (:constructor agent-q-chat-backoff--make)
+                                    (:copier nil))
   "The line about a request that is tried again; EVENT is the latest of its events."
   event)
 
-(defvar-local agent-q-chat-retry--last nil
+(defvar-local agent-q-chat-backoff--last nil
   "The line about the request that runs, or nil if it has not failed.")
 
-(defun agent-q-chat-retry--reason (text)
+(defun agent-q-chat-backoff--reason (text)
   "Return TEXT, the core's sentences on a failure, without markup and advice.
 To try again is what happens anyway."
   (string-trim
@@ -34,14 +34,14 @@ To try again is what happens anyway."
      " \\(?:Try again later\\|Wait, then try again\\|Try again\\)\\." ""
      (replace-regexp-in-string "</?[a-zA-Z!][^<>]*>" " " text)))))
 
-(defun agent-q-chat-retry--draw (line)
+(defun agent-q-chat-backoff--draw (line)
   "Return the text of LINE: its head, or all of it when it is unfolded."
-  (let* ((event (agent-q-chat-retry-event line))
+  (let* ((event (agent-q-chat-backoff-event line))
          (next (format "%s retrying in %.1f s (%d of %d)" (agent-q-render-fold-sign line)
                        (plist-get event :seconds) (plist-get event :attempt)
                        (plist-get event :attempts)))
          (reason (agent-q-visible-line
-                  (agent-q-chat-retry--reason (or (plist-get event :reason) "")) 1000)))
+                  (agent-q-chat-backoff--reason (or (plist-get event :reason) "")) 1000)))
     (propertize
      (if (agent-q-render-item-expanded line)
          (concat next "\n" (agent-q-render-body (or (plist-get event :reason) "")
@@ -50,18 +50,18 @@ To try again is what happens anyway."
                (agent-q-call-cut reason (max 10 (- (agent-q-call-width) (length next) 2)))))
      'face 'agent-q-dim 'mouse-face 'highlight)))
 
-(defun agent-q-chat-retry-begin ()
+(defun agent-q-chat-backoff-begin ()
   "Forget earlier failures: another request begins, or this one is being answered."
-  (setq agent-q-chat-retry--last nil))
+  (setq agent-q-chat-backoff--last nil))
 
-(defun agent-q-chat-retry-show (event)
+(defun agent-q-chat-backoff-show (event)
   "Show EVENT: a request failed and is tried again."
-  (if agent-q-chat-retry--last
-      (progn (setf (agent-q-chat-retry-event agent-q-chat-retry--last) event)
-             (agent-q-render-update-item agent-q-chat-retry--last))
-    (setq agent-q-chat-retry--last
-          (agent-q-chat-retry--make :draw #'agent-q-chat-retry--draw :event event))
-    (agent-q-render-add-item agent-q-chat-retry--last)))
+  (if agent-q-chat-backoff--last
+      (progn (setf (agent-q-chat-backoff-event agent-q-chat-backoff--last) event)
+             (agent-q-render-update-item agent-q-chat-backoff--last))
+    (setq agent-q-chat-backoff--last
+          (agent-q-chat-backoff--make :draw #'agent-q-chat-backoff--draw :event event))
+    (agent-q-render-add-item agent-q-chat-backoff--last)))
 
-(provide 'agent-q-chat-retry)
-;;; agent-q-chat-retry.el ends here
+(provide 'agent-q-chat-backoff)
+;;; agent-q-chat-backoff.el ends here
