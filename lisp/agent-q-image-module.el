@@ -7,7 +7,8 @@
 ;; The Common Lisp half is in modules, the folders of image/; image/modules.eld is
 ;; the table of them, and of what each needs.  A module is sent over a connection
 ;; when one of its operations is first called there.  Its operations are found in
-;; its text, as (define-operation "name" ...).
+;; its text, as (define-operation "name" ...).  The user waits for the first of them,
+;; so garbage is collected later.
 
 ;;; Code:
 

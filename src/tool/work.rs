@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What the work of a tool may reach beside its arguments: the chat's files, Emacs, and whether
-//! the user has cancelled.
+//! What the work of a tool may reach beside its arguments: the chat's files, Emacs, whether the user
+//! has cancelled. And what becomes of work that is done elsewhere, on a thread or in the image.
 
 use std::collections::HashMap;
 use std::sync::Arc;
