@@ -678,6 +678,42 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                                              :file (expand-file-name "one.lisp" directory))))
         (should (= 1 (length (plist-get reply :denials))))))))
 
+(agent-q-test-image-on-each watch-asks-about-programs-of-builds ()
+  "Consent to building a system covers none of the programs that it runs, but the granted one."
+  (agent-q-watch-test--directly connection "(require :asdf)")
+  (let* ((directory (expand-file-name "aq-running/" agent-q-test-directory))
+         (file (expand-file-name "aq-running.asd" directory))
+         (systems (list :systems (list (list :name "aq-running" :file file)))))
+    (make-directory directory t)
+    (write-region
+     "(ignore-errors (uiop:run-program \"echo asd\"))
+      (defun cl-user::aq-around (next)
+        (ignore-errors (uiop:launch-program '(\"echo\" \"around\")))
+        (funcall next))
+      (defsystem \"aq-running\" :components ((:file \"one\"))
+        :around-compile cl-user::aq-around
+        :perform (prepare-op :after (o c)
+                   (ignore-errors (sb-ext:run-program \"/bin/echo\" '(\"granted\")))
+                   (ignore-errors (sb-ext:run-program \"/bin/echo\" '(\"perform\"))))) "
+     nil file nil 'silent)
+    (write-region
+     "(eval-when (:compile-toplevel)
+        (ignore-errors (sb-ext:run-program \"/bin/echo\" '(\"compiling\"))))
+      (sb-alien:alien-funcall
+        (sb-alien:extern-alien \"system\" (function sb-alien:int sb-alien:c-string)) \"echo c\")
+      (ignore-errors (sb-ext:run-program \"/bin/echo\" '(\"loading\")))"
+     nil (expand-file-name "one.lisp" directory) nil 'silent)
+    (agent-q-watch-test--with connection "deny"
+      (let ((reply (apply #'agent-q-test-image-reply connection "load-system"
+                          :system "aq-running" :file file
+                          :watch '(:patience 30 :granted (("run-program" "/bin/echo granted")))
+                          systems)))
+        (should-not (plist-get reply :message))
+        (should (equal '("run `/bin/echo compiling`" "run `/bin/echo loading`"
+                         "run `/bin/echo perform`" "run `echo around`" "run `echo asd`"
+                         "run `echo c`")
+                       (sort (delete-dups (agent-q-watch-test--words)) #'string<)))))))
+
 (agent-q-test-image-on-each watch-compiles-in-one-thread ()
   "A call compiles what it needs of ours in one thread, however long that was left interpreted."
   (agent-q-watch-test--eval connection "(+ 1 2)")
