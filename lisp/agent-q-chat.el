@@ -73,6 +73,7 @@
     (define-key map (kbd "M-j") #'newline)
     (define-key map (kbd "C-j") #'newline)
     (define-key map (kbd "TAB") #'agent-q-chat-tab)
+    (define-key map (kbd "C-M-i") #'completion-at-point)
     (define-key map (kbd "<backtab>") #'agent-q-chat-previous-item)
     (define-key map (kbd "M-p") #'agent-q-prompt-previous)
     (define-key map (kbd "M-n") #'agent-q-prompt-next)

@@ -22,6 +22,9 @@
 (defconst agent-q-code-lisp--constituents "^][ \t\n()\"';`,|"
   "The characters of symbols, for `skip-chars-forward'.")
 
+(defconst agent-q-code-lisp--reach 10000
+  "How many characters before point the list around it may begin.")
+
 ;;;; The code at point
 
 (defun agent-q-code-lisp-p (place)
@@ -71,9 +74,13 @@ It is what this answer has entered before point, else the one of the REPL."
       (and (< start end) (buffer-substring-no-properties start end)))))
 
 (defun agent-q-code-lisp--operator ()
-  "Return the operator of the innermost list around point, or nil."
+  "Return the operator of the innermost list around point, or nil.
+What begins far above is not looked for."
   (let ((list (with-syntax-table lisp-mode-syntax-table
-                (nth 1 (parse-partial-sexp (agent-q-code-lisp--start (point)) (point))))))
+                (nth 1 (parse-partial-sexp
+                        (max (agent-q-code-lisp--start (point))
+                             (- (point) agent-q-code-lisp--reach))
+                        (point))))))
     (when list
       (save-excursion
         (goto-char (1+ list))

@@ -16,8 +16,10 @@
 (require 'agent-q-image-query)
 (require 'agent-q-log)
 (require 'agent-q-session)
+(require 'agent-q-user)
 (require 'agent-q-visible)
 (require 'seq)
+(require 'subr-x)
 
 (defcustom agent-q-check-code t
   "Whether Lisp code in answers is checked by the chat's image.
@@ -35,6 +37,9 @@ ElDoc say what is wrong.  The code is not run for that, nor its macros."
 (defconst agent-q-proofread--limit 50000
   "Longer code is not checked.")
 
+(defconst agent-q-proofread--memory 20000
+  "How many characters of earlier code of the answer are sent along.")
+
 (defconst agent-q-proofread--seconds 10
   "How long the image may take for one piece of code.")
 
@@ -44,7 +49,8 @@ Before them is the turn that they belong to.")
 
 (defvar-local agent-q-proofread--waiting nil
   "Code of this chat that is to be checked, the next first.
-Each is a marker of its start, and the texts of the answer up to it.")
+Each is a marker of its start, and the texts of the answer up to it, its
+own first.")
 
 (defvar-local agent-q-proofread--asked nil
   "Whether the image is asked now.")
@@ -54,21 +60,18 @@ Each is a marker of its start, and the texts of the answer up to it.")
 For `agent-q-code-closed-functions'."
   (when (and agent-q-check-code
              (agent-q-proofread--source-p start)
+             (<= (- (agent-q-code-lisp-end start) start) agent-q-proofread--limit)
              (agent-q-image-live-p agent-q-session-connection)
              ;; Where calls queue up, the user's own would wait for this.
              (agent-q-image-ask agent-q-session-connection :threads-p))
-    (let ((text (agent-q-proofread--text start)))
-      (unless (and agent-q-proofread--texts
-                   (equal (car agent-q-proofread--texts) agent-q-session-turn))
-        (setq agent-q-proofread--texts (list agent-q-session-turn)))
-      (when (<= (length text) agent-q-proofread--limit)
-        (push text (cdr agent-q-proofread--texts))
-        (setq agent-q-proofread--waiting
-              (append agent-q-proofread--waiting
-                      (list (cons (copy-marker start)
-                                  (agent-q-proofread--latest
-                                   (cdr agent-q-proofread--texts))))))
-        (run-at-time 0.01 nil #'agent-q-proofread--next (current-buffer))))))
+    (unless (and agent-q-proofread--texts
+                 (equal (car agent-q-proofread--texts) agent-q-session-turn))
+      (setq agent-q-proofread--texts (list agent-q-session-turn)))
+    (push (agent-q-proofread--text start) (cdr agent-q-proofread--texts))
+    (setq agent-q-proofread--waiting
+          (append agent-q-proofread--waiting
+                  (list (cons (copy-marker start) (cdr agent-q-proofread--texts)))))
+    (run-at-time 0.01 nil #'agent-q-proofread--next (current-buffer))))
 
 (defun agent-q-proofread--source-p (start)
   "Whether the code that begins at START is called Lisp.
@@ -84,8 +87,9 @@ definitions are read in a package of their own."
              (agent-q-code-stretches start (agent-q-code-lisp-end start)) ""))
 
 (defun agent-q-proofread--latest (texts)
-  "Return TEXTS in the order in which they came, without those too long ago."
-  (let ((left (* 2 agent-q-proofread--limit)) (kept nil))
+  "Return TEXTS, the latest first, in their order, without those too long ago."
+  (let ((left agent-q-proofread--memory)
+        (kept (list (pop texts))))
     (while (and texts (<= 0 (setq left (- left (length (car texts))))))
       (push (pop texts) kept))
     kept))
@@ -95,17 +99,28 @@ definitions are read in a package of their own."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
       (when (and agent-q-proofread--waiting (not agent-q-proofread--asked))
-        (pcase-let ((`(,start . ,texts) (pop agent-q-proofread--waiting))
-                    (connection agent-q-session-connection))
+        (pcase-let* ((`(,start . ,all) (pop agent-q-proofread--waiting))
+                     (texts (agent-q-proofread--latest all))
+                     (connection agent-q-session-connection))
           (if (not (agent-q-image-live-p connection))
               (setq agent-q-proofread--waiting nil)
             (setq agent-q-proofread--asked t)
             (agent-q-image-query
              connection "proofread-code"
-             (list :texts texts :package (agent-q-image-repl-package connection))
+             (list :texts texts :package (agent-q-image-repl-package connection)
+                   :also (agent-q-proofread--also)
+                   :partial (< (length texts) (length all)))
              (lambda (reply &rest _)
                (agent-q-log-call "Marking code" #'agent-q-proofread--take buffer start reply))
              agent-q-proofread--seconds)))))))
+
+(defun agent-q-proofread--also ()
+  "Return the package of the Lisp source that the user last worked in, in a list."
+  (when-let* ((buffer (agent-q-user-last-buffer
+                       (lambda (buffer)
+                         (with-current-buffer buffer (derived-mode-p 'lisp-mode)))))
+              (package (with-current-buffer buffer (agent-q-user-package))))
+    (list package)))
 
 (defun agent-q-proofread--take (buffer start reply)
   "Mark in the chat BUFFER the mistakes in the code at START that REPLY has."

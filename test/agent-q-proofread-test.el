@@ -67,7 +67,7 @@ Each element is the text of the place and what is wrong with it."
 
 (agent-q-test-image-on-each proofreading-excuses-what-it-can-not-know ()
   "Sessions, outlines, what is defined or loaded in the answer, and macros."
-  (dolist (text '("CL-USER> (aq-f 1)\n(AQ-G 2)" "(aq-f 1) => (a b)" "(defun f (x) ..." "* (aq-f)\n3"
+  (dolist (text '("CL-USER> (aq-f 1)\n(AQ-G 2)" "(aq-f 1) => (a b)" "(defun f (x) ..." "(defun f (x)\n  ;; ..." "* (aq-f)\n3"
                   "(aq-f ...)" "(ql:quickload :x) (x:f 1) (g 2)" "(defwidget aq-w (a) (aq-f))"
                   "(defwidget aq-w (a)) (make-aq-w 1)" "(defun f (x) x) (defun f (x y) y) (f 1) (f 1 2)"
                   "(x :initarg :x)" "(t (list 1))" "((null x) 1)" "(:method ((x y)) 1)"
@@ -153,6 +153,10 @@ Each element is the text of the place and what is wrong with it."
     (should (equal (agent-q-proofread-eldoc #'ignore) "AQ-F takes 1 argument, not 2."))
     (agent-q-test-find "aq-f 1)")
     (should-not (agent-q-proofread-eldoc #'ignore)))
+  ;; What is too long ago may have defined anything.
+  (agent-q-proofread-test--with-chat
+    (agent-q-proofread-test--answer "(defun aq-f (x)\n  (list x))" (concat ";" (make-string 30000 ?x)) "(aq-f 1) (aq-g) (car)")
+    (should (equal (mapcar #'car (agent-q-proofread-test--marks)) '("car"))))
   ;; A turn of its own knows nothing of the last.
   (agent-q-proofread-test--with-chat
     (agent-q-proofread-test--answer "(defun aq-f (x) x)")
@@ -175,11 +179,11 @@ Each element is the text of the place and what is wrong with it."
 (agent-q-test-image-on-each code-is-checked-in-the-package-of-the-repl ()
   "And in that which the answer enters."
   (agent-q-test-image-directly
-   connection "(progn (defpackage :aq-bank (:use :cl)) (eval (read-from-string \"(defun aq-bank::deposit (account amount) (list account amount))\")))")
+   connection "(progn (defpackage :aq-bank (:use :cl) (:export deposit)) (eval (read-from-string \"(defun aq-bank::deposit (account amount) (list account amount))\")))")
   (agent-q-proofread-test--with-chat
     (agent-q-proofread-test--answer "(deposit 1 2)" "(in-package :aq-bank)" "(deposit 1 2)" "(deposit 1)")
     (should (equal (agent-q-proofread-test--marks)
-                   '(("deposit" "There is no function or macro DEPOSIT in COMMON-LISP-USER. There is AQ-BANK::DEPOSIT.")
+                   '(("deposit" "There is no function or macro DEPOSIT in COMMON-LISP-USER. There is AQ-BANK:DEPOSIT.")
                      ("deposit" "DEPOSIT takes 2 arguments, not 1: (ACCOUNT AMOUNT)"))))
     ;; The arguments and the definition are looked for there, too.
     (agent-q-test-find "1)\n  ```")
@@ -187,6 +191,24 @@ Each element is the text of the place and what is wrong with it."
       (should (agent-q-code-lisp-eldoc (lambda (text &rest _) (setq said text))))
       (agent-q-test-until said)
       (should (equal (downcase said) "(deposit account amount)")))))
+
+(agent-q-test-image-on-each code-is-meant-for-packages-of-the-program ()
+  "Such code says nothing of its package; the REPL need not be in it."
+  (agent-q-test-image-directly
+   connection "(progn (defpackage :aq-till (:use :cl) (:export aq-open)) (eval (read-from-string \"(defun aq-till::aq-open () 1)\")) (eval (read-from-string \"(defun aq-till::aq-count () 1)\")))")
+  ;; An inner function gives the package away.
+  (should-not (agent-q-proofread-test--mistakes connection "(aq-open) (aq-count)"))
+  (should (agent-q-proofread-test--mistakes connection "(aq-open)"))
+  (should (agent-q-proofread-test--mistakes connection "(aq-count) (aq-none)"))
+  (should (agent-q-proofread-test--mistakes connection "(cl-user::aq-count)"))
+  ;; So does the source that the user works in.
+  (with-temp-buffer
+    (lisp-mode)
+    (rename-buffer "till.lisp" t)
+    (insert "(in-package #:aq-till)\n")
+    (agent-q-proofread-test--with-chat
+      (agent-q-proofread-test--answer "(aq-open) (aq-none)")
+      (should (equal (mapcar #'car (agent-q-proofread-test--marks)) '("aq-none"))))))
 
 (agent-q-test-image-on-each an-image-that-does-not-answer-gives-no-marks ()
   "Nothing is said of it, and Emacs does not wait."
@@ -262,7 +284,8 @@ Each element is the text of the place and what is wrong with it."
       (should (equal (completed "try destruct") "try destruct"))
       (should (equal (completed "Hello, worl" 'completion-at-point) "Hello, worl"))
       (should (equal (completed "so far" nil) "so far"))
-      (should (equal (completed "/describe_sy") "/describe_symbol ")))
+      (should (equal (completed "/describe_sy") "/describe_symbol "))
+      (should (eq (key-binding (kbd "C-M-i")) #'completion-at-point)))
     (setq agent-q-session-connection nil)
     (agent-q-prompt-replace "(multiple-value-b")
     (completion-at-point)

@@ -32,7 +32,9 @@
   (kin '())
   ;; Whether the texts load something, export something, or change the reader.
   loads exports other-reader
-  ;; Of the last text: lists of start, end, kind and reason.
+  ;; Packages of programs that the code seems to be meant for, whatever package it is read in.
+  (meant '())
+  ;; Of the last text: lists of start, end, kind, reason, and packages that know the name.
   (mistakes '()) (depth 0)
   ;; Where the outermost list or string begins that has no end, and what it is.
   (unclosed nil))
@@ -46,8 +48,8 @@
 (defparameter *most-mistakes* 60
   "How many mistakes are told at most.")
 
-(defun note-mistake (part kind reason)
-  (push (list (part-start part) (part-end part) kind reason) (proof-mistakes *proof*)))
+(defun note-mistake (part kind reason &optional packages)
+  (push (list (part-start part) (part-end part) kind reason packages) (proof-mistakes *proof*)))
 
 (defun list-parts (part)
   (and (eq (part-kind part) :list) (part-value part)))
@@ -70,11 +72,16 @@
   (and (eq (part-kind part) :list)
        (notany (lambda (it) (member (part-kind it) '(:dot :ellipsis :unclear))) (part-value part))))
 
+(defun standard-symbol-p (symbol)
+  "Whether SYMBOL is one of Common Lisp's. Its home may be another package."
+  (multiple-value-bind (found status) (find-symbol (symbol-name symbol) "COMMON-LISP")
+    (and (eq status :external) (eq found symbol))))
+
 (defun standard-part-symbol (part)
   "The symbol of Common Lisp's that PART is, or NIL."
   (and (name-part-p part)
        (eq (part-status part) :found)
-       (eq (symbol-package (part-symbol part)) (find-package "COMMON-LISP"))
+       (standard-symbol-p (part-symbol part))
        (part-symbol part)))
 
 ;;; How the parts of forms are looked at

@@ -60,7 +60,7 @@ not understood."
 (defun trusted-lambda-list-p (symbol)
   "Whether the image knows the lambda list of SYMBOL as people know it."
   (or (implementation-p "SBCL")
-      (not (eq (symbol-package symbol) (find-package "COMMON-LISP")))))
+      (not (standard-symbol-p symbol))))
 
 (defun image-lambda-list (symbol)
   "The lambda list of the operator SYMBOL, and whether it is known."
@@ -76,7 +76,7 @@ not understood."
 others may be made by functions."
   (cond ((special-operator-p symbol) (rest (assoc symbol *special-counts*)))
         ((and (macro-function symbol)
-              (not (eq (symbol-package symbol) (find-package "COMMON-LISP"))))
+              (not (standard-symbol-p symbol)))
          nil)
         (t (multiple-value-bind (lambda-list known) (image-lambda-list symbol)
              (and known (count-of-lambda-list (lambda-list-elements lambda-list)))))))
@@ -93,8 +93,8 @@ others may be made by functions."
   (destructuring-bind (least most keys) count
     (flet ((arguments (number) (format nil "~D argument~:P" number)))
       (cond ((and keys (>= number least))
-             (format nil "takes keywords with values~@[ after its first ~A~]; one has no value"
-                     (and (plusp keys) (arguments keys))))
+             (format nil "takes keywords with values~[~; after its first argument~:;~:* after its first ~D arguments~]; one has no value"
+                     keys))
             (t (format nil "takes ~A, not ~D"
                        (cond ((null most) (format nil "at least ~A" (arguments least)))
                              ((= least most) (arguments least))

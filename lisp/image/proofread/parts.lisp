@@ -211,10 +211,9 @@ are two of these."
                           (not (exported-by-plan-p (part-value part) package)))
                  (note-mistake part :symbol
                          (if status
-                             (format nil "~A is not exported from ~A." (part-value part)
-                                     (package-name package))
+                             (format nil "~A is not exported from ~A." (part-value part) prefix)
                              (format nil "The package ~A has no symbol ~A."
-                                     (package-name package) (part-value part))))))))
+                                     prefix (part-value part))))))))
     part))
 
 (defun exported-by-plan-p (name package)

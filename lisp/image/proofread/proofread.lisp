@@ -76,7 +76,7 @@
              ;; More are not told.
              (nthcdr *most-mistakes* (proof-mistakes *proof*)))
          nil)
-        (t (note-mistake part :function (unknown-function-words part))
+        (t (note-unknown part)
            nil)))
 
 (defun excusable-p (part)
@@ -89,16 +89,30 @@
         (find #\< name)
         (some (lambda (kin) (search kin name)) (proof-kin *proof*)))))
 
-(defun unknown-function-words (part)
-  (let* ((name (part-value part))
-         (others (remove-if-not (lambda (symbol)
+(defun note-unknown (part)
+  "Note that nobody knows PART, the name of an operator. Where an inner function of a program has that
+name, the code is meant for the program's package: people show code as it is in their files."
+  (let* ((others (remove-if-not (lambda (symbol)
                                   (and (fboundp symbol) (telling-p symbol)
                                        (not (eq symbol (part-symbol part)))))
-                                (elsewhere name nil))))
-    (format nil "There is no function or macro ~A~@[ in ~A~].~@[ There is ~{~A~^, ~}.~]"
-            name
-            (and (packagep (part-home part)) (package-name (part-home part)))
-            (mapcar #'symbol-text (subseq others 0 (min 3 (length others)))))))
+                                (elsewhere (part-value part) nil)))
+         (programs (remove-if #'implementation-package-p others :key #'symbol-package))
+         (inner (find-if-not #'exported-p programs)))
+    (when (and inner (not (part-qualified part)))
+      (dolist (symbol programs)
+        (unless (exported-p symbol)
+          (pushnew (symbol-package symbol) (proof-meant *proof*)))))
+    (note-mistake part :function (unknown-words part others)
+                  (and (not (part-qualified part)) (mapcar #'symbol-package programs)))))
+
+(defun exported-p (symbol)
+  (eq :external (nth-value 1 (find-symbol (symbol-name symbol) (symbol-package symbol)))))
+
+(defun unknown-words (part others)
+  (format nil "There is no function or macro ~A~@[ in ~A~].~@[ There is ~{~A~^, ~}.~]"
+          (part-value part)
+          (and (packagep (part-home part)) (package-name (part-home part)))
+          (mapcar #'symbol-text (subseq others 0 (min 3 (length others))))))
 
 (defun check-known (part number)
   "Look whether the operator PART takes NUMBER arguments."
@@ -176,9 +190,9 @@
   (some (lambda (part) (not (member (part-kind part) '(:list :quote :function :ellipsis :unclear))))
         parts))
 
-(defun has-ellipsis-p (part)
-  (or (eq (part-kind part) :ellipsis)
-      (some #'has-ellipsis-p (list-parts part))))
+(defun elided-p (text)
+  "Whether something is left out of TEXT, as a comment may say, too."
+  (or (search "..." text) (find (code-char #x2026) text)))
 
 (defun mistakes-in (text)
   "The mistakes in TEXT, the last one."
@@ -187,9 +201,10 @@
     (mapc #'collect-definitions parts)
     (unless (sketch-p parts)
       (proofread-all parts '())
+      (drop-meant)
       (when (proof-other-reader *proof*)
         (drop-mistakes :function :package :symbol :count :unbalanced))
-      (when (some #'has-ellipsis-p parts)
+      (when (elided-p text)
         (drop-mistakes :unbalanced))
       (when (proof-loads *proof*)
         (drop-mistakes :function :package :symbol))
@@ -197,19 +212,32 @@
         (drop-mistakes :symbol))
       (sort (remove-duplicates (proof-mistakes *proof*) :key #'first) #'< :key #'first))))
 
+(defun drop-meant ()
+  "Forget the operators that a package which the code is meant for knows."
+  (setf (proof-mistakes *proof*)
+        (remove-if (lambda (mistake) (intersection (fifth mistake) (proof-meant *proof*)))
+                   (proof-mistakes *proof*))))
+
 (defun drop-mistakes (&rest kinds)
   (setf (proof-mistakes *proof*)
         (remove-if (lambda (mistake) (member (third mistake) kinds)) (proof-mistakes *proof*))))
 
-(define-operation "proofread-code" (texts package)
+(defun packages-called (names)
+  (remove nil (mapcar #'find-package-named names)))
+
+(define-operation "proofread-code" (texts package also partial)
   ;; What this image could not run of the last of TEXTS, the code of an answer so far: lists of start,
-  ;; end and what is wrong. It is read in PACKAGE, or in that which the texts before it have entered.
+  ;; end and what is wrong. It is read in PACKAGE, or in that which the texts before it have entered,
+  ;; and may as well be meant for those called ALSO. PARTIAL when there were more texts, whose
+  ;; definitions are not known.
   (when (> (reduce #'+ texts :key #'length) 3000)
     (compile-now 'read-part 'read-part-at 'read-list 'read-token 'skip-token 'skip-to-form
                  'strange-character-p 'name-part 'scan-token 'token-name 'split-token
                  'resolve-name 'symbol-in-package 'proofread 'proofread-list 'proofread-call
                  'collect-definitions 'collect-definition 'plain-list-p 'proofread-all))
-  (let ((*proof* (make-proof :package (package-of-text package))))
+  (let ((*proof* (make-proof :package (package-of-text package)
+                             :meant (packages-called also)
+                             :loads partial)))
     (dolist (text (butlast texts))
       (mapc #'collect-definitions (read-all-parts text)))
     (let ((mistakes (and texts (mistakes-in (first (last texts))))))
