@@ -213,7 +213,6 @@ Each element is the text of the place and what is wrong with it."
 (agent-q-test-image-on-each an-image-that-does-not-answer-gives-no-marks ()
   "Nothing is said of it, and Emacs does not wait."
   (let ((other (agent-q-test-image-another (agent-q-image-connection-client connection)))
-        (agent-q-proofread--seconds 1)
         (agent-q-log-failed nil))
     (unwind-protect
         (agent-q-test-with-chat
@@ -223,12 +222,14 @@ Each element is the text of the place and what is wrong with it."
           (mapc #'delete-overlay (overlays-in (point-min) (point-max)))
           ;; A stopped process hears nothing.
           (signal-process (agent-q-test-image-process other) 'SIGSTOP)
-          (let ((start (float-time)))
+          (let ((agent-q-proofread--seconds 0.2))
             (agent-q-proofread-test--answer "(aq-f)" "(aq-g)")
-            (accept-process-output nil 0.1)
-            (should (< (- (float-time) start) 1)))
-          (should agent-q-proofread--asked)
-          (signal-process (agent-q-test-image-process other) 'SIGCONT)
+            (agent-q-test-until agent-q-proofread--asked)
+            (should (equal (length agent-q-proofread--waiting) 1))
+            (should-not (agent-q-proofread-test--marks)))
+          ;; Nor does one that is gone.
+          (agent-q-proofread-test--answer "(aq-h)")
+          (agent-q-test-until agent-q-proofread--asked)
           (signal-process (agent-q-test-image-process other) 'SIGKILL)
           (should-not (agent-q-proofread-test--marks))
           (should-not agent-q-log-failed))
