@@ -146,9 +146,9 @@ FUNCTION gets its value, in this buffer."
 
 (defun agent-q-image-changes--columns ()
   "Return the columns of the list; a list of one chat need not name it."
-  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (7 "Change" 10 t) (3 "When" 8 nil)
-            (6 "State" 14 t))
-          (unless (agent-q-image-changes--one-chat-p) '((4 "Chat" 18 t)))
+  (append '((10 "Definition" 26 t) (5 "Kind" 14 t) (6 "Change" 10 t) (3 "When" 8 nil)
+            (7 "State" 14 t))
+          (unless (agent-q-image-changes--one-chat-p) '((8 "Chat" 18 t)))
           '((9 "Form" 0 nil))))
 
 (defun agent-q-image-changes--row (change)

@@ -402,6 +402,10 @@ CONDITION gets the rows: definition of each, and its chat where that is told."
               (should (equal `(("AQ-JOURNAL::H" ,(buffer-name other))
                                ("AQ-JOURNAL::F" ,(buffer-name chat)))
                              (agent-q-journal-test--listed #'cdr)))
+              ;; Whose change it is fits a narrow window, too.
+              (cl-letf (((symbol-function 'agent-q-list--width) (lambda () 80)))
+                (revert-buffer))
+              (should (agent-q-test-until (agent-q-test-shows (buffer-name chat))))
               (agent-q-test-press "a")
               (agent-q-journal-test--listed (lambda (rows) (= 1 (length rows))))
               ;; Restoring all that is listed leaves the other chat's alone.
