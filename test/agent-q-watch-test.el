@@ -173,13 +173,17 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
   ;; The signal of that may come to any thread, of which only those of the call can ask.
   (agent-q-watch-test--directly
    connection "(progn (sb-sys:enable-interrupt sb-unix:sigchld :default) t)")
-  (agent-q-watch-test--with connection "allow"
-    (agent-q-watch-test--eval
-     connection "(let ((process (sb-ext:run-program \"/bin/sleep\" '(\"0.2\") :wait nil)))
-                   (setf (sb-ext:process-status-hook process)
-                         (lambda (it) (declare (ignore it)) (delete-file \"DIR/hooked.txt\")))
-                   (sb-ext:process-wait process) 1)")
-    (should (= 2 (length (agent-q-watch-test--words))))))
+  (unwind-protect
+      (agent-q-watch-test--with connection "allow"
+        (agent-q-watch-test--eval
+         connection "(let ((process (sb-ext:run-program \"/bin/sleep\" '(\"0.2\") :wait nil)))
+                       (setf (sb-ext:process-status-hook process)
+                             (lambda (it) (declare (ignore it)) (delete-file \"DIR/hooked.txt\")))
+                       (loop while (sb-ext:process-alive-p process) do (sleep 0.02)) 1)")
+        (should (= 2 (length (agent-q-watch-test--words)))))
+    (agent-q-watch-test--directly
+     connection
+     "(progn (sb-sys:enable-interrupt sb-unix:sigchld #'sb-unix::sigchld-handler) t)")))
 
 ;; To watch the function from then on, its place is looked up by one that is watched, too.
 (agent-q-test-image-on-each watch-lets-c-functions-be-linked ()
