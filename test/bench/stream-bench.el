@@ -83,7 +83,8 @@
                                  (aref stream-bench--ticks (1- index)))
              do (setq longest (max longest gap)
                       outside (max outside (- gap collecting)))
-             (stream-bench--note "gap" gap))
+             (stream-bench--note "gap" gap)
+             (stream-bench--note "gap-outside" (- gap collecting)))
     (stream-bench--note "longest" longest)
     (stream-bench--note "outside" outside)))
 
