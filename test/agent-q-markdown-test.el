@@ -91,6 +91,55 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (agent-q-markdown-test--find "Title")
     (should-error (agent-q-code-block-copy) :type 'user-error)))
 
+(defun agent-q-markdown-test--click (label)
+  "Click on the button LABEL behind the first line of the code in this chat."
+  (let* ((place (text-property-any (point-min) (point-max) 'display
+                                   agent-q-code-block--buttons))
+         (shown (get-text-property place 'display))
+         (keymap (get-text-property (string-search label shown) 'keymap shown)))
+    (funcall (lookup-key keymap [mouse-1])
+             (list 'mouse-1 (list (get-buffer-window nil) place '(0 . 0) 0)))))
+
+(ert-deftest agent-q-markdown-inserts-code-into-the-last-buffer-by-key-and-mouse ()
+  (save-window-excursion
+    (let ((file (generate-new-buffer "mine.lisp")))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) file)))
+              (switch-to-buffer (current-buffer))
+              (agent-q-markdown-test--add "Here:\n\n```lisp\n(f 1)\n```\n\nDone.\n")
+              (goto-char (point-max))
+              (call-interactively (key-binding (kbd "C-c C-i")))
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)"))
+              (agent-q-markdown-test--click "[insert]")
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)(f 1)"))
+              (agent-q-markdown-test--click "[copy]")
+              (should (equal (current-kill 0) "(f 1)"))
+              (setq agent-q-session-connection nil)
+              (should-error (agent-q-markdown-test--click "[REPL]") :type 'user-error)
+              (should-error (call-interactively (key-binding (kbd "C-c C-z")))
+                            :type 'user-error)))
+        (kill-buffer file)))))
+
+(ert-deftest agent-q-markdown-aligns-tables-anew-for-another-width ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (switch-to-buffer (current-buffer))
+      (delete-other-windows)
+      (agent-q-markdown-test--add
+       (format "| a | b |\n|---|---|\n| %s | c |\n" (make-string 60 ?w)))
+      (agent-q-markdown-test--find "www")
+      (let ((shown (lambda ()
+                     (text-property-not-all (point) (line-end-position) 'display nil))))
+        (cl-letf (((symbol-function 'window-body-width) (lambda (&rest _) 100)))
+          (agent-q-table-refresh)
+          (should (= (- (funcall shown) (point)) 60)))
+        (cl-letf (((symbol-function 'window-body-width) (lambda (&rest _) 40)))
+          (run-hook-with-args 'window-size-change-functions (selected-window))
+          (should agent-q-table--timer)
+          (timer-event-handler agent-q-table--timer)
+          (should (< (- (funcall shown) (point)) 40)))))))
+
 (ert-deftest agent-q-markdown-hides-its-signs-on-demand ()
   (agent-q-test-with-chat
     (agent-q-markdown-test--add "Some **bold** text.\n")
@@ -115,6 +164,24 @@ See https://example.org/a and [here](shop.lisp:2).\n")
           (agent-q-markdown-test--find label)
           (should-error (agent-q-link-follow) :type 'user-error))
         (should (equal opened '("https://a.b/c")))))))
+
+(ert-deftest agent-q-markdown-lines-of-files-open-them ()
+  (let* ((project (file-name-as-directory
+                   (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+         (file (expand-file-name "bank.lisp" project)))
+    (write-region "one\ntwo\nthree\n" nil file nil 'silent)
+    (save-window-excursion
+      (agent-q-test-with-chat
+        (setq default-directory project)
+        (agent-q-markdown-test--add "See `bank.lisp:2` and `gone.lisp:3`.\n")
+        (agent-q-markdown-test--find "gone.lisp")
+        (should-error (agent-q-link-follow) :type 'user-error)
+        (agent-q-markdown-test--find "bank.lisp")
+        (agent-q-link-follow)
+        (with-current-buffer (find-buffer-visiting file)
+          (unwind-protect
+              (should (looking-at "two"))
+            (kill-buffer)))))))
 
 (ert-deftest agent-q-markdown-imitates-no-request ()
   (agent-q-test-with-chat
