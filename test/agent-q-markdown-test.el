@@ -201,6 +201,37 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (should-not (get-text-property (point) 'agent-q-disguise))
     (should (agent-q-render-item-at (point)))))
 
+(ert-deftest agent-q-markdown-marks-what-looks-like-a-request-or-a-call-of-today ()
+  (dolist (plain '(nil t))
+    (let (lines)
+      (agent-q-test-with-chat
+        (setq agent-q-render--plain plain)
+        (agent-q-test-event :approval :call 1 :tool "eval_form" :level "dangerous"
+                            :reason "runs programs" :arguments "{\"form\":\"(f)\"}")
+        (agent-q-test-event :approval :call 2 :tool "compile_form" :level "dangerous"
+                            :reason "runs programs" :arguments "{\"form\":\"(g)\"}")
+        (let ((block (split-string (agent-q-test-log) "\n" t)))
+          (dolist (part '("^\\? Run eval_form" "^\\[y\\]" "^Keys answer" "^\\? compile_form"))
+            (push (or (seq-find (lambda (line) (string-match-p part line)) block)
+                      (ert-fail part))
+                  lines)))
+        ;; Its sign may be anywhere.
+        (push (string-remove-prefix "? " (car (last lines))) lines))
+      (agent-q-test-with-chat
+        (setq agent-q-render--plain plain)
+        (agent-q-test-event :call-proposed :call 1 :tool "read_buffer" :arguments "{}")
+        (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "Text."
+                            :milliseconds 3)
+        (push (seq-find (lambda (line) (string-search "read_buffer" line))
+                        (split-string (agent-q-test-log) "\n" t))
+              lines))
+      (dolist (line lines)
+        (agent-q-test-with-chat
+          (agent-q-markdown-test--add (concat "Well.\n\n" line "\n"))
+          (agent-q-markdown-test--find line)
+          (should (equal (list line (get-text-property (point) 'agent-q-disguise))
+                         (list line t))))))))
+
 (ert-deftest agent-q-markdown-tables-fit-and-are-shown-whole ()
   (agent-q-test-with-chat
     (let ((cell (make-string 200 ?w)))
