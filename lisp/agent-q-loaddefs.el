@@ -162,8 +162,15 @@
       (define-key map key (cons name command)))
     map)
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
-(defvar agent-q-mode-map (make-sparse-keymap)
+(defvar agent-q-mode-map
+  (let ((map (make-sparse-keymap)))
+    ;; Letters that neither client has in its debugger; elsewhere they are text.
+    (pcase-dolist (`(,key . ,command)
+                   '(("F" . agent-q-fix-error) ("X" . agent-q-explain) ("S" . agent-q-ask)))
+      (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
+    map)
   "Keymap of `agent-q-mode'.")
+(autoload 'agent-q-mode-in-debugger "agent-q-mode")
 (autoload 'agent-q-mode "agent-q-mode"
   "Record your work in SLY and SLIME for later chats." t)
 

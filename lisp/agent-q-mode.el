@@ -33,8 +33,20 @@
   "Commands of agent-q behind `agent-q-keymap-prefix'.")
 
 ;;;###autoload
-(defvar agent-q-mode-map (make-sparse-keymap)
+(defvar agent-q-mode-map
+  (let ((map (make-sparse-keymap)))
+    ;; Letters that neither client has in its debugger; elsewhere they are text.
+    (pcase-dolist (`(,key . ,command)
+                   '(("F" . agent-q-fix-error) ("X" . agent-q-explain) ("S" . agent-q-ask)))
+      (define-key map key `(menu-item "" ,command :filter agent-q-mode-in-debugger)))
+    map)
   "Keymap of `agent-q-mode'.")
+
+;;;###autoload
+(defun agent-q-mode-in-debugger (command)
+  "Return COMMAND in a debugger buffer of SLY or SLIME, and nil elsewhere."
+  (and (derived-mode-p 'sldb-mode 'sly-db-mode)
+       command))
 
 (defun agent-q-mode--set-prefix (option prefix)
   "Set OPTION to PREFIX and bind `agent-q-command-map' to it."
@@ -60,6 +72,8 @@ default."
 From the moment a Lisp connects, the latest forms that you evaluated or
 compiled, with their results, are kept in memory.
 The mode is light: it does not load the core.
+In the debuggers of SLY and SLIME, F has the agent fix the error, X explain
+it, and S asks about it.
 
 \\{agent-q-mode-map}"
   :global t

@@ -59,14 +59,15 @@ LAST means that it doesn't grow any more."
 
 (defun agent-q-table--shown (start end)
   "Return the text from START to END as it is shown."
-  (let ((text "") (place start)
-        (hidden (memq 'agent-q-markup (ensure-list buffer-invisibility-spec))))
-    (while (< place end)
-      (let ((next (next-single-char-property-change place 'invisible nil end)))
-        (unless (and hidden (get-text-property place 'invisible))
-          (setq text (concat text (buffer-substring-no-properties place next))))
-        (setq place next)))
-    text))
+  (if (not (memq 'agent-q-markup (ensure-list buffer-invisibility-spec)))
+      (buffer-substring-no-properties start end)
+    (let ((texts nil) (place start))
+      (while (< place end)
+        (let ((next (next-single-char-property-change place 'invisible nil end)))
+          (unless (get-text-property place 'invisible)
+            (push (buffer-substring-no-properties place next) texts))
+          (setq place next)))
+      (apply #'concat (nreverse texts)))))
 
 (defun agent-q-table--cells (table row)
   "Return the cells of ROW of TABLE, each a list (START END WIDTH)."
@@ -115,11 +116,23 @@ LAST means that it doesn't grow any more."
   (when (< start end)
     (put-text-property start end 'display (propertize text 'face 'agent-q-markup))))
 
+(defvar agent-q-table--borders (make-hash-table :test #'equal)
+  "What is shown between cells, by the blanks before and after the line.")
+
+(defun agent-q-table--border (before after)
+  "Return a line between cells with BEFORE and AFTER blanks.
+Most tables need the same few, so they are kept."
+  (let ((key (cons before after)))
+    (or (gethash key agent-q-table--borders)
+        (puthash key (propertize (concat (make-string before ?\s) "|" (make-string after ?\s))
+                                 'face 'agent-q-markup)
+                 agent-q-table--borders))))
+
 (defun agent-q-table--align-row (cells widths alignments)
   "Show CELLS of a row in columns of WIDTHS with ALIGNMENTS."
   (let* ((first (nth 0 (car cells)))
          (before (and first (save-excursion (goto-char first) (line-beginning-position))))
-         (padding "|"))
+         (blanks 0))
     (cl-loop
      for (start end width) in cells
      for room in widths
@@ -127,20 +140,23 @@ LAST means that it doesn't grow any more."
      do (let* ((free (max 0 (- room width)))
                (left (pcase alignment ('right free) ('center (/ free 2)) (_ 0))))
           (when (or (< before start) (= before first))
-            (agent-q-table--between before start
-                                    (concat padding (make-string (1+ left) ?\s))))
+            (agent-q-table--between before start (agent-q-table--border blanks (1+ left))))
           (when (> width room)
             (agent-q-table--shorten start end room))
           (setq before end
-                padding (concat (make-string (1+ (- free left)) ?\s) "|"))))
+                blanks (1+ (- free left)))))
     (when before
       (let ((end (save-excursion (goto-char before) (line-end-position))))
-        (agent-q-table--between before end padding)))))
+        (agent-q-table--between before end (agent-q-table--border blanks 0))))))
 
-(defun agent-q-table--between (start end text)
-  "Have TEXT shown from START to END, or before START where that is nothing."
-  (if (< start end)
-      (agent-q-table--show start end text)))
+(defun agent-q-table--between (start end border)
+  "Have BORDER shown from START to END, if there is something."
+  (when (< start end)
+    ;; One string on neighbours would be shown once for both.
+    (put-text-property start end 'display
+                       (if (eq border (get-text-property (max (1- start) (point-min)) 'display))
+                           (copy-sequence border)
+                         border))))
 
 (defun agent-q-table--shorten (start end room)
   "Show no more than ROOM columns of the cell from START to END."

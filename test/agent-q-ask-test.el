@@ -225,5 +225,34 @@
           (agent-q-prompt-replace ""))
         (kill-buffer)))))
 
+(ert-deftest agent-q-ask-has-keys-in-debuggers-only ()
+  (require 'agent-q-mode)
+  (let ((agent-q-mode t))
+    (dolist (mode '(sldb-mode sly-db-mode))
+      (with-temp-buffer
+        (setq major-mode mode)
+        (should (eq (key-binding "F") 'agent-q-fix-error))
+        (should (eq (key-binding "X") 'agent-q-explain))
+        (should (eq (key-binding "S") 'agent-q-ask))))
+    (with-temp-buffer
+      (text-mode)
+      (should (eq (key-binding "F") 'self-insert-command))))
+  (with-temp-buffer
+    (setq major-mode 'sldb-mode)
+    (should-not (eq (key-binding "F") 'agent-q-fix-error))))
+
+(ert-deftest agent-q-ask-sends-a-private-file-only-after-a-question ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Read.\"}]}]}"
+    (agent-q-ask-test--in-project agent-q-ask-test--bank
+      (let ((agent-q-private-files '("bank.lisp")) (asked nil) (answer nil))
+        (cl-letf (((symbol-function 'y-or-n-p)
+                   (lambda (question) (setq asked question) answer)))
+          (should-error (agent-q-ask "What?" (agent-q-look-here)) :type 'user-error)
+          (should (string-match-p "bank\\.lisp.*may hold secrets" asked))
+          (should (equal (seq-difference (agent-q-session-buffers) chats) nil))
+          (setq answer t)
+          (with-current-buffer (agent-q-ask "What?" (agent-q-look-here))
+            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Read.")))))))))
+
 (provide 'agent-q-ask-test)
 ;;; agent-q-ask-test.el ends here

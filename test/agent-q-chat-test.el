@@ -60,6 +60,24 @@
 
 ;;;; Streaming
 
+(ert-deftest agent-q-chat-jumps-a-long-way-to-the-end-and-moves-no-reader ()
+  (agent-q-test-with-chat
+    (let ((chat (current-buffer))
+          (lines (mapconcat (lambda (number) (format "Line %d.\n" number))
+                            (number-sequence 1 300) "")))
+      (save-window-excursion
+        (switch-to-buffer chat)
+        (goto-char (point-max))
+        (agent-q-test-event :text :text lines)
+        (should (< (window-body-height)
+                   (count-lines (point-min) (window-start))))
+        (should (<= (count-lines (window-start) (point)) (window-body-height)))
+        (goto-char (agent-q-test-find "Line 100"))
+        (set-window-start nil (point) t)
+        (agent-q-test-event :text :text lines)
+        (should (= (window-start) (point)))
+        (should (looking-at "Line 100"))))))
+
 (ert-deftest agent-q-chat-streams-whatever-buffer-is-current ()
   (agent-q-test-with-chat
     (goto-char (agent-q-test-find "Ask"))

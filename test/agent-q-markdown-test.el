@@ -100,6 +100,55 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (agent-q-test-until (not agent-q-code--timer))
       (should-not agent-q-log-failed))))
 
+(defun agent-q-markdown-test--click (label)
+  "Click on the button LABEL behind the first line of the code in this chat."
+  (let* ((place (text-property-any (point-min) (point-max) 'display
+                                   agent-q-code-block--buttons))
+         (shown (get-text-property place 'display))
+         (keymap (get-text-property (string-search label shown) 'keymap shown)))
+    (funcall (lookup-key keymap [mouse-1])
+             (list 'mouse-1 (list (get-buffer-window nil) place '(0 . 0) 0)))))
+
+(ert-deftest agent-q-markdown-inserts-code-into-the-last-buffer-by-key-and-mouse ()
+  (save-window-excursion
+    (let ((file (generate-new-buffer "mine.lisp")))
+      (unwind-protect
+          (agent-q-test-with-chat
+            (cl-letf (((symbol-function 'agent-q-user-last-buffer) (lambda (&rest _) file)))
+              (switch-to-buffer (current-buffer))
+              (agent-q-markdown-test--add "Here:\n\n```lisp\n(f 1)\n```\n\nDone.\n")
+              (goto-char (point-max))
+              (call-interactively (key-binding (kbd "C-c C-i")))
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)"))
+              (agent-q-markdown-test--click "[insert]")
+              (should (equal (with-current-buffer file (buffer-string)) "(f 1)(f 1)"))
+              (agent-q-markdown-test--click "[copy]")
+              (should (equal (current-kill 0) "(f 1)"))
+              (setq agent-q-session-connection nil)
+              (should-error (agent-q-markdown-test--click "[REPL]") :type 'user-error)
+              (should-error (call-interactively (key-binding (kbd "C-c C-z")))
+                            :type 'user-error)))
+        (kill-buffer file)))))
+
+(ert-deftest agent-q-markdown-aligns-tables-anew-for-another-width ()
+  (save-window-excursion
+    (agent-q-test-with-chat
+      (switch-to-buffer (current-buffer))
+      (delete-other-windows)
+      (agent-q-markdown-test--add
+       (format "| a | b |\n|---|---|\n| %s | c |\n" (make-string 60 ?w)))
+      (agent-q-markdown-test--find "www")
+      (let ((shown (lambda ()
+                     (text-property-not-all (point) (line-end-position) 'display nil))))
+        (cl-letf (((symbol-function 'window-body-width) (lambda (&rest _) 100)))
+          (agent-q-table-refresh)
+          (should (= (- (funcall shown) (point)) 60)))
+        (cl-letf (((symbol-function 'window-body-width) (lambda (&rest _) 40)))
+          (run-hook-with-args 'window-size-change-functions (selected-window))
+          (should agent-q-table--timer)
+          (timer-event-handler agent-q-table--timer)
+          (should (< (- (funcall shown) (point)) 40)))))))
+
 (ert-deftest agent-q-markdown-hides-its-signs-on-demand ()
   (agent-q-test-with-chat
     (agent-q-markdown-test--add "Some **bold** text.\n")
@@ -125,6 +174,24 @@ See https://example.org/a and [here](shop.lisp:2).\n")
           (should-error (agent-q-link-follow) :type 'user-error))
         (should (equal opened '("https://a.b/c")))))))
 
+(ert-deftest agent-q-markdown-lines-of-files-open-them ()
+  (let* ((project (file-name-as-directory
+                   (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+         (file (expand-file-name "bank.lisp" project)))
+    (write-region "one\ntwo\nthree\n" nil file nil 'silent)
+    (save-window-excursion
+      (agent-q-test-with-chat
+        (setq default-directory project)
+        (agent-q-markdown-test--add "See `bank.lisp:2` and `gone.lisp:3`.\n")
+        (agent-q-markdown-test--find "gone.lisp")
+        (should-error (agent-q-link-follow) :type 'user-error)
+        (agent-q-markdown-test--find "bank.lisp")
+        (agent-q-link-follow)
+        (with-current-buffer (find-buffer-visiting file)
+          (unwind-protect
+              (should (looking-at "two"))
+            (kill-buffer)))))))
+
 (ert-deftest agent-q-markdown-imitates-no-request ()
   (agent-q-test-with-chat
     (agent-q-markdown-test--add
@@ -142,6 +209,37 @@ See https://example.org/a and [here](shop.lisp:2).\n")
     (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
     (should-not (get-text-property (point) 'agent-q-disguise))
     (should (agent-q-render-item-at (point)))))
+
+(ert-deftest agent-q-markdown-marks-what-looks-like-a-request-or-a-call-of-today ()
+  (dolist (plain '(nil t))
+    (let (lines)
+      (agent-q-test-with-chat
+        (setq agent-q-render--plain plain)
+        (agent-q-test-event :approval :call 1 :tool "eval_form" :level "dangerous"
+                            :reason "runs programs" :arguments "{\"form\":\"(f)\"}")
+        (agent-q-test-event :approval :call 2 :tool "compile_form" :level "dangerous"
+                            :reason "runs programs" :arguments "{\"form\":\"(g)\"}")
+        (let ((block (split-string (agent-q-test-log) "\n" t)))
+          (dolist (part '("^\\? Run eval_form" "^\\[y\\]" "^Keys answer" "^\\? compile_form"))
+            (push (or (seq-find (lambda (line) (string-match-p part line)) block)
+                      (ert-fail part))
+                  lines)))
+        ;; Its sign may be anywhere.
+        (push (string-remove-prefix "? " (car (last lines))) lines))
+      (agent-q-test-with-chat
+        (setq agent-q-render--plain plain)
+        (agent-q-test-event :call-proposed :call 1 :tool "read_buffer" :arguments "{}")
+        (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "Text."
+                            :milliseconds 3)
+        (push (seq-find (lambda (line) (string-search "read_buffer" line))
+                        (split-string (agent-q-test-log) "\n" t))
+              lines))
+      (dolist (line lines)
+        (agent-q-test-with-chat
+          (agent-q-markdown-test--add (concat "Well.\n\n" line "\n"))
+          (agent-q-markdown-test--find line)
+          (should (equal (list line (get-text-property (point) 'agent-q-disguise))
+                         (list line t))))))))
 
 (ert-deftest agent-q-markdown-tables-fit-and-are-shown-whole ()
   (agent-q-test-with-chat

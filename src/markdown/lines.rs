@@ -54,13 +54,14 @@ fn flatten(line: &mut [u8]) {
     }
 }
 
-/// Whether LINE, a line of prose, begins as the lines do that Emacs draws for requests and tool calls.
-/// Such a line of a model's is marked, so that nobody takes it for one.
+/// Whether LINE, a line of prose, looks as the lines do that Emacs draws for requests and tool calls
+/// (`agent-q-approve-text.el`, `agent-q-call-text.el`). Such a line of a model's is marked, so that
+/// nobody takes it for one. A test in Emacs Lisp has real lines of these go through here.
 #[must_use]
 pub fn disguised(line: &str) -> bool {
     let bare = line.trim_start_matches(|it: char| it.is_whitespace() || "*_~`#>|-+\\".contains(it));
     let mut characters = bare.chars();
-    match characters.next() {
+    let begins = match characters.next() {
         Some('?') => matches!(characters.next(), None | Some(' ' | '*' | '_' | '`')),
         Some('▸' | '▾' | '▹' | '▿' | '►' | '▶' | '▼' | '⏵' | '⏷' | '？' | '﹖') => {
             true
@@ -72,15 +73,37 @@ pub fn disguised(line: &str) -> bool {
                     && !key.is_ascii_digit()
                     && characters.next() != Some('(')
             }
-            (Some('\\'), _) => false,
             _ => false,
         },
-        Some(_) => {
-            // The words of a request, wherever its sign went.
-            bare.contains("waits for your answer")
-        }
-        None => false,
-    }
+        _ => false,
+    };
+    begins || asks(bare.trim_end()) || folded_call(line.trim())
+}
+
+/// Whether LINE has the words of a request, wherever its sign went.
+fn asks(line: &str) -> bool {
+    let asked = |word: &str| line.strip_prefix(word).and_then(|it| it.strip_suffix('?'));
+    asked("Run ").is_some_and(|it| !it.contains(' '))
+        || asked("Apply ").is_some_and(|it| it.contains(": "))
+        || line.starts_with("A running call wants to ")
+        || line.contains("waits for your answer")
+        || line.contains("Keys answer here")
+        || (line.starts_with("Press ") && line.contains(" again to add this rule"))
+}
+
+/// Whether LINE is like that of a tool call in a terminal that has no better signs than + and -.
+fn folded_call(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix("+ ").or(line.strip_prefix("- ")) else {
+        return false;
+    };
+    let name = rest.split(' ').next().unwrap_or_default();
+    let tool = name.contains('_')
+        && name
+            .bytes()
+            .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_');
+    let ends = [" ms", " s", "ok", "...", "denied", "cancelled", "running"];
+    (tool && (ends.iter().any(|it| rest.ends_with(it)) || rest.contains(" failed: ")))
+        || rest.starts_with("Reasoning (")
 }
 
 /// Whether the ticks around RANGE of TEXT, code within a line, are rather two backquotes of Lisp: "`(a ,b) and `(c ,d)".

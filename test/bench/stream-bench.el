@@ -7,9 +7,9 @@
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
 ;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter, text
 ;; or rest, STREAM small, markdown, line, large
-;; or calls, PRELOAD the bytes in the buffer beforehand.  A
+;; or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
 ;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
-;; number does not depend on what else the machine does.
+;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
 
 ;;; Code:
 
@@ -32,6 +32,39 @@
 (defvar stream-bench--busy nil "Processor times when the timer ran, or nil; latest first.")
 (defvar stream-bench--start nil "The counters when the stream began.")
 
+;;;; Keys of somebody who types
+
+(defconst stream-bench--key-period 0.01
+  "The seconds between two keys.")
+
+(defvar stream-bench--typing nil "Whether keys come: nil, `wanted' or `yes'.")
+(defvar stream-bench--due nil "When the keys were due that are not on the screen yet.")
+
+(defun stream-bench--type (start number)
+  "Press the key with NUMBER of those that come from START on, and the next ones."
+  (let ((due (+ start (* number stream-bench--key-period))))
+    (run-at-time (seconds-to-time due) nil
+                 (lambda ()
+                   (when (eq stream-bench--typing 'yes)
+                     ;; The timer may be late; whoever typed wasn't.
+                     (setq stream-bench--due (append stream-bench--due (list due))
+                           unread-command-events (append unread-command-events (list ?a)))
+                     (stream-bench--type start (1+ number)))))))
+
+(defun stream-bench--typed ()
+  "Note how long the key took to the screen."
+  (when (and stream-bench--due (eq this-command 'self-insert-command))
+    (redisplay t)
+    (agent-q-bench-sample (concat stream-bench--name ".key")
+                          (- (float-time) (pop stream-bench--due)))))
+
+(defun stream-bench--start-typing ()
+  "Begin to type in this buffer, if that is wanted."
+  (when stream-bench--typing
+    (setq stream-bench--typing 'yes)
+    (add-hook 'post-command-hook #'stream-bench--typed)
+    (stream-bench--type (float-time) 1)))
+
 (defun stream-bench--tick ()
   "Note that the timer ran."
   (when (< stream-bench--count (- (length stream-bench--ticks) 1))
@@ -50,7 +83,8 @@
   (setq stream-bench--timer (run-at-time stream-bench--period stream-bench--period
                                          #'stream-bench--tick)
         stream-bench--start (list (float-time) (agent-q-bench-cpu)
-                                  (agent-q-bench-main-cpu) gcs-done)))
+                                  (agent-q-bench-main-cpu) gcs-done))
+  (stream-bench--start-typing))
 
 (defun stream-bench--end ()
   "Stop to measure, once the text is on the screen, and note the samples."
@@ -59,10 +93,11 @@
   (let ((now (list (float-time) (agent-q-bench-cpu)
                    (agent-q-bench-main-cpu) gcs-done)))
     (cancel-timer stream-bench--timer)
-    (if stream-bench--busy
-        (stream-bench--note "busy" (cl-loop for (after before) on stream-bench--busy
-                                            while before maximize (- after before)))
-      (stream-bench--note-all now)))
+    (cond (stream-bench--typing)
+          (stream-bench--busy
+           (stream-bench--note "busy" (cl-loop for (after before) on stream-bench--busy
+                                               while before maximize (- after before))))
+          (t (stream-bench--note-all now))))
   (agent-q-bench-end))
 
 (defun stream-bench--note-all (now)
@@ -83,7 +118,8 @@
                                  (aref stream-bench--ticks (1- index)))
              do (setq longest (max longest gap)
                       outside (max outside (- gap collecting)))
-             (stream-bench--note "gap" gap))
+             (stream-bench--note "gap" gap)
+             (stream-bench--note "gap-outside" (- gap collecting)))
     (stream-bench--note "longest" longest)
     (stream-bench--note "outside" outside)))
 
@@ -104,11 +140,11 @@
     (let ((words (pcase stream
                    ("markdown" (agent-q-bench-markdown 10000))
                    ("line" (agent-q-bench-line 90000))
-                   (_ (agent-q-bench-words 10000))))
-          (preload (string-to-number preload)))
+                   (_ (agent-q-bench-words 10000)))))
       (setq stream-bench--way way
-            stream-bench--busy (and more (agent-q-bench-main-cpu) (list 0))
-            stream-bench--name (format "%s.%s.%d" way stream preload))
+            stream-bench--busy (and (equal more '("busy")) (agent-q-bench-main-cpu) (list 0))
+            stream-bench--typing (and (equal more '("keys")) 'wanted)
+            stream-bench--name (format "%s.%s.%s" way stream preload))
       (pcase stream
         ((or "small" "markdown" "line")
          (setq stream-bench--steps (agent-q-bench-text-steps words)
@@ -118,8 +154,8 @@
         ("calls" (setq stream-bench--steps (stream-bench--calls 1000)
                        stream-bench--text "")))
       (if (equal way "chat")
-          (stream-bench--chat preload)
-        (stream-bench--bare preload)))))
+          (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload))
+        (stream-bench--bare (string-to-number preload))))))
 
 (defun stream-bench--calls (count)
   "Return the step of a message with COUNT calls, no two the same."
@@ -130,11 +166,14 @@
                                                (pattern . ,(format "x%d" number))))))
                              (number-sequence 1 count)))))))
 
-(defun stream-bench--chat (preload)
-  "Measure the stream through a chat with PRELOAD bytes."
+(defun stream-bench--chat (preload calls)
+  "Measure the stream through a chat with PRELOAD bytes, or with so many CALLS."
   ;; The first turn opens the connection, and may fill the buffer.
-  (agent-q-bench-serve (agent-q-bench-bulk-steps preload) stream-bench--steps
-                       '(((text . "Done."))))
+  (apply #'agent-q-bench-serve
+         (append (if calls
+                     (list (stream-bench--calls preload) '(((text . "All of them are done."))))
+                   (list (agent-q-bench-bulk-steps preload)))
+                 (list stream-bench--steps '(((text . "Done."))))))
   (let ((chat (agent-q-bench-chat)))
     (agent-q-bench-ask
      chat
@@ -156,7 +195,7 @@
      (pcase stream-bench--way
        ("filter" (agent-q-bench-bare-request buffer #'stream-bench--end))
        ("text" (agent-q-bench-bare-text buffer stream-bench--text #'stream-bench--end))
-       ("rest" (run-at-time 0.15 nil #'stream-bench--end))))))
+       ("rest" (run-at-time (if stream-bench--typing 1 0.15) nil #'stream-bench--end))))))
 
 (defun stream-bench-main ()
   "Start as soon as Emacs reads commands."
