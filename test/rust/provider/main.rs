@@ -7,7 +7,9 @@
 )]
 
 mod accumulator;
+mod dialects;
 mod http;
+mod matrix;
 mod network;
 mod recordings;
 mod reply;

@@ -213,3 +213,53 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         "the user's buffer: Gone."
     );
 }
+
+/// A session with the script's model behind Anthropic's dialect.
+fn in_messages(steps: serde_json::Value) -> crate::chat::Chat {
+    let chat = chat(&turns(steps), json!({}));
+    let provider = json!({"provider": {"name": "test", "base_url": chat.server.base_url(), "model": "m", "dialect": "messages"}});
+    let changes = serde_json::from_value(provider).unwrap();
+    chat.session.settings.lock().unwrap().apply(changes);
+    chat
+}
+
+fn event(payload: &serde_json::Value) -> serde_json::Value {
+    json!({"raw": format!("data: {payload}\n\n")})
+}
+
+#[tokio::test]
+async fn what_was_refused_is_not_sent_again() {
+    let refusal = json!({"type": "message_delta", "delta": {"stop_reason": "refusal",
+        "stop_details": {"explanation": "Not this."}}});
+    let chat = in_messages(json!([
+        [event(&refusal), {"done": true}],
+        [{"text": "Hello."}],
+    ]));
+    let TurnOutcome::Failed(why) = chat.say("something bad").await else {
+        panic!("it went on");
+    };
+    assert!(
+        why.contains("refused") && why.contains("Not this."),
+        "{why}"
+    );
+    chat.tell(Op::Submit("hi".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let body = chat.server.bodies()[1].to_string();
+    assert!(
+        body.contains("hi") && !body.contains("something bad"),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_paused_goes_on_by_itself() {
+    let pause = json!({"type": "message_delta", "delta": {"stop_reason": "pause_turn"}});
+    let chat = in_messages(json!([
+        [{"text": "Wait. "}, event(&pause), {"done": true}],
+        [{"text": "Done."}],
+    ]));
+    assert_eq!(chat.say("look").await, TurnOutcome::Finished);
+    assert_eq!(chat.shown(), "Wait. Done.");
+    let body = &chat.server.bodies()[1];
+    assert_eq!(body["messages"][1]["content"][0]["text"], "Wait. ");
+}
