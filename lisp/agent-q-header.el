@@ -35,6 +35,8 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defvar-local agent-q-header-input 0 "Tokens that this chat sent.")
 (defvar-local agent-q-header-output 0 "Tokens that this chat received.")
+(defvar-local agent-q-header-cached 0
+  "Tokens of those that this chat sent which came out of the provider's cache.")
 
 (defvar-local agent-q-header-queued 0
   "How many messages wait for the running turn to end.")
@@ -151,8 +153,12 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 (defun agent-q-header--tokens ()
   "Return what this chat sent and received, or nil before anything."
   (and (> (+ agent-q-header-input agent-q-header-output) 0)
-       (format "%s%s %s%s"
+       (format "%s%s%s %s%s"
                (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
+               (if (> agent-q-header-cached 0)
+                   (format " (%d%% cached)"
+                           (/ (* 100 agent-q-header-cached) (max 1 agent-q-header-input)))
+                 "")
                (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))))
 
 (defun agent-q-header--all ()
