@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use agent_q_core::provider::discovery::Candidate;
+use agent_q_core::provider::discovery::{Candidate, model_names};
 use agent_q_core::provider::{Dialect, FailureKind, Finish, ProviderSettings, Secret, StreamEvent};
 use serde_json::{Value, json};
 
@@ -226,4 +226,10 @@ async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
             .count();
         assert_eq!(keys, 1, "{dialect:?}");
     }
+}
+
+#[test]
+fn models_that_are_listed_below_a_folder_lose_it() {
+    let list = json!({"models": [{"name": "models/gemini-x"}, {"name": "models/embedding-x"}]});
+    assert_eq!(model_names(&list), Some(vec!["gemini-x".to_owned()]));
 }

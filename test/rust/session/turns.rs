@@ -263,3 +263,41 @@ async fn what_was_paused_goes_on_by_itself() {
     let body = &chat.server.bodies()[1];
     assert_eq!(body["messages"][1]["content"][0]["text"], "Wait. ");
 }
+
+#[tokio::test]
+async fn a_chat_goes_on_when_its_model_speaks_another_dialect() {
+    let turn = [
+        json!([{"reasoning": "Hm"}, {"text": "Let me see."},
+            {"tool_calls": [{"id": "the.call:1", "name": "echo", "arguments": {"text": "hi"}}]}]),
+        json!([{"text": "It said HI."}]),
+    ];
+    let names = [
+        "messages",
+        "gemini",
+        "chat-completions",
+        "responses",
+        "ollama",
+        "messages",
+    ];
+    let script: Vec<_> = names.iter().flat_map(|_| turn.clone()).collect();
+    let chat = chat(&turns(script.into()), json!({}));
+    for (count, name) in (1..).zip(names) {
+        let provider = json!({"provider": {"name": "test", "base_url": chat.server.base_url(), "model": name, "dialect": name}});
+        let changes = serde_json::from_value(provider).unwrap();
+        chat.session.settings.lock().unwrap().apply(changes);
+        chat.tell(Op::Submit("say hi".into()));
+        assert_eq!(chat.ended(count).await, TurnOutcome::Finished, "{name}");
+        let request = chat.server.bodies().pop().unwrap().to_string();
+        for text in ["say hi", "the tool echo"] {
+            assert_eq!(request.matches(text).count(), count, "{name}: {text}");
+        }
+        // Only what this model sealed itself comes back to it.
+        let own = names[..count].iter().filter(|&&it| it == name).count();
+        let seals = match name {
+            "chat-completions" | "ollama" => 0,
+            _ => own,
+        };
+        assert_eq!(request.matches("scripted-seal").count(), seals, "{name}");
+    }
+    assert_eq!(chat.results().len(), names.len());
+}
