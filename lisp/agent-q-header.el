@@ -52,7 +52,7 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defun agent-q-header-setup ()
   "Give the current buffer its header line."
-  (setq header-line-format '(:eval (agent-q-header-fitted (window-width))))
+  (setq header-line-format '(:eval (agent-q-header-shown (window-width))))
   (agent-q-header-update))
 
 (defun agent-q-header--segment (text help part &optional face)
@@ -201,6 +201,12 @@ In a narrow window, those worth least are left out."
                    line (agent-q-header--joined parts))))
          (setq agent-q-header--fitted (list agent-q-header--parts width line))
          line))))
+
+(defun agent-q-header-shown (width)
+  "Return the header line for a window of WIDTH columns, as Emacs displays it.
+A percent sign would begin a construct there."
+  (let ((line (agent-q-header-fitted width)))
+    (if (string-search "%" line) (string-replace "%" "%%" line) line)))
 
 (defun agent-q-header-update ()
   "Make the header line again if it changed."

@@ -369,6 +369,7 @@ Ask the user to revert or save the buffer.")
     (agent-q-test-event :usage :input-tokens 800 :output-tokens 0 :cache-read-tokens 500
                         :cache-write-tokens 0)
     (should (string-match-p "2000 (25% cached) .*34" agent-q-header--line))
+    (should (string-match-p "2000 (25%% cached) .*34" (agent-q-header-shown 200)))
     (agent-q-test-event :reasoning :text "hm")
     (should (string-match-p "\\` Thinking" agent-q-header--line))
     (agent-q-test-event :text :text "so")
