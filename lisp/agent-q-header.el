@@ -35,6 +35,8 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defvar-local agent-q-header-input 0 "Tokens that this chat sent.")
 (defvar-local agent-q-header-output 0 "Tokens that this chat received.")
+(defvar-local agent-q-header-cached 0
+  "Tokens of those that this chat sent which came out of the provider's cache.")
 
 (defvar-local agent-q-header-queued 0
   "How many messages wait for the running turn to end.")
@@ -50,7 +52,7 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 
 (defun agent-q-header-setup ()
   "Give the current buffer its header line."
-  (setq header-line-format '(:eval (agent-q-header-fitted (window-width))))
+  (setq header-line-format '(:eval (agent-q-header-shown (window-width))))
   (agent-q-header-update))
 
 (defun agent-q-header--segment (text help part &optional face)
@@ -151,8 +153,12 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
 (defun agent-q-header--tokens ()
   "Return what this chat sent and received, or nil before anything."
   (and (> (+ agent-q-header-input agent-q-header-output) 0)
-       (format "%s%s %s%s"
+       (format "%s%s%s %s%s"
                (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
+               (if (> agent-q-header-cached 0)
+                   (format " (%d%% cached)"
+                           (/ (* 100 agent-q-header-cached) (max 1 agent-q-header-input)))
+                 "")
                (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))))
 
 (defun agent-q-header--all ()
@@ -195,6 +201,12 @@ In a narrow window, those worth least are left out."
                    line (agent-q-header--joined parts))))
          (setq agent-q-header--fitted (list agent-q-header--parts width line))
          line))))
+
+(defun agent-q-header-shown (width)
+  "Return the header line for a window of WIDTH columns, as Emacs displays it.
+A percent sign would begin a construct there."
+  (let ((line (agent-q-header-fitted width)))
+    (if (string-search "%" line) (string-replace "%" "%%" line) line)))
 
 (defun agent-q-header-update ()
   "Make the header line again if it changed."

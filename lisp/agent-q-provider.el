@@ -19,6 +19,7 @@
 (require 'seq)
 (require 'url-parse)
 (require 'agent-q-json)
+(require 'agent-q-provider-form)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -32,8 +33,8 @@ nil means to choose: the first host of `agent-q-providers' with a key in
 auth-source or the environment, else a model server on this machine.
 A symbol names a host of `agent-q-providers'.  `local' means a server on
 this machine only, and `none' means no model: the chat is a tool console.
-A property list describes another host that speaks Chat Completions, by
-the properties of `agent-q-providers' and :name, a string."
+A property list describes another host, by the properties of
+`agent-q-providers' and :name, a string."
   :type '(choice (const :tag "Choose" nil)
                  (const :tag "A server on this machine" local)
                  (const :tag "No model" none)
@@ -55,13 +56,13 @@ the properties of `agent-q-providers' and :name, a string."
      :base-url "https://api.openai.com/v1"
      :model "gpt-5-mini" :environment "OPENAI_API_KEY")
     (anthropic
-     :base-url "https://api.anthropic.com/v1"
+     :base-url "https://api.anthropic.com/v1" :dialect messages
      :model "claude-sonnet-4-5" :environment "ANTHROPIC_API_KEY")
     (openrouter
      :base-url "https://openrouter.ai/api/v1"
      :model "openrouter/auto" :environment "OPENROUTER_API_KEY")
     (gemini
-     :base-url "https://generativelanguage.googleapis.com/v1beta/openai"
+     :base-url "https://generativelanguage.googleapis.com/v1beta" :dialect gemini
      :model "gemini-2.5-flash" :environment "GEMINI_API_KEY")
     (deepseek
      :base-url "https://api.deepseek.com"
@@ -78,10 +79,17 @@ the properties of `agent-q-providers' and :name, a string."
     (together
      :base-url "https://api.together.xyz/v1"
      :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
-  "Hosts that speak Chat Completions, in the order in which they are tried.
+  "Hosts of models, in the order in which they are tried.
 Each element is (NAME . PROPERTIES):
-:base-url     where the API is; /chat/completions follows it
+:base-url     where the API is; what the dialect adds, such as
+              /chat/completions, follows it
+:dialect      the protocol: chat-completions, messages (Anthropic's),
+              responses (OpenAI's), gemini or ollama; by default the own
+              one at the hosts of Anthropic and Gemini, else
+              chat-completions
 :model        the default model
+:effort       how hard the model thinks: none, minimal, low, medium, high
+              or max; by default that is left to the host
 :environment  the environment variable that may hold the key
 :key          the key, or a function that returns it; by default it is
               looked up in auth-source (machine = the API's host, login
@@ -91,7 +99,18 @@ Each element is (NAME . PROPERTIES):
 :headers      a property list of headers to add"
   :type '(alist :key-type (symbol :tag "Name")
                 :value-type (plist :options ((:base-url string)
+                                             (:dialect (choice (const chat-completions)
+                                                               (const messages)
+                                                               (const responses)
+                                                               (const gemini)
+                                                               (const ollama)))
                                              (:model string)
+                                             (:effort (choice (const none)
+                                                              (const minimal)
+                                                              (const low)
+                                                              (const medium)
+                                                              (const high)
+                                                              (const max)))
                                              (:environment string)
                                              (:key (choice string function))
                                              (:body plist)
@@ -108,39 +127,10 @@ Each element is (NAME . PROPERTIES):
 
 ;;;; Providers as the core takes them
 
-(defun agent-q-provider--strings-p (value)
-  "Whether VALUE is a property list of strings."
-  (and (proper-list-p value)
-       (cl-evenp (length value))
-       (cl-loop for (name text) on value by #'cddr
-                always (and name (symbolp name) (stringp text)))))
-
-(defun agent-q-provider--fields-p (value)
-  "Whether VALUE is a property list that JSON can hold."
-  (and (proper-list-p value)
-       (not (consp (car value)))
-       (condition-case nil
-           (stringp (agent-q-json-serialize (list (cons 'fields value))))
-         (error nil))))
-
-(defun agent-q-provider--check (name properties)
-  "Signal a `user-error' if PROPERTIES of the provider NAME have a wrong form.
-The values are not repeated, as each of them may be a secret."
-  (pcase-dolist (`(,property ,fits ,form)
-                 '((:base-url stringp "a string")
-                   (:model stringp "a string")
-                   (:body agent-q-provider--fields-p "a property list of JSON values")
-                   (:first-body agent-q-provider--fields-p "a property list of JSON values")
-                   (:headers agent-q-provider--strings-p
-                             "a property list of strings, such as (:X-Title \"agent-q\")")))
-    (let ((value (plist-get properties property)))
-      (unless (or (null value) (funcall fits value))
-        (user-error "The provider %s can't be used: its %s is not %s" name property form)))))
-
 (defun agent-q-provider--make (name properties &optional model key)
   "Return the provider called NAME that PROPERTIES describe.
 MODEL and KEY are what to use instead of what PROPERTIES say."
-  (agent-q-provider--check name properties)
+  (agent-q-provider-form-check name properties)
   (unless (stringp name)
     (user-error "A provider can't be used: its :name is not a string"))
   (unless (or (null key) (stringp key))
@@ -148,6 +138,9 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
   `((name . ,name)
     (base_url . ,(plist-get properties :base-url))
     (model . ,(or model (plist-get properties :model) ""))
+    ,@(cl-loop for (property . name) in '((:dialect . dialect) (:effort . effort))
+               for symbol = (plist-get properties property)
+               when symbol collect (cons name (symbol-name symbol)))
     (key . ,(or key :null))
     (body . ,(plist-get properties :body))
     (first_body . ,(plist-get properties :first-body))
@@ -266,7 +259,7 @@ as far as reading it asks for no passphrase."
       (push (agent-q-provider--environment-key properties) found)
       (push (agent-q-provider--auth-source-key (agent-q-provider--host properties) quiet) found)
       (let ((headers (plist-get properties :headers)))
-        (when (agent-q-provider--strings-p headers)
+        (when (agent-q-provider-form-strings-p headers)
           (setq found (append (cl-loop for (_ text) on headers by #'cddr collect text) found)))))
     (seq-filter #'stringp found)))
 

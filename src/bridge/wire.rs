@@ -180,9 +180,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             session,
             input_tokens,
             output_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
         } => of("usage", session)?
             .number("input-tokens", *input_tokens)?
-            .number("output-tokens", *output_tokens),
+            .number("output-tokens", *output_tokens)?
+            .number("cache-read-tokens", *cache_read_tokens)?
+            .number("cache-write-tokens", *cache_write_tokens),
         Event::Retrying {
             session,
             attempt,

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::trust::fence::fence;
 use crate::trust::{SafetyLevel, Source};
 
 /// A tool call that arrived whole.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The provider's id, or one of ours when it gave none.
     pub id: String,
@@ -21,7 +21,8 @@ pub struct ToolCall {
 }
 
 /// What the arguments of a received call turned out to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallArguments {
     /// A JSON object; the call may run.
     Object(Map<String, Value>),
@@ -49,7 +50,8 @@ pub enum Decision {
 }
 
 /// How one tool call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
     Succeeded,
     Failed,

@@ -112,8 +112,11 @@ pub enum Event {
     /// Tokens of one request, as the provider counted them.
     Usage {
         session: SessionId,
+        /// With what came out of the provider's cache and went into it.
         input_tokens: u64,
         output_tokens: u64,
+        cache_read_tokens: u64,
+        cache_write_tokens: u64,
     },
     /// A request failed before anything was shown and is sent again after `delay`.
     Retrying {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Puts streamed tool calls together again, whatever a server does with ids, indexes and names.
-//! Pure; `chat_completions` feeds it the `tool_calls` of each delta.
+//! Pure; dialects feed it the `tool_calls` of each delta.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -214,7 +214,7 @@ pub fn parse_arguments(text: &str) -> CallArguments {
 
 /// An id for a call that came without one: nine letters and digits, which every provider takes
 /// back, and not used before in this process.
-fn synthesise_id() -> String {
+pub(super) fn synthesise_id() -> String {
     const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
     const LENGTH: usize = 9;
     static NEXT: LazyLock<AtomicU64> =

@@ -12,6 +12,9 @@ pub const MAX_CALL_BYTES: usize = 2 * 1024 * 1024;
 /// The most tool calls that a reply may have. Far fewer of them are run.
 pub const MAX_CALLS: usize = 1024;
 
+/// The most parts that a reply may have, whatever is in them.
+pub const MAX_PARTS: usize = 65_536;
+
 /// What there is too much of in a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TooMuch {
@@ -26,4 +29,6 @@ pub enum TooMuch {
     Arguments,
     #[error("it has more than {MAX_CALLS} tool calls, so no call was run")]
     Calls,
+    #[error("it has more than {MAX_PARTS} parts")]
+    Parts,
 }

@@ -8,8 +8,9 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use super::ProviderSettings;
+use super::address::{endpoint, headers, models_url};
 use super::body::read_up_to;
-use super::http::{Client, endpoint, headers};
+use super::http::Client;
 use crate::protocol::DiscoveredServer;
 
 /// How long a local server has to list its models.
@@ -76,7 +77,7 @@ impl Client {
     /// The chat models that the host of SETTINGS lists, sorted; none when it doesn't say within its time.
     pub async fn models(&self, settings: &ProviderSettings) -> Vec<String> {
         let asking = async {
-            let url = endpoint(&settings.base_url, &["models"]).ok()?;
+            let url = models_url(settings).ok()?;
             let headers = headers(settings, url.host_str().unwrap_or_default()).ok()?;
             let client = self.client_for(&url).ok()?;
             let response = client.get(url).headers(headers).send().await.ok()?;
@@ -107,6 +108,8 @@ pub fn model_names(list: &Value) -> Option<Vec<String>> {
         .as_array()?;
     let name = |model: &Value| {
         let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
+        // Google lists them below a folder.
+        let name = name.strip_prefix("models/").unwrap_or(name);
         (!name.contains("embed")).then(|| name.to_owned())
     };
     Some(models.iter().filter_map(name).collect())

@@ -6,18 +6,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant, SystemTime};
 
 use once_cell::sync::OnceCell;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 use reqwest::{Response, Url};
 use tracing::Instrument as _;
 
+use super::address::{KEY_HEADERS, chat_url, headers, is_loopback, public_part, settings_failure};
 use super::body::{drain, read_up_to};
-use super::chat_completions::request_body;
+use super::dialect::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
 };
 use super::reply::ReplyReader;
 use super::retry::{RetryAdvice, RetryPolicy, advice};
-use super::{ChatRequest, ModelReply, ProviderSettings, StreamEvent};
+use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
 
 /// How long the server has to accept the connection.
@@ -36,9 +37,6 @@ const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most that is read of an error's body.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-
-/// The headers that carry a key, ours and those that a user may set instead.
-const KEY_HEADERS: [&str; 3] = ["authorization", "api-key", "x-api-key"];
 
 /// How requests are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,6 +77,7 @@ struct PreparedRequest {
     headers: HeaderMap,
     body: Vec<u8>,
     destination: Destination,
+    dialect: Dialect,
 }
 
 impl Client {
@@ -155,7 +154,7 @@ impl Client {
             .map_err(|_| idle_failure(idle, &prepared.destination))?
             .map_err(|error| self.send_failure(&error, &prepared.destination))?;
         if response.status().is_success() {
-            self.read_reply(response, &prepared.destination, sink).await
+            self.read_reply(response, prepared, sink).await
         } else {
             Err(self.read_refusal(response, &prepared.destination).await)
         }
@@ -164,15 +163,16 @@ impl Client {
     async fn read_reply(
         &self,
         mut response: Response,
-        destination: &Destination,
+        prepared: &PreparedRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
+        let destination = &prepared.destination;
         let ClientSettings {
             idle_timeout: idle,
             content_timeout: silence,
             ..
         } = self.settings;
-        let mut reader = ReplyReader::default();
+        let mut reader = ReplyReader::new(prepared.dialect);
         let (mut content, mut heard) = (0, Instant::now());
         loop {
             if reader.content_bytes() > content {
@@ -244,7 +244,7 @@ impl Client {
         settings: &ProviderSettings,
         request: &ChatRequest,
     ) -> Result<PreparedRequest, ProviderError> {
-        let url = endpoint(&settings.base_url, &["chat", "completions"])?;
+        let url = chat_url(settings)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let headers = headers(settings, &host)?;
         let body = serde_json::to_vec(&request_body(settings, request))
@@ -265,6 +265,7 @@ impl Client {
             url,
             headers,
             body,
+            dialect: settings.dialect,
         })
     }
 
@@ -307,85 +308,6 @@ fn install_tls() {
         // An error means that a provider is installed already, which is all that we need.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
-}
-
-/// The URL of an endpoint below a base; a query of the base is kept.
-pub(super) fn endpoint(base_url: &str, path: &[&str]) -> Result<Url, ProviderError> {
-    let advice = "Write it like https://api.openai.com/v1.";
-    let mut url = Url::parse(base_url.trim()).map_err(|error| {
-        settings_failure(format!("{base_url:?} is no base URL: {error}. {advice}"))
-    })?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(settings_failure(format!(
-            "{base_url:?} is no base URL of an HTTP API. {advice}"
-        )));
-    }
-    let complete = format!("/{}", path.join("/"));
-    if !url.path().trim_end_matches('/').ends_with(&complete)
-        && let Ok(mut segments) = url.path_segments_mut()
-    {
-        segments.pop_if_empty().extend(path);
-    }
-    Ok(url)
-}
-
-/// A URL without the parts in which people hide secrets.
-fn public_part(base_url: &str) -> String {
-    let end = base_url.find(['?', '#']).unwrap_or(base_url.len());
-    let shown = &base_url[..end];
-    match (shown.find("://"), shown.rfind('@')) {
-        (Some(scheme), Some(at)) if at > scheme => {
-            format!("{}://{}", &shown[..scheme], &shown[at + 1..])
-        }
-        _ => shown.to_owned(),
-    }
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || host.ends_with(".localhost")
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
-}
-
-pub(super) fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, ProviderError> {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(key) = &settings.key {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.reveal().trim()))
-            .map_err(|_| {
-                settings_failure(format!(
-                    "The key for {host} has characters that can't be sent. Look at its entry in your auth-source."
-                ))
-            })?;
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
-    }
-    for (name, value) in &settings.headers {
-        // What is no name may be a key in the wrong place, so that it is not repeated.
-        let header = HeaderName::try_from(name.as_str()).map_err(|_| {
-            settings_failure(format!(
-                "A header of the provider {:?} has a name that can't be sent.",
-                settings.name
-            ))
-        })?;
-        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| {
-            settings_failure(format!(
-                "The header {name:?} of the provider {:?} can't be sent.",
-                settings.name
-            ))
-        })?;
-        value.set_sensitive(true);
-        headers.insert(header, value);
-    }
-    Ok(headers)
-}
-
-fn settings_failure(message: String) -> ProviderError {
-    ProviderError::new(FailureKind::Settings, RetryAdvice::Never, message)
 }
 
 /// Notes what caused ERROR, but not its own words, as those have the URL.

@@ -3,41 +3,30 @@
 //! reply is put together. Everything but `http` is a pure function of data.
 
 pub mod accumulator;
+mod address;
 mod body;
 pub mod bounds;
-pub mod chat_completions;
+pub mod dialect;
 pub mod discovery;
+mod draft;
 pub mod failure;
+pub mod history;
 pub mod http;
+mod ndjson;
 pub mod reply;
+mod report;
 pub mod retry;
 pub mod sse;
 mod whole;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::protocol::ToolCall;
 
 pub use failure::{FailureKind, ProviderError};
+pub use history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
-
-/// One message of a conversation, in no provider's dialect.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ChatMessage {
-    System(String),
-    User(String),
-    Assistant {
-        text: String,
-        /// The model's reasoning, for providers that want it back.
-        reasoning: String,
-        calls: Vec<ToolCall>,
-    },
-    /// The result of one tool call.
-    Tool {
-        call_id: String,
-        content: String,
-    },
-}
 
 /// Which tools the model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -55,9 +44,12 @@ pub enum ToolChoice {
 pub struct ProviderSettings {
     /// What the user calls it, such as `openai` or `local`.
     pub name: String,
+    pub dialect: Dialect,
     /// The base of the API, such as `https://api.openai.com/v1`.
     pub base_url: String,
     pub model: String,
+    /// How hard the model is to think; none leaves that to the provider.
+    pub effort: Option<Effort>,
     pub key: Option<Secret>,
     /// Fields added to every request's body; they win over ours.
     pub body: Map<String, Value>,
@@ -65,6 +57,45 @@ pub struct ProviderSettings {
     pub first_body: Map<String, Value>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
+}
+
+impl ProviderSettings {
+    /// Who writes what comes back.
+    #[must_use]
+    pub fn origin(&self) -> ModelOrigin {
+        ModelOrigin {
+            dialect: self.dialect,
+            host: history::host_of(&self.base_url),
+            model: self.model.clone(),
+        }
+    }
+}
+
+/// How hard a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Max,
+}
+
+impl Effort {
+    /// Its name, as most dialects spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Max => "max",
+        }
+    }
 }
 
 /// Headers and bodies can hold secrets too, so only the address is printed.
@@ -137,6 +168,10 @@ pub enum Finish {
     Length,
     /// The provider's filter ended it.
     ContentFilter,
+    /// The model, or its provider, won't answer; the text says why, if it was said.
+    Refused(String),
+    /// The provider paused it: it goes on when it is sent back as it is.
+    Paused,
     /// It was never completed: an error came, or the connection was lost. Only the partial reply
     /// of a [`ProviderError`] ends so.
     Interrupted,
@@ -147,8 +182,13 @@ pub enum Finish {
 /// Tokens as the provider counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
+    /// All that was sent, whether it came out of a cache or not.
     pub input_tokens: u64,
     pub output_tokens: u64,
+    /// What of the input came out of the provider's cache.
+    pub cache_read_tokens: u64,
+    /// What of the input went into it.
+    pub cache_write_tokens: u64,
 }
 
 /// A whole reply.
@@ -157,6 +197,8 @@ pub struct ModelReply {
     pub text: String,
     pub reasoning: String,
     pub calls: Vec<ToolCall>,
+    /// All of it as it goes back to the model: in order, with what only its provider reads.
+    pub parts: Vec<MessagePart>,
     pub finish: Finish,
     pub usage: Option<Usage>,
 }

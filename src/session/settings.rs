@@ -15,7 +15,7 @@ use super::selection::ToolSelection;
 use crate::builtin::more;
 use crate::call::policy::{Approval, EvalPolicy};
 use crate::gram::ToolSpecification;
-use crate::provider::{ProviderSettings, Secret, ToolChoice};
+use crate::provider::{Dialect, Effort, ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
@@ -93,6 +93,11 @@ pub struct ProviderJson {
     name: String,
     base_url: String,
     model: String,
+    /// None: as its host speaks.
+    #[serde(default)]
+    dialect: Option<Dialect>,
+    #[serde(default)]
+    effort: Option<Effort>,
     #[serde(default)]
     key: Option<String>,
     #[serde(default)]
@@ -113,6 +118,10 @@ impl From<ProviderJson> for ProviderSettings {
     fn from(json: ProviderJson) -> Self {
         Self {
             name: json.name,
+            dialect: json
+                .dialect
+                .unwrap_or_else(|| Dialect::usual_at(&json.base_url)),
+            effort: json.effort,
             base_url: json.base_url.trim_end_matches('/').to_owned(),
             model: json.model,
             key: json.key.filter(|key| !key.is_empty()).map(Secret::new),

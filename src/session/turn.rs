@@ -6,8 +6,10 @@ use crate::call::batch::{BatchContext, MOST_CALLS};
 use crate::call::format::{RESULT_LIMIT, cap};
 use crate::protocol::{CallArguments, CallResult, Event, SessionState, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
+use crate::provider::history::text_of;
 use crate::provider::{
-    ChatMessage, ChatRequest, Finish, ModelReply, ProviderSettings, RequestPosition, StreamEvent,
+    ChatMessage, ChatRequest, Finish, MessagePart, ModelReply, PartContent, ProviderSettings,
+    RequestPosition, StreamEvent,
 };
 use crate::trust::fence::draw;
 
@@ -33,21 +35,30 @@ enum AskOutcome {
 impl Turn<'_> {
     /// Runs the turn that HISTORY's last message, the user's, opens.
     pub async fn run(&self, history: &mut Vec<ChatMessage>) -> TurnOutcome {
+        let opening = history.len().saturating_sub(1);
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
         for _ in 0..self.settings.max_iterations {
             match self.ask(history, position).await {
                 AskOutcome::Whole(reply) => {
+                    if let Finish::Refused(why) = &reply.finish {
+                        let outcome = TurnOutcome::Failed(refusal(why));
+                        self.tell_usage(&reply);
+                        self.end_calls(reply).await;
+                        // What was refused once is refused again as long as it is in the history.
+                        history.truncate(opening);
+                        return outcome;
+                    }
                     if let Some(outcome) = self.take(history, reply, &mut repeats).await {
                         return outcome;
                     }
                 }
                 AskOutcome::Broken(error) => {
-                    keep_partial(history, &error);
+                    self.keep_partial(history, &error);
                     return TurnOutcome::Failed(error.to_string());
                 }
                 AskOutcome::Cancelled { text, reasoning } => {
-                    keep_text(history, text, reasoning);
+                    self.keep_text(history, text, reasoning);
                     return TurnOutcome::Cancelled;
                 }
             }
@@ -140,13 +151,14 @@ impl Turn<'_> {
         reply: ModelReply,
         repeats: &mut Repeats,
     ) -> Option<TurnOutcome> {
-        let session = self.batch.session;
-        if let Some(usage) = reply.usage {
-            self.shared.executor.host.emit(Event::Usage {
-                session,
-                input_tokens: usage.input_tokens,
-                output_tokens: usage.output_tokens,
+        self.tell_usage(&reply);
+        if reply.finish == Finish::Paused && reply.calls.is_empty() && !reply.parts.is_empty() {
+            // It goes on when it gets back what it said.
+            history.push(ChatMessage::Assistant {
+                origin: self.provider.origin(),
+                parts: reply.parts,
             });
+            return None;
         }
         let cut = reply
             .calls
@@ -155,11 +167,17 @@ impl Turn<'_> {
         if reply.calls.is_empty() || cut {
             // A cut call can't be replayed to any provider, so only the text is kept. The executor
             // gets the calls all the same: each ends in the chat with the reason why it never ran.
-            let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
-            self.shared.executor.run(&calls, self.batch).await;
+            let ended = ending(&reply.finish, cut);
             let empty = reply.text.trim().is_empty() && !cut;
-            keep_text(history, reply.text, reply.reasoning);
-            return Some(match ending(&reply.finish, cut) {
+            match reply.finish {
+                Finish::Stop if !cut => self.keep(history, reply.parts),
+                _ => {
+                    let (text, thinking) = (reply.text.clone(), reply.reasoning.clone());
+                    self.end_calls(reply).await;
+                    self.keep_text(history, text, thinking);
+                }
+            }
+            return Some(match ended {
                 TurnOutcome::Finished if empty => {
                     TurnOutcome::Failed("The model sent an empty reply.".to_owned())
                 }
@@ -167,9 +185,8 @@ impl Turn<'_> {
             });
         }
         history.push(ChatMessage::Assistant {
-            text: reply.text,
-            reasoning: reply.reasoning,
-            calls: reply.calls.iter().map(replayable).collect(),
+            origin: self.provider.origin(),
+            parts: reply.parts.into_iter().map(replayable).collect(),
         });
         let mut results = self.shared.executor.run(&reply.calls, self.batch).await;
         let cancelled = self.batch.cancel.is_cancelled();
@@ -185,6 +202,69 @@ impl Turn<'_> {
             None => None,
         }
     }
+}
+
+impl Turn<'_> {
+    fn tell_usage(&self, reply: &ModelReply) {
+        if let Some(usage) = reply.usage {
+            self.shared.executor.host.emit(Event::Usage {
+                session: self.batch.session,
+                input_tokens: usage.input_tokens,
+                output_tokens: usage.output_tokens,
+                cache_read_tokens: usage.cache_read_tokens,
+                cache_write_tokens: usage.cache_write_tokens,
+            });
+        }
+    }
+
+    /// Ends the calls of REPLY in the chat; none of them runs.
+    async fn end_calls(&self, reply: ModelReply) {
+        let calls: Vec<ToolCall> = reply.calls.into_iter().map(truncated).collect();
+        self.shared.executor.run(&calls, self.batch).await;
+    }
+
+    fn keep_partial(&self, history: &mut Vec<ChatMessage>, error: &ProviderError) {
+        let Some(reply) = error.partial.as_deref() else {
+            return;
+        };
+        match error.kind {
+            // All of it would be sent with every request to come, and refused.
+            FailureKind::TooLong => {
+                let text = cap(&reply.text, RESULT_LIMIT, "");
+                self.keep_text(history, text, String::new());
+            }
+            _ => self.keep_text(history, reply.text.clone(), reply.reasoning.clone()),
+        }
+    }
+
+    /// What came of an answer that is not whole. Nothing in it is sealed for good.
+    fn keep_text(&self, history: &mut Vec<ChatMessage>, text: String, thinking: String) {
+        let mut parts = vec![MessagePart::text(text)];
+        if !thinking.is_empty() {
+            parts.insert(0, MessagePart::thinking(thinking));
+        }
+        self.keep(history, parts);
+    }
+
+    /// An assistant message without text would be refused by several providers.
+    fn keep(&self, history: &mut Vec<ChatMessage>, parts: Vec<MessagePart>) {
+        if !text_of(&parts).is_empty() {
+            history.push(ChatMessage::Assistant {
+                origin: self.provider.origin(),
+                parts,
+            });
+        }
+    }
+}
+
+fn refusal(why: &str) -> String {
+    let reason = match why {
+        "" => String::new(),
+        why => format!(" It says: {why}"),
+    };
+    format!(
+        "The model refused to answer. Your message and what followed it are no longer part of the conversation, so that it can go on.{reason}"
+    )
 }
 
 fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
@@ -205,19 +285,24 @@ fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
             "The connection was lost before the reply was complete. Send a message to try again."
                 .to_owned(),
         ),
-        (Finish::Stop | Finish::ToolCalls | Finish::Other(_), false) => TurnOutcome::Finished,
+        (Finish::Refused(why), false) => TurnOutcome::Failed(refusal(why)),
+        (Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Other(_), false) => {
+            TurnOutcome::Finished
+        }
     }
 }
 
 /// Providers reject a history with broken JSON in it; the result quotes what was wrong.
-fn replayable(call: &ToolCall) -> ToolCall {
-    match call.arguments {
-        CallArguments::Object(_) | CallArguments::Inexact(_) => call.clone(),
-        CallArguments::Malformed(_) | CallArguments::Truncated => ToolCall {
-            raw_arguments: "{}".to_owned(),
-            ..call.clone()
-        },
+fn replayable(mut part: MessagePart) -> MessagePart {
+    if let PartContent::Call(call) = &mut part.content
+        && matches!(
+            call.arguments,
+            CallArguments::Malformed(_) | CallArguments::Truncated
+        )
+    {
+        call.raw_arguments = "{}".to_owned();
     }
+    part
 }
 
 fn truncated(call: ToolCall) -> ToolCall {
@@ -230,30 +315,7 @@ fn truncated(call: ToolCall) -> ToolCall {
 fn result_message(result: CallResult) -> ChatMessage {
     ChatMessage::Tool {
         content: result.for_model(draw()),
+        outcome: result.outcome,
         call_id: result.id,
-    }
-}
-
-fn keep_partial(history: &mut Vec<ChatMessage>, error: &ProviderError) {
-    let Some(reply) = error.partial.as_deref() else {
-        return;
-    };
-    match error.kind {
-        // All of it would be sent with every request to come, and refused.
-        FailureKind::TooLong => {
-            keep_text(history, cap(&reply.text, RESULT_LIMIT, ""), String::new());
-        }
-        _ => keep_text(history, reply.text.clone(), reply.reasoning.clone()),
-    }
-}
-
-/// An assistant message without text would be refused by several providers.
-fn keep_text(history: &mut Vec<ChatMessage>, text: String, reasoning: String) {
-    if !text.is_empty() {
-        history.push(ChatMessage::Assistant {
-            text,
-            reasoning,
-            calls: Vec::new(),
-        });
     }
 }

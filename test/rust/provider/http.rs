@@ -7,7 +7,7 @@ use std::time::Duration;
 use agent_q_core::protocol::CallArguments;
 use agent_q_core::provider::retry::RetryPolicy;
 use agent_q_core::provider::{
-    ChatMessage, ChatRequest, Client, ClientSettings, FailureKind, Finish, ModelReply,
+    ChatMessage, ChatRequest, Client, ClientSettings, Dialect, FailureKind, Finish, ModelReply,
     ProviderError, ProviderSettings, RequestPosition, Secret, StreamEvent, ToolChoice,
 };
 use serde_json::{Map, Value, json};
@@ -33,6 +33,8 @@ pub(super) fn client() -> Client {
 pub(super) fn settings(base_url: String) -> ProviderSettings {
     ProviderSettings {
         name: "test".into(),
+        dialect: Dialect::ChatCompletions,
+        effort: None,
         base_url,
         model: "small".into(),
         key: Some(Secret::new(KEY.into())),

@@ -7,12 +7,17 @@
 )]
 
 mod accumulator;
+mod cuts;
+mod dialects;
 mod http;
+mod matrix;
+mod messages;
 mod network;
 mod recordings;
 mod reply;
 mod request;
 mod retry;
+mod said;
 mod sse;
 
 #[path = "../support/scripted_server.rs"]

@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use agent_q_core::provider::discovery::Candidate;
-use agent_q_core::provider::{FailureKind, Secret, StreamEvent};
+use agent_q_core::provider::discovery::{Candidate, model_names};
+use agent_q_core::provider::{Dialect, FailureKind, Finish, ProviderSettings, Secret, StreamEvent};
 use serde_json::{Value, json};
 
 use super::http::{ask_with, client, failure, request, retries, settings, start};
@@ -157,4 +157,79 @@ async fn a_host_lists_its_models_and_a_silent_one_none() {
     assert_eq!(client().models(&settings).await, ["big", "small"]);
     settings.base_url = format!("http://127.0.0.1:{}/v1", free_port());
     assert!(client().models(&settings).await.is_empty());
+}
+
+#[tokio::test]
+async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
+    for (dialect, path, header, text) in [
+        (
+            Dialect::ChatCompletions,
+            "/v1/chat/completions",
+            "authorization",
+            "Bearer sk-scripted-key-0123456789",
+        ),
+        (
+            Dialect::Messages,
+            "/v1/messages",
+            "x-api-key",
+            "sk-scripted-key-0123456789",
+        ),
+        (
+            Dialect::Responses,
+            "/v1/responses",
+            "authorization",
+            "Bearer sk-scripted-key-0123456789",
+        ),
+        (
+            Dialect::Gemini,
+            "/v1/models/small:streamGenerateContent?alt=sse",
+            "x-goog-api-key",
+            "sk-scripted-key-0123456789",
+        ),
+        (
+            Dialect::Ollama,
+            "/api/chat",
+            "authorization",
+            "Bearer sk-scripted-key-0123456789",
+        ),
+    ] {
+        let server = start(json!({"turns": [{"steps": [
+            {"reasoning": "Hm"}, {"text": "Größe"}, {"text": "."},
+            {"tool_calls": [{"name": "f", "arguments": {"x": "é"}}], "fragments": 3}]}]}));
+        let settings = ProviderSettings {
+            dialect,
+            key: Some(Secret::new("sk-scripted-key-0123456789".into())),
+            ..settings(server.base_url())
+        };
+        let reply = ask_with(&settings).await.0.expect("a reply");
+        assert_eq!(
+            (reply.text.as_str(), reply.reasoning.as_str()),
+            ("Größe.", "Hm"),
+            "{dialect:?}"
+        );
+        assert_eq!(
+            (reply.finish, reply.calls.len()),
+            (Finish::ToolCalls, 1),
+            "{dialect:?}"
+        );
+        assert_eq!(reply.calls[0].raw_arguments, "{\"x\":\"é\"}", "{dialect:?}");
+        let request = server.requests().remove(0);
+        assert_eq!(
+            (&request["path"], &request["headers"][header]),
+            (&json!(path), &json!(text))
+        );
+        let version = &request["headers"]["anthropic-version"];
+        assert_eq!(version.is_string(), dialect == Dialect::Messages);
+        let keys = request["headers"]
+            .to_string()
+            .matches("sk-scripted-key")
+            .count();
+        assert_eq!(keys, 1, "{dialect:?}");
+    }
+}
+
+#[test]
+fn models_that_are_listed_below_a_folder_lose_it() {
+    let list = json!({"models": [{"name": "models/gemini-x"}, {"name": "models/embedding-x"}]});
+    assert_eq!(model_names(&list), Some(vec!["gemini-x".to_owned()]));
 }

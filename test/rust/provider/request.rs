@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The body of a request: what is in it and what is not.
 
-use agent_q_core::protocol::{CallArguments, ToolCall};
-use agent_q_core::provider::chat_completions::request_body;
+use agent_q_core::protocol::{CallArguments, CallOutcome, ToolCall};
+use agent_q_core::provider::dialect::request_body;
 use agent_q_core::provider::{
-    ChatMessage, ChatRequest, ProviderSettings, RequestPosition, ToolChoice,
+    ChatMessage, ChatRequest, Dialect, MessagePart, ProviderSettings, RequestPosition, ToolChoice,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,8 @@ fn object(value: Value) -> Map<String, Value> {
 fn settings() -> ProviderSettings {
     ProviderSettings {
         name: "test".into(),
+        dialect: Dialect::ChatCompletions,
+        effort: None,
         base_url: "http://127.0.0.1:1/v1".into(),
         model: "small".into(),
         key: None,
@@ -45,6 +47,14 @@ fn call(arguments: CallArguments, raw: &str) -> ToolCall {
         name: "f".into(),
         raw_arguments: raw.into(),
         arguments,
+    }
+}
+
+/// An answer of the model that SETTINGS name.
+fn answer(settings: &ProviderSettings, parts: Vec<MessagePart>) -> ChatMessage {
+    ChatMessage::Assistant {
+        origin: settings.origin(),
+        parts,
     }
 }
 
@@ -124,14 +134,14 @@ fn a_call_and_its_result_go_back_as_they_came() {
     let arguments = CallArguments::Object(object(json!({"x": 1})));
     let request = ChatRequest {
         messages: vec![
-            ChatMessage::Assistant {
-                text: String::new(),
-                reasoning: String::new(),
-                calls: vec![call(arguments, "{ \"x\" : 1 }")],
-            },
+            answer(
+                &settings(),
+                vec![MessagePart::call(call(arguments, "{ \"x\" : 1 }"))],
+            ),
             ChatMessage::Tool {
                 call_id: "call_1".into(),
                 content: "2".into(),
+                outcome: CallOutcome::Succeeded,
             },
         ],
         ..request()
@@ -148,11 +158,7 @@ fn a_call_and_its_result_go_back_as_they_came() {
 
 /// The only call of the only message that the request carries.
 fn sent_call(call: ToolCall) -> Value {
-    let message = ChatMessage::Assistant {
-        text: String::new(),
-        reasoning: String::new(),
-        calls: vec![call],
-    };
+    let message = answer(&settings(), vec![MessagePart::call(call)]);
     let request = ChatRequest {
         messages: vec![message],
         ..request()
@@ -193,11 +199,12 @@ fn returned_reasoning(base_url: &str, reasoning: &str, calls: Vec<ToolCall>) -> 
         base_url: base_url.into(),
         ..settings()
     };
-    let message = ChatMessage::Assistant {
-        text: "x".into(),
-        reasoning: reasoning.into(),
-        calls,
-    };
+    let mut parts = vec![
+        MessagePart::text("x".into()),
+        MessagePart::thinking(reasoning.into()),
+    ];
+    parts.extend(calls.into_iter().map(MessagePart::call));
+    let message = answer(&settings, parts);
     let request = ChatRequest {
         messages: vec![message],
         ..request()

@@ -213,3 +213,91 @@ async fn a_tool_that_emacs_serves_reports_emacss_failure() {
         "the user's buffer: Gone."
     );
 }
+
+/// A session with the script's model behind Anthropic's dialect.
+fn in_messages(steps: serde_json::Value) -> crate::chat::Chat {
+    let chat = chat(&turns(steps), json!({}));
+    let provider = json!({"provider": {"name": "test", "base_url": chat.server.base_url(), "model": "m", "dialect": "messages"}});
+    let changes = serde_json::from_value(provider).unwrap();
+    chat.session.settings.lock().unwrap().apply(changes);
+    chat
+}
+
+fn event(payload: &serde_json::Value) -> serde_json::Value {
+    json!({"raw": format!("data: {payload}\n\n")})
+}
+
+#[tokio::test]
+async fn what_was_refused_is_not_sent_again() {
+    let refusal = json!({"type": "message_delta", "delta": {"stop_reason": "refusal",
+        "stop_details": {"explanation": "Not this."}}});
+    let chat = in_messages(json!([
+        [event(&refusal), {"done": true}],
+        [{"text": "Hello."}],
+    ]));
+    let TurnOutcome::Failed(why) = chat.say("something bad").await else {
+        panic!("it went on");
+    };
+    assert!(
+        why.contains("refused") && why.contains("Not this."),
+        "{why}"
+    );
+    chat.tell(Op::Submit("hi".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let body = chat.server.bodies()[1].to_string();
+    assert!(
+        body.contains("hi") && !body.contains("something bad"),
+        "{body}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_paused_goes_on_by_itself() {
+    let pause = json!({"type": "message_delta", "delta": {"stop_reason": "pause_turn"}});
+    let chat = in_messages(json!([
+        [{"text": "Wait. "}, event(&pause), {"done": true}],
+        [{"text": "Done."}],
+    ]));
+    assert_eq!(chat.say("look").await, TurnOutcome::Finished);
+    assert_eq!(chat.shown(), "Wait. Done.");
+    let body = &chat.server.bodies()[1];
+    assert_eq!(body["messages"][1]["content"][0]["text"], "Wait. ");
+}
+
+#[tokio::test]
+async fn a_chat_goes_on_when_its_model_speaks_another_dialect() {
+    let turn = [
+        json!([{"reasoning": "Hm"}, {"text": "Let me see."},
+            {"tool_calls": [{"id": "the.call:1", "name": "echo", "arguments": {"text": "hi"}}]}]),
+        json!([{"text": "It said HI."}]),
+    ];
+    let names = [
+        "messages",
+        "gemini",
+        "chat-completions",
+        "responses",
+        "ollama",
+        "messages",
+    ];
+    let script: Vec<_> = names.iter().flat_map(|_| turn.clone()).collect();
+    let chat = chat(&turns(script.into()), json!({}));
+    for (count, name) in (1..).zip(names) {
+        let provider = json!({"provider": {"name": "test", "base_url": chat.server.base_url(), "model": name, "dialect": name}});
+        let changes = serde_json::from_value(provider).unwrap();
+        chat.session.settings.lock().unwrap().apply(changes);
+        chat.tell(Op::Submit("say hi".into()));
+        assert_eq!(chat.ended(count).await, TurnOutcome::Finished, "{name}");
+        let request = chat.server.bodies().pop().unwrap().to_string();
+        for text in ["say hi", "the tool echo"] {
+            assert_eq!(request.matches(text).count(), count, "{name}: {text}");
+        }
+        // Only what this model sealed itself comes back to it.
+        let own = names[..count].iter().filter(|&&it| it == name).count();
+        let seals = match name {
+            "chat-completions" | "ollama" => 0,
+            _ => own,
+        };
+        assert_eq!(request.matches("scripted-seal").count(), seals, "{name}");
+    }
+    assert_eq!(chat.results().len(), names.len());
+}

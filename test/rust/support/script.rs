@@ -7,7 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// A whole script: turn n answers the n-th POST to a path that ends in /chat/completions.
+#[path = "wire.rs"]
+mod wire;
+
+pub use wire::Wire;
+
+/// A whole script: turn n answers the n-th POST to a path at which a dialect is spoken.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
@@ -104,7 +109,7 @@ impl Script {
     pub fn parse(text: &str) -> Result<Self, String> {
         let script: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         for (number, turn) in script.turns.iter().enumerate() {
-            turn.actions(number)
+            turn.actions(number, Wire::Chat)
                 .map_err(|error| format!("turn {}: {error}", number + 1))?;
         }
         Ok(script)
@@ -121,11 +126,12 @@ impl Script {
 
 impl Turn {
     /// The steps as actions. `number` makes the ids of calls without one differ between turns.
-    pub fn actions(&self, number: usize) -> Result<Vec<Action>, String> {
-        let mut actions = Vec::new();
+    pub fn actions(&self, number: usize, wire: Wire) -> Result<Vec<Action>, String> {
+        let mut actions = vec![Action::Send(wire.opening())];
+        actions.retain(|action| *action != Action::Send(Vec::new()));
         let mut calls = 0;
         for step in &self.steps {
-            step.act(number, &mut calls, &mut actions)?;
+            step.act(number, wire, &mut calls, &mut actions)?;
         }
         let ends = self.steps.iter().any(|step| {
             step.finish.is_some()
@@ -135,8 +141,8 @@ impl Turn {
         });
         if !ends && !self.no_end {
             let reason = if calls > 0 { "tool_calls" } else { "stop" };
-            actions.push(Action::Send(finish(reason)));
-            actions.push(Action::Send(event("[DONE]")));
+            actions.push(Action::Send(wire.translate(finish(reason))));
+            actions.push(Action::Send(wire.translate(event("[DONE]"))));
         }
         Ok(actions)
     }
@@ -158,9 +164,15 @@ impl Turn {
 }
 
 impl Step {
-    fn act(&self, turn: usize, calls: &mut usize, actions: &mut Vec<Action>) -> Result<(), String> {
+    fn act(
+        &self,
+        turn: usize,
+        wire: Wire,
+        calls: &mut usize,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), String> {
         let before = actions.len();
-        let mut send = |bytes| actions.push(Action::Send(bytes));
+        let mut send = |bytes| actions.push(Action::Send(wire.translate(bytes)));
         if let Some(text) = &self.text {
             send(delta(&json!({"content": text})).repeat(self.repeat.unwrap_or(1)));
         }
@@ -185,13 +197,14 @@ impl Step {
             ));
         }
         if let Some(text) = &self.raw {
-            send(text.clone().into_bytes());
+            actions.push(Action::Send(text.clone().into_bytes()));
         }
         if let Some(text) = &self.base64 {
-            send(decode_base64(text).ok_or("not base64")?);
+            let bytes = decode_base64(text).ok_or("not base64")?;
+            actions.push(Action::Send(bytes));
         }
         if self.done == Some(true) {
-            send(event("[DONE]"));
+            actions.push(Action::Send(wire.translate(event("[DONE]"))));
         }
         actions.extend(self.stamp.filter(|&set| set).map(|_| Action::Stamp));
         actions.extend(

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 #[path = "script.rs"]
 mod script;
 
-pub use script::{Action, Script, Turn};
+pub use script::{Action, Script, Turn, Wire};
 
 /// How often a waiting connection looks whether its client is still there.
 const POLL: Duration = Duration::from_millis(5);
@@ -182,10 +182,10 @@ impl Shared {
         match request.method.as_str() {
             "POST" => {
                 self.record(request);
-                if path.ends_with("/chat/completions") {
-                    return self.play(request, stream);
+                match Wire::at(path) {
+                    Some(wire) => self.play(request, wire, stream),
+                    None => send_error(stream, 404, "no dialect is spoken there"),
                 }
-                send_error(stream, 404, "there is only /chat/completions to post to")
             }
             "GET" if path.ends_with("/models") => {
                 let scripted = ["scripted".to_owned()];
@@ -222,7 +222,7 @@ impl Shared {
         });
     }
 
-    fn play(&self, request: &Request, stream: &TcpStream) -> io::Result<Connection> {
+    fn play(&self, request: &Request, wire: Wire, stream: &TcpStream) -> io::Result<Connection> {
         let mut state = self.lock();
         let number = state.answered;
         state.answered += 1;
@@ -238,21 +238,27 @@ impl Shared {
         if let Some(objection) = turn.objection(&String::from_utf8_lossy(&request.body)) {
             return send_error(stream, 422, &format!("turn {}: {objection}", number + 1));
         }
-        let played = self.play_turn(turn, number, stream);
+        let played = self.play_turn(turn, number, wire, stream);
         if played.is_err() {
             self.change(|state| state.aborted += 1);
         }
         played
     }
 
-    fn play_turn(&self, turn: &Turn, number: usize, stream: &TcpStream) -> io::Result<Connection> {
+    fn play_turn(
+        &self,
+        turn: &Turn,
+        number: usize,
+        wire: Wire,
+        stream: &TcpStream,
+    ) -> io::Result<Connection> {
         wait(stream, Duration::from_millis(turn.delay_ms))?;
         let status = turn.status.unwrap_or(200);
         if status != 200 || turn.body.is_some() {
             return send_whole(stream, status, &turn.headers, turn.body.as_ref());
         }
         let mut answer = Answer::new(turn, stream);
-        let actions = turn.actions(number).map_err(io::Error::other)?;
+        let actions = turn.actions(number, wire).map_err(io::Error::other)?;
         for action in actions {
             match action {
                 Action::Send(bytes) => answer.send(&bytes)?,

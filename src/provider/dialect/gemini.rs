@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The request body of Gemini's `streamGenerateContent`. Pure; `gemini_reply` reads what comes back.
+
+use serde_json::{Map, Value, json};
+
+use super::wire::{
+    SentCall, SentCalls, add_users_fields, described, object_arguments, sendable_name,
+};
+use crate::protocol::CallOutcome;
+use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
+use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
+
+/// The JSON body of a request.
+pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+    let mut body = Map::new();
+    let system: Vec<Value> = request
+        .messages
+        .iter()
+        .filter_map(|message| match message {
+            ChatMessage::System(text) => Some(json!({"text": text})),
+            _ => None,
+        })
+        .collect();
+    if !system.is_empty() {
+        body.insert("systemInstruction".into(), json!({"parts": system}));
+    }
+    body.insert("contents".into(), contents(settings, request).into());
+    if !request.tools.is_empty() {
+        let functions: Vec<Value> = request.tools.iter().map(function_json).collect();
+        let tools = json!([{"functionDeclarations": functions}]);
+        body.insert("tools".into(), tools);
+        let config = json!({"functionCallingConfig": tool_choice_json(&request.tool_choice)});
+        body.insert("toolConfig".into(), config);
+    }
+    if let Some(thinking) = thinking_json(settings) {
+        body.insert(
+            "generationConfig".into(),
+            json!({"thinkingConfig": thinking}),
+        );
+    }
+    add_users_fields(&mut body, settings, request.position);
+    if !body.contains_key("tools") {
+        body.shift_remove("toolConfig");
+    }
+    body
+}
+
+/// What is said about thinking. Models that don't think refuse a word about it.
+fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
+    let has_levels = settings.model.contains("gemini-3");
+    if !has_levels && !settings.model.contains("gemini-2.5") {
+        return None;
+    }
+    let mut thinking = json!({"includeThoughts": settings.effort != Some(Effort::None)});
+    match settings.effort {
+        None => {}
+        Some(effort) if has_levels => {
+            thinking["thinkingLevel"] = match effort {
+                Effort::None | Effort::Minimal | Effort::Low => "low",
+                Effort::Medium | Effort::High | Effort::Max => "high",
+            }
+            .into();
+        }
+        Some(effort) => {
+            let budget: i64 = match effort {
+                Effort::None => 0,
+                Effort::Minimal => 512,
+                Effort::Low => 2048,
+                Effort::Medium => 8192,
+                Effort::High => 24_576,
+                // As many as it likes.
+                Effort::Max => -1,
+            };
+            thinking["thinkingBudget"] = budget.into();
+        }
+    }
+    Some(thinking)
+}
+
+fn function_json(tool: &Value) -> Value {
+    let (name, description, parameters) = described(tool);
+    json!({"name": name, "description": description, "parametersJsonSchema": parameters})
+}
+
+fn tool_choice_json(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"mode": "AUTO"}),
+        ToolChoice::Required => json!({"mode": "ANY"}),
+        ToolChoice::None => json!({"mode": "NONE"}),
+        ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+    }
+}
+
+/// The contents. Those of one side that follow each other are one, as all results of a turn must be.
+fn contents(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
+    let mut sent = SentCalls::default();
+    let mut contents: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut add = |role: &'static str, mut parts: Vec<Value>| match contents.last_mut() {
+        _ if parts.is_empty() => {}
+        Some((last, before)) if *last == role => before.append(&mut parts),
+        _ => contents.push((role, parts)),
+    };
+    let origin = settings.origin();
+    for message in &request.messages {
+        match message {
+            ChatMessage::System(_) => {}
+            ChatMessage::User(text) => add("user", vec![json!({"text": text})]),
+            ChatMessage::Tool {
+                call_id,
+                content,
+                outcome,
+            } => {
+                let call = sent.of_result(call_id);
+                add("user", vec![result_json(&call, content, *outcome)]);
+            }
+            ChatMessage::Assistant { origin: who, parts } => {
+                add("model", model_parts(parts, who, &origin, &mut sent));
+            }
+        }
+    }
+    contents
+        .into_iter()
+        .map(|(role, parts)| json!({"role": role, "parts": parts}))
+        .collect()
+}
+
+/// The parts of an answer by WHO for ORIGIN. What the model wrote itself goes back exactly as it came:
+/// the seal of a part is the part.
+fn model_parts(
+    parts: &[MessagePart],
+    who: &ModelOrigin,
+    origin: &ModelOrigin,
+    sent: &mut SentCalls,
+) -> Vec<Value> {
+    let is_own = who == origin && who.dialect == Dialect::Gemini;
+    let own = |part: &MessagePart| part.seal.clone().filter(|_| is_own);
+    let mut sendable = Vec::new();
+    for part in parts {
+        let json = match &part.content {
+            PartContent::Text(text) => match own(part) {
+                Some(mut seal) => {
+                    seal["text"] = text.as_str().into();
+                    seal
+                }
+                None if text.is_empty() => continue,
+                None => json!({"text": text}),
+            },
+            PartContent::Call(call) => {
+                let name = sendable_name(&call.name);
+                let json = own(part).unwrap_or_else(
+                    || json!({"functionCall": {"name": name, "args": object_arguments(call)}}),
+                );
+                let call_json = &json["functionCall"];
+                let id = call_json["id"].as_str().unwrap_or_default().to_owned();
+                let name = call_json["name"].as_str().unwrap_or(&name).to_owned();
+                sent.note(call, SentCall { id, name });
+                json
+            }
+            PartContent::Sealed => match own(part) {
+                Some(seal) => seal,
+                None => continue,
+            },
+            // Thoughts are only summaries; what counts is in the signatures.
+            PartContent::Thinking(_) => continue,
+        };
+        sendable.push(json);
+    }
+    sendable
+}
+
+fn result_json(call: &SentCall, content: &str, outcome: CallOutcome) -> Value {
+    let key = match outcome {
+        CallOutcome::Succeeded => "output",
+        CallOutcome::Failed | CallOutcome::Denied | CallOutcome::Cancelled => "error",
+    };
+    let mut response = json!({"name": call.name, "response": {key: content}});
+    if !call.id.is_empty() {
+        response["id"] = call.id.as_str().into();
+    }
+    json!({"functionResponse": response})
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What Gemini sends back: whole responses, each with more parts. Pure; `gemini` writes the request.
+
+use serde_json::{Value, json};
+
+use crate::provider::draft::ReplyDraft;
+use crate::provider::failure::{FailureKind, ProviderError};
+use crate::provider::report::{reported, unreadable};
+use crate::provider::retry::RetryAdvice;
+use crate::provider::{Finish, Usage};
+
+/// The decoder of Gemini's responses; each is whole in itself.
+#[derive(Debug, Default)]
+pub struct GeminiDecoder;
+
+impl GeminiDecoder {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+        if data == "[DONE]" {
+            return;
+        }
+        match serde_json::from_str::<Value>(data) {
+            Ok(response) => take_response(name, data, &response, draft),
+            Err(_) => draft.fail(unreadable(name, data)),
+        }
+    }
+
+    pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
+        match serde_json::from_str::<Value>(document) {
+            Ok(Value::Array(responses)) => {
+                for response in responses {
+                    take_response("", &response.to_string(), &response, draft);
+                }
+            }
+            Ok(response) => take_response("", document, &response, draft),
+            Err(_) => draft.fail(unreadable("", document)),
+        }
+    }
+}
+
+fn take_response(name: &str, data: &str, response: &Value, draft: &mut ReplyDraft) {
+    count(&response["usageMetadata"], draft);
+    let blocked = response["promptFeedback"]["blockReason"].as_str();
+    let candidate = &response["candidates"][0];
+    if let Some(reason) = blocked.filter(|_| candidate.is_null()) {
+        draft.fail(ProviderError::new(
+            FailureKind::Reported,
+            RetryAdvice::Never,
+            format!("The provider's filter blocks the message ({reason}). Put it in other words."),
+        ));
+        return;
+    }
+    if response.get("error").is_some() || (candidate.is_null() && name == "error") {
+        if let Some(error) = reported(name, data) {
+            draft.fail(error);
+        }
+        return;
+    }
+    for part in candidate["content"]["parts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        take_part(part, draft);
+    }
+    if let Some(reason) = candidate["finishReason"].as_str() {
+        finish(reason, candidate["finishMessage"].as_str(), draft);
+    }
+}
+
+fn take_part(part: &Value, draft: &mut ReplyDraft) {
+    let signature = part.get("thoughtSignature");
+    let text = part["text"].as_str();
+    if let Some(call) = part.get("functionCall") {
+        let id = call["id"].as_str().unwrap_or_default();
+        let place = draft.open_call(id, call["name"].as_str().unwrap_or_default());
+        if let Some(arguments) = call.get("args") {
+            draft.add(place, &arguments.to_string());
+        }
+        draft.close_call(place);
+        draft.seal(place, part.clone());
+    } else if part["thought"] == true {
+        draft.thinking(text.unwrap_or_default());
+    } else if let Some(signature) = signature.filter(|_| text.is_some()) {
+        let place = draft.open_text();
+        draft.add(place, text.unwrap_or_default());
+        draft.seal(place, json!({"text": "", "thoughtSignature": signature}));
+    } else if let Some(text) = text {
+        draft.text(text);
+    } else {
+        draft.sealed(part.clone());
+    }
+}
+
+fn finish(reason: &str, message: Option<&str>, draft: &mut ReplyDraft) {
+    match reason {
+        "STOP" => draft.finish_for(Finish::Stop),
+        "MAX_TOKENS" => draft.finish_for(Finish::Length),
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => {
+            draft.finish_for(Finish::ContentFilter);
+        }
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" | "MALFORMED_RESPONSE" => {
+            let why = message.unwrap_or(reason);
+            draft.fail(ProviderError::new(
+                FailureKind::Reported,
+                RetryAdvice::Backoff,
+                format!("The model's reply can't be read: {why}. Send a message to try again."),
+            ));
+        }
+        other => draft.finish_for(Finish::Other(other.to_owned())),
+    }
+}
+
+fn count(usage: &Value, draft: &mut ReplyDraft) {
+    if !usage.is_object() {
+        return;
+    }
+    let number = |name: &str| usage[name].as_u64().unwrap_or(0);
+    draft.count(Usage {
+        input_tokens: number("promptTokenCount") + number("toolUsePromptTokenCount"),
+        output_tokens: number("candidatesTokenCount") + number("thoughtsTokenCount"),
+        cache_read_tokens: number("cachedContentTokenCount"),
+        cache_write_tokens: 0,
+    });
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The request body of Anthropic's Messages. Pure; `messages_reply` reads what comes back.
+
+use serde_json::{Map, Value, json};
+
+use super::wire::{
+    SentCall, SentCalls, add_users_fields, described, fitting_id, is_plain_id, object_arguments,
+    sendable_name,
+};
+use crate::protocol::CallOutcome;
+use crate::provider::history::{ChatMessage, Dialect, MessagePart, PartContent};
+use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
+
+/// The most tokens of a reply, which must be said; every model since Claude 3.7 takes it.
+const MAX_TOKENS: u64 = 16_000;
+
+/// Models that think by a budget of tokens and know no effort: parts of their names.
+const THINK_BY_BUDGET: &[&str] = &[
+    "claude-3",
+    "claude-opus-4-0",
+    "claude-opus-4-1",
+    "claude-opus-4-2",
+    "claude-opus-4-5",
+    "claude-sonnet-4-0",
+    "claude-sonnet-4-2",
+    "claude-sonnet-4-5",
+    "claude-haiku-4-5",
+];
+
+/// The JSON body of a request.
+pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("model".into(), settings.model.clone().into());
+    body.insert("max_tokens".into(), MAX_TOKENS.into());
+    let mut tools: Vec<Value> = request.tools.iter().map(tool_json).collect();
+    if let Some(last) = tools.last_mut() {
+        break_cache(last);
+        body.insert("tools".into(), tools.into());
+        let choice = tool_choice_json(&request.tool_choice);
+        body.insert("tool_choice".into(), choice);
+    }
+    let mut system: Vec<Value> = request.messages.iter().filter_map(system_json).collect();
+    if let Some(last) = system.last_mut() {
+        break_cache(last);
+        body.insert("system".into(), system.into());
+    }
+    body.insert("messages".into(), messages(settings, request).into());
+    add_effort(&mut body, settings);
+    body.insert("stream".into(), true.into());
+    add_users_fields(&mut body, settings, request.position);
+    agree(&mut body);
+    body
+}
+
+/// Takes out what servers refuse together.
+fn agree(body: &mut Map<String, Value>) {
+    if !body.contains_key("tools") {
+        body.shift_remove("tool_choice");
+    }
+    let thinks = body
+        .get("thinking")
+        .and_then(|thinking| thinking.get("type"))
+        .is_some_and(|kind| kind != "disabled");
+    let forced = body
+        .get("tool_choice")
+        .and_then(|choice| choice.get("type")?.as_str())
+        .is_some_and(|kind| matches!(kind, "any" | "tool"));
+    if thinks && forced {
+        body.insert("tool_choice".into(), json!({"type": "auto"}));
+    }
+}
+
+/// How hard to think, in the words that the model knows. Without a wish nothing is said.
+fn add_effort(body: &mut Map<String, Value>, settings: &ProviderSettings) {
+    let Some(effort) = settings.effort else {
+        return;
+    };
+    if effort == Effort::None {
+        body.insert("thinking".into(), json!({"type": "disabled"}));
+    } else if THINK_BY_BUDGET
+        .iter()
+        .any(|name| settings.model.contains(name))
+    {
+        let budget: u64 = match effort {
+            Effort::None | Effort::Minimal => 1024,
+            Effort::Low => 2048,
+            Effort::Medium => 8192,
+            Effort::High => 16_384,
+            Effort::Max => 32_768,
+        };
+        let thinking = json!({"type": "enabled", "budget_tokens": budget});
+        body.insert("thinking".into(), thinking);
+        // What is thought counts as part of the reply.
+        body.insert("max_tokens".into(), (MAX_TOKENS + budget).into());
+    } else {
+        let name = match effort {
+            Effort::None | Effort::Minimal => "low",
+            other => other.name(),
+        };
+        body.insert("thinking".into(), json!({"type": "adaptive"}));
+        body.insert("output_config".into(), json!({"effort": name}));
+    }
+}
+
+fn tool_json(tool: &Value) -> Value {
+    let (name, description, parameters) = described(tool);
+    json!({"name": name, "description": description, "input_schema": parameters})
+}
+
+fn tool_choice_json(choice: &ToolChoice) -> Value {
+    match choice {
+        ToolChoice::Auto => json!({"type": "auto"}),
+        ToolChoice::Required => json!({"type": "any"}),
+        ToolChoice::None => json!({"type": "none"}),
+        ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+    }
+}
+
+fn system_json(message: &ChatMessage) -> Option<Value> {
+    match message {
+        ChatMessage::System(text) if !text.trim().is_empty() => Some(text_json(text)),
+        _ => None,
+    }
+}
+
+fn text_json(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// What was sent up to and with BLOCK is to be kept in the cache.
+fn break_cache(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+/// The messages. Those of one side that follow each other are one; results come before words.
+fn messages(settings: &ProviderSettings, request: &ChatRequest) -> Vec<Value> {
+    let mut sent = SentCalls::default();
+    let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut add = |role: &'static str, mut blocks: Vec<Value>| match messages.last_mut() {
+        _ if blocks.is_empty() => {}
+        Some((last, before)) if *last == role => before.append(&mut blocks),
+        _ => messages.push((role, blocks)),
+    };
+    let origin = settings.origin();
+    for message in &request.messages {
+        match message {
+            ChatMessage::System(_) => {}
+            // Blank text is refused.
+            ChatMessage::User(text) if text.trim().is_empty() => {
+                add("user", vec![text_json("(nothing)")]);
+            }
+            ChatMessage::User(text) => add("user", vec![text_json(text)]),
+            ChatMessage::Tool {
+                call_id,
+                content,
+                outcome,
+            } => {
+                let id = sent.of_result(call_id).id;
+                add("user", vec![result_json(&id, content, *outcome)]);
+            }
+            ChatMessage::Assistant { origin: who, parts } => {
+                let own = *who == origin && who.dialect == Dialect::Messages;
+                add("assistant", assistant_blocks(parts, own.into(), &mut sent));
+            }
+        }
+    }
+    // The end of the history is where the next request's prefix ends; the end before it is where
+    // this one's did, and is named as well because servers look back only a few blocks.
+    let users = messages
+        .iter_mut()
+        .rev()
+        .filter(|(role, _)| *role == "user");
+    for (_, blocks) in users.take(2) {
+        if let Some(last) = blocks.last_mut() {
+            break_cache(last);
+        }
+    }
+    messages
+        .into_iter()
+        .map(|(role, blocks)| json!({"role": role, "content": blocks}))
+        .collect()
+}
+
+/// Whether what a part is sealed with is understood by who gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seals {
+    Own,
+    Foreign,
+}
+
+impl From<bool> for Seals {
+    fn from(own: bool) -> Self {
+        if own { Self::Own } else { Self::Foreign }
+    }
+}
+
+fn assistant_blocks(parts: &[MessagePart], seals: Seals, sent: &mut SentCalls) -> Vec<Value> {
+    let mut blocks = Vec::new();
+    let mut says_something = false;
+    for part in parts {
+        let block = match (&part.content, &part.seal) {
+            (PartContent::Text(text), _) if text.trim().is_empty() => continue,
+            (PartContent::Text(text), _) => {
+                says_something = true;
+                text_json(text)
+            }
+            (PartContent::Thinking(text), Some(seal)) if seals == Seals::Own => {
+                let mut block = json!({"type": "thinking", "thinking": text});
+                for (key, value) in seal.as_object().into_iter().flatten() {
+                    block[key] = value.clone();
+                }
+                block
+            }
+            (PartContent::Sealed, Some(seal)) if seals == Seals::Own => {
+                says_something |= seal["type"] != "redacted_thinking";
+                seal.clone()
+            }
+            (PartContent::Call(call), _) => {
+                says_something = true;
+                let id = fitting_id(&call.id, is_plain_id);
+                let name = sendable_name(&call.name);
+                let block = json!({"type": "tool_use", "id": id, "name": name, "input": object_arguments(call)});
+                sent.note(call, SentCall { id, name });
+                block
+            }
+            (PartContent::Thinking(_) | PartContent::Sealed, _) => continue,
+        };
+        blocks.push(block);
+    }
+    // Thinking that led to nothing is refused.
+    if says_something { blocks } else { Vec::new() }
+}
+
+fn result_json(id: &str, content: &str, outcome: CallOutcome) -> Value {
+    let mut block = json!({"type": "tool_result", "tool_use_id": id});
+    if !content.is_empty() {
+        block["content"] = content.into();
+    }
+    if outcome != CallOutcome::Succeeded {
+        block["is_error"] = true.into();
+    }
+    block
+}

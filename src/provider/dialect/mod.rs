@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The protocols of model servers. Each has two pure faces: the body of a request from a history, and
+//! a decoder of what comes back. A file for each face; nothing outside of here knows a dialect's words.
+
+mod chat_completions;
+mod chat_reply;
+mod gemini;
+mod gemini_reply;
+mod messages;
+mod messages_reply;
+mod ollama;
+mod ollama_reply;
+mod responses;
+mod responses_reply;
+mod wire;
+
+use serde_json::Value;
+
+use super::draft::{EndRule, ReplyDraft};
+use super::history::Dialect;
+use super::{ChatRequest, ProviderSettings};
+
+/// The JSON body of a request. The user's fields come last and win; one that is null takes ours
+/// out.
+#[must_use]
+pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Value {
+    let body = match settings.dialect {
+        Dialect::ChatCompletions => chat_completions::request_body(settings, request),
+        Dialect::Messages => messages::request_body(settings, request),
+        Dialect::Responses => responses::request_body(settings, request),
+        Dialect::Gemini => gemini::request_body(settings, request),
+        Dialect::Ollama => ollama::request_body(settings, request),
+    };
+    Value::Object(body)
+}
+
+/// What understands the payloads of a reply.
+#[derive(Debug)]
+pub enum Decoder {
+    ChatCompletions(chat_reply::ChatDecoder),
+    Messages(messages_reply::MessagesDecoder),
+    Responses(responses_reply::ResponsesDecoder),
+    Gemini(gemini_reply::GeminiDecoder),
+    Ollama(ollama_reply::OllamaDecoder),
+}
+
+impl Decoder {
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::ChatCompletions => Self::ChatCompletions(Default::default()),
+            Dialect::Messages => Self::Messages(Default::default()),
+            Dialect::Responses => Self::Responses(Default::default()),
+            Dialect::Gemini => Self::Gemini(Default::default()),
+            Dialect::Ollama => Self::Ollama(Default::default()),
+        }
+    }
+
+    /// What makes a reply whole.
+    #[must_use]
+    pub fn end_rule(&self) -> EndRule {
+        match self {
+            Self::ChatCompletions(_) | Self::Gemini(_) => EndRule::ReasonOrMark,
+            Self::Messages(_) | Self::Responses(_) | Self::Ollama(_) => EndRule::Mark,
+        }
+    }
+
+    /// Takes one event's name and data into DRAFT.
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+        match self {
+            Self::ChatCompletions(decoder) => decoder.take(name, data, draft),
+            Self::Messages(decoder) => decoder.take(name, data, draft),
+            Self::Responses(decoder) => decoder.take(name, data, draft),
+            Self::Gemini(decoder) => decoder.take(name, data, draft),
+            Self::Ollama(decoder) => decoder.take(name, data, draft),
+        }
+    }
+
+    /// Takes the answer of a server that does not stream. Its end is the reply's end.
+    pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
+        match self {
+            Self::ChatCompletions(decoder) => decoder.take_document(document, draft),
+            Self::Messages(decoder) => decoder.take_document(document, draft),
+            Self::Responses(decoder) => decoder.take_document(document, draft),
+            Self::Gemini(decoder) => decoder.take_document(document, draft),
+            Self::Ollama(decoder) => decoder.take("", document, draft),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The request body of Ollama's `/api/chat`. Pure; `ollama_reply` reads what comes back.
+
+use serde_json::{Map, Value, json};
+
+use super::wire::{SentCall, SentCalls, add_users_fields, object_arguments, sendable_name};
+use crate::provider::history::{
+    ChatMessage, MessagePart, ModelOrigin, calls_of, text_of, thinking_of,
+};
+use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
+
+/// The JSON body of a request.
+pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
+    let mut sent = SentCalls::default();
+    let mut body = Map::new();
+    body.insert("model".into(), settings.model.clone().into());
+    let origin = settings.origin();
+    let messages: Vec<Value> = request
+        .messages
+        .iter()
+        .map(|message| message_json(message, &origin, &mut sent))
+        .collect();
+    body.insert("messages".into(), messages.into());
+    // There is no other way to say that none is to be called.
+    if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
+        body.insert("tools".into(), request.tools.clone().into());
+    }
+    if let Some(effort) = settings.effort {
+        body.insert("think".into(), think(effort, &settings.model));
+    }
+    body.insert("stream".into(), true.into());
+    add_users_fields(&mut body, settings, request.position);
+    set_window(&mut body);
+    body
+}
+
+/// Only some models know levels; the others refuse them.
+fn think(effort: Effort, model: &str) -> Value {
+    match effort {
+        Effort::None => false.into(),
+        _ if !model.contains("gpt-oss") => true.into(),
+        Effort::Minimal | Effort::Low => "low".into(),
+        Effort::Medium => "medium".into(),
+        Effort::High | Effort::Max => "high".into(),
+    }
+}
+
+/// Ollama cuts a prompt that is longer than the window and says nothing, and its usual window is small.
+/// The window grows in large steps, as the model is loaded anew for each.
+fn set_window(body: &mut Map<String, Value>) {
+    const SMALLEST: usize = 16_384;
+    const LARGEST: usize = 262_144;
+    const FOR_THE_REPLY: usize = 4096;
+    // Code has fewer bytes in a token than prose has.
+    const BYTES_IN_A_TOKEN: usize = 3;
+    let bytes: usize = ["messages", "tools"]
+        .iter()
+        .filter_map(|name| body.get(*name))
+        .map(|value| value.to_string().len())
+        .sum();
+    let needed = bytes / BYTES_IN_A_TOKEN + FOR_THE_REPLY;
+    let window = needed.next_power_of_two().clamp(SMALLEST, LARGEST);
+    let options = body.entry("options").or_insert_with(|| json!({}));
+    if let Some(options) = options.as_object_mut() {
+        options.entry("num_ctx").or_insert_with(|| window.into());
+    }
+}
+
+fn message_json(message: &ChatMessage, origin: &ModelOrigin, sent: &mut SentCalls) -> Value {
+    match message {
+        ChatMessage::System(text) => json!({"role": "system", "content": text}),
+        ChatMessage::User(text) => json!({"role": "user", "content": text}),
+        ChatMessage::Tool {
+            call_id, content, ..
+        } => {
+            let SentCall { id, name } = sent.of_result(call_id);
+            json!({"role": "tool", "tool_name": name, "tool_call_id": id, "content": content})
+        }
+        ChatMessage::Assistant { origin: who, parts } => assistant_json(parts, who, origin, sent),
+    }
+}
+
+fn assistant_json(
+    parts: &[MessagePart],
+    who: &ModelOrigin,
+    origin: &ModelOrigin,
+    sent: &mut SentCalls,
+) -> Value {
+    let mut message = json!({"role": "assistant", "content": text_of(parts)});
+    let calls: Vec<Value> = calls_of(parts)
+        .map(|call| {
+            let (id, name) = (call.id.clone(), sendable_name(&call.name));
+            let json =
+                json!({"id": id, "function": {"name": name, "arguments": object_arguments(call)}});
+            sent.note(call, SentCall { id, name });
+            json
+        })
+        .collect();
+    if !calls.is_empty() {
+        let thinking = thinking_of(parts);
+        if who == origin && !thinking.is_empty() {
+            message["thinking"] = thinking.into();
+        }
+        message["tool_calls"] = calls.into();
+    }
+    message
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a server that speaks OpenAI's Responses sends back. Pure; `responses` writes the request.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::provider::draft::{PartPlace, ReplyDraft};
+use crate::provider::failure::{FailureKind, ProviderError};
+use crate::provider::report::{reported, unreadable};
+use crate::provider::retry::RetryAdvice;
+use crate::provider::{Finish, Usage};
+
+/// The decoder of Responses.
+#[derive(Debug, Default)]
+pub struct ResponsesDecoder {
+    /// The parts that items became.
+    items: HashMap<ItemKey, PartPlace>,
+    refuses: Refusal,
+}
+
+/// What names an item. Some servers leave the index out, some change ids on the way.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum ItemKey {
+    Index(u64),
+    Id(String),
+}
+
+/// Whether the model said in so many words that it won't.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Refusal {
+    #[default]
+    No,
+    Said,
+}
+
+impl ResponsesDecoder {
+    pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+        if data == "[DONE]" {
+            return;
+        }
+        let Ok(event) = serde_json::from_str::<Value>(data) else {
+            draft.fail(unreadable(name, data));
+            return;
+        };
+        let delta = event["delta"].as_str().unwrap_or_default();
+        match event["type"].as_str().unwrap_or(name) {
+            "response.output_item.added" => {
+                self.open(key(&event, &event["item"]["id"]), &event["item"], draft);
+            }
+            "response.output_item.done" => {
+                self.close(key(&event, &event["item"]["id"]), &event["item"], draft);
+            }
+            "response.output_text.delta" => self.add(&event, delta, draft, ReplyDraft::open_text),
+            "response.refusal.delta" => {
+                self.refuses = Refusal::Said;
+                self.add(&event, delta, draft, ReplyDraft::open_text);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.add(&event, delta, draft, ReplyDraft::open_thinking);
+            }
+            "response.reasoning_summary_part.added" => self.part_thinking(&event, draft),
+            "response.function_call_arguments.delta" => {
+                if let Some(place) = self.items.get(&key(&event, &event["item_id"])) {
+                    draft.add(*place, delta);
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
+                self.end(&event["response"], draft);
+            }
+            "error" => fail(name, &event, draft),
+            other if other.starts_with("response.") => {}
+            _ => {
+                if let Some(error) = reported(name, data) {
+                    draft.fail(error);
+                }
+            }
+        }
+    }
+
+    pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
+        match serde_json::from_str::<Value>(document) {
+            Ok(response) if response["object"] == "response" => {
+                for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
+                {
+                    self.close(ItemKey::Index(index), item, draft);
+                }
+                self.end(&response, draft);
+            }
+            _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
+        }
+    }
+
+    fn open(&mut self, key: ItemKey, item: &Value, draft: &mut ReplyDraft) -> PartPlace {
+        let text = |name: &str| item[name].as_str().unwrap_or_default();
+        let place = match text("type") {
+            "function_call" => draft.open_call(text("call_id"), text("name")),
+            "message" => draft.open_text(),
+            // Also one of a type that we don't know.
+            _ => draft.open_thinking(),
+        };
+        self.items.insert(key, place);
+        place
+    }
+
+    fn add(
+        &mut self,
+        event: &Value,
+        delta: &str,
+        draft: &mut ReplyDraft,
+        open: fn(&mut ReplyDraft) -> PartPlace,
+    ) {
+        let key = key(event, &event["item_id"]);
+        let place = *self.items.entry(key).or_insert_with(|| open(draft));
+        draft.add(place, delta);
+    }
+
+    /// Parts of a summary are paragraphs.
+    fn part_thinking(&mut self, event: &Value, draft: &mut ReplyDraft) {
+        if let Some(place) = self.items.get(&key(event, &event["item_id"]))
+            && !draft.so_far(*place).is_empty()
+        {
+            draft.add(*place, "\n\n");
+        }
+    }
+
+    /// ITEM is as it is to be kept; what came of it before may have been less.
+    fn close(&mut self, key: ItemKey, item: &Value, draft: &mut ReplyDraft) {
+        let place = match self.items.get(&key) {
+            Some(place) => *place,
+            None => self.open(key, item, draft),
+        };
+        let missing = draft.so_far(place).is_empty();
+        match item["type"].as_str() {
+            Some("function_call") => {
+                let text = |name: &str| item[name].as_str().unwrap_or_default();
+                draft.name_call(place, text("call_id"), text("name"));
+                draft.set_arguments(place, text("arguments"));
+                if item["status"].as_str().unwrap_or("completed") == "completed" {
+                    draft.close_call(place);
+                }
+            }
+            Some("message") if missing => {
+                for content in item["content"].as_array().into_iter().flatten() {
+                    if let Some(refusal) = content["refusal"].as_str() {
+                        self.refuses = Refusal::Said;
+                        draft.add(place, refusal);
+                    }
+                    draft.add(place, content["text"].as_str().unwrap_or_default());
+                }
+            }
+            Some("reasoning") => {
+                let both = [&item["summary"], &item["content"]];
+                let texts = both.iter().flat_map(|list| list.as_array()).flatten();
+                for text in texts.filter(|_| missing) {
+                    draft.add(place, text["text"].as_str().unwrap_or_default());
+                }
+                if let Some(seal) = reasoning_seal(item) {
+                    draft.seal(place, seal);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, response: &Value, draft: &mut ReplyDraft) {
+        count(&response["usage"], draft);
+        match response["status"].as_str() {
+            Some("failed") => fail("error", response, draft),
+            Some("incomplete") => {
+                let reason = response["incomplete_details"]["reason"].as_str();
+                draft.finish_for(match reason {
+                    Some("content_filter") => Finish::ContentFilter,
+                    _ => Finish::Length,
+                });
+            }
+            Some("cancelled") => draft.finish_for(Finish::Other("cancelled".to_owned())),
+            _ => {
+                if self.refuses == Refusal::Said {
+                    tracing::info!("the model refused");
+                }
+                draft.finish_for(Finish::Stop);
+            }
+        }
+        draft.end();
+    }
+}
+
+fn key(event: &Value, id: &Value) -> ItemKey {
+    match event["output_index"].as_u64() {
+        Some(index) => ItemKey::Index(index),
+        None => ItemKey::Id(id.as_str().unwrap_or_default().to_owned()),
+    }
+}
+
+/// What goes back of a reasoning item; none when the server kept no secret in it, as it would look
+/// for what it never stored.
+fn reasoning_seal(item: &Value) -> Option<Value> {
+    let encrypted = item["encrypted_content"]
+        .as_str()
+        .filter(|text| !text.is_empty())?;
+    let mut seal = Map::new();
+    seal.insert("type".into(), "reasoning".into());
+    if let Some(id) = item["id"].as_str() {
+        seal.insert("id".into(), id.into());
+    }
+    let summary = item["summary"].as_array().cloned().unwrap_or_default();
+    seal.insert("summary".into(), summary.into());
+    seal.insert("encrypted_content".into(), encrypted.into());
+    Some(Value::Object(seal))
+}
+
+fn fail(name: &str, event: &Value, draft: &mut ReplyDraft) {
+    let error = reported(name, &event.to_string()).unwrap_or_else(|| {
+        ProviderError::new(
+            FailureKind::Reported,
+            RetryAdvice::Backoff,
+            "The server ended the reply with an error and did not say which.",
+        )
+    });
+    draft.fail(error);
+}
+
+fn count(usage: &Value, draft: &mut ReplyDraft) {
+    if !usage.is_object() {
+        return;
+    }
+    let number = |path: &str| usage.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    draft.count(Usage {
+        input_tokens: number("/input_tokens"),
+        output_tokens: number("/output_tokens"),
+        cache_read_tokens: number("/input_tokens_details/cached_tokens"),
+        cache_write_tokens: number("/input_tokens_details/cache_write_tokens"),
+    });
+}

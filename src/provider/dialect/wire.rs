@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What the requests of all dialects have in common: the user's fields, names and arguments that
+//! servers take, ids of calls that were made by another server. Pure.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::protocol::{CallArguments, ToolCall};
+use crate::provider::{ProviderSettings, RequestPosition};
+
+/// Adds the user's fields for a request at POSITION to BODY.
+pub fn add_users_fields(
+    body: &mut Map<String, Value>,
+    settings: &ProviderSettings,
+    position: RequestPosition,
+) {
+    merge(body, &settings.body);
+    if position == RequestPosition::First {
+        merge(body, &settings.first_body);
+    }
+}
+
+fn merge(body: &mut Map<String, Value>, fields: &Map<String, Value>) {
+    for (name, value) in fields {
+        if value.is_null() {
+            body.shift_remove(name);
+        } else {
+            body.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+/// Models make names up; a server that checks them would refuse the whole conversation.
+pub fn sendable_name(name: &str) -> String {
+    const LONGEST: usize = 64;
+    if name.is_empty() {
+        return "unnamed".to_owned();
+    }
+    name.chars()
+        .take(LONGEST)
+        .map(|character| match character {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => character,
+            _ => '_',
+        })
+        .collect()
+}
+
+/// The arguments exactly as received, so that cached prompts stay valid. What is no JSON object
+/// goes back as an empty one: servers that parse old calls fail on it, and the call's result says
+/// what was wrong.
+pub fn sendable_arguments(call: &ToolCall) -> String {
+    match &call.arguments {
+        CallArguments::Object(_) | CallArguments::Inexact(_)
+            if call.raw_arguments.trim_start().starts_with('{') =>
+        {
+            call.raw_arguments.clone()
+        }
+        CallArguments::Object(map) => Value::Object(map.clone()).to_string(),
+        CallArguments::Malformed(_) | CallArguments::Inexact(_) | CallArguments::Truncated => {
+            "{}".to_owned()
+        }
+    }
+}
+
+/// The same as an object, for servers that don't take text.
+pub fn object_arguments(call: &ToolCall) -> Value {
+    match &call.arguments {
+        CallArguments::Object(map) => Value::Object(map.clone()),
+        _ => Map::new().into(),
+    }
+}
+
+/// Whether a server takes the id of a call that another one made.
+pub type TakesId = fn(&str) -> bool;
+
+/// Ids of letters, digits, `_` and `-`, which all servers but Mistral's take.
+pub fn is_plain_id(id: &str) -> bool {
+    const LONGEST: usize = 40;
+    (1..=LONGEST).contains(&id.len())
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// Ids of nine letters and digits.
+pub fn is_short_id(id: &str) -> bool {
+    id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// ID, or one in its place that every server takes and that is always the same.
+pub fn fitting_id(id: &str, takes: TakesId) -> String {
+    const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+    const LENGTH: usize = 9;
+    if takes(id) {
+        return id.to_owned();
+    }
+    let mut number = xxh3_64(id.as_bytes());
+    let mut fitting = String::with_capacity(LENGTH);
+    for _ in 0..LENGTH {
+        fitting.push(char::from(DIGITS[(number % 36) as usize]));
+        number /= 36;
+    }
+    fitting
+}
+
+/// The calls that a history has so far, by the ids of their results.
+#[derive(Debug, Default)]
+pub struct SentCalls {
+    calls: HashMap<String, SentCall>,
+}
+
+/// A call as it was sent.
+#[derive(Debug, Clone, Default)]
+pub struct SentCall {
+    /// Empty when it went without one.
+    pub id: String,
+    pub name: String,
+}
+
+impl SentCalls {
+    pub fn note(&mut self, call: &ToolCall, sent: SentCall) {
+        self.calls.insert(call.id.clone(), sent);
+    }
+
+    /// The call whose result has the id CALL_ID.
+    pub fn of_result(&self, call_id: &str) -> SentCall {
+        self.calls
+            .get(call_id)
+            .cloned()
+            .unwrap_or_else(|| SentCall {
+                id: call_id.to_owned(),
+                name: "unnamed".to_owned(),
+            })
+    }
+}
+
+/// Name, description and parameters of a tool, from its schema.
+pub fn described(tool: &Value) -> (Value, Value, Value) {
+    let function = tool.get("function").unwrap_or(tool);
+    let field = |name: &str| function.get(name).cloned().unwrap_or(Value::Null);
+    let parameters = match field("parameters") {
+        Value::Null => serde_json::json!({"type": "object", "properties": {}}),
+        other => other,
+    };
+    (field("name"), field("description"), parameters)
+}

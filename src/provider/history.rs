@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The messages of a conversation, in no provider's dialect. They serialise without loss. What only
+//! one provider understands goes along as a seal, which no other model is sent.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::{CallOutcome, ToolCall};
+
+/// The protocol that a model server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// OpenAI's Chat Completions, which most servers speak in some way.
+    #[default]
+    ChatCompletions,
+    /// Anthropic's Messages.
+    Messages,
+    /// OpenAI's Responses, without anything kept on the server.
+    Responses,
+    /// Google's `streamGenerateContent`.
+    Gemini,
+    /// Ollama's own `/api/chat`.
+    Ollama,
+}
+
+impl Dialect {
+    /// The dialect that the host of an API speaks when nobody says which.
+    #[must_use]
+    pub fn usual_at(base_url: &str) -> Self {
+        let host = host_of(base_url);
+        if host == "api.anthropic.com" {
+            Self::Messages
+        } else if host == "generativelanguage.googleapis.com"
+            && !base_url.trim_end_matches('/').ends_with("/openai")
+        {
+            Self::Gemini
+        } else {
+            Self::ChatCompletions
+        }
+    }
+}
+
+/// The host of an API in lower case; empty when there is none.
+#[must_use]
+pub fn host_of(base_url: &str) -> String {
+    reqwest::Url::parse(base_url)
+        .ok()
+        .and_then(|url| url.host_str().map(str::to_ascii_lowercase))
+        .unwrap_or_default()
+}
+
+/// Who wrote an answer. Only the same model at the same host understands its seals.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ModelOrigin {
+    pub dialect: Dialect,
+    pub host: String,
+    pub model: String,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChatMessage {
+    System(String),
+    User(String),
+    Assistant {
+        origin: ModelOrigin,
+        /// In the order in which they came.
+        parts: Vec<MessagePart>,
+    },
+    /// The result of one tool call.
+    Tool {
+        call_id: String,
+        content: String,
+        outcome: CallOutcome,
+    },
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessagePart {
+    pub content: PartContent,
+    /// What its provider wants back with it, such as a signature, in a form that only the dialect
+    /// knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<Value>,
+}
+
+/// What a part of an answer says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartContent {
+    Text(String),
+    Thinking(String),
+    Call(ToolCall),
+    /// Nothing that anybody but its provider can read.
+    Sealed,
+}
+
+impl MessagePart {
+    #[must_use]
+    pub fn text(text: String) -> Self {
+        Self::unsealed(PartContent::Text(text))
+    }
+
+    #[must_use]
+    pub fn thinking(text: String) -> Self {
+        Self::unsealed(PartContent::Thinking(text))
+    }
+
+    #[must_use]
+    pub fn call(call: ToolCall) -> Self {
+        Self::unsealed(PartContent::Call(call))
+    }
+
+    fn unsealed(content: PartContent) -> Self {
+        Self {
+            content,
+            seal: None,
+        }
+    }
+}
+
+/// The text of PARTS.
+#[must_use]
+pub fn text_of(parts: &[MessagePart]) -> String {
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The thinking of PARTS, as far as it can be read.
+#[must_use]
+pub fn thinking_of(parts: &[MessagePart]) -> String {
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        PartContent::Thinking(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+/// The calls of PARTS.
+pub fn calls_of(parts: &[MessagePart]) -> impl Iterator<Item = &ToolCall> {
+    parts.iter().filter_map(|part| match &part.content {
+        PartContent::Call(call) => Some(call),
+        _ => None,
+    })
+}
