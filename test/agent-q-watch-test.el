@@ -718,6 +718,28 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                          "run `echo c`")
                        (sort (delete-dups (agent-q-watch-test--words)) #'string<)))))))
 
+;; SBCL gives the stack of a thread that has ended to the next one, as it was left.
+(agent-q-test-image-on-each watch-guards-the-stacks-of-threads ()
+  "Threads of a call that run out of stack one after the other don't end the image."
+  (let ((reply (agent-q-watch-test--eval connection "
+(let ((*debugger-hook* (lambda (condition hook)
+                         (declare (ignore condition hook))
+                         (sb-thread:abort-thread))))
+  (labels ((deep (n) (+ 1 (deep (1+ n)))))
+    (loop repeat 6
+          collect (sb-thread:join-thread
+                   (sb-thread:make-thread
+                    (lambda ()
+                      (handler-bind ((storage-condition
+                                       (lambda (condition)
+                                         (declare (ignore condition))
+                                         (sb-thread:abort-thread))))
+                        (deep 1))))
+                   :default :aborted))))")))
+    (should (equal '("(:ABORTED :ABORTED :ABORTED :ABORTED :ABORTED :ABORTED)")
+                   (agent-q-watch-test--values reply)))
+    (should-not (plist-get reply :denials))))
+
 (agent-q-test-image-on-each watch-compiles-in-one-thread ()
   "A call compiles what it needs of ours in one thread, however long that was left interpreted."
   (agent-q-watch-test--eval connection "(+ 1 2)")

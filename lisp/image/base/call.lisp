@@ -42,20 +42,27 @@ that does not matter.")
           (and (eq (second entry) (backend "CURRENT-THREAD")) (sixth entry)))
         *running*))
 
+(defun call-guarding-stack (function)
+  "Call FUNCTION and leave this thread's stack guarded, however FUNCTION ends."
+  ;; A list, as SBCL's interpreter can lose what a variable is set to.
+  (let ((end (list :left)))
+    (unwind-protect
+         (progn (guard-stack :entered)
+                (multiple-value-prog1 (funcall function)
+                  (setf (first end) :returned)))
+      (guard-stack (first end)))))
+
 (defun call-with-registration (id operation function)
   (let ((entry (list id (backend "CURRENT-THREAD") *client* operation (get-internal-real-time)
                      ;; Whether it is to be stopped.
                      nil
-                     *captured*))
-        ;; A list, as SBCL's interpreter can lose what a variable is set to.
-        (end (list :left)))
-    (unwind-protect
-         (progn (guard-stack :entered)
-                (call-with-lock (lambda () (push entry *running*)))
-                (prog1 (funcall function)
-                  (setf (first end) :returned)))
-      (call-with-lock (lambda () (setf *running* (remove entry *running*))))
-      (guard-stack (first end)))))
+                     *captured*)))
+    (call-guarding-stack
+     (lambda ()
+       (unwind-protect
+            (progn (call-with-lock (lambda () (push entry *running*)))
+                   (values (funcall function)))
+         (call-with-lock (lambda () (setf *running* (remove entry *running*)))))))))
 
 (defun call-around (operation function arguments)
   "Call FUNCTION with ARGUMENTS, in the journal if OPERATION can redefine something."

@@ -37,7 +37,9 @@ take an answer of the code's for one of the image's."
 
 (defun effect-of-odd-message (thread message)
   "Sending one of the client's threads what no client sends: it closes the connection over that."
-  (unless (eq thread (backend "CURRENT-THREAD"))
+  (unless (or (eq thread (backend "CURRENT-THREAD"))
+              ;; Printing does this, so that what was printed is seen soon.
+              (and (eq message t) (equal (thread-text thread) "auto-flush-thread")))
     (make-effect :kind "write-to-client" :target (thread-text thread)
                  :words (format nil "send the thread ~A the message ~A"
                                 (thread-text thread) (printed message :limit 300)))))

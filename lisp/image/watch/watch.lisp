@@ -41,13 +41,15 @@ symbol that code can't come by."
                        (apply function arguments)))))
              (inheriting (hold function)
                (lambda (&rest arguments)
-                 (block nil
-                   ;; A thread that nobody handles a denial in ends; the image may have no debugger.
-                   (handler-bind ((effect-denied (lambda (condition)
-                                                   (declare (ignore condition))
-                                                   (return nil))))
-                     (progv (list state) (list hold)
-                       (call-keeping-hooks (first hold) function arguments)))))))
+                 (call-guarding-stack
+                  (lambda ()
+                    (block nil
+                      ;; A thread that nobody handles a denial in ends; the image may have no debugger.
+                      (handler-bind ((effect-denied (lambda (condition)
+                                                      (declare (ignore condition))
+                                                      (return nil))))
+                        (progv (list state) (list hold)
+                          (call-keeping-hooks (first hold) function arguments)))))))))
       (setf (watch-state watch) (lambda () (symbol-value state))
             (watch-permitting watch)
             (lambda (guard kinds)
