@@ -28,7 +28,7 @@ arguments and parentheses that do not match are marked; the mouse and
 ElDoc say what is wrong.  The code is not run for that, nor its macros."
   :type 'boolean
   :group 'agent-q
-  :package-version '(agent-q . "0.1.0"))
+  :package-version '(agent-q-module . "0.1.0"))
 
 (defface agent-q-mistake '((t :inherit shadow :underline t))
   "Code in answers that the image could not run."
