@@ -19,7 +19,7 @@
   "Longer code in an answer is shown without colours; nil means all is."
   :type '(choice (natnum :tag "Characters") (const :tag "No colours" nil))
   :group 'agent-q
-  :package-version '(agent-q . "0.1.0"))
+  :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-code-modes
   '(("" . lisp-mode) ("lisp" . lisp-mode) ("cl" . lisp-mode) ("common-lisp" . lisp-mode)
@@ -36,7 +36,7 @@ Only modes that Emacs has are used; the empty name is for code whose language
 is not named."
   :type '(alist :key-type string :value-type symbol)
   :group 'agent-q
-  :package-version '(agent-q . "0.1.0"))
+  :package-version '(agent-q-module . "0.1.0"))
 
 (put 'agent-q-code-modes 'risky-local-variable t)
 

@@ -67,7 +67,7 @@ What you copy has them all the same.  This is for new chats;
 \\[agent-q-toggle-markup] changes the current one."
   :type 'boolean
   :group 'agent-q
-  :package-version '(agent-q . "0.1.0"))
+  :package-version '(agent-q-module . "0.1.0"))
 
 (defun agent-q-markdown-setup ()
   "Make the current buffer ready for answers."

@@ -34,7 +34,7 @@
 
 ;; So that `customize-group' shows every option, wherever it is defined.
 (dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-project" "agent-q-render"
-                   "agent-q-echo" "agent-q-debug" "agent-q-attention"))
+                   "agent-q-echo" "agent-q-debug" "agent-q-attention" "agent-q-proofread"))
   (custom-add-load 'agent-q library))
 
 (declare-function compilation-start "compile"
