@@ -195,9 +195,9 @@ Nothing that waits for a module is called."
 
 (defun agent-q-image--collect-later ()
   "Collect no garbage for a moment, unless there is very much.
-To read modules makes some, and clients copy what they send a few times.
-The first call waits for all of it, and each collection takes longer than
-the image does."
+Reading modules makes some, and clients copy what they send several times.
+The first call would wait for the collections, each of which takes longer
+than the image's own work."
   (when (and (null agent-q-image--threshold)
              (< gc-cons-threshold agent-q-image--garbage))
     (setq agent-q-image--threshold gc-cons-threshold
