@@ -118,6 +118,8 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
+  ;; Emacs 30's words of a dictionary, which is an error where there is none.
+  (remove-hook 'completion-at-point-functions 'ispell-completion-at-point t)
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
   (agent-q-approve-prompt-setup)
   (agent-q-attention-setup)
