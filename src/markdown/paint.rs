@@ -422,7 +422,11 @@ impl Painter<'_> {
     fn prose(&mut self, range: Range<usize>) {
         if self.style().has(Style::BLOCK) {
             let style = self.style().only(Style::BLOCK);
-            self.mark(range, style);
+            // A tab in place of a fence's indentation is of the code, which would lose it.
+            let before = self.text.get(self.at..range.start).unwrap_or_default();
+            let tab = before.find('\t').filter(|_| self.is_in_outermost_fence());
+            let start = tab.map_or(range.start, |it| self.at + it);
+            self.mark(start..range.end, style);
             return;
         }
         if self.prose.end != range.start {
@@ -431,6 +435,16 @@ impl Painter<'_> {
         }
         self.prose.end = range.end;
         self.fill(range.end);
+    }
+
+    fn is_in_outermost_fence(&self) -> bool {
+        matches!(
+            self.open.as_slice(),
+            [OpenElement {
+                ending: Ending::Fence(_),
+                ..
+            }]
+        )
     }
 
     fn end_prose(&mut self) {

@@ -162,6 +162,16 @@ proptest! {
 }
 
 #[test]
+fn a_tab_in_place_of_a_fences_indentation_is_code() {
+    for text in [" ```lisp\n\ta", "  ```\n \ta\n\tb\n  ```\n"] {
+        let looks = fed(text, &[], 4000);
+        assert_eq!(seen(text, &looks), seen(text, &whole(text)), "{text:?}");
+        let tab = text.find('\t').unwrap();
+        assert!(!looks[tab].has(Style::GUTTER), "{text:?}");
+    }
+}
+
+#[test]
 fn long_blocks_are_cut_at_the_same_places() {
     for text in [
         "word *and* more\n".repeat(20_000),
