@@ -60,10 +60,9 @@ pub fn addresses(text: &str) -> impl Iterator<Item = Range<usize>> {
     std::iter::from_fn(move || {
         loop {
             let colon = from + text.get(from..)?.find("://")?;
-            let start = ["https", "http"].iter().find_map(|scheme| {
-                let start = colon.checked_sub(scheme.len())?;
-                let fresh = !text[..start].ends_with(|it: char| it.is_alphanumeric());
-                (text.get(start..colon) == Some(scheme) && fresh).then_some(start)
+            let start = ["https", "http"].into_iter().find_map(|scheme| {
+                let before = text[..colon].strip_suffix(scheme)?;
+                (!before.ends_with(char::is_alphanumeric)).then_some(before.len())
             });
             let after = colon + 3;
             let ends =

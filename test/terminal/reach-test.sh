@@ -66,5 +66,3 @@ done
 screen | grep -q '[$]$' && shows 'Categories' && fail 'the list is too wide'
 
 press C-x C-c
-type_text 'yes'
-press Enter

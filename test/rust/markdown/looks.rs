@@ -104,6 +104,16 @@ fn links_are_found_wherever_they_lead() {
     assert_eq!(targets("[b]: /early\n\ntext\n\n[a][b]\n"), ["/early"]);
 }
 
+/// The byte four before `://` is inside a character here.
+#[test]
+fn a_mark_of_four_bytes_before_a_colon_is_no_address() {
+    for text in ["é𑜥$://x", "名://x", "é://x", "𑜥http://a.b"] {
+        let found = targets(text);
+        assert_eq!(found, Vec::<String>::new(), "{text}");
+    }
+    assert_eq!(targets("𝄞http://a.b"), ["http://a.b"]);
+}
+
 #[test]
 fn tables_have_rows_of_cells() {
     let found = parts("| a | bc |\n|---|---:|\n| `d` | e |\n");
