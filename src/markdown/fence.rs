@@ -34,12 +34,12 @@ impl Fence {
         })
     }
 
-    /// Whether LINE closes it.
+    /// Whether LINE closes it. The parser takes no tab behind the signs.
     #[must_use]
     pub fn closed_by(&self, line: &str) -> bool {
         indented(line).is_some_and(|(_, rest)| {
             let length = run_of(self.sign, rest);
-            length >= self.length && rest[length..].trim_matches([' ', '\t']).is_empty()
+            length >= self.length && rest[length..].trim_matches([' ', '\r']).is_empty()
         })
     }
 
@@ -48,7 +48,8 @@ impl Fence {
     pub fn gutter(&self, line: &str) -> usize {
         line.bytes()
             .take(self.indent)
-            .take_while(|it| *it == b' ')
+            // The parser gets a blank for each carriage return.
+            .take_while(|it| matches!(it, b' ' | b'\r'))
             .count()
     }
 }

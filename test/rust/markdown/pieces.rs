@@ -172,6 +172,19 @@ fn a_tab_in_place_of_a_fences_indentation_is_code() {
 }
 
 #[test]
+fn fences_have_the_blanks_that_the_parser_sees() {
+    for text in [
+        " ```lisp\n\r\na",
+        "~~~\n\n~~~\t\n",
+        "~~~\n\n~~~ \r\nx",
+        "```\r\na\r\n```\r\n*b*",
+    ] {
+        let looks = fed(text, &[], 4000);
+        assert_eq!(seen(text, &looks), seen(text, &whole(text)), "{text:?}");
+    }
+}
+
+#[test]
 fn long_blocks_are_cut_at_the_same_places() {
     for text in [
         "word *and* more\n".repeat(20_000),
