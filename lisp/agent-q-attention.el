@@ -63,7 +63,9 @@ Emacs reaches by D-Bus."
   (seq-reduce (lambda (count buffer)
                 (if (eq buffer except) count
                   (with-current-buffer buffer
-                    (+ count (if agent-q-call-table (length (agent-q-call-all-waiting)) 0)))))
+                    (+ count
+                       (if (eq agent-q-header-state :paused) 1 0)
+                       (if agent-q-call-table (length (agent-q-call-all-waiting)) 0)))))
               (agent-q-session-buffers) 0))
 
 (defun agent-q-attention-update (&optional except)
@@ -126,11 +128,19 @@ Emacs reaches by D-Bus."
     (message "agent-q: %s (%s)" question (agent-q-attention--how))
     (agent-q-attention--notify question)))
 
+(defun agent-q-attention-tell (question)
+  "Tell the user that the turn of the current chat waits, and asks QUESTION."
+  (agent-q-attention-update)
+  (message "agent-q: %s" question)
+  (agent-q-attention--notify question))
+
 (defun agent-q-attention-ended (outcome)
   "Tell the user that the turn of the current chat ended with OUTCOME."
+  (agent-q-attention-update)
   (pcase outcome
     (:finished (agent-q-attention--notify "The turn is over"))
-    ((or :failed :limit) (agent-q-attention--notify "The turn failed"))))
+    (:limit (agent-q-attention--notify "The turn was stopped"))
+    ((or :failed :interrupted) (agent-q-attention--notify "The turn failed"))))
 
 (defun agent-q-attention--notify (text)
   "Notify the user of TEXT about the current chat, who may be elsewhere."

@@ -88,21 +88,30 @@
 ;;;###autoload
 (defun agent-q-goto-approval ()
   "Go to the tool call that waits for your answer, in any chat.
-The current chat comes first, then the others."
+The current chat comes first, then the others.  Without one, go to a turn
+that asks whether it goes on."
   (interactive)
-  (let ((buffer (seq-find (lambda (buffer)
-                            (with-current-buffer buffer
-                              (and agent-q-call-table (agent-q-call-waiting))))
-                          (cons (current-buffer) (buffer-list)))))
+  (let ((buffer (agent-q-chat-move--waiting)))
     (unless buffer
-      (user-error "No tool call is waiting for your answer"))
+      (user-error "Nothing is waiting for your answer"))
     (unless (eq buffer (window-buffer))
       (pop-to-buffer buffer))
     (with-current-buffer buffer
-      (let ((call (agent-q-call-waiting)))
-        (push-mark nil t)
-        (goto-char (agent-q-render-item-start call))
-        (agent-q-sight-reveal call)))))
+      (push-mark nil t)
+      (let ((call (and agent-q-call-table (agent-q-call-waiting))))
+        (if (null call)
+            (goto-char (point-max))
+          (goto-char (agent-q-render-item-start call))
+          (agent-q-sight-reveal call))))))
+
+(defun agent-q-chat-move--waiting ()
+  "Return the buffer of the chat where something waits for its user, or nil."
+  (let ((buffers (cons (current-buffer) (buffer-list))))
+    (cl-flet ((first-where (holds)
+                (seq-find (lambda (buffer) (with-current-buffer buffer (funcall holds)))
+                          buffers)))
+      (or (first-where (lambda () (and agent-q-call-table (agent-q-call-waiting))))
+          (first-where (lambda () (eq agent-q-header-state :paused)))))))
 
 (define-obsolete-function-alias 'agent-q-call-goto-waiting #'agent-q-goto-approval "0.1.0")
 

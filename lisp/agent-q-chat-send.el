@@ -53,6 +53,8 @@
      ,@(agent-q-project-settings)
      (instructions . ,(agent-q-text-clean agent-q-instructions))
      (max_iterations . ,agent-q-max-iterations)
+     (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
+     (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
      (tools . ,(agent-q-registry-selection))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
@@ -186,7 +188,10 @@ of files in its turn are reviewed as diffs.  While a turn runs, it waits."
   (let ((message (agent-q-chat--message text look excerpts review)))
     (cond ((or agent-q-session-provider (agent-q-console-line-p text))
            (when (agent-q-queue-add message)
-             (message "Queued: sent when this turn ends")))
+             (if (eq agent-q-header-state :paused)
+                 ;; Who sends something else doesn't want the turn to go on.
+                 (agent-q-core-stop-at-limit agent-q-session-number)
+               (message "Queued: sent when this turn ends"))))
           (t
            (push message agent-q-chat--unsent)
            (agent-q-chat-choose-provider)))))

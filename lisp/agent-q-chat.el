@@ -56,7 +56,7 @@
 (defconst agent-q-chat--commands
   '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
-    (unguarded . agent-q-list-tools))
+    (unguarded . agent-q-list-tools) (paused . agent-q-continue))
   "What the parts of the header line do when they are clicked on.")
 
 (defvar-local agent-q-chat--timer nil
@@ -253,6 +253,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
             (cl-incf agent-q-header-output (plist-get event :output-tokens))
             (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0)))
     (:retrying (agent-q-chat-backoff-show event))
+    (:limit-reached (agent-q-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
   (unless (eq (plist-get event :type) :text)
@@ -304,7 +305,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
   (pcase outcome
     (:cancelled (agent-q-render-notice "Cancelled.")
                 (agent-q-image-release-owned (current-buffer)))
-    ((or :failed :limit)
+    ((or :failed :limit :interrupted)
      (agent-q-render-notice (or message "The turn failed.")
                             'agent-q-failure)
      (agent-q-retry-offer outcome)))
@@ -330,6 +331,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
   "Show the time that passes in the running turn of the chat BUFFER."
   (with-current-buffer buffer
     (agent-q-call-tick)
+    (agent-q-chat-backoff-tick)
     (agent-q-header-update)))
 
 (defun agent-q-chat--stop-timer ()

@@ -25,7 +25,7 @@
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
-The parts are `model', `image', `waiting', `parked' and `unguarded'.")
+The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
 
 (defvar-local agent-q-header-state :idle
   "What the session is doing, as the core said last.")
@@ -71,6 +71,8 @@ The parts are `model', `image', `waiting', `parked' and `unguarded'.")
                               "mouse-1: go to the waiting request"
                               'waiting
                               'agent-q-attention))
+    (:paused (agent-q-header--segment "Go on?" "mouse-1: let the turn go on" 'paused
+                                      'agent-q-attention))
     (:waiting "Waiting")
     (:streaming "Writing")
     (:reasoning "Thinking")

@@ -199,6 +199,11 @@
 (autoload 'agent-q-report-bug "agent-q-report"
   "Prepare a bug report in a buffer: versions, findings, options, ends of logs." t)
 
+;;;; agent-q-request.el
+
+(autoload 'agent-q-show-request "agent-q-request"
+  "Show what this chat would send to the model now, with the text at its prompt." t)
+
 ;;;; agent-q-rules.el
 
 (autoload 'agent-q-rules "agent-q-rules"

@@ -40,6 +40,7 @@
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
      ("This chat" ("m" "Model" agent-q-set-model) ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
+      ("r" "Request" agent-q-show-request)
       ("n" "Another chat" agent-q-menu-new-chat))
      ,agent-q-menu--lists)
     (agent-q-tool-list-mode

@@ -5,16 +5,22 @@
 ;;; Commentary:
 
 ;; Under a turn that failed or stopped there is a button that sends the message
-;; again, or asks the model to go on.  What stands at the prompt stays there.
+;; again, or asks the model to go on.  What stands at the prompt stays there.  A turn
+;; that met a limit waits until its user lets it go on or stops it.
 
 ;;; Code:
 
+(require 'agent-q-attention)
 (require 'agent-q-chat-send)
+(require 'agent-q-header)
 (require 'agent-q-prompt)
+(require 'agent-q-queue)
 (require 'agent-q-render)
 (require 'agent-q-session)
-(require 'cl-lib)
 (require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 (defun agent-q-retry--send (text)
   "Send TEXT in this chat; the draft at the prompt stays."
@@ -33,23 +39,42 @@
                            (user-error "There is no message to send again"))))
 
 (defun agent-q-continue ()
-  "Ask the model to go on where it stopped."
+  "Let the turn go on that met a limit, or ask the model to go on where it stopped."
   (interactive)
   (agent-q-session-check)
-  (agent-q-retry--send "Go on."))
+  (if (eq agent-q-header-state :paused)
+      (agent-q-core-go-on agent-q-session-number)
+    (agent-q-retry--send "Go on.")))
+
+(defun agent-q-retry-stop ()
+  "End the turn that met a limit."
+  (interactive)
+  (agent-q-session-check)
+  (agent-q-core-stop-at-limit agent-q-session-number))
+
+(defun agent-q-retry-ask (text)
+  "Ask the user whether a turn may go on that met a limit, which TEXT names.
+A message that waits behind the turn is an answer: it is sent now."
+  (if (agent-q-queue-held)
+      (agent-q-retry-stop)
+    (agent-q-render-notice (concat text " Shall it go on?") 'agent-q-attention)
+    (agent-q-retry--button "[Go on]" #'agent-q-continue)
+    (agent-q-retry--button "[Stop]" #'agent-q-retry-stop)
+    (agent-q-attention-tell "The turn met a limit; shall it go on?")))
+
+(defun agent-q-retry--button (label command)
+  "Show a button LABEL for COMMAND in the current chat."
+  (let ((buffer (current-buffer)))
+    (agent-q-render-button label (lambda ()
+                                   (with-current-buffer buffer
+                                     (funcall command))))))
 
 (defun agent-q-retry-offer (outcome)
   "Show the button that fits a turn that ended with OUTCOME."
-  (let ((buffer (current-buffer)))
-    (cl-flet ((button (label function)
-                (agent-q-render-button
-                 label (lambda ()
-                         (with-current-buffer buffer
-                           (funcall function))))))
-      (pcase outcome
-        (:failed (when agent-q-render-message
-                   (button "[Try again]" #'agent-q-retry)))
-        (:limit (button "[Continue]" #'agent-q-continue))))))
+  (pcase outcome
+    (:failed (when agent-q-render-message
+               (agent-q-retry--button "[Try again]" #'agent-q-retry)))
+    ((or :limit :interrupted) (agent-q-retry--button "[Continue]" #'agent-q-continue))))
 
 (provide 'agent-q-retry)
 ;;; agent-q-retry.el ends here

@@ -33,8 +33,23 @@
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-max-iterations 50
-  "Maximum number of requests that one turn may send to the model."
+  "How many requests a turn may send to the model before the chat asks.
+The turn waits then, until you let it go on or stop it."
   :type 'natnum
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-max-turn-tokens nil
+  "How many tokens a turn may use before the chat asks whether it goes on.
+Those sent with each of its requests and those received count.  nil means as
+many as it likes."
+  :type '(choice (natnum :tag "Tokens") (const :tag "Any number" nil))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-max-turn-seconds nil
+  "How many seconds a turn may work before the chat asks whether it goes on.
+The time in which a call waits for your answer doesn't count.  nil means as
+long as it likes."
+  :type '(choice (natnum :tag "Seconds") (const :tag "Any time" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
 ;;;###autoload (put 'agent-q-tool-choice 'risky-local-variable t)

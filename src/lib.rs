@@ -488,7 +488,7 @@ fn shutdown() -> Result<()> {
     Ok(())
 }
 
-fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
+pub(crate) fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
     core(env)?
         .engine
         .tell(session_id(session), op)

@@ -359,22 +359,38 @@ Ask the user to revert or save the buffer.")
 
 (ert-deftest agent-q-chat-retries-share-a-line ()
   (agent-q-test-with-chat
-    (let ((retry (lambda (attempt)
+    (let ((retry (lambda (attempt seconds)
                    (agent-q-test-event
-                    :retrying :seconds 0.5 :attempt attempt :attempts 2
+                    :retrying :seconds seconds :attempt attempt :attempts 2
                     :reason "h:1 failed (500). Try again later. It says: <html><body>Internal\nserver error</body></html>"))))
-      (funcall retry 1)
-      (funcall retry 2)
+      (funcall retry 1 60)
       (should (agent-q-test-shows
-               "▸ retrying in 0.5 s (2 of 2): h:1 failed (500). It says: Internal ser"))
-      (should (= 1 (how-many "retrying" (point-min) (point-max))))
-      (agent-q-test-find "retrying")
+               "▸ sending again in 60 s (1 of 2), C-c C-k stops: h:1 failed (500)."))
+      (funcall retry 2 0.9)
+      (should (agent-q-test-shows
+               "▸ sending again (2 of 2): h:1 failed (500). It says: Internal ser"))
+      (should (= 1 (how-many "of 2)" (point-min) (point-max))))
+      (agent-q-test-find "sending")
       (agent-q-render-toggle)
       (should (agent-q-test-shows "</body></html>\n"))
+      (agent-q-render-toggle)
       ;; An answer that began is behind it; another request has a line of its own.
       (agent-q-test-event :text :text "Yes.")
-      (funcall retry 1)
-      (should (string-match-p "Yes\\.\n+▸ retrying in 0.5 s (1 of 2)" (agent-q-test-log))))))
+      (should (agent-q-test-shows "▸ sent again (2 of 2): h:1 failed"))
+      (funcall retry 1 60)
+      (should (string-match-p "Yes\\.\n+▸ sending again in 60 s (1 of 2)" (agent-q-test-log))))))
+
+(ert-deftest agent-q-chat-counts-down-to-a-retry ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "q")
+    (agent-q-test-event :retrying :seconds 60 :attempt 1 :attempts 2 :reason "Down.")
+    (should (agent-q-test-shows "in 60 s"))
+    (setf (agent-q-chat-backoff-due agent-q-chat-backoff--last) (time-add nil 39.5))
+    (agent-q-chat--tick (current-buffer))
+    (should (agent-q-test-shows "in 40 s"))
+    (setf (agent-q-chat-backoff-due agent-q-chat-backoff--last) (time-add nil -1))
+    (agent-q-chat--tick (current-buffer))
+    (should (agent-q-test-shows "sent again (1 of 2): Down."))))
 
 (ert-deftest agent-q-chat-header-line-follows-the-session ()
   (agent-q-test-with-chat

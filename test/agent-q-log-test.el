@@ -101,7 +101,7 @@ They are a cons of two lists, the first one first."
          (noted (agent-q-log-test--noted
                  'warn (lambda ()
                          (agent-q-test-send "Hello")
-                         (agent-q-test-until (agent-q-test-shows "retrying in"))
+                         (agent-q-test-until (agent-q-test-shows "again"))
                          (agent-q-chat-cancel)
                          (agent-q-test-until (agent-q-test-idle-p))))))
     (should (string-match-p "request{model=\"none\"}: the connection failed: .*: .*refused" noted))

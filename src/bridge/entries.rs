@@ -6,13 +6,41 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, defun};
 
 use super::text::Text;
-use super::{core, interrupt, quoting, signal};
+use super::{context_block, core, interrupt, quoting, signal};
 use crate::log;
+use crate::protocol::{LimitAnswer, Op, QuestionId, UserMessage};
 
 /// Note in the core's log what is of LEVEL, a name, or more serious; with "off", nothing.
 #[defun]
 fn log_level(env: &Env, level: Text) -> Result<()> {
     log::set_level(&level).or_else(|error| signal(env, error))
+}
+
+/// Let SESSION's turn go on, which met a limit and waits.
+#[defun]
+fn go_on(env: &Env, session: i64) -> Result<()> {
+    crate::tell(env, session, Op::AnswerLimit(LimitAnswer::GoOn))
+}
+
+/// End SESSION's turn, which met a limit and waits.
+#[defun]
+fn stop_at_limit(env: &Env, session: i64) -> Result<()> {
+    crate::tell(env, session, Op::AnswerLimit(LimitAnswer::Stop))
+}
+
+/// Find out what SESSION would send now with the message TEXT, or without one if that is nil.
+/// CONTEXT is as in `agent-q-core-submit'. Return the number of the question, to which a
+/// `:request-shown' event brings the answer: `:request', JSON text, or `:problem', a sentence.
+#[defun]
+fn show_request(env: &Env, session: i64, text: Option<Text>, context: Option<Text>) -> Result<i64> {
+    let context = context_block(env, context)?;
+    let message = text.map(|text| UserMessage {
+        text: text.into(),
+        context,
+    });
+    let question = QuestionId::next();
+    crate::tell(env, session, Op::ShowRequest(question, message))?;
+    Ok(question.0 as i64)
 }
 
 /// Return why the text of FILE, which an image named, may not be shown unasked, or nil.

@@ -176,6 +176,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Explained { question, answer } => kind("explained")?
             .number("question", question.0)?
             .put("answer", answer.to_string()),
+        Event::LimitReached { session, text } => of("limit-reached", session)?.put("text", text),
+        Event::RequestShown { question, request } => {
+            let answer = kind("request-shown")?.number("question", question.0)?;
+            match request {
+                Ok(request) => answer.put("request", pretty(request)),
+                Err(problem) => answer.put("problem", problem),
+            }
+        }
         Event::Usage {
             session,
             input_tokens,
@@ -406,6 +414,7 @@ fn state_name(state: SessionState) -> &'static str {
         SessionState::Streaming => "streaming",
         SessionState::Running => "running",
         SessionState::Approving => "approving",
+        SessionState::Paused => "paused",
     }
 }
 
@@ -427,6 +436,7 @@ fn turn_outcome(outcome: &TurnOutcome) -> (&'static str, Option<&String>) {
         TurnOutcome::Finished => ("finished", None),
         TurnOutcome::Cancelled => ("cancelled", None),
         TurnOutcome::Limit(message) => ("limit", Some(message)),
+        TurnOutcome::Interrupted(message) => ("interrupted", Some(message)),
         TurnOutcome::Failed(message) => ("failed", Some(message)),
     }
 }

@@ -24,6 +24,8 @@ pub enum SessionState {
     Running,
     /// A tool call waits for the user's approval.
     Approving,
+    /// The turn met a limit, and waits for the user to say whether it goes on.
+    Paused,
 }
 
 /// How a turn ended.
@@ -33,9 +35,12 @@ pub enum TurnOutcome {
     Finished,
     /// The user cancelled it.
     Cancelled,
-    /// It met the iteration limit; the text says so.
+    /// It met a limit and was not to go on, or went in circles; the text says so.
     Limit(String),
-    /// It failed; the text says why and what to do. What had been received was kept.
+    /// The answer ended before it was complete, as the text says. What came is in the conversation, and
+    /// the model can be asked to go on.
+    Interrupted(String),
+    /// It failed; the text says why and what to do.
     Failed(String),
 }
 
@@ -125,6 +130,16 @@ pub enum Event {
         attempts: u32,
         delay: Duration,
         reason: String,
+    },
+    /// The turn met a limit, as the text says. It waits for an answer: [`Op::AnswerLimit`], a further
+    /// message, which ends it, or cancelling.
+    ///
+    /// [`Op::AnswerLimit`]: super::Op::AnswerLimit
+    LimitReached { session: SessionId, text: String },
+    /// What would be sent, `{"url", "headers", "body"}`, or why nothing can be.
+    RequestShown {
+        question: QuestionId,
+        request: Result<Value, String>,
     },
     /// Something the user should read; the turn goes on.
     Notice { session: SessionId, text: String },

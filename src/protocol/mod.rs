@@ -20,12 +20,26 @@ pub enum Op {
     Submit(UserMessage),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
     Console(String),
+    /// The answer to [`Event::LimitReached`].
+    AnswerLimit(LimitAnswer),
+    /// Tell what would be sent with this message, or with none, in a [`Event::RequestShown`]; when no
+    /// turn runs.
+    ShowRequest(QuestionId, Option<UserMessage>),
     /// Put back what the latest turn changed in files and buffers, when no turn runs.
     UndoTurn,
     /// End the running turn; every open tool call gets its result first.
     Cancel,
     /// The chat is gone.
     Close,
+}
+
+/// What becomes of a turn that met a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitAnswer {
+    /// It goes on, with as much again.
+    GoOn,
+    /// It ends.
+    Stop,
 }
 
 /// What the user sends to the model.

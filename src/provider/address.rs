@@ -2,7 +2,9 @@
 //! Where a provider's requests go, and the headers that they carry. Pure; `http` sends them.
 
 use reqwest::Url;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+};
 
 use super::ProviderSettings;
 use super::failure::{FailureKind, ProviderError};
@@ -112,6 +114,8 @@ fn key_header(dialect: Dialect, host: &str, key: &str) -> (HeaderName, String) {
 pub fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, ProviderError> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Some proxies hold back a whole stream in order to compress it.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if settings.dialect == Dialect::Messages {
         let version = HeaderValue::from_static(ANTHROPIC_VERSION);
         headers.insert("anthropic-version", version);

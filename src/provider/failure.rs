@@ -26,6 +26,10 @@ pub enum FailureKind {
     Settings,
     /// The server could not be reached.
     Connection,
+    /// This machine has no network that leads to the server.
+    NetworkDown,
+    /// The connection was closed before anything of an answer came.
+    Closed,
     /// The server said nothing for too long.
     Idle,
     /// The server refused the request with this HTTP status.

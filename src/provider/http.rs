@@ -2,7 +2,10 @@
 //! Sends requests to providers and reads what comes back, with time-outs and retries. The only
 //! file of `provider` that touches the network; all understanding is in `reply` and `failure`.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
+use std::net::UdpSocket;
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use once_cell::sync::OnceCell;
@@ -12,6 +15,7 @@ use tracing::Instrument as _;
 
 use super::address::{KEY_HEADERS, chat_url, headers, is_loopback, public_part, settings_failure};
 use super::body::{drain, read_up_to};
+use super::cause::{Cause, root_cause};
 use super::dialect::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
@@ -20,12 +24,16 @@ use super::reply::ReplyReader;
 use super::retry::{RetryAdvice, RetryPolicy, advice};
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
+use crate::runtime::held;
 
 /// How long the server has to accept the connection.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a server may send nothing at all, before the reply or within it. Reasoning models and
-/// slow local ones are silent for minutes; pings count as something.
+/// How long a server may take to begin its answer. Slow local ones read a long prompt for minutes.
+pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long a server may send nothing at all within an answer. Reasoning models are silent for minutes;
+/// pings count as something.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a server may send nothing of the reply, whatever else it sends meanwhile: some send
@@ -42,6 +50,7 @@ const MAX_ERROR_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientSettings {
     pub connect_timeout: Duration,
+    pub first_byte_timeout: Duration,
     pub idle_timeout: Duration,
     pub content_timeout: Duration,
     pub retry: RetryPolicy,
@@ -51,6 +60,7 @@ impl Default for ClientSettings {
     fn default() -> Self {
         Self {
             connect_timeout: CONNECT_TIMEOUT,
+            first_byte_timeout: FIRST_BYTE_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
             content_timeout: CONTENT_TIMEOUT,
             retry: RetryPolicy::default(),
@@ -68,6 +78,16 @@ pub struct Client {
     /// To this machine with TLS: no proxy.
     local_tls: OnceCell<reqwest::Client>,
     remote: OnceCell<reqwest::Client>,
+    /// The places from which an answer came, so that a connection to them may have been kept.
+    answered: Mutex<HashSet<String>>,
+}
+
+/// Whether a request may have gone over a connection that was kept from an earlier one. While the
+/// machine slept, or the server restarted, such a connection has died without a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connection {
+    MayBeKept,
+    New,
 }
 
 /// A request ready to be sent, as often as needed.
@@ -116,11 +136,17 @@ impl Client {
         let prepared = self.prepare(settings, request)?;
         let policy = &self.settings.retry;
         let mut attempt = 1;
+        let mut connection = self.connection_to(&prepared.destination);
         loop {
             let error = match self.attempt(&prepared, sink).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
+            if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
+                tracing::info!("a kept connection was dead; sending again on a new one");
+                connection = Connection::New;
+                continue;
+            }
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
                 return Err(error);
             };
@@ -136,12 +162,20 @@ impl Client {
         }
     }
 
+    fn connection_to(&self, place: &Destination) -> Connection {
+        match held(&self.answered).contains(&place.place()) {
+            true => Connection::MayBeKept,
+            false => Connection::New,
+        }
+    }
+
     async fn attempt(
         &self,
         prepared: &PreparedRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
-        let idle = self.settings.idle_timeout;
+        let patience = self.settings.first_byte_timeout;
+        let destination = &prepared.destination;
         tracing::debug!(bytes = prepared.body.len(), "sending");
         let sending = prepared
             .client
@@ -149,14 +183,15 @@ impl Client {
             .headers(prepared.headers.clone())
             .body(prepared.body.clone())
             .send();
-        let response = tokio::time::timeout(idle, sending)
+        let response = tokio::time::timeout(patience, sending)
             .await
-            .map_err(|_| idle_failure(idle, &prepared.destination))?
-            .map_err(|error| self.send_failure(&error, &prepared.destination))?;
+            .map_err(|_| unanswered_failure(patience, destination))?
+            .map_err(|error| self.send_failure(&error, destination))?;
+        held(&self.answered).insert(destination.place());
         if response.status().is_success() {
             self.read_reply(response, prepared, sink).await
         } else {
-            Err(self.read_refusal(response, &prepared.destination).await)
+            Err(self.read_refusal(response, destination).await)
         }
     }
 
@@ -218,25 +253,13 @@ impl Client {
 
     fn send_failure(&self, error: &reqwest::Error, to: &Destination) -> ProviderError {
         log_causes(error);
-        let place = to.place();
-        let mut retry = RetryAdvice::Backoff;
-        let message = match Cause::of(error) {
-            Cause::Refused => format!("Nothing listens at {place}. Is the server running?"),
-            Cause::UnknownHost => format!(
-                "The host {} can't be found. Check the base URL {:?} and the network.",
-                to.host, to.base_url
-            ),
-            Cause::Tls(detail) => {
-                retry = RetryAdvice::Never;
-                format!("No trusted TLS connection to {place}: {detail}.")
-            }
-            Cause::Other(_) if error.is_timeout() => format!(
-                "{place} did not accept a connection within {} s. Check the host and the network.",
-                self.settings.connect_timeout.as_secs_f64()
-            ),
-            Cause::Other(detail) => format!("The connection to {place} failed: {detail}."),
+        let seconds = self.settings.connect_timeout.as_secs_f64();
+        let cause = match Cause::of(error) {
+            Cause::Other(_) if error.is_timeout() => Cause::TimedOut(seconds),
+            Cause::UnknownHost if !has_route() => Cause::NoNetwork,
+            cause => cause,
         };
-        ProviderError::new(FailureKind::Connection, retry, message)
+        cause.failure(to)
     }
 
     fn prepare(
@@ -329,6 +352,19 @@ fn lost_connection(to: &Destination) -> ProviderError {
 }
 
 /// A silent server gets no second request: it may still be working on the first.
+fn unanswered_failure(patience: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} did not begin to answer within {} s, so the request was given up.",
+            to.place(),
+            patience.as_secs_f64()
+        ),
+    )
+}
+
+/// Nor does one that falls silent within its answer.
 fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
     ProviderError::new(
         FailureKind::Idle,
@@ -354,46 +390,12 @@ fn silent_failure(silence: Duration, to: &Destination) -> ProviderError {
     )
 }
 
-/// What is at the bottom of a request that could not be sent.
-enum Cause {
-    Refused,
-    UnknownHost,
-    /// TLS, mostly the certificate.
-    Tls(String),
-    Other(String),
-}
-
-impl Cause {
-    fn of(error: &reqwest::Error) -> Self {
-        let mut link: Option<&(dyn std::error::Error + 'static)> = Some(error);
-        while let Some(current) = link {
-            if let Some(tls) = current.downcast_ref::<rustls::Error>() {
-                return Self::Tls(tls.to_string());
-            }
-            // The resolver's error has no public type.
-            if current.to_string().starts_with("dns error") {
-                return Self::UnknownHost;
-            }
-            let io = current.downcast_ref::<std::io::Error>();
-            if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
-                return Self::Refused;
-            }
-            // An I/O error does not count what it wraps as its source.
-            link = match io.and_then(std::io::Error::get_ref) {
-                Some(inner) => Some(inner),
-                None => current.source(),
-            };
-        }
-        Self::Other(root_cause(error))
-    }
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
+/// Whether this machine has a way to anywhere. Nothing is sent: a datagram's socket that is connected
+/// only asks the kernel for the route. The addresses are those kept for documentation.
+fn has_route() -> bool {
+    let routed =
+        |from: &str, to: &str| UdpSocket::bind(from).is_ok_and(|socket| socket.connect(to).is_ok());
+    routed("0.0.0.0:0", "192.0.2.1:9") || routed("[::]:0", "[2001:db8::1]:9")
 }
 
 fn without_secrets(message: &str, settings: &ProviderSettings) -> String {

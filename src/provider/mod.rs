@@ -6,6 +6,7 @@ pub mod accumulator;
 mod address;
 mod body;
 pub mod bounds;
+mod cause;
 pub mod dialect;
 pub mod discovery;
 mod draft;
@@ -16,6 +17,7 @@ mod ndjson;
 pub mod reply;
 mod report;
 pub mod retry;
+pub mod shown;
 pub mod sse;
 mod whole;
 
@@ -189,6 +191,16 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     /// What of the input went into it.
     pub cache_write_tokens: u64,
+}
+
+impl ModelReply {
+    /// Tokens sent and received for it; 0 where the provider doesn't say.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.usage.map_or(0, |usage| {
+            usage.input_tokens.saturating_add(usage.output_tokens)
+        })
+    }
 }
 
 /// A whole reply.

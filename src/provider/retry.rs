@@ -26,6 +26,10 @@ const PASSING_CODES: &[&str] = &[
     "timeout_error",
 ];
 
+/// Refusals of the request itself, of the key or of the account: no wait mends them, whatever else the
+/// server says.
+const FINAL_STATUSES: &[u16] = &[400, 401, 402, 403, 404, 405, 413, 414, 415, 422];
+
 /// How often and how fast to try again.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
@@ -87,7 +91,7 @@ pub fn advice<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
 ) -> RetryAdvice {
-    if any_of(codes, FINAL_CODES) {
+    if any_of(codes, FINAL_CODES) || FINAL_STATUSES.contains(&status) {
         return RetryAdvice::Never;
     }
     let passing = match header("x-should-retry") {

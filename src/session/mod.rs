@@ -2,7 +2,9 @@
 //! Sessions: one actor per chat. It owns the history, runs the turns and tells Emacs what happened.
 //! Ops come in at any time; messages that arrive while a turn runs wait for its end.
 
+pub mod budget;
 pub mod context;
+mod pause;
 pub mod prompt;
 mod repeats;
 pub mod selection;
@@ -16,6 +18,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -26,8 +29,11 @@ pub use shared::Shared;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::protocol::{Event, Op, SessionId, SessionState, TurnId, TurnOutcome, UserMessage};
-use crate::provider::ChatMessage;
+use crate::protocol::{
+    Event, LimitAnswer, Op, QuestionId, SessionId, SessionState, TurnId, TurnOutcome, UserMessage,
+};
+use crate::provider::shown::shown_request;
+use crate::provider::{ChatMessage, RequestPosition};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
 use crate::tool::console;
@@ -35,6 +41,7 @@ use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
+use pause::Pause;
 use turn::Turn;
 
 /// A session as Emacs's side holds it.
@@ -54,6 +61,7 @@ enum Work {
     Message(UserMessage),
     Console(String),
     Undo,
+    ShowRequest(QuestionId, Option<UserMessage>),
 }
 
 struct Actor {
@@ -62,6 +70,8 @@ struct Actor {
     settings: Arc<Mutex<Settings>>,
     workspace: Arc<Workspace>,
     offer: Arc<Offer>,
+    /// Where a turn waits that met a limit.
+    pause: Arc<Pause>,
     history: Vec<ChatMessage>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
@@ -106,6 +116,7 @@ pub fn open(
         settings,
         workspace,
         offer,
+        pause: Arc::default(),
         history: Vec::new(),
         waiting: VecDeque::new(),
         turns: 0,
@@ -130,7 +141,15 @@ impl Actor {
     /// Takes in OP; CANCEL is the token of the turn that runs.
     fn note(&mut self, op: Op, cancel: &CancellationToken) -> Life {
         match op {
-            Op::Submit(message) => self.waiting.push_back(Work::Message(message)),
+            Op::Submit(message) => {
+                // Who sends something else has answered a turn that asks whether it goes on.
+                self.pause.settle(LimitAnswer::Stop);
+                self.waiting.push_back(Work::Message(message));
+            }
+            Op::AnswerLimit(answer) => self.pause.settle(answer),
+            Op::ShowRequest(question, message) => {
+                self.waiting.push_back(Work::ShowRequest(question, message));
+            }
             Op::Console(line) => self.waiting.push_back(Work::Console(line)),
             Op::UndoTurn => self.waiting.push_back(Work::Undo),
             Op::Cancel => {
@@ -154,8 +173,7 @@ impl Actor {
         let tools = match self.tools_for(&work, &settings) {
             Ok(tools) => tools,
             Err(problem) => {
-                self.announce(&work, TurnId::next());
-                self.end(TurnOutcome::Failed(problem.to_string()));
+                self.give_up(&work, problem.to_string());
                 return Life::Open;
             }
         };
@@ -186,7 +204,14 @@ impl Actor {
         let mut life = Life::Open;
         let outcome = {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
-            let work = run_work(work, &mut history, &shared, &settings, &batch).instrument(span);
+            let pause = Arc::clone(&self.pause);
+            let means = Means {
+                shared: &shared,
+                settings: &settings,
+                batch: &batch,
+                pause: &pause,
+            };
+            let work = means.run(work, &mut history).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -214,6 +239,19 @@ impl Actor {
         life
     }
 
+    /// Ends WORK, which can't be begun because of PROBLEM.
+    fn give_up(&self, work: &Work, problem: String) {
+        if let Work::ShowRequest(question, _) = work {
+            self.emit(Event::RequestShown {
+                question: *question,
+                request: Err(problem),
+            });
+        } else {
+            self.announce(work, TurnId::next());
+            self.end(TurnOutcome::Failed(problem));
+        }
+    }
+
     /// What can be called while WORK is done.
     fn tools_for(
         &mut self,
@@ -224,7 +262,13 @@ impl Actor {
         match (work, &settings.agent) {
             // The user may call any tool.
             (Work::Console(_) | Work::Undo, _) => Ok(Arc::clone(registry)),
-            (Work::Message(_), None) => Ok(Arc::new(settings.offered(registry, &self.offer))),
+            (Work::Message(_) | Work::ShowRequest(..), None) => {
+                Ok(Arc::new(settings.offered(registry, &self.offer)))
+            }
+            (Work::ShowRequest(..), Some(agent)) => {
+                let bound = self.shared.libraries.bind(agent, self.turns, registry)?;
+                Ok(Arc::new(bound))
+            }
             (Work::Message(_), Some(agent)) => {
                 let turn = self.turns;
                 self.turns += 1;
@@ -239,7 +283,7 @@ impl Actor {
         let text = match work {
             Work::Message(message) => &message.text,
             Work::Console(line) => line,
-            Work::Undo => return Announced::No,
+            Work::Undo | Work::ShowRequest(..) => return Announced::No,
         };
         self.workspace.journal.begin_turn(turn.0);
         self.emit(Event::TurnStarted {
@@ -277,55 +321,94 @@ impl Actor {
     }
 }
 
-async fn run_work(
-    work: Work,
-    history: &mut Vec<ChatMessage>,
-    shared: &Shared,
-    settings: &Settings,
-    batch: &BatchContext,
-) -> TurnOutcome {
-    match work {
-        Work::Message(message) => {
-            let Some(provider) = &settings.provider else {
-                return TurnOutcome::Failed(
-                    "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.".to_owned(),
-                );
-            };
-            let text = batch.workspace.with_news(message.for_model());
+const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
+
+/// What work is done with.
+#[derive(Clone, Copy)]
+struct Means<'a> {
+    shared: &'a Shared,
+    settings: &'a Settings,
+    batch: &'a BatchContext,
+    pause: &'a Pause,
+}
+
+impl Means<'_> {
+    async fn run(&self, work: Work, history: &mut Vec<ChatMessage>) -> TurnOutcome {
+        match work {
+            Work::Message(message) => {
+                let Some(turn) = self.turn() else {
+                    return TurnOutcome::Failed(NO_MODEL.to_owned());
+                };
+                let text = self.batch.workspace.with_news(message.for_model());
+                history.push(ChatMessage::User(text));
+                turn.run(history).await
+            }
+            Work::Console(line) => self.run_console(&line).await,
+            Work::Undo => {
+                self.undo().await;
+                TurnOutcome::Finished
+            }
+            Work::ShowRequest(question, message) => {
+                let request = self.shown_request(history.clone(), message);
+                self.emit(Event::RequestShown { question, request });
+                TurnOutcome::Finished
+            }
+        }
+    }
+
+    /// A turn, if there is a model for it.
+    fn turn(&self) -> Option<Turn<'_>> {
+        Some(Turn {
+            shared: self.shared,
+            settings: self.settings,
+            provider: self.settings.provider.as_ref()?,
+            batch: self.batch,
+            pause: self.pause,
+        })
+    }
+
+    async fn run_console(&self, line: &str) -> TurnOutcome {
+        let call = match console::parse(line, &self.batch.tools) {
+            Ok(call) => call,
+            Err(failure) => return TurnOutcome::Failed(failure.message),
+        };
+        self.shared.executor.run(&[call], self.batch).await;
+        match self.batch.cancel.is_cancelled() {
+            true => TurnOutcome::Cancelled,
+            false => TurnOutcome::Finished,
+        }
+    }
+
+    async fn undo(&self) {
+        let context = self.shared.executor.context(self.batch);
+        let Undone { text, image } = undo::undo_turn(&context).await;
+        let session = self.batch.session;
+        self.emit(Event::Notice { session, text });
+        if let Some(image) = image {
+            self.emit(Event::ImageChanged {
+                session,
+                turn: TurnId(image.turn),
+                definitions: image.definitions,
+            });
+        }
+    }
+
+    /// What would be sent after HISTORY with MESSAGE; a sentence when nothing can be.
+    fn shown_request(
+        &self,
+        mut history: Vec<ChatMessage>,
+        message: Option<UserMessage>,
+    ) -> Result<Value, String> {
+        let turn = self.turn().ok_or(NO_MODEL)?;
+        if let Some(message) = message {
+            let text = self.batch.workspace.previewed(&message.for_model());
             history.push(ChatMessage::User(text));
-            Turn {
-                shared,
-                settings,
-                provider,
-                batch,
-            }
-            .run(history)
-            .await
         }
-        Work::Console(line) => match console::parse(&line, &batch.tools) {
-            Ok(call) => {
-                shared.executor.run(&[call], batch).await;
-                if batch.cancel.is_cancelled() {
-                    TurnOutcome::Cancelled
-                } else {
-                    TurnOutcome::Finished
-                }
-            }
-            Err(failure) => TurnOutcome::Failed(failure.message),
-        },
-        Work::Undo => {
-            let context = shared.executor.context(batch);
-            let Undone { text, image } = undo::undo_turn(&context).await;
-            let session = batch.session;
-            shared.executor.host.emit(Event::Notice { session, text });
-            if let Some(image) = image {
-                shared.executor.host.emit(Event::ImageChanged {
-                    session,
-                    turn: TurnId(image.turn),
-                    definitions: image.definitions,
-                });
-            }
-            TurnOutcome::Finished
-        }
+        let request = turn.request(&history, RequestPosition::First);
+        shown_request(turn.provider, &request).map_err(|error| error.to_string())
+    }
+
+    fn emit(&self, event: Event) {
+        self.shared.executor.host.emit(event);
     }
 }

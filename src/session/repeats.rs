@@ -11,7 +11,9 @@ use crate::visible::spelled;
 
 /// How often a call has to give the same result before the model is told.
 const TOLD: u32 = 3;
-/// How often before the turn ends.
+/// How often before the turn ends, when the calls fail.
+const LAST_FAILED: u32 = 4;
+/// How often before the turn ends, when they succeed: somebody may be waiting for something.
 const LAST: u32 = 5;
 
 /// What a model asked for: the name of a tool and the arguments, as it wrote them.
@@ -45,9 +47,15 @@ impl Repeats {
                 "(This call was made {times} times with the same result. Try something else, or stop and tell the user what you found.)"
             ));
         }
-        (times >= LAST).then(|| {
+        let (last, end) = match result.outcome {
+            CallOutcome::Succeeded => (LAST, "got the same result"),
+            CallOutcome::Failed | CallOutcome::Denied | CallOutcome::Cancelled => {
+                (LAST_FAILED, "it did not succeed")
+            }
+        };
+        (times >= last).then(|| {
             format!(
-                "Stopped: the model called {} {times} times with the same arguments and got the same result. Send a message to go on.",
+                "Stopped: the model called {} {times} times with the same arguments and {end}. Send a message to go on.",
                 spelled(&call.name, LONGEST_NAME)
             )
         })

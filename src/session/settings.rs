@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+use super::budget::Limits;
 use super::prompt;
 use super::prompt::Tools;
 use super::selection::ToolSelection;
@@ -32,6 +33,11 @@ pub struct SessionSettings {
     #[serde(deserialize_with = "present")]
     pub instructions: Option<Option<String>>,
     pub max_iterations: Option<u32>,
+    /// Inner none: no limit.
+    #[serde(deserialize_with = "present")]
+    pub max_turn_tokens: Option<Option<u64>>,
+    #[serde(deserialize_with = "present")]
+    pub max_turn_seconds: Option<Option<u64>>,
     /// The tools offered to the model.
     pub tools: Option<ToolSelection>,
     pub tool_choice: Option<ToolChoiceJson>,
@@ -188,7 +194,7 @@ where
 pub struct Settings {
     pub provider: Option<ProviderSettings>,
     pub instructions: Option<String>,
-    pub max_iterations: u32,
+    pub limits: Limits,
     pub tools: ToolSelection,
     pub tool_choice: ToolChoice,
     pub approval: Approval,
@@ -204,7 +210,7 @@ impl Default for Settings {
         Self {
             provider: None,
             instructions: None,
-            max_iterations: 50,
+            limits: Limits::default(),
             tools: ToolSelection::default(),
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
@@ -228,7 +234,13 @@ impl Settings {
             self.instructions = instructions;
         }
         if let Some(limit) = changes.max_iterations {
-            self.max_iterations = limit.max(1);
+            self.limits.requests = limit.max(1);
+        }
+        if let Some(limit) = changes.max_turn_tokens {
+            self.limits.tokens = limit;
+        }
+        if let Some(limit) = changes.max_turn_seconds {
+            self.limits.time = limit.map(Duration::from_secs);
         }
         if let Some(tools) = changes.tools {
             self.tools = tools;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
-//! more, is cancelled, or meets the limit. The history is consistent at every exit.
+//! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
+
+use std::time::{Duration, Instant};
 
 use crate::call::batch::{BatchContext, MOST_CALLS};
 use crate::call::format::{RESULT_LIMIT, cap};
-use crate::protocol::{CallArguments, CallResult, Event, SessionState, ToolCall, TurnOutcome};
+use crate::call::policy::Approval;
+use crate::protocol::{
+    CallArguments, CallResult, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome,
+};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::text_of;
 use crate::provider::{
@@ -13,6 +18,8 @@ use crate::provider::{
 };
 use crate::trust::fence::draw;
 
+use super::budget::Spent;
+use super::pause::Pause;
 use super::repeats::Repeats;
 use super::settings::Settings;
 use super::shared::Shared;
@@ -23,6 +30,21 @@ pub struct Turn<'a> {
     pub settings: &'a Settings,
     pub provider: &'a ProviderSettings,
     pub batch: &'a BatchContext,
+    /// Where the turn waits when it meets a limit.
+    pub pause: &'a Pause,
+}
+
+/// Whether a turn that met a limit goes on.
+enum GoingOn {
+    Yes,
+    No(TurnOutcome),
+}
+
+/// What became of an answer in the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Something,
+    Nothing,
 }
 
 /// How asking the model ended.
@@ -38,9 +60,18 @@ impl Turn<'_> {
         let opening = history.len().saturating_sub(1);
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
-        for _ in 0..self.settings.max_iterations {
+        let mut spent = Spent::default();
+        loop {
+            if let Some(reason) = spent.exceeds(&self.settings.limits) {
+                match self.may_go_on(&reason).await {
+                    GoingOn::Yes => spent = Spent::default(),
+                    GoingOn::No(outcome) => return outcome,
+                }
+            }
+            let began = Instant::now();
             match self.ask(history, position).await {
                 AskOutcome::Whole(reply) => {
+                    spent.request(began.elapsed(), reply.tokens());
                     if let Finish::Refused(why) = &reply.finish {
                         let outcome = TurnOutcome::Failed(refusal(why));
                         self.tell_usage(&reply);
@@ -49,13 +80,16 @@ impl Turn<'_> {
                         history.truncate(opening);
                         return outcome;
                     }
-                    if let Some(outcome) = self.take(history, reply, &mut repeats).await {
+                    let taken = self.take(history, reply, &mut repeats, &mut spent).await;
+                    if let Some(outcome) = taken {
                         return outcome;
                     }
                 }
                 AskOutcome::Broken(error) => {
-                    self.keep_partial(history, &error);
-                    return TurnOutcome::Failed(error.to_string());
+                    return match self.keep_partial(history, &error) {
+                        Kept::Something => TurnOutcome::Interrupted(error.to_string()),
+                        Kept::Nothing => TurnOutcome::Failed(error.to_string()),
+                    };
                 }
                 AskOutcome::Cancelled { text, reasoning } => {
                     self.keep_text(history, text, reasoning);
@@ -64,29 +98,49 @@ impl Turn<'_> {
             }
             position = RequestPosition::Later;
         }
-        TurnOutcome::Limit(format!(
-            "Stopped after {} rounds of tool calls (agent-q-max-iterations). Send a message to go on.",
-            self.settings.max_iterations
-        ))
+    }
+
+    /// Asks the user whether the turn goes on, which has used up what REASON says.
+    async fn may_go_on(&self, reason: &str) -> GoingOn {
+        let stopped = || GoingOn::No(TurnOutcome::Limit(format!("{reason} It was stopped.")));
+        if self.settings.approval == Approval::None {
+            return stopped();
+        }
+        let session = self.batch.session;
+        let answer = self.pause.answer(|| {
+            self.tell_state(SessionState::Paused);
+            self.shared.executor.host.emit(Event::LimitReached {
+                session,
+                text: reason.to_owned(),
+            });
+        });
+        tokio::select! {
+            () = self.batch.cancel.cancelled() => GoingOn::No(TurnOutcome::Cancelled),
+            answer = answer => match answer {
+                LimitAnswer::GoOn => GoingOn::Yes,
+                LimitAnswer::Stop => stopped(),
+            },
+        }
+    }
+
+    fn tell_state(&self, state: SessionState) {
+        self.shared.executor.host.emit(Event::State {
+            session: self.batch.session,
+            state,
+        });
     }
 
     async fn ask(&self, history: &[ChatMessage], position: RequestPosition) -> AskOutcome {
         let session = self.batch.session;
         let host = &self.shared.executor.host;
-        host.emit(Event::State {
-            session,
-            state: SessionState::Waiting,
-        });
+        self.tell_state(SessionState::Waiting);
         let request = self.request(history, position);
         let (mut text, mut reasoning) = (String::new(), String::new());
         let mut streaming = false;
         let mut sink = |event: StreamEvent| {
             if !streaming && !matches!(event, StreamEvent::Retrying { .. }) {
                 streaming = true;
-                host.emit(Event::State {
-                    session,
-                    state: SessionState::Streaming,
-                });
+                self.tell_state(SessionState::Streaming);
             }
             host.emit(match event {
                 StreamEvent::Text(more) => {
@@ -130,7 +184,8 @@ impl Turn<'_> {
         }
     }
 
-    fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
+    /// What would be sent for HISTORY.
+    pub fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
         let BatchContext { tools, place, .. } = self.batch;
         let tools = self.shared.executor.without_denied(tools, place);
         let mut messages = Vec::with_capacity(history.len() + 1);
@@ -150,6 +205,7 @@ impl Turn<'_> {
         history: &mut Vec<ChatMessage>,
         reply: ModelReply,
         repeats: &mut Repeats,
+        spent: &mut Spent,
     ) -> Option<TurnOutcome> {
         self.tell_usage(&reply);
         if reply.finish == Finish::Paused && reply.calls.is_empty() && !reply.parts.is_empty() {
@@ -160,35 +216,27 @@ impl Turn<'_> {
             });
             return None;
         }
-        let cut = reply
+        let calls = match reply
             .calls
             .iter()
-            .any(|call| call.arguments == CallArguments::Truncated);
-        if reply.calls.is_empty() || cut {
-            // A cut call can't be replayed to any provider, so only the text is kept. The executor
-            // gets the calls all the same: each ends in the chat with the reason why it never ran.
-            let ended = ending(&reply.finish, cut);
-            let empty = reply.text.trim().is_empty() && !cut;
-            match reply.finish {
-                Finish::Stop if !cut => self.keep(history, reply.parts),
-                _ => {
-                    let (text, thinking) = (reply.text.clone(), reply.reasoning.clone());
-                    self.end_calls(reply).await;
-                    self.keep_text(history, text, thinking);
-                }
-            }
-            return Some(match ended {
-                TurnOutcome::Finished if empty => {
-                    TurnOutcome::Failed("The model sent an empty reply.".to_owned())
-                }
-                outcome => outcome,
-            });
+            .any(|call| call.arguments == CallArguments::Truncated)
+        {
+            true => Calls::Cut,
+            false => Calls::Whole,
+        };
+        if reply.calls.is_empty() || calls == Calls::Cut {
+            return Some(self.take_end(history, reply, calls).await);
         }
         history.push(ChatMessage::Assistant {
             origin: self.provider.origin(),
             parts: reply.parts.into_iter().map(replayable).collect(),
         });
+        let began = Instant::now();
         let mut results = self.shared.executor.run(&reply.calls, self.batch).await;
+        // The time of the calls themselves leaves out the one in which the user was asked; side by side,
+        // they took no longer than all of it.
+        let ran: Duration = results.iter().map(|result| result.elapsed).sum();
+        spent.tools(ran.min(began.elapsed()));
         let cancelled = self.batch.cancel.is_cancelled();
         let mut stuck = None;
         // The calls beyond were not run, so they say nothing about what the model does.
@@ -205,6 +253,35 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
+    /// Records REPLY, which ends the turn. Cut CALLS can't be replayed to any provider, so only the text
+    /// is kept then. The executor gets the calls all the same: each ends in the chat with the reason why
+    /// it never ran.
+    async fn take_end(
+        &self,
+        history: &mut Vec<ChatMessage>,
+        reply: ModelReply,
+        calls: Calls,
+    ) -> TurnOutcome {
+        let empty = reply.text.trim().is_empty() && calls == Calls::Whole;
+        let finish = reply.finish.clone();
+        let kept = match finish {
+            Finish::Stop if calls == Calls::Whole => self.keep(history, reply.parts),
+            _ => {
+                let (text, thinking) = (reply.text.clone(), reply.reasoning.clone());
+                self.end_calls(reply).await;
+                self.keep_text(history, text, thinking)
+            }
+        };
+        match ending(&finish, calls) {
+            Ending::Finished if empty => {
+                TurnOutcome::Failed("The model sent an empty reply.".to_owned())
+            }
+            Ending::Finished => TurnOutcome::Finished,
+            Ending::Cut(why) if kept == Kept::Something => TurnOutcome::Interrupted(why),
+            Ending::Cut(why) | Ending::Failed(why) => TurnOutcome::Failed(why),
+        }
+    }
+
     fn tell_usage(&self, reply: &ModelReply) {
         if let Some(usage) = reply.usage {
             self.shared.executor.host.emit(Event::Usage {
@@ -223,37 +300,39 @@ impl Turn<'_> {
         self.shared.executor.run(&calls, self.batch).await;
     }
 
-    fn keep_partial(&self, history: &mut Vec<ChatMessage>, error: &ProviderError) {
+    fn keep_partial(&self, history: &mut Vec<ChatMessage>, error: &ProviderError) -> Kept {
         let Some(reply) = error.partial.as_deref() else {
-            return;
+            return Kept::Nothing;
         };
         match error.kind {
             // All of it would be sent with every request to come, and refused.
             FailureKind::TooLong => {
                 let text = cap(&reply.text, RESULT_LIMIT, "");
-                self.keep_text(history, text, String::new());
+                self.keep_text(history, text, String::new())
             }
             _ => self.keep_text(history, reply.text.clone(), reply.reasoning.clone()),
         }
     }
 
     /// What came of an answer that is not whole. Nothing in it is sealed for good.
-    fn keep_text(&self, history: &mut Vec<ChatMessage>, text: String, thinking: String) {
+    fn keep_text(&self, history: &mut Vec<ChatMessage>, text: String, thinking: String) -> Kept {
         let mut parts = vec![MessagePart::text(text)];
         if !thinking.is_empty() {
             parts.insert(0, MessagePart::thinking(thinking));
         }
-        self.keep(history, parts);
+        self.keep(history, parts)
     }
 
     /// An assistant message without text would be refused by several providers.
-    fn keep(&self, history: &mut Vec<ChatMessage>, parts: Vec<MessagePart>) {
-        if !text_of(&parts).is_empty() {
-            history.push(ChatMessage::Assistant {
-                origin: self.provider.origin(),
-                parts,
-            });
+    fn keep(&self, history: &mut Vec<ChatMessage>, parts: Vec<MessagePart>) -> Kept {
+        if text_of(&parts).is_empty() {
+            return Kept::Nothing;
         }
+        history.push(ChatMessage::Assistant {
+            origin: self.provider.origin(),
+            parts,
+        });
+        Kept::Something
     }
 }
 
@@ -267,27 +346,41 @@ fn refusal(why: &str) -> String {
     )
 }
 
-fn ending(finish: &Finish, cut: bool) -> TurnOutcome {
-    match (finish, cut) {
-        (Finish::Length, true) => TurnOutcome::Failed(
+/// Whether the calls of a reply arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    Whole,
+    Cut,
+}
+
+/// What the end of a reply means for its turn.
+enum Ending {
+    Finished,
+    /// It ended too early, and could go on.
+    Cut(String),
+    Failed(String),
+}
+
+fn ending(finish: &Finish, calls: Calls) -> Ending {
+    match (finish, calls) {
+        (Finish::Length, Calls::Cut) => Ending::Cut(
             "The reply was cut off at its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
         ),
-        (_, true) => TurnOutcome::Failed(
-            "The reply ended in the middle of a tool call, which was not run. Send a message to try again.".to_owned(),
+        (_, Calls::Cut) => Ending::Cut(
+            "The reply ended in the middle of a tool call, which was not run.".to_owned(),
         ),
-        (Finish::Length, false) => TurnOutcome::Failed(
-            "The reply was cut off at its token limit. Send a message such as \"go on\" to get the rest.".to_owned(),
-        ),
-        (Finish::ContentFilter, false) => {
-            TurnOutcome::Failed("The provider's content filter ended the reply.".to_owned())
+        (Finish::Length, Calls::Whole) => {
+            Ending::Cut("The reply was cut off at its token limit.".to_owned())
         }
-        (Finish::Interrupted, false) => TurnOutcome::Failed(
-            "The connection was lost before the reply was complete. Send a message to try again."
-                .to_owned(),
+        (Finish::ContentFilter, Calls::Whole) => {
+            Ending::Failed("The provider's content filter ended the reply.".to_owned())
+        }
+        (Finish::Interrupted, Calls::Whole) => Ending::Cut(
+            "The connection was lost before the reply was complete.".to_owned(),
         ),
-        (Finish::Refused(why), false) => TurnOutcome::Failed(refusal(why)),
-        (Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Other(_), false) => {
-            TurnOutcome::Finished
+        (Finish::Refused(why), Calls::Whole) => Ending::Failed(refusal(why)),
+        (Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Other(_), Calls::Whole) => {
+            Ending::Finished
         }
     }
 }

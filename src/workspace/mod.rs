@@ -132,11 +132,13 @@ impl Workspace {
     /// The user's message TEXT with what the model was to be told with it.
     #[must_use]
     pub fn with_news(&self, text: String) -> String {
-        let news = std::mem::take(&mut *held(&self.news));
-        match news.is_empty() {
-            true => text,
-            false => format!("{text}\n\n[agent-q: {}]", news.join("\n")),
-        }
+        told_with(text, &std::mem::take(&mut *held(&self.news)))
+    }
+
+    /// The user's message TEXT as `with_news` would give it now; the news stay.
+    #[must_use]
+    pub fn previewed(&self, text: &str) -> String {
+        told_with(text.to_owned(), &held(&self.news))
     }
 
     /// Notes that the model saw the file at PATH as it was then.
@@ -218,4 +220,11 @@ fn make_policy(root: &str, private: Option<&[String]>) -> Result<Arc<PathPolicy>
         None => PathPolicy::with_private(root, home, DEFAULT_PATTERNS),
     };
     policy.map(Arc::new)
+}
+
+fn told_with(text: String, news: &[String]) -> String {
+    match news.is_empty() {
+        true => text,
+        false => format!("{text}\n\n[agent-q: {}]", news.join("\n")),
+    }
 }

@@ -21,6 +21,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 pub(super) fn client() -> Client {
     Client::new(ClientSettings {
+        first_byte_timeout: IDLE,
         idle_timeout: IDLE,
         retry: RetryPolicy {
             base_delay: Duration::from_millis(1),
@@ -68,7 +69,9 @@ pub(super) async fn ask_with(
     (result, events)
 }
 
-async fn ask(server: &ScriptedServer) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
+pub(super) async fn ask(
+    server: &ScriptedServer,
+) -> (Result<ModelReply, ProviderError>, Vec<StreamEvent>) {
     ask_with(&settings(server.base_url())).await
 }
 
@@ -166,6 +169,16 @@ async fn the_connection_is_used_again() {
 }
 
 #[tokio::test]
+async fn streams_are_asked_for_as_they_are() {
+    let server = start(json!({"turns": [{"steps": [{"text": "ok"}]}]}));
+    ask(&server).await.0.expect("a reply");
+    assert_eq!(
+        server.requests()[0]["headers"]["accept-encoding"],
+        "identity"
+    );
+}
+
+#[tokio::test]
 async fn a_cut_keeps_the_text_and_truncates_the_call() {
     let server = start(json!({"turns": [{"steps": [
         {"text": "So far"}, {"tool_calls": [{"name": "f", "arguments": "{\"x\""}]}, {"cut": true}]}]}));
@@ -204,14 +217,14 @@ async fn a_cut_before_anything_is_tried_again() {
 async fn silence_is_given_up_before_and_within_a_reply() {
     let server = start(json!({"turns": [
         {"steps": [{"stall": true}]}, {"steps": [{"text": "So far"}, {"stall": true}]}]}));
-    for text in ["", "So far"] {
+    for (text, why) in [
+        ("", "did not begin to answer within 1 s"),
+        ("So far", "sent nothing for 1 s"),
+    ] {
         let (result, events) = ask(&server).await;
         let error = result.expect_err("a failure");
         assert_eq!(error.kind, FailureKind::Idle);
-        assert!(
-            error.to_string().contains("sent nothing for 1 s"),
-            "{error}"
-        );
+        assert!(error.to_string().contains(why), "{error}");
         assert_eq!(error.partial.map(|it| it.text).unwrap_or_default(), text);
         assert_eq!(shown(&events), text);
     }

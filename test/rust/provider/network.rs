@@ -10,7 +10,7 @@ use agent_q_core::provider::discovery::{Candidate, model_names};
 use agent_q_core::provider::{Dialect, FailureKind, Finish, ProviderSettings, Secret, StreamEvent};
 use serde_json::{Value, json};
 
-use super::http::{ask_with, client, failure, request, retries, settings, start};
+use super::http::{ask, ask_with, client, failure, request, retries, settings, start};
 
 /// A port of this machine at which nothing listens.
 fn free_port() -> u16 {
@@ -28,19 +28,30 @@ async fn nobody_there_is_said_plainly() {
     assert_eq!((error.to_string(), retries(&events)), (sentence, 2));
 }
 
+/// Whether this machine has any network but its own.
+fn is_online() -> bool {
+    std::net::UdpSocket::bind("0.0.0.0:0").is_ok_and(|it| it.connect("192.0.2.1:9").is_ok())
+}
+
+/// A machine without a network finds no host, and says which of the two it is.
 #[tokio::test]
 async fn an_unknown_host_is_named() {
     let error = ask_with(&settings("http://no-such-host.invalid/v1".into()))
         .await
         .0;
     let error = error.expect_err("a failure");
-    assert_eq!(error.kind, FailureKind::Connection);
-    assert!(
-        error
-            .to_string()
-            .contains("no-such-host.invalid can't be found"),
-        "{error}"
-    );
+    let (kind, words) = match is_online() {
+        true => (
+            FailureKind::Connection,
+            "no-such-host.invalid can't be found",
+        ),
+        false => (
+            FailureKind::NetworkDown,
+            "No network leads to no-such-host.invalid.",
+        ),
+    };
+    assert_eq!(error.kind, kind);
+    assert!(error.to_string().contains(words), "{error}");
 }
 
 /// A port at which every connection gets this answer, whatever it asks.
@@ -232,4 +243,49 @@ async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
 fn models_that_are_listed_below_a_folder_lose_it() {
     let list = json!({"models": [{"name": "models/gemini-x"}, {"name": "models/embedding-x"}]});
     assert_eq!(model_names(&list), Some(vec!["gemini-x".to_owned()]));
+}
+
+/// As after the machine slept, or the server restarted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_connection_that_is_dead_costs_one_silent_request() {
+    let answer = json!({"steps": [{"text": "ok"}]});
+    let hang_up = json!({"hang_up": true});
+    let server =
+        start(json!({"turns": [hang_up, answer, hang_up, answer, hang_up, hang_up, answer]}));
+    let (client, settings) = (client(), settings(server.base_url()));
+    // Nothing was kept before the first answer; later the first failure is silent, a second is not.
+    for shown in [1, 0, 1] {
+        let mut events = Vec::new();
+        let reply = client
+            .stream_chat(&settings, &request(), &mut |event| events.push(event))
+            .await;
+        assert_eq!(reply.expect("a reply").text, "ok");
+        assert_eq!(retries(&events), shown);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_is_named() {
+    let error = failure(json!({"hang_up": true})).await;
+    assert_eq!(error.kind, FailureKind::Closed);
+    assert!(
+        error
+            .to_string()
+            .ends_with("closed the connection without an answer."),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_never_begins_to_answer_is_given_up() {
+    let server = start(json!({"turns": [{"delay_ms": 600_000}]}));
+    let error = ask(&server).await.0.expect_err("a failure");
+    assert_eq!(error.kind, FailureKind::Idle);
+    assert!(
+        error
+            .to_string()
+            .contains("did not begin to answer within 1 s"),
+        "{error}"
+    );
+    assert_eq!(server.requests().len(), 1, "it may still be working on it");
 }

@@ -52,9 +52,16 @@ fn the_server_may_say_whether() {
         RetryAdvice::Never
     );
     assert_eq!(
-        advice_for(400, "", &[("x-should-retry", "true")]),
+        advice_for(418, "", &[("x-should-retry", "true")]),
         RetryAdvice::Backoff
     );
+    for refused in [400, 401, 402, 403, 404, 413, 422] {
+        assert_eq!(
+            advice_for(refused, "", &[("x-should-retry", "true")]),
+            RetryAdvice::Never,
+            "{refused}: no wait mends the request, the key or the account"
+        );
+    }
 }
 
 #[test]

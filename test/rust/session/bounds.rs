@@ -173,7 +173,7 @@ async fn after_a_reply_that_was_too_long_the_chat_goes_on() {
         {"steps": [{"text": "Here I am."}]},
     ]});
     let chat = chat(&script, json!({}));
-    let TurnOutcome::Failed(why) = chat.say("go").await else {
+    let TurnOutcome::Interrupted(why) = chat.say("go").await else {
         panic!("it was taken")
     };
     assert!(why.contains("its text is longer than 16 MB"), "{why}");

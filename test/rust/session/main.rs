@@ -6,7 +6,9 @@
 )]
 
 mod bounds;
+mod limits;
 mod offer;
+mod shown;
 mod turns;
 
 #[path = "../support/chat.rs"]

@@ -83,6 +83,11 @@ pub fn chat(script: &Value, settings: Value) -> Chat {
     for (key, value) in settings.as_object().unwrap() {
         all[key] = value.clone();
     }
+    if let Some(provider) = all["provider"].as_object_mut() {
+        provider
+            .entry("base_url")
+            .or_insert_with(|| server.base_url().into());
+    }
     let settings: SessionSettings = serde_json::from_value(all).unwrap();
     let (session, actor) = session::open(SessionId(1), shared, settings);
     tokio::spawn(actor);

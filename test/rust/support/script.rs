@@ -35,6 +35,8 @@ pub struct Turn {
     /// A body sent as it is, as JSON, in place of a stream; a string is sent as plain text.
     pub body: Option<Value>,
     pub steps: Vec<Step>,
+    /// Close the connection without any answer.
+    pub hang_up: bool,
     /// Leave the finish and [DONE] that every stream gets out.
     pub no_end: bool,
     pub expect: Expect,

@@ -253,6 +253,9 @@ impl Shared {
         stream: &TcpStream,
     ) -> io::Result<Connection> {
         wait(stream, Duration::from_millis(turn.delay_ms))?;
+        if turn.hang_up {
+            return Ok(Connection::Over);
+        }
         let status = turn.status.unwrap_or(200);
         if status != 200 || turn.body.is_some() {
             return send_whole(stream, status, &turn.headers, turn.body.as_ref());

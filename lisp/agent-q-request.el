@@ -1,0 +1,70 @@
+;;; agent-q-request.el --- What a chat would send  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Shows the very request that a chat would send now: address, headers and body, as JSON
+;; and without secrets.  The core makes it just as if it were sent.
+
+;;; Code:
+
+(require 'agent-q-chat-send)
+(require 'agent-q-events)
+(require 'agent-q-header)
+(require 'agent-q-prompt)
+(require 'agent-q-session)
+(require 'agent-q-text)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defvar agent-q-request--questions nil
+  "The numbers of the questions that wait for an answer.")
+
+;;;###autoload
+(defun agent-q-show-request ()
+  "Show what this chat would send to the model now, with the text at its prompt.
+Keys are left out, and so are the values of headers of your own.  While a turn
+runs, it is shown when the turn is over."
+  (interactive)
+  (agent-q-session-check)
+  (agent-q-events-ensure)
+  (agent-q-chat-configure)
+  (let ((text (string-trim (agent-q-prompt-text))))
+    (push (agent-q-core-show-request agent-q-session-number
+                                     (and (not (string-empty-p text))
+                                          (agent-q-text-clean text))
+                                     (agent-q-chat-context))
+          agent-q-request--questions))
+  (when (agent-q-header-busy-p)
+    (message "The request is shown when this turn is over")))
+
+(defun agent-q-request--answered (event)
+  "Show the request in EVENT, if the user has asked for it."
+  (when (memq (plist-get event :question) agent-q-request--questions)
+    (setq agent-q-request--questions
+          (delq (plist-get event :question) agent-q-request--questions))
+    (if (plist-get event :problem)
+        (message "%s" (plist-get event :problem))
+      (agent-q-request--show (plist-get event :request)))))
+
+(defun agent-q-request--show (json)
+  "Show JSON, the text of a request, in a buffer of its own."
+  (with-current-buffer (get-buffer-create "*agent-q request*")
+    (let ((inhibit-read-only t))
+      (erase-buffer)
+      (insert json "\n")
+      (goto-char (point-min)))
+    (delay-mode-hooks
+      (if (fboundp 'js-json-mode) (js-json-mode) (js-mode)))
+    (setq-local bidi-paragraph-direction 'left-to-right
+                bidi-inhibit-bpa t)
+    (view-mode 1)
+    (display-buffer (current-buffer))))
+
+(agent-q-events-subscribe :request-shown #'agent-q-request--answered)
+
+(provide 'agent-q-request)
+;;; agent-q-request.el ends here

@@ -1,0 +1,114 @@
+;;; agent-q-limit-test.el --- Turns that ask whether they go on  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A turn that met a limit, an answer that was cut, and the request that would be sent
+;; now: on the real core, with the scripted server as a model.
+
+;;; Code:
+
+(require 'agent-q-request)
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+
+(defmacro agent-q-limit-test--with-rounds (&rest body)
+  "Run BODY in a chat whose turn asks after one request, and has two rounds."
+  (declare (indent 0) (debug t))
+  `(agent-q-test-with-tools
+       ((agent-q-test-tool "t_run" (lambda (_) "It ran.")))
+     (agent-q-test-with-model
+         "{\"turns\":[{\"steps\":[{\"tool_calls\":[{\"name\":\"t_run\",\"arguments\":{\"text\":\"1\"}}]}]},
+                     {\"steps\":[{\"text\":\"The end.\"}]},
+                     {\"steps\":[{\"text\":\"Something else.\"}]}]}"
+       (let ((agent-q-max-iterations 1))
+         (agent-q-test-with-chat
+           (agent-q-test-send "go")
+           (agent-q-test-until (agent-q-test-shows "[Stop]"))
+           ,@body)))))
+
+(ert-deftest agent-q-limit-the-chat-asks-and-goes-on ()
+  (agent-q-limit-test--with-rounds
+    (should (agent-q-test-shows
+             "The turn has used 1 request (agent-q-max-iterations). Shall it go on?\n[Go on]\n[Stop]"))
+    (should (string-match-p "\\` Go on\\?" agent-q-header--line))
+    (should (string-match-p "agent-q asks" agent-q-attention-mark))
+    (with-temp-buffer
+      (agent-q-goto-approval))
+    (should agent-q-header-since)
+    (agent-q-test-find "[Go on]")
+    (agent-q-test-press "RET")
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-suffix-p "\nThe end.\n" (agent-q-test-log)))
+    (should-not agent-q-attention-mark)
+    (should-not (agent-q-test-shows "> Go on."))))
+
+(ert-deftest agent-q-limit-stopping-ends-the-turn ()
+  (agent-q-limit-test--with-rounds
+    (agent-q-test-find "[Stop]")
+    (agent-q-test-press "RET")
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-suffix-p "It was stopped.\n[Continue]\n" (agent-q-test-log)))
+    (should (string-match-p "\\` Ready" agent-q-header--line))))
+
+(ert-deftest agent-q-limit-a-message-is-an-answer ()
+  (agent-q-limit-test--with-rounds
+    (agent-q-test-ask "What about this?")
+    (should (agent-q-test-shows "It was stopped."))
+    (should (string-suffix-p "> What about this?\n\nThe end.\n" (agent-q-test-log)))))
+
+(ert-deftest agent-q-limit-cancelling-ends-the-turn ()
+  (agent-q-limit-test--with-rounds
+    (agent-q-chat-send-or-cancel)
+    (agent-q-test-until (agent-q-test-idle-p))
+    (should (string-suffix-p "Cancelled.\n" (agent-q-test-log)))))
+
+(ert-deftest agent-q-limit-a-cut-answer-can-be-continued ()
+  (agent-q-test-with-model
+      "{\"turns\":[{\"steps\":[{\"text\":\"One, two\"},{\"cut\":true}]},
+                  {\"steps\":[{\"text\":\"and three.\"}],
+                   \"expect\":{\"contains\":[\"One, two\",\"Go on.\"]}}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-ask "count")
+      (should (string-match-p "One, two\n.*was lost before the reply was complete\\.\n\\[Continue\\]\n\\'"
+                              (agent-q-test-log)))
+      (agent-q-test-find "[Continue]")
+      (agent-q-test-press "RET")
+      (agent-q-test-until (agent-q-test-shows "and three."))
+      (agent-q-test-until (agent-q-test-idle-p)))))
+
+(ert-deftest agent-q-limit-the-request-is-shown ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Hi.\"}]}]}"
+    (setq agent-q-provider (append '(:key "sk-planted-0123456789") agent-q-provider))
+    (agent-q-test-with-chat
+      (goto-char (point-max))
+      (insert "Who are you?")
+      (save-window-excursion
+        (agent-q-show-request)
+        (agent-q-test-until (get-buffer "*agent-q request*"))
+        (with-current-buffer "*agent-q request*"
+          (let* ((text (buffer-string))
+                 (json (json-parse-string text :object-type 'alist)))
+            (should-not (string-match-p "planted" text))
+            (should (equal "[not shown]" (alist-get 'authorization (alist-get 'headers json))))
+            (should (string-match-p "Who are you\\?\\'"
+                                    (alist-get 'content
+                                               (elt (alist-get 'messages (alist-get 'body json)) 1)))))
+          (kill-buffer)))
+      (should (equal "Who are you?" (agent-q-prompt-text)))
+      (should (equal "" (with-temp-buffer
+                          (ignore-errors (insert-file-contents agent-q-test-requests))
+                          (buffer-string)))))))
+
+(ert-deftest agent-q-limit-without-a-model-there-is-no-request ()
+  (agent-q-test-with-chat
+    (let ((said nil))
+      (cl-letf (((symbol-function 'message)
+                 (lambda (format &rest arguments) (setq said (apply #'format format arguments)))))
+        (agent-q-show-request)
+        (agent-q-test-until said))
+      (should (string-prefix-p "No model is set up." said)))))
+
+(provide 'agent-q-limit-test)
+;;; agent-q-limit-test.el ends here
