@@ -253,6 +253,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
             (cl-incf agent-q-header-output (plist-get event :output-tokens))
             (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0)))
     (:retrying (agent-q-chat-backoff-show event))
+    (:cache-lost (setq agent-q-header-cache-lost (plist-get event :why)))
     (:limit-reached (agent-q-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
@@ -281,6 +282,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
   (agent-q-welcome-finish)
+  (setq agent-q-header-cache-lost nil)
   (agent-q-render-user text)
   (let ((message (agent-q-queue-started)))
     (when message

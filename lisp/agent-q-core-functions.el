@@ -71,6 +71,7 @@
      (declare-function agent-q-core-status "ext:agent-q-core" ())
      (declare-function agent-q-core-stop-at-limit "ext:agent-q-core" (session))
      (declare-function agent-q-core-submit "ext:agent-q-core" (session text context))
+     (declare-function agent-q-core-sync-instructions "ext:agent-q-core" (session))
      (declare-function agent-q-core-system-prompt "ext:agent-q-core" (session context))
      (declare-function agent-q-core-tools "ext:agent-q-core" ())
      (declare-function agent-q-core-type-signature-schema "ext:agent-q-core" (text))

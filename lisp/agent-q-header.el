@@ -38,6 +38,9 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
 (defvar-local agent-q-header-cached 0
   "Tokens of those that this chat sent which came out of the provider's cache.")
 
+(defvar-local agent-q-header-cache-lost nil
+  "Why the last turn had nothing of the provider's cache, as text, or nil.")
+
 (defvar-local agent-q-header-queued 0
   "How many messages wait for the running turn to end.")
 
@@ -185,6 +188,10 @@ In a narrow window, those worth least are left out."
                                             'model)))
       (cons 5 (and (> agent-q-header-queued 0)
                    (format "%d queued" agent-q-header-queued)))
+      (cons 2 (and agent-q-header-cache-lost
+                   ;; Where nothing was ever cached, nothing is lost.
+                   (> agent-q-header-cached 0)
+                   (concat "cache lost: " agent-q-header-cache-lost)))
       (cons 1 (agent-q-header--tokens))))))
 
 (defun agent-q-header--joined (parts)

@@ -203,6 +203,8 @@
 
 (autoload 'agent-q-show-request "agent-q-request"
   "Show what this chat would send to the model now, with the text at its prompt." t)
+(autoload 'agent-q-sync-instructions "agent-q-request"
+  "Have this chat's model read `agent-q-instructions' as they are now." t)
 
 ;;;; agent-q-rules.el
 

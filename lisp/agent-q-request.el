@@ -41,6 +41,16 @@ runs, it is shown when the turn is over."
   (when (agent-q-header-busy-p)
     (message "The request is shown when this turn is over")))
 
+;;;###autoload
+(defun agent-q-sync-instructions ()
+  "Have this chat's model read `agent-q-instructions' as they are now.
+A chat keeps those that its model has read first, because a change of them
+costs the provider's cache of the whole conversation."
+  (interactive)
+  (agent-q-session-check)
+  (agent-q-core-sync-instructions agent-q-session-number)
+  (message "The next message takes over agent-q-instructions"))
+
 (defun agent-q-request--answered (event)
   "Show the request in EVENT, if the user has asked for it."
   (when (memq (plist-get event :question) agent-q-request--questions)

@@ -34,7 +34,7 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, Vector, defun};
 
 use bridge::text::Text;
-use bridge::{core, signal};
+use bridge::{core, signal, tell};
 use call::batch::Watcher;
 use call::policy::Approval;
 use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage};
@@ -486,13 +486,6 @@ fn status(env: &Env) -> Result<Value<'_>> {
 fn shutdown() -> Result<()> {
     runtime::shutdown();
     Ok(())
-}
-
-pub(crate) fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
-    core(env)?
-        .engine
-        .tell(session_id(session), op)
-        .or_else(|error| signal(env, error))
 }
 
 fn session_id(session: i64) -> SessionId {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use emacs::{Env, Result, Value, defun};
 
 use super::text::Text;
-use super::{context_block, core, interrupt, quoting, signal};
+use super::{context_block, core, interrupt, quoting, signal, tell};
 use crate::log;
-use crate::protocol::{LimitAnswer, Op, QuestionId, UserMessage};
+use crate::protocol::{LimitAnswer, Op, QuestionId, SessionId, UserMessage};
 
 /// Note in the core's log what is of LEVEL, a name, or more serious; with "off", nothing.
 #[defun]
@@ -19,13 +19,22 @@ fn log_level(env: &Env, level: Text) -> Result<()> {
 /// Let SESSION's turn go on, which met a limit and waits.
 #[defun]
 fn go_on(env: &Env, session: i64) -> Result<()> {
-    crate::tell(env, session, Op::AnswerLimit(LimitAnswer::GoOn))
+    tell(env, session, Op::AnswerLimit(LimitAnswer::GoOn))
 }
 
 /// End SESSION's turn, which met a limit and waits.
 #[defun]
 fn stop_at_limit(env: &Env, session: i64) -> Result<()> {
-    crate::tell(env, session, Op::AnswerLimit(LimitAnswer::Stop))
+    tell(env, session, Op::AnswerLimit(LimitAnswer::Stop))
+}
+
+/// Have SESSION's next request take over the user's instructions as they are then.
+#[defun]
+fn sync_instructions(env: &Env, session: i64) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine
+        .sync_instructions(SessionId(session as u64))
+        .or_else(|error| signal(env, error))
 }
 
 /// Find out what SESSION would send now with the message TEXT, or without one if that is nil.
@@ -39,7 +48,7 @@ fn show_request(env: &Env, session: i64, text: Option<Text>, context: Option<Tex
         context,
     });
     let question = QuestionId::next();
-    crate::tell(env, session, Op::ShowRequest(question, message))?;
+    tell(env, session, Op::ShowRequest(question, message))?;
     Ok(question.0 as i64)
 }
 

@@ -25,7 +25,7 @@ use crate::audit::AuditLog;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
-use crate::protocol::{Event, HostRequest, SessionId};
+use crate::protocol::{Event, HostRequest, Op, SessionId};
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
 use crate::session::context::Context;
@@ -84,6 +84,13 @@ pub fn core(env: &Env) -> Result<&'static Core> {
              loaded since; restart Emacs.",
         ),
     }
+}
+
+pub fn tell(env: &Env, session: i64, op: Op) -> Result<()> {
+    core(env)?
+        .engine
+        .tell(SessionId(session as u64), op)
+        .or_else(|error| signal(env, error))
 }
 
 /// Signals `agent-q-error` in Lisp.

@@ -176,6 +176,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Explained { question, answer } => kind("explained")?
             .number("question", question.0)?
             .put("answer", answer.to_string()),
+        Event::CacheLost { session, why } => of("cache-lost", session)?.put("why", *why),
         Event::LimitReached { session, text } => of("limit-reached", session)?.put("text", text),
         Event::RequestShown { question, request } => {
             let answer = kind("request-shown")?.number("question", question.0)?;

@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! The tool by which the model has its chat offer it further tools. A chat offers few at first,
-//! because each costs tokens in every request and makes choosing harder.
+//! The tools by which a model finds and calls further tools. Requests list few, because each costs tokens
+//! in every request and makes choosing harder; and the list stays the same, because a change of it costs
+//! the provider's cache of the whole conversation. So further ones are described in an answer, and
+//! called through one that is always there.
 
+use serde_json::{Map, Value};
+
+use crate::protocol::{CallArguments, ToolCall};
 use crate::tool::work::WorkContext;
 use crate::tool::{Answers, Arguments, Parameter, ParameterType, Runner, Tool, ToolFailure};
 use crate::trust::SafetyLevel;
 
-/// The tool's name.
+/// The tool that describes others.
 pub const NAME: &str = "more_tools";
+/// The tool through which those are called.
+pub const CALL: &str = "call_tool";
+
+const HOW_TO_CALL: &str = "Give the name of a tool that more_tools described, and its arguments: {\"name\": \"disassemble_symbol\", \"arguments\": {\"symbol\": \"mapcar\"}}.";
 
 #[must_use]
 pub fn tools() -> Vec<Tool> {
-    vec![more_tools(&[])]
+    vec![more_tools(&[]), call_tool()]
 }
 
 /// TOOL, which is `more_tools`, with GROUPS as the ones to choose from.
@@ -30,78 +39,152 @@ fn more_tools(groups: &[&str]) -> Tool {
     }
     let mut tool = Tool::new(
         NAME,
-        "Add a group of tools for the rest of the chat. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff); the user's own tools have their own groups.",
+        "Describe a group of further tools, for call_tool. Groups: navigation (directories, trees), editing (insert lines; create, move, delete files), execution (trace, undo_definition, REPL history), debugger (frames, restarts), introspection (classes, packages, disassembly, image state), history (put a form at the REPL), buffer (list, outline, search), diff (propose a diff).",
         SafetyLevel::Safe,
         &["tools"],
         vec![group],
-        Runner::Task(|arguments, context| Box::pin(async move { add(&arguments, &context) })),
+        Runner::Task(|arguments, context| Box::pin(async move { describe(&arguments, &context) })),
     );
     tool.answers = Answers::Words;
     tool
 }
 
-fn add(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
+fn call_tool() -> Tool {
+    let mut tool = Tool::new(
+        CALL,
+        "Call a tool that more_tools described.",
+        SafetyLevel::Safe,
+        &["tools"],
+        vec![
+            Parameter::required("name", ParameterType::String, ""),
+            Parameter::required("arguments", ParameterType::Object, ""),
+        ],
+        Runner::Task(|_, _| Box::pin(async { Err(ToolFailure::new(HOW_TO_CALL)) })),
+    );
+    tool.answers = Answers::Words;
+    tool
+}
+
+/// The call that CALL stands for: the one of the tool that it names, when it is a `call_tool` that can be
+/// understood, else CALL itself. Consent, rules and the log see the tool that really runs.
+#[must_use]
+pub fn called_through(call: &ToolCall) -> ToolCall {
+    inner_call(call).unwrap_or_else(|| call.clone())
+}
+
+fn inner_call(call: &ToolCall) -> Option<ToolCall> {
+    let CallArguments::Object(outer) = &call.arguments else {
+        return None;
+    };
+    let name = outer.get("name")?.as_str()?.trim();
+    if call.name != CALL || name == CALL {
+        return None;
+    }
+    let arguments = match outer.get("arguments") {
+        Some(Value::Object(arguments)) => arguments.clone(),
+        // Some models write the object as text.
+        Some(Value::String(text)) => serde_json::from_str(text).ok()?,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return None,
+    };
+    Some(ToolCall {
+        id: call.id.clone(),
+        name: name.to_owned(),
+        raw_arguments: Value::Object(arguments.clone()).to_string(),
+        arguments: CallArguments::Object(arguments),
+    })
+}
+
+fn describe(arguments: &Arguments, context: &WorkContext) -> Result<String, ToolFailure> {
     let group = arguments.text("group").unwrap_or_default().trim();
     let group = group.trim_start_matches(':').to_lowercase();
-    let added = context.offer.add(&group, &context.tools);
-    if !added.is_empty() {
-        let lines: Vec<String> = added
-            .iter()
-            .map(|tool| {
-                format!(
-                    "- {} ({}): {}",
-                    tool.name,
-                    tool.level,
-                    first_sentence(&tool.description)
-                )
-            })
-            .collect();
-        return Ok(format!("You can call these now:\n{}", lines.join("\n")));
+    let tools = context.offer.add(&group, &context.tools);
+    if !tools.is_empty() {
+        let described: Vec<String> = tools.iter().map(|tool| described(tool)).collect();
+        let how = match context.offer.lists(CALL) {
+            true => "Call these through call_tool",
+            false => "Call these by their names",
+        };
+        return Ok(format!("{how}:\n{}", described.join("\n")));
     }
     let others: Vec<String> = context
         .offer
-        .groups_beyond(&context.tools)
+        .unlisted_groups()
         .into_iter()
         .map(|(name, count)| format!("{name} ({count})"))
         .collect();
     if others.is_empty() {
-        return Ok("You can call all tools already.".to_owned());
+        return Ok("You have all tools already.".to_owned());
     }
     Err(ToolFailure::new(format!(
-        "The group {group} has no tools besides those you can call. Groups with more: {}.",
+        "The group {group} has no tools besides those that you have. Groups with more: {}.",
         others.join(", ")
     )))
 }
 
-/// The first sentence of TEXT. A dot ends one only before a capital letter: "e.g. this" goes on, and
-/// so does "a function, a macro... of the image".
-fn first_sentence(text: &str) -> &str {
-    let ends = |&(dot, _): &(usize, &str)| {
-        let next = text[dot + 1..].trim_start().chars().next();
-        !text[..dot].ends_with('.') && next.is_some_and(char::is_uppercase)
-    };
-    let end = text.match_indices(". ").find(ends);
-    end.map_or(text, |(dot, _)| &text[..=dot])
+/// TOOL as a model has to know it: level, description, and the JSON Schema of its arguments.
+fn described(tool: &Tool) -> String {
+    let schema = tool.schema();
+    format!(
+        "- {} ({}): {}\n  arguments: {}",
+        tool.name, tool.level, tool.description, schema["function"]["parameters"]
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tool::registry::{Filter, Registry};
+    use serde_json::json;
+
+    fn call(arguments: Value) -> ToolCall {
+        let Value::Object(arguments) = arguments else {
+            panic!("no object")
+        };
+        ToolCall {
+            id: "c1".into(),
+            name: CALL.into(),
+            raw_arguments: String::new(),
+            arguments: CallArguments::Object(arguments),
+        }
+    }
 
     #[test]
-    fn a_sentence_ends_where_the_next_one_begins() {
-        for (text, first) in [
-            ("One. Two.", "One."),
+    fn a_call_through_another_is_the_one_that_it_names() {
+        for (arguments, inner) in [
             (
-                "A macro, a class... of the image. Two.",
-                "A macro, a class... of the image.",
+                json!({"name": "xref", "arguments": {"a": 1}}),
+                json!({"a": 1}),
             ),
-            ("With e.g. this. Two.", "With e.g. this."),
-            ("Only one.", "Only one."),
+            (
+                json!({"name": " xref ", "arguments": "{\"a\": 1}"}),
+                json!({"a": 1}),
+            ),
+            (json!({"name": "xref"}), json!({})),
         ] {
-            assert_eq!(first_sentence(text), first);
+            let through = called_through(&call(arguments));
+            assert_eq!((through.id.as_str(), through.name.as_str()), ("c1", "xref"));
+            assert_eq!(through.raw_arguments, inner.to_string());
+            assert_eq!(
+                CallArguments::Object(inner.as_object().unwrap().clone()),
+                through.arguments
+            );
         }
+        for arguments in [
+            json!({}),
+            json!({"name": 5}),
+            json!({"name": CALL, "arguments": {"name": "xref"}}),
+            json!({"name": "xref", "arguments": [1]}),
+            json!({"name": "xref", "arguments": "(a 1)"}),
+        ] {
+            let call = call(arguments);
+            assert_eq!(called_through(&call), call);
+        }
+        let other = ToolCall {
+            name: "xref".into(),
+            ..call(json!({"name": "erase", "arguments": {}}))
+        };
+        assert_eq!(called_through(&other), other);
     }
 
     #[test]
@@ -110,7 +193,7 @@ mod tests {
         crate::builtin::register(&registry);
         let description = registry.get(NAME).unwrap().description.clone();
         let list = description.split("Groups: ").nth(1).unwrap();
-        let list = list.split("; the user").next().unwrap();
+        let list = list.trim_end_matches('.');
         let groups: Vec<&str> = list
             .split("), ")
             .map(|group| group.split(' ').next().unwrap())

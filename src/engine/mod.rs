@@ -234,12 +234,25 @@ impl Engine {
                 .libraries()
                 .bind(agent, 0, self.registry())
                 .unwrap_or_default(),
-            None => settings.offered(self.registry(), &session.offer),
+            None => settings.listed(self.registry(), &session.offer),
         };
         let root = settings.ground.root.as_deref().map(Path::new);
         let place = TurnPlace::new(0, id.0, root, settings.connection.clone());
         let tools = self.shared.executor.without_denied(&tools, &place);
-        Ok(settings.system_prompt(&tools))
+        let instructions = held(&session.prefix).instructions(settings.instructions.as_deref());
+        Ok(settings.system_prompt(&tools, instructions.as_deref()))
+    }
+
+    /// Has the session's next request take over the user's instructions as they are then.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn sync_instructions(&self, id: SessionId) -> Result<(), RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        held(&session.prefix).sync();
+        Ok(())
     }
 
     /// What the latest turn of the session that changed anything changed, as one diff.

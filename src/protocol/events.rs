@@ -131,6 +131,12 @@ pub enum Event {
         delay: Duration,
         reason: String,
     },
+    /// A request doesn't begin like the one before it, so that the provider's cache is of no use to it.
+    CacheLost {
+        session: SessionId,
+        /// What changed, such as "tools changed".
+        why: &'static str,
+    },
     /// The turn met a limit, as the text says. It waits for an answer: [`Op::AnswerLimit`], a further
     /// message, which ends it, or cancelling.
     ///

@@ -5,6 +5,7 @@
 pub mod budget;
 pub mod context;
 mod pause;
+mod prefix;
 pub mod prompt;
 mod repeats;
 pub mod selection;
@@ -41,7 +42,9 @@ use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
+use context::Told;
 use pause::Pause;
+use prefix::{Prefix, Reading};
 use turn::Turn;
 
 /// A session as Emacs's side holds it.
@@ -54,6 +57,8 @@ pub struct Session {
     pub workspace: Arc<Workspace>,
     /// What its model asked for besides the tools that the user chose.
     pub offer: Arc<Offer>,
+    /// What its requests begin with.
+    pub prefix: Arc<Mutex<Prefix>>,
 }
 
 /// Something for a session to do, in the order in which it was asked.
@@ -72,10 +77,30 @@ struct Actor {
     offer: Arc<Offer>,
     /// Where a turn waits that met a limit.
     pause: Arc<Pause>,
+    prefix: Arc<Mutex<Prefix>>,
+    /// Where the user was, as the model was told last.
+    told: Told,
     history: Vec<ChatMessage>,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
+}
+
+/// The tools of a turn.
+struct TurnTools {
+    /// Those that requests list.
+    listed: Arc<Registry>,
+    /// Those that can be called.
+    callable: Arc<Registry>,
+}
+
+impl TurnTools {
+    fn all_listed(tools: Arc<Registry>) -> Self {
+        Self {
+            listed: Arc::clone(&tools),
+            callable: tools,
+        }
+    }
 }
 
 /// Whether Emacs knows of a turn.
@@ -104,11 +129,13 @@ pub fn open(
     let settings = Arc::new(Mutex::new(own));
     let workspace = Arc::new(Workspace::default());
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
+    let prefix = Arc::new(Mutex::new(Prefix::default()));
     let session = Session {
         ops,
         settings: Arc::clone(&settings),
         workspace: Arc::clone(&workspace),
         offer: Arc::clone(&offer),
+        prefix: Arc::clone(&prefix),
     };
     let actor = Actor {
         id,
@@ -117,6 +144,8 @@ pub fn open(
         workspace,
         offer,
         pause: Arc::default(),
+        prefix,
+        told: Told::default(),
         history: Vec::new(),
         waiting: VecDeque::new(),
         turns: 0,
@@ -178,12 +207,12 @@ impl Actor {
             }
         };
         self.offer
-            .begin_turn(settings.unoffered(&self.shared.registry));
+            .begin_turn(&tools.listed, settings.unoffered(&self.shared.registry));
         let turn = TurnId::next();
         let batch = BatchContext {
             session: self.id,
             watcher: Watcher::Chat,
-            tools,
+            tools: tools.callable,
             offer: Arc::clone(&self.offer),
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
@@ -200,18 +229,21 @@ impl Actor {
         };
         let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
+        let mut told = std::mem::take(&mut self.told);
         let shared = self.shared.clone();
         let mut life = Life::Open;
         let outcome = {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
-            let pause = Arc::clone(&self.pause);
+            let (pause, prefix) = (Arc::clone(&self.pause), Arc::clone(&self.prefix));
             let means = Means {
                 shared: &shared,
                 settings: &settings,
                 batch: &batch,
+                listed: &tools.listed,
                 pause: &pause,
+                prefix: &prefix,
             };
-            let work = means.run(work, &mut history).instrument(span);
+            let work = means.run(work, &mut history, &mut told).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -223,6 +255,7 @@ impl Actor {
             }
         };
         self.history = history;
+        self.told = told;
         self.shared.executor.audit.sync();
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
@@ -253,27 +286,29 @@ impl Actor {
     }
 
     /// What can be called while WORK is done.
-    fn tools_for(
-        &mut self,
-        work: &Work,
-        settings: &Settings,
-    ) -> Result<Arc<Registry>, LibrariesError> {
+    fn tools_for(&mut self, work: &Work, settings: &Settings) -> Result<TurnTools, LibrariesError> {
         let registry = &self.shared.registry;
         match (work, &settings.agent) {
             // The user may call any tool.
-            (Work::Console(_) | Work::Undo, _) => Ok(Arc::clone(registry)),
+            (Work::Console(_) | Work::Undo, _) => Ok(TurnTools::all_listed(Arc::clone(registry))),
             (Work::Message(_) | Work::ShowRequest(..), None) => {
-                Ok(Arc::new(settings.offered(registry, &self.offer)))
+                let listed = settings.listed(registry, &self.offer);
+                let callable = Registry::of(listed.all());
+                self.offer.complete(&callable);
+                Ok(TurnTools {
+                    listed: Arc::new(listed),
+                    callable: Arc::new(callable),
+                })
             }
             (Work::ShowRequest(..), Some(agent)) => {
                 let bound = self.shared.libraries.bind(agent, self.turns, registry)?;
-                Ok(Arc::new(bound))
+                Ok(TurnTools::all_listed(Arc::new(bound)))
             }
             (Work::Message(_), Some(agent)) => {
                 let turn = self.turns;
                 self.turns += 1;
                 let bound = self.shared.libraries.bind(agent, turn, registry)?;
-                Ok(Arc::new(bound))
+                Ok(TurnTools::all_listed(Arc::new(bound)))
             }
         }
     }
@@ -329,19 +364,36 @@ struct Means<'a> {
     shared: &'a Shared,
     settings: &'a Settings,
     batch: &'a BatchContext,
+    listed: &'a Registry,
     pause: &'a Pause,
+    prefix: &'a Mutex<Prefix>,
 }
 
 impl Means<'_> {
-    async fn run(&self, work: Work, history: &mut Vec<ChatMessage>) -> TurnOutcome {
+    async fn run(
+        &self,
+        work: Work,
+        history: &mut Vec<ChatMessage>,
+        told: &mut Told,
+    ) -> TurnOutcome {
         match work {
             Work::Message(message) => {
                 let Some(turn) = self.turn() else {
                     return TurnOutcome::Failed(NO_MODEL.to_owned());
                 };
-                let text = self.batch.workspace.with_news(message.for_model());
+                self.tell_of_instructions();
+                let before = history.len();
+                let text = self
+                    .batch
+                    .workspace
+                    .with_news(told.take(message).for_model());
                 history.push(ChatMessage::User(text));
-                turn.run(history).await
+                let outcome = turn.run(history).await;
+                if history.len() <= before {
+                    // What the message said went with it.
+                    *told = Told::default();
+                }
+                outcome
             }
             Work::Console(line) => self.run_console(&line).await,
             Work::Undo => {
@@ -349,6 +401,7 @@ impl Means<'_> {
                 TurnOutcome::Finished
             }
             Work::ShowRequest(question, message) => {
+                let message = message.map(|message| told.clone().take(message));
                 let request = self.shown_request(history.clone(), message);
                 self.emit(Event::RequestShown { question, request });
                 TurnOutcome::Finished
@@ -363,8 +416,21 @@ impl Means<'_> {
             settings: self.settings,
             provider: self.settings.provider.as_ref()?,
             batch: self.batch,
+            listed: self.listed,
             pause: self.pause,
+            prefix: self.prefix,
         })
+    }
+
+    /// Tells the user once that the chat goes on with other instructions than theirs.
+    fn tell_of_instructions(&self) {
+        let now = self.settings.instructions.as_deref();
+        if held(self.prefix).begin(now) == Reading::Outdated {
+            self.emit(Event::Notice {
+                session: self.batch.session,
+                text: "agent-q-instructions changed. This chat goes on with those that its model has read, for the sake of the provider's cache; M-x agent-q-sync-instructions takes over the new ones.".to_owned(),
+            });
+        }
     }
 
     async fn run_console(&self, line: &str) -> TurnOutcome {

@@ -39,6 +39,7 @@ pub const USUAL: &[&str] = &[
     "edit_file",
     "write_file",
     "more_tools",
+    "call_tool",
 ];
 
 /// The user's selection, as Emacs writes it.

@@ -271,22 +271,21 @@ impl Settings {
         }
     }
 
-    /// The tools of REGISTRY that this session offers to the model: those that the user chose, and
-    /// the groups that the model asked for.
+    /// The tools of REGISTRY that the requests of this session list: those that the user chose. They
+    /// stay the same whatever the model asks for besides: a list that changes costs the provider's cache
+    /// of all that follows it.
     #[must_use]
-    pub fn offered(&self, registry: &Registry, offer: &Offer) -> Registry {
-        let offered = Registry::of(self.tools.tools(registry));
-        // What can be chosen stays the same while the model adds groups: a schema that changes costs
-        // the provider's cache of all that follows it.
-        let groups = offer.groups_beyond(&offered);
-        offer.complete(&offered);
-        if offer.groups_beyond(&offered).is_empty() {
-            offered.unregister(more::NAME);
-        } else if let Some(tool) = offered.get(more::NAME) {
+    pub fn listed(&self, registry: &Registry, offer: &Offer) -> Registry {
+        let listed = Registry::of(self.tools.tools(registry));
+        let groups = offer.groups_beyond(&listed);
+        if groups.is_empty() {
+            listed.unregister(more::NAME);
+            listed.unregister(more::CALL);
+        } else if let Some(tool) = listed.get(more::NAME) {
             let groups: Vec<&str> = groups.keys().map(String::as_str).collect();
-            offered.add(Arc::new(more::choosing(&tool, &groups)));
+            listed.add(Arc::new(more::choosing(&tool, &groups)));
         }
-        offered
+        listed
     }
 
     /// What becomes of calls of tools in REGISTRY that aren't offered.
@@ -298,14 +297,14 @@ impl Settings {
         }
     }
 
-    /// The system prompt of a request that offers TOOLS.
+    /// The system prompt of a request that lists TOOLS, with the user's INSTRUCTIONS.
     #[must_use]
-    pub fn system_prompt(&self, tools: &Registry) -> String {
+    pub fn system_prompt(&self, tools: &Registry, instructions: Option<&str>) -> String {
         let offers = match tools.is_empty() {
             true => Tools::None,
             false => Tools::Some,
         };
         let agent = self.agent.as_ref().map(|agent| agent.instruction.as_str());
-        prompt::compose(agent, offers, self.instructions.as_deref())
+        prompt::compose(agent, offers, instructions)
     }
 }

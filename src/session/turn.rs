@@ -2,8 +2,10 @@
 //! One turn: ask the model, run the tools it calls, give it the results, until it asks for nothing
 //! more, is cancelled, or meets a limit and is not to go on. The history is consistent at every exit.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::builtin::more::called_through;
 use crate::call::batch::{BatchContext, MOST_CALLS};
 use crate::call::format::{RESULT_LIMIT, cap};
 use crate::call::policy::Approval;
@@ -16,10 +18,13 @@ use crate::provider::{
     ChatMessage, ChatRequest, Finish, MessagePart, ModelReply, PartContent, ProviderSettings,
     RequestPosition, StreamEvent,
 };
+use crate::runtime::held;
+use crate::tool::registry::Registry;
 use crate::trust::fence::draw;
 
 use super::budget::Spent;
 use super::pause::Pause;
+use super::prefix::Prefix;
 use super::repeats::Repeats;
 use super::settings::Settings;
 use super::shared::Shared;
@@ -30,8 +35,11 @@ pub struct Turn<'a> {
     pub settings: &'a Settings,
     pub provider: &'a ProviderSettings,
     pub batch: &'a BatchContext,
+    /// The tools that requests list.
+    pub listed: &'a Registry,
     /// Where the turn waits when it meets a limit.
     pub pause: &'a Pause,
+    pub prefix: &'a Mutex<Prefix>,
 }
 
 /// Whether a turn that met a limit goes on.
@@ -135,6 +143,9 @@ impl Turn<'_> {
         let host = &self.shared.executor.host;
         self.tell_state(SessionState::Waiting);
         let request = self.request(history, position);
+        if let Some(why) = held(self.prefix).note(&request, self.provider.origin()) {
+            host.emit(Event::CacheLost { session, why });
+        }
         let (mut text, mut reasoning) = (String::new(), String::new());
         let mut streaming = false;
         let mut sink = |event: StreamEvent| {
@@ -186,10 +197,14 @@ impl Turn<'_> {
 
     /// What would be sent for HISTORY.
     pub fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
-        let BatchContext { tools, place, .. } = self.batch;
-        let tools = self.shared.executor.without_denied(tools, place);
+        let place = &self.batch.place;
+        let tools = self.shared.executor.without_denied(self.listed, place);
+        let now = self.settings.instructions.as_deref();
+        let instructions = held(self.prefix).instructions(now);
         let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(ChatMessage::System(self.settings.system_prompt(&tools)));
+        messages.push(ChatMessage::System(
+            self.settings.system_prompt(&tools, instructions.as_deref()),
+        ));
         messages.extend_from_slice(history);
         ChatRequest {
             messages,
@@ -232,7 +247,8 @@ impl Turn<'_> {
             parts: reply.parts.into_iter().map(replayable).collect(),
         });
         let began = Instant::now();
-        let mut results = self.shared.executor.run(&reply.calls, self.batch).await;
+        let calls: Vec<ToolCall> = reply.calls.iter().map(called_through).collect();
+        let mut results = self.shared.executor.run(&calls, self.batch).await;
         // The time of the calls themselves leaves out the one in which the user was asked; side by side,
         // they took no longer than all of it.
         let ran: Duration = results.iter().map(|result| result.elapsed).sum();
@@ -240,7 +256,7 @@ impl Turn<'_> {
         let cancelled = self.batch.cancel.is_cancelled();
         let mut stuck = None;
         // The calls beyond were not run, so they say nothing about what the model does.
-        for (call, result) in reply.calls.iter().zip(&mut results).take(MOST_CALLS) {
+        for (call, result) in calls.iter().zip(&mut results).take(MOST_CALLS) {
             stuck = stuck.or(repeats.note(call, result));
         }
         history.extend(results.into_iter().map(result_message));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a chat offers its model beyond the tools that the user chose for it: the groups that the
-//! model asked for, which stay for the rest of the chat, and what becomes of calls of other tools.
+//! What a chat's model can call beyond the tools that each request lists: the groups that the model
+//! asked for, which stay for the rest of the chat, and what becomes of calls of other tools. The list
+//! itself stays as it is, because a change of it costs the provider's cache of the whole conversation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,8 @@ pub struct Offer {
     all: Arc<Registry>,
     groups: Mutex<BTreeSet<String>>,
     unoffered: Mutex<Unoffered>,
+    /// The names of the tools that requests list.
+    listed: Mutex<BTreeSet<String>>,
 }
 
 impl Offer {
@@ -47,12 +50,20 @@ impl Offer {
             all,
             groups: Mutex::default(),
             unoffered: Mutex::default(),
+            listed: Mutex::default(),
         }
     }
 
-    /// Says what becomes of calls of other tools in the turn that begins.
-    pub fn begin_turn(&self, unoffered: Unoffered) {
+    /// Says which tools requests list in the turn that begins, and what becomes of calls of others.
+    pub fn begin_turn(&self, listed: &Registry, unoffered: Unoffered) {
         *held(&self.unoffered) = unoffered;
+        *held(&self.listed) = names(listed);
+    }
+
+    /// Whether requests list the tool called NAME.
+    #[must_use]
+    pub fn lists(&self, name: &str) -> bool {
+        held(&self.listed).contains(name)
     }
 
     /// The tool that a model meant by NAME: one of OFFERED, or another one that may be called. What is
@@ -102,42 +113,57 @@ impl Offer {
         (!names.is_empty()).then(|| format!("(Not offered in this chat: {}.)", names.join(", ")))
     }
 
-    /// Adds the group called NAME, those with this category, to OFFERED, which a turn works with,
-    /// and to those of later turns. Gives what is new in OFFERED.
-    pub fn add(&self, name: &str, offered: &Registry) -> Vec<Arc<Tool>> {
-        let added = self.extend(name, offered);
-        if !added.is_empty() {
+    /// Makes the group called NAME, the tools with this category, callable among CALLABLE, which a turn
+    /// works with, and in later turns. Gives those that requests don't list.
+    pub fn add(&self, name: &str, callable: &Registry) -> Vec<Arc<Tool>> {
+        self.extend(name, callable);
+        let listed = held(&self.listed);
+        let mut unlisted = self.group(name);
+        unlisted.retain(|tool| !listed.contains(&tool.name));
+        if !unlisted.is_empty() {
             held(&self.groups).insert(name.to_owned());
         }
-        added
+        unlisted
     }
 
-    /// Adds the groups that were asked for to OFFERED, what the user chose.
-    pub fn complete(&self, offered: &Registry) {
+    /// Adds the groups that were asked for to CALLABLE, what the user chose.
+    pub fn complete(&self, callable: &Registry) {
         for group in held(&self.groups).iter() {
-            self.extend(group, offered);
+            self.extend(group, callable);
         }
     }
 
-    fn extend(&self, group: &str, offered: &Registry) -> Vec<Arc<Tool>> {
-        let filter = Filter {
+    fn extend(&self, group: &str, callable: &Registry) {
+        for tool in self.group(group) {
+            if callable.get(&tool.name).is_none() {
+                callable.add(tool);
+            }
+        }
+    }
+
+    fn group(&self, name: &str) -> Vec<Arc<Tool>> {
+        self.all.filtered(&Filter {
             max_level: None,
-            categories: vec![group.to_owned()],
-        };
-        let mut missing = self.all.filtered(&filter);
-        missing.retain(|tool| offered.get(&tool.name).is_none());
-        for tool in &missing {
-            offered.add(Arc::clone(tool));
-        }
-        missing
+            categories: vec![name.to_owned()],
+        })
     }
 
-    /// The groups that would add anything to OFFERED, with how many tools each has for it.
+    /// The groups that have tools which requests don't list, with how many.
+    #[must_use]
+    pub fn unlisted_groups(&self) -> BTreeMap<String, usize> {
+        self.groups_without(&held(&self.listed))
+    }
+
+    /// The groups that have tools besides those of OFFERED, with how many.
     #[must_use]
     pub fn groups_beyond(&self, offered: &Registry) -> BTreeMap<String, usize> {
+        self.groups_without(&names(offered))
+    }
+
+    fn groups_without(&self, known: &BTreeSet<String>) -> BTreeMap<String, usize> {
         let mut groups = BTreeMap::new();
         for tool in self.all.all() {
-            if offered.get(&tool.name).is_none() {
+            if !known.contains(&tool.name) {
                 for category in &tool.categories {
                     *groups.entry(category.clone()).or_default() += 1;
                 }
@@ -145,4 +171,9 @@ impl Offer {
         }
         groups
     }
+}
+
+fn names(registry: &Registry) -> BTreeSet<String> {
+    let tools = registry.all();
+    tools.iter().map(|tool| tool.name.clone()).collect()
 }

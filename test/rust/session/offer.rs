@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::chat::{calls, chat, one_call, turns};
 use agent_q_core::gram::ToolSpecification;
-use agent_q_core::protocol::{CallOutcome, HostReply, Op, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, Event, HostReply, Op, TurnOutcome};
+use agent_q_core::session::SessionSettings;
 use agent_q_core::session::selection::USUAL;
 use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
 use agent_q_core::trust::SafetyLevel;
@@ -28,40 +29,143 @@ async fn only_the_chosen_tools_are_offered_and_choice_is_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_adds_a_group_of_tools_for_the_rest_of_the_chat() {
+async fn the_model_calls_further_tools_and_the_list_stays_the_same() {
     let more = |group| json!({"name": "more_tools", "arguments": {"group": group}});
+    let through = |name, arguments| json!({"name": "call_tool", "arguments": {"name": name, "arguments": arguments}});
     let chat = chat(
         &turns(json!([
-            calls(json!([more("nonsense"), more("debugger")])),
+            calls(json!([more("nonsense"), more("own")])),
+            calls(json!([
+                through("shout", json!({"text": "hi"})),
+                {"name": "shout", "arguments": {"text": "ho"}},
+                through("erase", json!({"text": "x"})),
+                through("shout", json!({})),
+                {"name": "call_tool", "arguments": {"tool": "shout"}},
+            ])),
             [{"text": "Thanks."}],
+            calls(json!([more("own"), through("shout", json!({"text": "again"}))])),
             [{"text": "Still there."}]
         ])),
-        json!({"tools": {"chosen": {"names": ["echo", "more_tools"]}}}),
+        json!({"tools": {"chosen": {"names": ["echo", "more_tools", "call_tool"]}}, "approval": "none"}),
     );
+    chat.registry.register(Tool::new(
+        "shout",
+        "Say it loudly. Then stop.",
+        SafetyLevel::Safe,
+        &["own"],
+        vec![Parameter::required("text", ParameterType::String, "")],
+        Runner::Worker(Arc::new(|arguments| {
+            Ok(arguments.required_text("text").to_uppercase() + "!")
+        })),
+    ));
     assert_eq!(chat.say("Look").await, TurnOutcome::Finished);
     chat.tell(Op::Submit("Again".into()));
     assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
-    let results = chat.results();
-    assert_eq!(results[0].0, CallOutcome::Failed);
+    let results: Vec<String> = chat.results().into_iter().map(|it| it.1).collect();
+    assert!(results[0].contains("\"nonsense\" is not one of \"buffer\", "));
     assert!(
-        results[0]
-            .1
-            .contains("\"nonsense\" is not one of \"buffer\", ")
+        results[1].starts_with(
+            "Call these through call_tool:\n- shout (safe): Say it loudly. Then stop.\n  arguments: {"
+        ),
+        "{}",
+        results[1]
     );
-    assert!(results[0].1.contains("\"debugger\""));
-    assert!(results[1].1.contains("- invoke_restart (cautious): "));
-    let offered = |body: &Value| -> Vec<Value> {
-        let tools = body["tools"].as_array().unwrap();
-        tools
-            .iter()
-            .map(|it| it["function"]["name"].clone())
-            .collect()
-    };
+    // Side by side, they end in any order.
+    for expected in [
+        "HI!",
+        "HO!",
+        "The user doesn't offer erase",
+        "Give the name of a tool",
+        "Missing required field: text",
+    ] {
+        assert!(
+            results[2..7].iter().any(|it| it.starts_with(expected)),
+            "{results:?}"
+        );
+    }
+    // It can be described again.
+    assert_eq!(results[7], results[1]);
+    assert_eq!(results[8], "AGAIN!");
+    // What the chat shows, and what rules see, is the tool that runs.
+    let shown = chat.host.collect(|event| match event {
+        Event::CallProposed { tool, .. } => Some(tool.clone()),
+        _ => None,
+    });
+    assert_eq!(shown[2..5], ["shout", "shout", "erase"]);
     let bodies = chat.server.bodies();
-    assert_eq!(offered(&bodies[0]), ["more_tools", "echo"]);
-    assert_eq!(offered(&bodies[1]).len(), 8);
-    assert!(offered(&bodies[1]).contains(&json!("list_debuggers")));
-    assert_eq!(offered(&bodies[2]), offered(&bodies[1]));
+    assert_eq!(bodies.len(), 5);
+    for pair in bodies.windows(2) {
+        assert_eq!(pair[0]["tools"], pair[1]["tools"]);
+        let (before, after) = (&pair[0]["messages"], &pair[1]["messages"]);
+        let before = before.as_array().unwrap();
+        assert_eq!(before[..], after.as_array().unwrap()[..before.len()]);
+    }
+    let lost = chat.host.collect(|event| match event {
+        Event::CacheLost { why, .. } => Some(*why),
+        _ => None,
+    });
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+#[tokio::test]
+async fn what_costs_the_cache_is_told() {
+    let script = json!({"turns": [{"steps": [{"text": "ok"}]}], "repeat_last": true});
+    let chat = chat(
+        &script,
+        json!({"tools": {"chosen": {"names": ["echo"]}}, "instructions": "Be brief."}),
+    );
+    let set = |settings: Value| {
+        let changes: SessionSettings = serde_json::from_value(settings).unwrap();
+        chat.session.settings.lock().unwrap().apply(changes);
+    };
+    let lost = || {
+        chat.host.collect(|event| match event {
+            Event::CacheLost { why, .. } => Some(*why),
+            _ => None,
+        })
+    };
+    let notices = || {
+        chat.host.collect(|event| match event {
+            Event::Notice { text, .. } => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let system = || {
+        let bodies = chat.server.bodies();
+        bodies.last().unwrap()["messages"][0]["content"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    chat.say("one").await;
+    set(json!({"instructions": "Be long."}));
+    for count in [2, 3] {
+        chat.tell(Op::Submit("more".into()));
+        chat.ended(count).await;
+    }
+    assert!(system().ends_with("Be brief."), "the prompt is frozen");
+    assert_eq!(notices().len(), 1, "and that is said once");
+    assert!(notices()[0].contains("M-x agent-q-sync-instructions"));
+    assert_eq!(lost(), Vec::<&str>::new());
+
+    chat.session.prefix.lock().unwrap().sync();
+    chat.tell(Op::Submit("more".into()));
+    chat.ended(4).await;
+    assert!(system().ends_with("Be long."));
+    assert_eq!(lost(), ["system prompt changed"]);
+
+    set(json!({"tools": {"chosen": {"names": ["echo", "alter"]}}}));
+    chat.tell(Op::Submit("more".into()));
+    chat.ended(5).await;
+    set(
+        json!({"provider": {"name": "test", "base_url": chat.server.base_url(), "model": "other"}}),
+    );
+    chat.tell(Op::Submit("more".into()));
+    chat.ended(6).await;
+    assert_eq!(
+        lost(),
+        ["system prompt changed", "tools changed", "another model"]
+    );
 }
 
 #[tokio::test]
