@@ -75,7 +75,7 @@ async fn the_model_calls_further_tools_and_the_list_stays_the_same() {
         "HI!",
         "HO!",
         "The user doesn't offer erase",
-        "Give the name of a tool",
+        "Missing required field: name",
         "Missing required field: text",
     ] {
         assert!(
