@@ -69,8 +69,8 @@ long as it likes."
 nil means the usual ones, about 25 built-in tools and all that you or a
 program defined; by more_tools and call_tool the model finds and calls
 others when it needs them.  `all' means every tool.  Otherwise a list of
-tools by name, such as \"describe_symbol\", and of categories by keyword, such as
-`:introspection'.  An element
+tools by name, such as \"describe_symbol\", and of categories by keyword, such
+as `:introspection'.  An element
 \(:max-safety-level LEVEL) leaves out what is above LEVEL, `:safe' or
 `:cautious'.  `none' means no tool.  \\[agent-q-list-tools] chooses tools
 for one chat.
