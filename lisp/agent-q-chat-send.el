@@ -51,6 +51,8 @@
    `(,@more
      ,@(agent-q-agent-settings)
      ,@(agent-q-project-settings)
+     (project_instructions . ,(if (default-value 'agent-q-read-project-instructions)
+                                  "read" "ignore"))
      (instructions . ,(agent-q-text-clean agent-q-instructions))
      (max_iterations . ,agent-q-max-iterations)
      (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))

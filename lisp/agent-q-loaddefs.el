@@ -178,6 +178,7 @@
 
 (put 'agent-q-project-root 'risky-local-variable t)
 (put 'agent-q-private-files 'risky-local-variable t)
+(put 'agent-q-read-project-instructions 'risky-local-variable t)
 
 ;;;; agent-q-provider.el
 

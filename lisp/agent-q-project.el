@@ -41,6 +41,16 @@ differ only by invisible characters."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-read-project-instructions 'risky-local-variable t)
+(defcustom agent-q-read-project-instructions t
+  "Whether the model reads what a project's people wrote for agents.
+That is the file AGENTS.md in the project's root, and in the directories around
+it up to your home directory.  A chat says which ones its model reads.  Links
+and files of other users are left out."
+  :type 'boolean
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defun agent-q-project-directory ()
   "Return the root of the project that the current buffer belongs to, or nil.
 There is none on another machine."

@@ -21,6 +21,7 @@ use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::held;
+use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
 use crate::session::{Session, SessionSettings, Shared};
 use crate::tool::ToolFailure;
@@ -239,8 +240,9 @@ impl Engine {
         let root = settings.ground.root.as_deref().map(Path::new);
         let place = TurnPlace::new(0, id.0, root, settings.connection.clone());
         let tools = self.shared.executor.without_denied(&tools, &place);
-        let instructions = held(&session.prefix).instructions(settings.instructions.as_deref());
-        Ok(settings.system_prompt(&tools, instructions.as_deref()))
+        let now = sections(settings.instructions.as_deref(), &settings.guides());
+        let sections = held(&session.prefix).sections(now.as_deref());
+        Ok(settings.system_prompt(&tools, sections.as_deref()))
     }
 
     /// Has the session's next request take over the user's instructions as they are then.

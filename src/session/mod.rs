@@ -4,6 +4,7 @@
 
 pub mod budget;
 pub mod context;
+pub mod guidance;
 mod pause;
 mod prefix;
 pub mod prompt;
@@ -12,6 +13,7 @@ pub mod selection;
 pub mod settings;
 mod shared;
 mod turn;
+mod work;
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +21,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -27,25 +28,19 @@ use tracing::Instrument as _;
 pub use settings::{SessionSettings, Settings};
 pub use shared::Shared;
 
-use crate::builtin::files::undo;
-use crate::builtin::files::undo::Undone;
 use crate::call::batch::{BatchContext, Watcher};
-use crate::protocol::{
-    Event, LimitAnswer, Op, QuestionId, SessionId, SessionState, TurnId, TurnOutcome, UserMessage,
-};
-use crate::provider::shown::shown_request;
-use crate::provider::{ChatMessage, RequestPosition};
+use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
+use crate::provider::ChatMessage;
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
-use crate::tool::console;
 use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
 use pause::Pause;
-use prefix::{Prefix, Reading};
-use turn::Turn;
+use prefix::Prefix;
+use work::{Means, Work};
 
 /// A session as Emacs's side holds it.
 #[derive(Debug, Clone)]
@@ -59,14 +54,6 @@ pub struct Session {
     pub offer: Arc<Offer>,
     /// What its requests begin with.
     pub prefix: Arc<Mutex<Prefix>>,
-}
-
-/// Something for a session to do, in the order in which it was asked.
-enum Work {
-    Message(UserMessage),
-    Console(String),
-    Undo,
-    ShowRequest(QuestionId, Option<UserMessage>),
 }
 
 struct Actor {
@@ -349,129 +336,6 @@ impl Actor {
             message: message.clone(),
         });
         TurnOutcome::Failed(message)
-    }
-
-    fn emit(&self, event: Event) {
-        self.shared.executor.host.emit(event);
-    }
-}
-
-const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
-
-/// What work is done with.
-#[derive(Clone, Copy)]
-struct Means<'a> {
-    shared: &'a Shared,
-    settings: &'a Settings,
-    batch: &'a BatchContext,
-    listed: &'a Registry,
-    pause: &'a Pause,
-    prefix: &'a Mutex<Prefix>,
-}
-
-impl Means<'_> {
-    async fn run(
-        &self,
-        work: Work,
-        history: &mut Vec<ChatMessage>,
-        told: &mut Told,
-    ) -> TurnOutcome {
-        match work {
-            Work::Message(message) => {
-                let Some(turn) = self.turn() else {
-                    return TurnOutcome::Failed(NO_MODEL.to_owned());
-                };
-                self.tell_of_instructions();
-                let before = history.len();
-                let text = self
-                    .batch
-                    .workspace
-                    .with_news(told.take(message).for_model());
-                history.push(ChatMessage::User(text));
-                let outcome = turn.run(history).await;
-                if history.len() <= before {
-                    // What the message said went with it.
-                    *told = Told::default();
-                }
-                outcome
-            }
-            Work::Console(line) => self.run_console(&line).await,
-            Work::Undo => {
-                self.undo().await;
-                TurnOutcome::Finished
-            }
-            Work::ShowRequest(question, message) => {
-                let message = message.map(|message| told.clone().take(message));
-                let request = self.shown_request(history.clone(), message);
-                self.emit(Event::RequestShown { question, request });
-                TurnOutcome::Finished
-            }
-        }
-    }
-
-    /// A turn, if there is a model for it.
-    fn turn(&self) -> Option<Turn<'_>> {
-        Some(Turn {
-            shared: self.shared,
-            settings: self.settings,
-            provider: self.settings.provider.as_ref()?,
-            batch: self.batch,
-            listed: self.listed,
-            pause: self.pause,
-            prefix: self.prefix,
-        })
-    }
-
-    /// Tells the user once that the chat goes on with other instructions than theirs.
-    fn tell_of_instructions(&self) {
-        let now = self.settings.instructions.as_deref();
-        if held(self.prefix).begin(now) == Reading::Outdated {
-            self.emit(Event::Notice {
-                session: self.batch.session,
-                text: "agent-q-instructions changed. This chat goes on with those that its model has read, for the sake of the provider's cache; M-x agent-q-sync-instructions takes over the new ones.".to_owned(),
-            });
-        }
-    }
-
-    async fn run_console(&self, line: &str) -> TurnOutcome {
-        let call = match console::parse(line, &self.batch.tools) {
-            Ok(call) => call,
-            Err(failure) => return TurnOutcome::Failed(failure.message),
-        };
-        self.shared.executor.run(&[call], self.batch).await;
-        match self.batch.cancel.is_cancelled() {
-            true => TurnOutcome::Cancelled,
-            false => TurnOutcome::Finished,
-        }
-    }
-
-    async fn undo(&self) {
-        let context = self.shared.executor.context(self.batch);
-        let Undone { text, image } = undo::undo_turn(&context).await;
-        let session = self.batch.session;
-        self.emit(Event::Notice { session, text });
-        if let Some(image) = image {
-            self.emit(Event::ImageChanged {
-                session,
-                turn: TurnId(image.turn),
-                definitions: image.definitions,
-            });
-        }
-    }
-
-    /// What would be sent after HISTORY with MESSAGE; a sentence when nothing can be.
-    fn shown_request(
-        &self,
-        mut history: Vec<ChatMessage>,
-        message: Option<UserMessage>,
-    ) -> Result<Value, String> {
-        let turn = self.turn().ok_or(NO_MODEL)?;
-        if let Some(message) = message {
-            let text = self.batch.workspace.previewed(&message.for_model());
-            history.push(ChatMessage::User(text));
-        }
-        let request = turn.request(&history, RequestPosition::First);
-        shown_request(turn.provider, &request).map_err(|error| error.to_string())
     }
 
     fn emit(&self, event: Event) {

@@ -15,7 +15,7 @@ pub struct Prefix {
     last: Option<Head>,
 }
 
-/// The user's instructions, as far as this chat's model has read any.
+/// The instructions of the user and the project, as far as this chat's model has read any.
 #[derive(Debug, Default)]
 enum Instructions {
     #[default]
@@ -37,22 +37,24 @@ struct Head {
 }
 
 impl Prefix {
-    /// The instructions that the next request has, where the user's are NOW: those that the model read
-    /// first.
+    /// The sections of instructions that the next request has, where they would be NOW: those that the
+    /// model read first.
     #[must_use]
-    pub fn instructions(&self, now: Option<&str>) -> Option<String> {
+    pub fn sections(&self, now: Option<&str>) -> Option<String> {
         match &self.instructions {
             Instructions::Unread => now.map(str::to_owned),
             Instructions::Read(read) | Instructions::Outdated { read, .. } => read.clone(),
         }
     }
 
-    /// Takes in that a message is sent while the user's instructions are NOW. Says whether the user has
-    /// to be told that the chat goes on with others.
+    /// Takes in that a message is sent while the instructions are NOW. Says what the user has to be told.
     pub fn begin(&mut self, now: Option<&str>) -> Reading {
         let now = now.map(str::to_owned);
         let (read, told) = match std::mem::take(&mut self.instructions) {
-            Instructions::Unread => (now.clone(), None),
+            Instructions::Unread => {
+                self.instructions = Instructions::Read(now);
+                return Reading::First;
+            }
             Instructions::Read(read) => (read, None),
             Instructions::Outdated { read, now } => (read, Some(now)),
         };
@@ -68,7 +70,7 @@ impl Prefix {
         reading
     }
 
-    /// Has the next request take over the user's instructions as they are then.
+    /// Has the next request take over the instructions as they are then.
     pub fn sync(&mut self) {
         self.instructions = Instructions::Unread;
     }
@@ -107,9 +109,11 @@ impl Prefix {
     }
 }
 
-/// Whether a chat's model reads the user's instructions as they are.
+/// Whether a chat's model reads the instructions as they are.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reading {
+    /// It reads them for the first time.
+    First,
     /// It does, or its user knows that it doesn't.
     Settled,
     Outdated,
@@ -128,15 +132,16 @@ mod tests {
     #[test]
     fn a_chat_keeps_the_instructions_that_its_model_read() {
         let mut prefix = Prefix::default();
-        assert_eq!(prefix.instructions(Some("a")).as_deref(), Some("a"));
-        assert_eq!(prefix.begin(Some("a")), Reading::Settled);
+        assert_eq!(prefix.sections(Some("a")).as_deref(), Some("a"));
+        assert_eq!(prefix.begin(Some("a")), Reading::First);
         assert_eq!(prefix.begin(Some("b")), Reading::Outdated);
         assert_eq!(prefix.begin(Some("b")), Reading::Settled, "told once");
         assert_eq!(prefix.begin(None), Reading::Outdated);
-        assert_eq!(prefix.instructions(None).as_deref(), Some("a"));
+        assert_eq!(prefix.sections(None).as_deref(), Some("a"));
         assert_eq!(prefix.begin(Some("a")), Reading::Settled);
         prefix.sync();
-        assert_eq!(prefix.instructions(Some("b")).as_deref(), Some("b"));
+        assert_eq!(prefix.sections(Some("b")).as_deref(), Some("b"));
+        assert_eq!(prefix.begin(Some("b")), Reading::First);
         assert_eq!(prefix.begin(Some("b")), Reading::Settled);
     }
 }

@@ -17,10 +17,10 @@ pub enum Tools {
     None,
 }
 
-/// The whole system prompt for a request with TOOLS. An agent's own INSTRUCTION takes the place of our
-/// base text.
+/// The whole system prompt for a request with TOOLS, which ends with SECTIONS, as `guidance` makes them.
+/// An agent's own INSTRUCTION takes the place of our base text.
 #[must_use]
-pub fn compose(instruction: Option<&str>, tools: Tools, instructions: Option<&str>) -> String {
+pub fn compose(instruction: Option<&str>, tools: Tools, sections: Option<&str>) -> String {
     let mut prompt = instruction.unwrap_or(BASE).trim().to_owned();
     // Writing to a String cannot fail.
     let _ = write!(prompt, "\n\n## What you read\n{}\n", context::MEANING);
@@ -30,23 +30,19 @@ pub fn compose(instruction: Option<&str>, tools: Tools, instructions: Option<&st
             "\n\nNo tools are offered in this chat; answer from what you know and what is in the chat.",
         );
     }
-    if let Some(instructions) = instructions.filter(|text| !text.trim().is_empty()) {
-        let _ = write!(
-            prompt,
-            "\n\n## The user's instructions\n{}",
-            instructions.trim()
-        );
-    }
+    prompt.push_str(sections.unwrap_or_default());
     prompt
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::guidance;
     use super::*;
 
     #[test]
     fn explains_what_is_read_and_ends_with_the_users_words() {
-        let prompt = compose(None, Tools::Some, Some("Use LOOP. "));
+        let sections = guidance::sections(Some("Use LOOP. "), &[]);
+        let prompt = compose(None, Tools::Some, sections.as_deref());
         assert!(prompt.starts_with("You are agent-q, "));
         assert!(prompt.contains(MEANING) && prompt.contains(context::MEANING));
         assert!(prompt.ends_with("## The user's instructions\nUse LOOP."));
@@ -60,7 +56,7 @@ mod tests {
 
     #[test]
     fn admits_that_there_are_no_tools() {
-        let prompt = compose(None, Tools::None, Some("  "));
+        let prompt = compose(None, Tools::None, None);
         assert!(prompt.contains(MEANING));
         assert!(prompt.ends_with(
             "No tools are offered in this chat; answer from what you know and what is in the chat."

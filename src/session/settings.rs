@@ -3,6 +3,7 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::budget::Limits;
+use super::guidance;
+use super::guidance::Guide;
 use super::prompt;
 use super::prompt::Tools;
 use super::selection::ToolSelection;
@@ -55,9 +58,20 @@ pub struct SessionSettings {
     /// The directory of the project that the chat is about; inner none: not said.
     #[serde(deserialize_with = "present")]
     pub project_root: Option<Option<String>>,
+    /// Whether the model reads what the project's people wrote for agents.
+    pub project_instructions: Option<ProjectInstructions>,
     /// Globs of files that hold secrets; inner none: the default list.
     #[serde(deserialize_with = "present")]
     pub private_files: Option<Option<Vec<String>>>,
+}
+
+/// What becomes of a project's files AGENTS.md.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProjectInstructions {
+    Read,
+    #[default]
+    Ignore,
 }
 
 /// An agent as Emacs writes it: what its file says, and the libraries that the user chose.
@@ -203,6 +217,7 @@ pub struct Settings {
     pub eval_policy: EvalPolicy,
     pub agent: Option<Agent>,
     pub ground: ProjectSettings,
+    pub project_instructions: ProjectInstructions,
 }
 
 impl Default for Settings {
@@ -220,6 +235,7 @@ impl Default for Settings {
             eval_policy: EvalPolicy::default(),
             agent: None,
             ground: ProjectSettings::default(),
+            project_instructions: ProjectInstructions::default(),
         }
     }
 }
@@ -263,6 +279,9 @@ impl Settings {
         if let Some(root) = changes.project_root {
             self.ground.root = root;
         }
+        if let Some(choice) = changes.project_instructions {
+            self.project_instructions = choice;
+        }
         if let Some(patterns) = changes.private_files {
             self.ground.private = patterns;
         }
@@ -297,14 +316,26 @@ impl Settings {
         }
     }
 
-    /// The system prompt of a request that lists TOOLS, with the user's INSTRUCTIONS.
+    /// What the project's people wrote for agents, where the model is to read it.
     #[must_use]
-    pub fn system_prompt(&self, tools: &Registry, instructions: Option<&str>) -> String {
+    pub fn guides(&self) -> Vec<Guide> {
+        match (&self.ground.root, self.project_instructions) {
+            (Some(root), ProjectInstructions::Read) => {
+                guidance::read(Path::new(root), std::env::home_dir().as_deref())
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The system prompt of a request that lists TOOLS, which ends with SECTIONS, as `guidance` makes
+    /// them.
+    #[must_use]
+    pub fn system_prompt(&self, tools: &Registry, sections: Option<&str>) -> String {
         let offers = match tools.is_empty() {
             true => Tools::None,
             false => Tools::Some,
         };
         let agent = self.agent.as_ref().map(|agent| agent.instruction.as_str());
-        prompt::compose(agent, offers, instructions)
+        prompt::compose(agent, offers, sections)
     }
 }

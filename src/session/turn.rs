@@ -37,6 +37,8 @@ pub struct Turn<'a> {
     pub batch: &'a BatchContext,
     /// The tools that requests list.
     pub listed: &'a Registry,
+    /// The instructions of the user and the project, as the system prompt has them.
+    pub sections: Option<String>,
     /// Where the turn waits when it meets a limit.
     pub pause: &'a Pause,
     pub prefix: &'a Mutex<Prefix>,
@@ -199,11 +201,10 @@ impl Turn<'_> {
     pub fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
         let place = &self.batch.place;
         let tools = self.shared.executor.without_denied(self.listed, place);
-        let now = self.settings.instructions.as_deref();
-        let instructions = held(self.prefix).instructions(now);
         let mut messages = Vec::with_capacity(history.len() + 1);
         messages.push(ChatMessage::System(
-            self.settings.system_prompt(&tools, instructions.as_deref()),
+            self.settings
+                .system_prompt(&tools, self.sections.as_deref()),
         ));
         messages.extend_from_slice(history);
         ChatRequest {

@@ -357,3 +357,40 @@ async fn an_agents_specifications_are_bound_to_its_libraries_in_turn() {
     };
     assert!(why.contains("two") && why.contains("description"), "{why}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_projects_people_wrote_is_read_and_said() {
+    let script = json!({"turns": [{"steps": [{"text": "ok"}]}], "repeat_last": true});
+    let root = tempfile::TempDir::new().unwrap();
+    let file = root.path().join("AGENTS.md");
+    std::fs::write(&file, "Use spaces.").unwrap();
+    for (choice, reads) in [("read", true), ("ignore", false)] {
+        let chat = chat(
+            &script,
+            json!({"project_root": root.path(), "project_instructions": choice, "instructions": "Be kind."}),
+        );
+        std::fs::write(&file, "Use spaces.").unwrap();
+        assert_eq!(chat.say("go").await, TurnOutcome::Finished);
+        std::fs::write(&file, "Use tabs.").unwrap();
+        for count in [2, 3] {
+            chat.tell(Op::Submit("again".into()));
+            assert_eq!(chat.ended(count).await, TurnOutcome::Finished);
+        }
+        let notices = chat.host.collect(|event| match event {
+            Event::Notice { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        for body in chat.server.bodies() {
+            let system = body["messages"][0]["content"].as_str().unwrap();
+            assert_eq!(system.contains("Use spaces.\n\n## The user's"), reads);
+            assert!(system.ends_with("Be kind.") && !system.contains("tabs"));
+        }
+        assert_eq!(notices.len(), if reads { 2 } else { 0 });
+        if reads {
+            assert!(
+                notices[0].starts_with(&format!("The model reads {} (11 bytes);", file.display()))
+            );
+            assert!(notices[1].contains("AGENTS.md changed"));
+        }
+    }
+}

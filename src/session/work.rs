@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! What a session does when its time has come: a turn with the model, a call from the console, an undoing,
+//! or showing what would be sent. `mod` keeps the order, and takes in what Emacs asks meanwhile.
+
+use std::sync::Mutex;
+
+use serde_json::Value;
+
+use super::context::Told;
+use super::guidance;
+use super::guidance::Guide;
+use super::pause::Pause;
+use super::prefix::{Prefix, Reading};
+use super::settings::Settings;
+use super::shared::Shared;
+use super::turn::Turn;
+use crate::builtin::files::undo;
+use crate::builtin::files::undo::Undone;
+use crate::call::batch::BatchContext;
+use crate::protocol::{Event, QuestionId, TurnId, TurnOutcome, UserMessage};
+use crate::provider::shown::shown_request;
+use crate::provider::{ChatMessage, RequestPosition};
+use crate::runtime::held;
+use crate::tool::console;
+use crate::tool::registry::Registry;
+
+/// Something for a session to do, in the order in which it was asked.
+pub enum Work {
+    Message(UserMessage),
+    Console(String),
+    Undo,
+    ShowRequest(QuestionId, Option<UserMessage>),
+}
+
+const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
+
+/// What work is done with.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    pub shared: &'a Shared,
+    pub settings: &'a Settings,
+    pub batch: &'a BatchContext,
+    pub listed: &'a Registry,
+    pub pause: &'a Pause,
+    pub prefix: &'a Mutex<Prefix>,
+}
+
+impl Means<'_> {
+    /// Does WORK, in the conversation HISTORY, of whose surroundings the model was TOLD.
+    pub async fn run(
+        &self,
+        work: Work,
+        history: &mut Vec<ChatMessage>,
+        told: &mut Told,
+    ) -> TurnOutcome {
+        match work {
+            Work::Message(message) => {
+                if self.settings.provider.is_none() {
+                    return TurnOutcome::Failed(NO_MODEL.to_owned());
+                }
+                self.begin_reading().await;
+                let Some(turn) = self.turn(None) else {
+                    return TurnOutcome::Failed(NO_MODEL.to_owned());
+                };
+                let before = history.len();
+                let text = self
+                    .batch
+                    .workspace
+                    .with_news(told.take(message).for_model());
+                history.push(ChatMessage::User(text));
+                let outcome = turn.run(history).await;
+                if history.len() <= before {
+                    // What the message said went with it.
+                    *told = Told::default();
+                }
+                outcome
+            }
+            Work::Console(line) => self.run_console(&line).await,
+            Work::Undo => {
+                self.undo().await;
+                TurnOutcome::Finished
+            }
+            Work::ShowRequest(question, message) => {
+                let message = message.map(|message| told.clone().take(message));
+                let now = self.instructions().await.0;
+                let request = self.shown_request(history.clone(), message, now.as_deref());
+                self.emit(Event::RequestShown { question, request });
+                TurnOutcome::Finished
+            }
+        }
+    }
+
+    /// A turn, if there is a model for it. NOW are the instructions for a model that has read none.
+    fn turn(&self, now: Option<&str>) -> Option<Turn<'_>> {
+        Some(Turn {
+            shared: self.shared,
+            settings: self.settings,
+            provider: self.settings.provider.as_ref()?,
+            batch: self.batch,
+            listed: self.listed,
+            sections: held(self.prefix).sections(now),
+            pause: self.pause,
+            prefix: self.prefix,
+        })
+    }
+
+    /// The instructions of the user and the project, as they are.
+    async fn instructions(&self) -> (Option<String>, Vec<Guide>) {
+        let settings = self.settings.clone();
+        let guides = tokio::task::spawn_blocking(move || settings.guides()).await;
+        let guides = guides.unwrap_or_default();
+        let sections = guidance::sections(self.settings.instructions.as_deref(), &guides);
+        (sections, guides)
+    }
+
+    /// Takes in that a message goes to the model. Tells the user what of the project the model reads, and
+    /// once when it goes on with other instructions than there are.
+    async fn begin_reading(&self) {
+        let (now, guides) = self.instructions().await;
+        let reading = held(self.prefix).begin(now.as_deref());
+        let notice = match reading {
+            Reading::First => guidance::notice(&guides),
+            Reading::Outdated => Some("agent-q-instructions or AGENTS.md changed. This chat goes on with what its model has read, for the sake of the provider's cache; M-x agent-q-sync-instructions takes over the new text.".to_owned()),
+            Reading::Settled => None,
+        };
+        if let Some(text) = notice {
+            let session = self.batch.session;
+            self.emit(Event::Notice { session, text });
+        }
+    }
+
+    async fn run_console(&self, line: &str) -> TurnOutcome {
+        let call = match console::parse(line, &self.batch.tools) {
+            Ok(call) => call,
+            Err(failure) => return TurnOutcome::Failed(failure.message),
+        };
+        self.shared.executor.run(&[call], self.batch).await;
+        match self.batch.cancel.is_cancelled() {
+            true => TurnOutcome::Cancelled,
+            false => TurnOutcome::Finished,
+        }
+    }
+
+    async fn undo(&self) {
+        let context = self.shared.executor.context(self.batch);
+        let Undone { text, image } = undo::undo_turn(&context).await;
+        let session = self.batch.session;
+        self.emit(Event::Notice { session, text });
+        if let Some(image) = image {
+            self.emit(Event::ImageChanged {
+                session,
+                turn: TurnId(image.turn),
+                definitions: image.definitions,
+            });
+        }
+    }
+
+    /// What would be sent after HISTORY with MESSAGE; a sentence when nothing can be.
+    fn shown_request(
+        &self,
+        mut history: Vec<ChatMessage>,
+        message: Option<UserMessage>,
+        now: Option<&str>,
+    ) -> Result<Value, String> {
+        let turn = self.turn(now).ok_or(NO_MODEL)?;
+        if let Some(message) = message {
+            let text = self.batch.workspace.previewed(&message.for_model());
+            history.push(ChatMessage::User(text));
+        }
+        let request = turn.request(&history, RequestPosition::First);
+        shown_request(turn.provider, &request).map_err(|error| error.to_string())
+    }
+
+    fn emit(&self, event: Event) {
+        self.shared.executor.host.emit(event);
+    }
+}
