@@ -46,20 +46,29 @@
       (agent-q-core-go-on agent-q-session-number)
     (agent-q-retry--send "Go on.")))
 
-(defun agent-q-retry-stop ()
+(defun agent-q-retry--go-on ()
+  "Let the turn go on that met a limit."
+  (agent-q-retry--check-paused)
+  (agent-q-core-go-on agent-q-session-number))
+
+(defun agent-q-retry--stop ()
   "End the turn that met a limit."
-  (interactive)
-  (agent-q-session-check)
+  (agent-q-retry--check-paused)
   (agent-q-core-stop-at-limit agent-q-session-number))
+
+(defun agent-q-retry--check-paused ()
+  "Signal an error unless the turn of this chat waits at a limit."
+  (unless (eq agent-q-header-state :paused)
+    (user-error "This question was answered")))
 
 (defun agent-q-retry-ask (text)
   "Ask the user whether a turn may go on that met a limit, which TEXT names.
 A message that waits behind the turn is an answer: it is sent now."
   (if (agent-q-queue-held)
-      (agent-q-retry-stop)
+      (agent-q-core-stop-at-limit agent-q-session-number)
     (agent-q-render-notice (concat text " Shall it go on?") 'agent-q-attention)
-    (agent-q-retry--button "[Go on]" #'agent-q-continue)
-    (agent-q-retry--button "[Stop]" #'agent-q-retry-stop)
+    (agent-q-retry--button "[Go on]" #'agent-q-retry--go-on)
+    (agent-q-retry--button "[Stop]" #'agent-q-retry--stop)
     (agent-q-attention-tell "The turn met a limit; shall it go on?")))
 
 (defun agent-q-retry--button (label command)

@@ -42,7 +42,10 @@
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "\nThe end.\n" (agent-q-test-log)))
     (should-not agent-q-attention-mark)
-    (should-not (agent-q-test-shows "> Go on."))))
+    (should-not (agent-q-test-shows "> Go on."))
+    (dolist (answered '("[Go on]" "[Stop]"))
+      (agent-q-test-find answered)
+      (should-error (agent-q-test-press "RET") :type 'user-error))))
 
 (ert-deftest agent-q-limit-stopping-ends-the-turn ()
   (agent-q-limit-test--with-rounds
