@@ -25,7 +25,7 @@
   agent libraries)
 
 (defvar-local agent-q-agent-current nil
-  "What the current chat follows, or nil.")
+  "The agent that the current chat follows, or nil.")
 
 (defvar agent-q-agent--sent nil
   "The libraries that the core has, lists of a name, the library and its tools.

@@ -66,7 +66,7 @@ The results of the answers are shown at the end, where the window follows."
         (agent-q-answer-follow)))))
 
 (defconst agent-q-answer--most-blank 3
-  "How many lines may be empty under the prompt of a log that fills the window.")
+  "Most empty lines left under the prompt once the log fills the window.")
 
 (defun agent-q-answer-follow ()
   "Scroll the end of the log to the bottom of the window, if point is there.

@@ -25,14 +25,14 @@
 (require 'seq)
 
 (defconst agent-q-approve-prompt-pause 0.7
-  "For how many seconds nothing may have been typed before a key that answers.
+  "Seconds without typing that must pass before a key counts as an answer.
 For as long, too, the key has to have been in force.")
 
 (defconst agent-q-approve-prompt-alone 0.4
-  "For how many seconds no key may follow one that answers.")
+  "Seconds without another key that must follow a key for it to count as an answer.")
 
 (defconst agent-q-approve-prompt-repeat 0.3
-  "After how many seconds the same key is another press and not the same.")
+  "Seconds after which the same key counts as a new press, not as auto-repeat.")
 
 (defconst agent-q-approve-prompt--keys
   '("y" "n" "!" "P" "e" "v" "d" "Y" "N" "r" "s" "b" "w")
@@ -42,10 +42,10 @@ For as long, too, the key has to have been in force.")
   "When the text at the prompt last changed, or nil.")
 
 (defvar-local agent-q-approve-prompt--held ""
-  "The keys that came too early, all the same, and may begin a message.")
+  "Keys typed too early to be an answer, all the same; they may begin a message.")
 
 (defvar-local agent-q-approve-prompt--held-at nil
-  "When the last of those came.")
+  "When the last of the held keys was typed.")
 
 (defun agent-q-approve-prompt-setup ()
   "Make the current chat notice what is typed, and how wide it is."
@@ -81,7 +81,7 @@ For as long, too, the key has to have been in force.")
          call)))
 
 (defun agent-q-approve-prompt--within (time seconds)
-  "Whether TIME, or nil, was less than SECONDS ago."
+  "Whether TIME is non-nil and less than SECONDS ago."
   (and time (< (float-time (time-since time)) seconds)))
 
 (defun agent-q-approve-prompt--problem (call)
@@ -112,7 +112,7 @@ For as long, too, the key has to have been in force.")
   (self-insert-command 1))
 
 (defun agent-q-approve-prompt--hold (key)
-  "Keep KEY for the case that it begins a message."
+  "Hold KEY back, as it may begin a message."
   (setq agent-q-approve-prompt--held
         (if (agent-q-approve-prompt--within agent-q-approve-prompt--held-at
                                             agent-q-approve-prompt-pause)

@@ -27,7 +27,7 @@
 ;;;; Lines and buttons
 
 (defconst agent-q-approve-text--indent "    "
-  "What is in front of the lines of a block that are ours.")
+  "Prefix of the lines in a request that agent-q itself wrote.")
 
 (defun agent-q-approve-text--line (text &optional face)
   "Return TEXT in FACE as a line of the block that asks.
@@ -96,7 +96,7 @@ shown."
 ;;;; Why
 
 (defconst agent-q-approve-text--most-reasons 30
-  "How many reasons get a line of their own.")
+  "Most reasons that are shown on a line each.")
 
 (defun agent-q-approve-text--reasons (text)
   "Return TEXT, the reasons of a request as the core gives them, as a list.
@@ -183,7 +183,7 @@ The reasons may quote the program, whose lines must not look like ours."
 ;;;; Blocks
 
 (defun agent-q-approve-text--notes (call body)
-  "Return what has to be said first of the request for CALL, as lines.
+  "Return the lines that open the request for CALL.
 BODY is what it shows of the arguments."
   (mapconcat (lambda (note)
                (concat "\n" (agent-q-approve-text--line note 'agent-q-attention)))
@@ -258,7 +258,7 @@ A change that is reviewed beside it is not shown here, too."
      "\n" (agent-q-approve-text--line "Keys answer here and at the empty prompt"))))
 
 (defun agent-q-approve-text--end (buttons)
-  "Return BUTTONS, whose beginning is the end of what the call would do."
+  "Return BUTTONS, marked at their start as the end of what the call would do."
   (put-text-property 0 1 'agent-q-sight-end t buttons)
   buttons)
 

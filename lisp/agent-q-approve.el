@@ -233,7 +233,7 @@ The first time, only show the rule that would be added."
   (agent-q-approve--with-rule "project"))
 
 (defun agent-q-approve--with-rule (scope)
-  "Show the rules for the like of the call in SCOPE, or take the one that is shown."
+  "Show the rules for such a call in SCOPE, or take the one that is shown."
   (let* ((call (agent-q-approve--call))
          (offer (agent-q-call-offer call)))
     (if (not (and offer (equal scope (agent-q-offer-scope offer))))
@@ -244,7 +244,7 @@ The first time, only show the rule that would be added."
                                (concat (agent-q-approve--allowed call) ", with a rule")))))
 
 (defun agent-q-approve--offers (call scope)
-  "Return the core's rules for the like of CALL in SCOPE, as an offer."
+  "Return the core's rules for a call such as CALL in SCOPE, as an offer."
   (let ((offered (agent-q-json-parse (agent-q-core-offered-rule (agent-q-call-key call) scope)))
         (entry (lambda (offer)
                  (list (gethash "width" offer) (agent-q-json-encode (gethash "rule" offer))
@@ -353,7 +353,7 @@ After the widest comes the narrowest, about exactly this call."
 ;;;; Answers at the prompt
 
 (defun agent-q-approve-mistyped (text)
-  "Return what to say when TEXT, sent at the prompt, is meant as an answer.
+  "Return a hint if TEXT, sent from the prompt, was meant as an answer; else nil.
 That is a key that answers requests, or yes or no, while one waits in this
 chat; else the value is nil."
   (when-let ((call (agent-q-call-waiting)))

@@ -124,7 +124,7 @@ Without a question, it is to be explained."
                      look new))
 
 (defun agent-q-ask--explain (look)
-  "Return the wish that LOOK be explained."
+  "Return the request to explain LOOK."
   (pcase (agent-q-look-kind look)
     ((or 'error 'message) "Explain this error, and what to do about it.")
     (_ "Explain this.")))

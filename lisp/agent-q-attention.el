@@ -29,10 +29,10 @@ Emacs reaches by D-Bus."
   :package-version '(agent-q-module . "0.1.0"))
 
 (defconst agent-q-attention--away 10
-  "After how many seconds without a command in its chat a user is elsewhere.")
+  "Seconds without a command in a chat after which its user counts as away.")
 
 (defvar-local agent-q-attention--here nil
-  "When the user last did something in this chat.")
+  "Time of the user's last command in this chat.")
 
 (defun agent-q-attention-setup ()
   "Make the current chat ask before it is killed, and notice its user."
@@ -103,7 +103,7 @@ Emacs reaches by D-Bus."
 ;;;; Asking and ending
 
 (defun agent-q-attention--watched-p ()
-  "Whether the current chat is under the user's eyes."
+  "Whether the user is looking at the current chat."
   (and (eq (window-buffer (selected-window)) (current-buffer))
        ;; Nil is said only where it is known.
        (frame-focus-state (selected-frame))))
@@ -154,7 +154,7 @@ Emacs reaches by D-Bus."
     (run-at-time 0 nil #'agent-q-attention--send (current-buffer) text)))
 
 (defun agent-q-attention--silently (function &rest arguments)
-  "Call FUNCTION with ARGUMENTS, without a word on the screen."
+  "Call FUNCTION with ARGUMENTS while messages are suppressed."
   (let ((inhibit-message t)
         (message-log-max nil))
     (apply function arguments)))

@@ -19,14 +19,14 @@
 (require 'tabulated-list)
 
 (defconst agent-q-audit-tail 1000000
-  "How many bytes of the log's end can be shown.")
+  "Most bytes of the end of the log that are read.")
 
 (defconst agent-q-audit-page 300
-  "How many steps are shown at first, and how many more each time.
+  "Number of steps shown at first, and added by each \\<agent-q-audit-mode-map>\\[agent-q-audit-more].
 To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
 
 (defvar-local agent-q-audit--shown agent-q-audit-page
-  "How many steps are shown in this buffer.")
+  "Number of steps shown in this buffer.")
 
 (defvar-local agent-q-audit--note nil
   "The overlay that says how many steps there are.")

@@ -18,27 +18,27 @@
 (agent-q-declare-core)
 
 (defconst agent-q-buffers--most-matches 100
-  "How many matches of a search are told.")
+  "Most matches of a search that are listed.")
 
 (defconst agent-q-buffers--most-counted 10000
-  "How many matches of a search are counted.")
+  "Most matches of a search that are counted.")
 
 (defconst agent-q-buffers--search-seconds 2
-  "How long a search may take.")
+  "Seconds that a search may take.")
 
 (defconst agent-q-buffers--longest-match 2.5
-  "How many seconds a search may take that finds nothing meanwhile.")
+  "Seconds that a search may go on without finding anything.")
 
 (defconst agent-q-buffers--most-tries 10
-  "How often a search is begun that the user's keys stop.")
+  "How often a search that the user's keys interrupt is started again.")
 
 (defconst agent-q-buffers--pause 0.3
-  "How many seconds to wait before a search is begun again.")
+  "Seconds to wait before a search is started again.")
 
 ;;;; Searching
 
 (defconst agent-q-buffers--longest-line 200
-  "How many characters of a line with a match are shown.")
+  "Most characters shown of a line with a match.")
 
 (defun agent-q-buffers--match ()
   "Return the place of the match that was just found, and its line."
@@ -140,7 +140,7 @@ of which a user who has a use for it gets none."
           (discard-input))))))
 
 (defun agent-q-buffers--found (buffer pattern regex all-matches)
-  "Return as a text where PATTERN is in BUFFER.
+  "Return the matches of PATTERN in BUFFER as text.
 REGEX and ALL-MATCHES are as in the tool."
   (with-current-buffer buffer
     (let* ((case-fold-search (isearch-no-upper-case-p pattern regex))
@@ -196,7 +196,7 @@ REGEX and ALL-MATCHES are as in the tool."
 ;;;; Outlines
 
 (defconst agent-q-buffers--most-forms 300
-  "How many forms an outline has.")
+  "Most forms listed in an outline.")
 
 (agent-q-operations-define "buffer-outline" (call buffer)
   "List the top-level forms of BUFFER."

@@ -21,7 +21,7 @@
 (agent-q-declare-core)
 
 (cl-defstruct (agent-q-change (:constructor agent-q-call-change--make) (:copier nil))
-  "What a call makes of the file PATH.
+  "The change that a call makes to the file PATH.
 NEW means that there is no such file yet, NOTE says what else becomes of
 it.  HUNKS are lists as the core gives them."
   path new note hunks)
@@ -37,7 +37,7 @@ it.  HUNKS are lists as the core gives them."
 ;;;; As a part of a line
 
 (defun agent-q-call-change--lines (added removed)
-  "Return that ADDED and REMOVED lines come and go, as text."
+  "Return the numbers of ADDED and REMOVED lines as text."
   (format "+%d %s%d" added
           (if (equal (agent-q-render-sign 'dot) "|") "-" "−")
           removed))
@@ -80,7 +80,7 @@ it.  HUNKS are lists as the core gives them."
          (string-match agent-q-call-change--diff content))))
 
 (defun agent-q-call-change-done (call)
-  "Return what CALL has made of a file as a part of its line, or nil."
+  "Return CALL's change of a file as a part of its line, or nil."
   (if-let ((start (agent-q-call-change--done-in call)))
       (agent-q-call-change--said call start)
     (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)
@@ -130,7 +130,7 @@ it.  HUNKS are lists as the core gives them."
                               (agent-q-call-change--faces (agent-q-visible text)))))
 
 (defun agent-q-call-change-done-body (call)
-  "Return what CALL has made of a file as the body of an item, or nil."
+  "Return CALL's change of a file as the body of an item, or nil."
   (if-let ((start (agent-q-call-change--done-in call)))
       (agent-q-call-change--said-body call start)
     (when-let ((change (and (eq (agent-q-call-state call) 'succeeded)

@@ -27,7 +27,7 @@
   "The operations that run code, of which a chat has one at a time.")
 
 (defconst agent-q-call-live--seconds 5
-  "For how many seconds the image may look for an answer.")
+  "Seconds that the image may take to answer.")
 
 (defvar-local agent-q-call-live--asked nil
   "The call of this chat of which the image is asked now, or nil.")
@@ -71,7 +71,7 @@ The answer comes later; while one is awaited, there is no other question."
        agent-q-call-live--seconds))))
 
 (defun agent-q-call-live--take (call value)
-  "Show VALUE, the image's word on what CALL has printed."
+  "Show VALUE, what CALL has printed according to the image."
   (let ((text (plist-get value :text))
         (printed (plist-get value :printed)))
     (when (and text printed (> printed 0)

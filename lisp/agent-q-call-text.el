@@ -19,7 +19,7 @@
 (require 'subr-x)
 
 (defconst agent-q-call-text-limit 60
-  "How many characters of what an effect does its name has.")
+  "Most characters of an effect's arguments in its name.")
 
 (defconst agent-q-call--summary-limit 300
   "How many characters of its arguments the line of a call has in a wide window.")
@@ -80,7 +80,7 @@
       (cdr (agent-q-call-value call)))))
 
 (defconst agent-q-call--value-limit 4000
-  "How far into a result values are looked for.")
+  "Most characters of a result that are searched for values.")
 
 (defun agent-q-call--make-value (content)
   "Return the last form's values in CONTENT, a result, as a part of a line, or nil."
@@ -97,7 +97,7 @@
          (agent-q-call-on-one-line (string-join (nreverse values) ", ")))))))
 
 (defconst agent-q-call--quiet 20
-  "After how many seconds without output a call that has printed is silent.")
+  "Seconds without output after which a call that has printed counts as silent.")
 
 (defun agent-q-call-text-running (call)
   "Return for how long CALL has been running, and for how long it has been silent."

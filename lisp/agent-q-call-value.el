@@ -20,7 +20,7 @@
       (agent-q-error nil))))
 
 (defconst agent-q-call-value--depth 50
-  "How deep into a value its text goes.")
+  "Depth to which a value is printed.")
 
 (defun agent-q-call-value-string (value &optional limit)
   "Return VALUE, a part of parsed arguments, as a user would write it.

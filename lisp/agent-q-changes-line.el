@@ -41,7 +41,7 @@ what it changed in the image."
   "The greatest key of the calls of the turns that are over.")
 
 (defvar-local agent-q-changes-line--diff ""
-  "The changes in files that were told last.")
+  "The changes in files that were shown last.")
 
 ;;;; Drawing
 

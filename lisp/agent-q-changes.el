@@ -115,7 +115,7 @@ Where it is empty, the core says what there is to undo in the image."
 ;;;; What a turn changed in the image
 
 (defconst agent-q-changes--emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
-  "What tells the turns of this Emacs from those of others.")
+  "Prefix that sets the turns of this Emacs apart from those of others.")
 
 (defun agent-q-changes-turn (number)
   "Return the name that the turn NUMBER of this chat has in images' journals."

@@ -36,7 +36,7 @@
   (run-at-time 0 nil #'agent-q-chat-follow-look))
 
 (defun agent-q-chat-follow-look ()
-  "Have each chat show the connections that there are now.
+  "Update each chat for the connections that are open now.
 One without an image takes the image that has come, unless a turn runs."
   (dolist (chat (agent-q-session-buffers))
     (with-current-buffer chat

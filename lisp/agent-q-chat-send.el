@@ -87,7 +87,7 @@
        (agent-q-image-name agent-q-session-connection)))
 
 (defvar-local agent-q-chat-images nil
-  "The connections that there were when this chat last used its own.")
+  "The connections that were open when this chat last used its own.")
 
 (defun agent-q-chat-find-image ()
   "Switch this chat to a new connection if its own is gone.
@@ -148,7 +148,7 @@ another image.")))
   (agent-q-welcome-update))
 
 (defun agent-q-chat--without-model (texts)
-  "Say why TEXTS were not sent, and give them back to the user."
+  "Explain why TEXTS were not sent, and put them back at the prompt."
   (agent-q-render-notice
    (concat (agent-q-provider-advice)
            "\nTools work without a model: /describe_symbol mapcar")

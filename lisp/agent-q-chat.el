@@ -57,7 +57,7 @@
   '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
     (unguarded . agent-q-list-tools) (paused . agent-q-continue))
-  "What the parts of the header line do when they are clicked on.")
+  "Commands for clicks on the parts of the header line.")
 
 (defvar-local agent-q-chat--timer nil
   "The timer that shows the passing time of the running turn, or nil.")

@@ -128,7 +128,7 @@ It is not evaluated."
                 'help-echo help 'keymap map)))
 
 (defvar agent-q-code-block--buttons nil
-  "What is shown behind the first line of code, once it was made.")
+  "The buttons after the first line of code, once they were made.")
 
 (defun agent-q-code-block-show-buttons (start)
   "Show buttons behind the line before START, where code begins."

@@ -23,12 +23,12 @@
   "The characters of symbols, for `skip-chars-forward'.")
 
 (defconst agent-q-code-lisp--reach 10000
-  "How many characters before point the list around it may begin.")
+  "Most characters before point at which the list around it may begin.")
 
 ;;;; The code at point
 
 (defun agent-q-code-lisp-p (place)
-  "Whether at PLACE there is Lisp code of an answer."
+  "Whether PLACE is in Lisp code of an answer."
   (let ((language (and (< (point-min) place (point-max))
                        (get-text-property place 'agent-q-code)
                        (get-text-property place 'agent-q-language))))
@@ -96,7 +96,7 @@ What begins far above is not looked for."
       (user-error "There is no symbol of Lisp code at point")))
 
 (defun agent-q-code-lisp--ask (key)
-  "Have the client do KEY with the symbol at point; its errors are told."
+  "Have the client do KEY with the symbol at point, and show its errors."
   (let ((symbol (agent-q-code-lisp--symbol-or-complain)))
     (condition-case failure
         (agent-q-image-ask agent-q-session-connection key symbol
@@ -173,7 +173,7 @@ For `eldoc-documentation-functions'."
 ;;;; Completion at the prompt
 
 (defconst agent-q-code-lisp--patience 1.0
-  "For how many seconds completion waits for the image.")
+  "Seconds that completion waits for the image.")
 
 (defun agent-q-code-lisp--word-p (start end)
   "Whether the text from START to END is to be completed as a symbol.

@@ -41,7 +41,7 @@ is not named."
 (put 'agent-q-code-modes 'risky-local-variable t)
 
 (defconst agent-q-code--piece 1500
-  "How many characters are fontified at a time.")
+  "Number of characters fontified at a time.")
 
 (defvar agent-q-code--waiting nil
   "Code that is to be fontified, the next one first.

@@ -52,7 +52,7 @@
     (insert text)))
 
 (defun agent-q-compose--take ()
-  "Return what is written here, and have nothing of it left."
+  "Return the text of this buffer, and erase it."
   (prog1 (string-trim (buffer-string))
     (erase-buffer)))
 

@@ -21,14 +21,14 @@
 (require 'subr-x)
 
 (defcustom agent-q-debug-max-lines 1000
-  "How many lines the buffer of `agent-q-debug' has at most.
+  "Most lines in the buffer of `agent-q-debug'.
 The oldest ones go."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
 (defcustom agent-q-debug-max-text 4000
-  "How many characters of an event, or of another thing, `agent-q-debug' keeps."
+  "Most characters of an event or another record in `agent-q-debug'."
   :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
@@ -193,7 +193,7 @@ It may be dotted, or have no end."
 ;;;; Events, requests and answers
 
 (defvar agent-q-debug--requests (make-hash-table)
-  "When each request of the core came that has no answer yet.")
+  "Arrival times of the core's requests that have no answer yet.")
 
 (defun agent-q-debug--note-event (event)
   "Record EVENT of the core."
@@ -308,7 +308,7 @@ Return nil if it can't be read."
 ;;;; Calls into images
 
 (defvar agent-q-debug--calls (make-hash-table :test #'eq :weakness 'key)
-  "When each call into an image began that has not ended.")
+  "Start times of the calls into images that have not ended.")
 
 (defun agent-q-debug--call-ids (call)
   "Return the ids of CALL, into an image, as a text."

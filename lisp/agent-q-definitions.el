@@ -23,10 +23,10 @@
   "The operators whose subforms may be definitions that count.")
 
 (defconst agent-q-definitions--operator "\\`\\(?:def\\|cl-def\\|test\\'\\)"
-  "What the names of operators look like that define something.")
+  "Regexp for names of operators that define something.")
 
 (defconst agent-q-definitions--most-words 6
-  "How many subforms of a definition are looked at for its name.")
+  "Number of subforms of a definition that are searched for its name.")
 
 ;;;; Forms
 

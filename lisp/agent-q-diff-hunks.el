@@ -31,11 +31,11 @@ overlay shows its state, START is where its header stands."
 
 (defvar-local agent-q-diff-hunks-chat nil "The chat of that call.")
 
-(defvar-local agent-q-diff-hunks-edit nil "What the call would change, an `agent-q-diff-edit'.")
+(defvar-local agent-q-diff-hunks-edit nil "The edit under review, an `agent-q-diff-edit'.")
 
 (defvar-local agent-q-diff-hunks-all [] "The hunks, a vector.")
 
-(defvar-local agent-q-diff-hunks--counts "" "How many hunks are taken, as text.")
+(defvar-local agent-q-diff-hunks--counts "" "Return the number of hunks taken, as text.")
 
 (defvar-local agent-q-diff-hunks-lost nil
   "Messages about the hunks that no longer fit, latest first.")

@@ -226,7 +226,7 @@ WHOLE is said of an edit that can only be taken as a whole."
    "; "))
 
 (defun agent-q-diff--note-on (hunk)
-  "Return what there is to say about HUNK, or nil."
+  "Return a note about HUNK, or nil."
   (let ((comment (agent-q-diff-hunk-comment hunk))
         (what (cond ((not (agent-q-diff-hunk-chosen hunk)) "rejected")
                     ((agent-q-diff-hunk-edited hunk) "edited by the user"))))

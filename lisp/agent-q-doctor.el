@@ -85,7 +85,7 @@
 
 ;;;###autoload
 (defun agent-q-doctor ()
-  "Show what is there for agent-q, what is missing, and what to do."
+  "Show what agent-q has found, what is missing, and how to mend it."
   (interactive)
   (pop-to-buffer (get-buffer-create "*agent-q doctor*"))
   (unless (derived-mode-p 'agent-q-doctor-mode)

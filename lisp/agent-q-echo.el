@@ -24,10 +24,10 @@
 (declare-function sly-mrepl--insert-output "ext:sly-mrepl")
 
 (defconst agent-q-echo--limit 2000
-  "How many characters of a form are shown.")
+  "Most characters of a form that are shown.")
 
 (defconst agent-q-echo--value-limit 500
-  "How many characters of a value are shown.")
+  "Most characters of a value that are shown.")
 
 (defface agent-q-echo '((t :inherit font-lock-comment-face))
   "Face of the agent's evaluations in the user's REPL."

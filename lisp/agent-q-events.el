@@ -23,13 +23,13 @@
 (agent-q-declare-core)
 
 (defconst agent-q-events--batch-size 16
-  "How many events are taken from the core at a time.")
+  "Most events taken from the core at a time.")
 
 (defconst agent-q-events--batch-microseconds 5000
-  "How long the core may give out events at a time.")
+  "Microseconds that the core may spend on handing out events at a time.")
 
 (defconst agent-q-events--patience 0.01
-  "For how many seconds one run of the filter goes on taking events.
+  "Seconds for which one run of the filter takes events.
 A filter runs with quitting inhibited, so it has to be short.")
 
 (defvar agent-q-events--process nil
@@ -142,7 +142,7 @@ As in a filter, that can't be quit, and leaves the caller in its buffer."
       (agent-q-events--take))))
 
 (defvar agent-q-events--afterwards nil
-  "What is to be done after the events at hand, or nil while there are none.
+  "Functions to call after the current events, or nil while none are handled.
 It is a list whose last element means nothing.")
 
 (defun agent-q-events--take ()

@@ -211,7 +211,7 @@ SERVERS is as for `agent-q-findings'."
         (t (consp servers))))
 
 (defun agent-q-findings-conclusion (servers)
-  "Return what all that is found comes to, one line: what to do next.
+  "Return a one-line conclusion of all findings: what to do next.
 SERVERS is as for `agent-q-findings'."
   (let* ((findings (agent-q-findings--all servers))
          (missing (seq-find (lambda (finding)

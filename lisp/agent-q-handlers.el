@@ -22,10 +22,10 @@
 ;;;; Tasks
 
 (defconst agent-q-handlers--slice 0.01
-  "For how many seconds tasks run before Emacs looks at other things.")
+  "Seconds for which tasks run before Emacs attends to other things.")
 
 (defvar agent-q-handlers--tasks nil
-  "What is to be run, first one first: lists of a function and its arguments.")
+  "The tasks, first one first: lists of a function and its arguments.")
 
 (defvar agent-q-handlers--timer nil
   "The timer that runs the tasks, or nil.")

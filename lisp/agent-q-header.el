@@ -42,7 +42,7 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
 
 (defvar-local agent-q-header-queued 0
-  "How many messages wait for the running turn to end.")
+  "Number of messages that wait for the running turn to end.")
 
 (defvar-local agent-q-header-since nil
   "When the running turn began, or nil.")
@@ -51,7 +51,7 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
   "The parts of the header line, each as (WORTH . TEXT), in their order.")
 
 (defvar-local agent-q-header--fitted nil
-  "What was made of the parts last, as (PARTS WIDTH LINE).")
+  "The line fitted last, as (PARTS WIDTH LINE).")
 
 (defun agent-q-header-setup ()
   "Give the current buffer its header line."
@@ -96,7 +96,7 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
   (if (> count 1) (format "%d wait" count) "Needs your answer"))
 
 (defconst agent-q-header--most-running 4
-  "How many of the calls that run are named.")
+  "Most running calls that are named.")
 
 (defun agent-q-header--running (list)
   "Return the names of the tools of LIST, which run, as text."

@@ -31,14 +31,14 @@
     (and connection (agent-q-image-connection-process connection))))
 
 (defun agent-q-history--ago (time)
-  "Say how long ago TIME was."
+  "Return how long ago TIME was, in words."
   (let ((seconds (floor (float-time (time-since time)))))
     (cond ((< seconds 60) (format "%d s ago" seconds))
           ((< seconds 3600) (format "%d min ago" (/ seconds 60)))
           (t (format "%d h ago" (/ seconds 3600))))))
 
 (defun agent-q-history--where (by how)
-  "Say who evaluated something, BY, and HOW."
+  "Return in words who evaluated something, BY, and HOW."
   (pcase (cons by how)
     ('(user . repl) "the user, at the REPL")
     ('(user . command) "the user, by a command")

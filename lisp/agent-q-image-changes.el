@@ -135,7 +135,7 @@ FUNCTION gets its value, in this buffer."
         (t "There is nothing to list")))
 
 (defun agent-q-image-changes--chat-text (name)
-  "Return what the chat that images know by NAME is called."
+  "Return the name of the chat that images know as NAME."
   (let ((buffer (and name
                      (cl-find name (buffer-list) :test #'equal
                               :key (lambda (buffer)

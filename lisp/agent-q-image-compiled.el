@@ -16,7 +16,7 @@
   "The name of the buffer with the forms that compile_form compiled.")
 
 (defconst agent-q-image-compiled--largest 500000
-  "How many characters the buffer keeps.")
+  "Most characters kept in the buffer.")
 
 (defun agent-q-image-compiled-place (operation arguments)
   "Return arguments on where the forms of a call are shown.

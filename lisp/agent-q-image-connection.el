@@ -101,7 +101,7 @@ at its end.  That is done only while there are other connections."
 ;;;; What the Lisp printed by itself
 
 (defun agent-q-image-silence (connection)
-  "Return what can be said on the image behind CONNECTION, which doesn't answer."
+  "Return a description of the image behind CONNECTION, which doesn't answer."
   (concat (if (agent-q-image-ask connection :threads-p)
               ""
             "This Lisp has no threads here: it cannot answer while it is busy.\n")

@@ -47,7 +47,7 @@
   "Operators that define nothing by the name that comes second.")
 
 (defconst agent-q-image-definition--candidates 200
-  "How many forms of one text are looked at.")
+  "Most forms of one text that are examined.")
 
 (defun agent-q-image-definition--regexp (name)
   "Return a regexp of the beginning of a list with NAME as its second element.

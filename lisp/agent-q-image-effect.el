@@ -21,7 +21,7 @@
 (agent-q-declare-core)
 
 (defconst agent-q-image-effect--mark "agent-q effect: "
-  "What the messages of a watch begin with.")
+  "Prefix of the messages of a watch.")
 
 (defun agent-q-image-effect-p (message)
   "Whether MESSAGE, which an image sent for the echo area, is of its watch."

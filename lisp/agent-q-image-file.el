@@ -24,7 +24,7 @@
   "The buffer whose project counts, a chat; nil for the current one.")
 
 (defconst agent-q-image-file--remote "\\`/+\\(?:[^/]*:\\|\\[\\)"
-  "What a file name looks like that is or may be on another machine.")
+  "Regexp for file names that are or may be on another machine.")
 
 (defun agent-q-image-file-remote-p (name)
   "Whether NAME would, or might, have Emacs ask another machine."
@@ -50,10 +50,10 @@ of it.  Where the image itself names a host, nothing is asked of that."
              file)))))
 
 (defconst agent-q-image-file--seconds 5
-  "For how long the project around a directory is taken to be the same.")
+  "Seconds for which the project around a directory is cached.")
 
 (defvar agent-q-image-file--last nil
-  "What was said last of a project: a list (DIRECTORY ROOT PRIVATE TIME JSON).
+  "Cache for the last project: a list (DIRECTORY ROOT PRIVATE TIME JSON).
 ROOT and PRIVATE are the options that it depends on.")
 
 (defun agent-q-image-file--ground ()

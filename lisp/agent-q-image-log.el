@@ -20,7 +20,7 @@
   "How a reply of ours begins on the wire, with its length in bytes.")
 
 (defconst agent-q-image-log--head 40
-  "How many bytes are enough to tell a reply of ours.")
+  "Number of bytes that suffice to recognize a reply of ours.")
 
 (defun agent-q-image-log-without-replies (connection)
   "Keep replies to us over CONNECTION out of its client's log."

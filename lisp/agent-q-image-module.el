@@ -143,7 +143,7 @@ For an operation of no module, that is the base."
 ;; element has the versions that the image had of each module when it was asked.
 
 (defconst agent-q-image-module-shipping-seconds 25
-  "How long an image may take to receive a module.
+  "Seconds that an image may take to receive a module.
 Implementations that compile through C need some of it.")
 
 (cl-defstruct (agent-q-image-module-shipping
@@ -188,13 +188,13 @@ Nothing that waits for a module is called."
     (cancel-timer (agent-q-image-module-shipping-timer shipping))))
 
 (defconst agent-q-image--garbage 20000000
-  "How many bytes of garbage may wait to be collected while modules are sent.")
+  "Bytes of garbage that may accumulate while modules are sent.")
 
 (defvar agent-q-image--threshold nil
-  "What `gc-cons-threshold' was before modules were sent; nil when none are.")
+  "Value of `gc-cons-threshold' before modules were sent; nil when none are.")
 
 (defun agent-q-image--collect-later ()
-  "Collect no garbage for a moment, unless there is very much.
+  "Put off garbage collection for a moment, unless there is very much.
 Reading modules makes some, and clients copy what they send several times.
 The first call would wait for the collections, each of which takes longer
 than the image's own work."

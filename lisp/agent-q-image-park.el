@@ -31,7 +31,7 @@ Each is (PROCESS . THREAD).")
   "The calls that are parked, latest first.")
 
 (defvar agent-q-image-park--count 0
-  "How many names were given to calls that may be parked.")
+  "Number of names given so far to calls that may be parked.")
 
 (defun agent-q-image-park-list (&optional process)
   "Return what is parked over PROCESS, or over any, oldest first."

@@ -15,10 +15,10 @@
 (require 'agent-q-image-reply)
 
 (defconst agent-q-image-query--seconds 15
-  "How long an image may take to answer, unless the caller says.")
+  "Default for the seconds that an image may take to answer.")
 
 (defconst agent-q-image-query--seconds-for-threads 2
-  "How long an image may take to name its threads.")
+  "Seconds that an image may take to name its threads.")
 
 (defvar agent-q-image-query--last 0
   "The number of the last call that was made from here.")

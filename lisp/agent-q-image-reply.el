@@ -11,7 +11,7 @@
 ;;; Code:
 
 (defconst agent-q-image-reply--depth 64
-  "How deep lists in a reply may be.  Those of ours are less than ten deep.")
+  "Deepest nesting of lists in a reply.  Ours are less than ten deep.")
 
 (defun agent-q-image-reply-p (text)
   "Whether TEXT only has the syntax that the Common Lisp half writes.

@@ -26,10 +26,10 @@
   "The size in bytes of the largest file that is read.")
 
 (defconst agent-q-image-source--longest-class 1000
-  "How many characters of a class are quoted for one of its accessors.")
+  "Most characters of a class that are quoted for one of its accessors.")
 
 (defconst agent-q-image-source--longest-text 6000
-  "How many characters of one definition are quoted.")
+  "Most characters of one definition that are quoted.")
 
 (defconst agent-q-image-source--none (list "agent-q" agent-q-image-compiled-name)
   "What images know as the buffers of definitions that compile_form compiled.

@@ -23,15 +23,15 @@
 (require 'agent-q-visible)
 
 (defconst agent-q-image-tools-most 100
-  "How many tools of an image are used.
+  "Most tools of an image that are used.
 Each costs tokens in every request; providers take no more than 128.")
 
 (defconst agent-q-image-tools-longest 1000
-  "How many characters a description of an image's may have.
+  "Longest description of an image's tool, in characters.
 Some providers take no more than 1024.")
 
 (defconst agent-q-image-tools-longest-schema 16000
-  "How many characters of JSON may describe the arguments of an image's tool.")
+  "Longest JSON Schema for the arguments of an image's tool, in characters.")
 
 ;; A connection's process has the properties `agent-q-image-tools', an alist of
 ;; what the image said of those that are registered and the tools themselves, and `agent-q-image-tools-known', t once they were

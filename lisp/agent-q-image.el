@@ -90,10 +90,10 @@ What compiles forms is told where the user can see them."
     (append arguments (agent-q-image-compiled-place operation arguments))))
 
 (defvar-local agent-q-image-chat-name nil
-  "What images know this chat by, once it has called one.")
+  "The name by which images know this chat, once it has called one.")
 
 (defun agent-q-image-chat-name (buffer)
-  "Return what images know the chat in BUFFER by, or nil for no chat.
+  "Return the name by which images know the chat in BUFFER, or nil.
 Several Emacsen can be connected to one image, so a part is random."
   (when (buffer-live-p buffer)
     (with-current-buffer buffer
@@ -208,7 +208,7 @@ Objects other than strings, integers, keywords and lists are errors."
        (agent-q-image-call-thread call) continuation))))
 
 (defun agent-q-image--returned (call result)
-  "Take RESULT, the client's word on the end of CALL."
+  "Handle RESULT, with which the client reports the end of CALL."
   (agent-q-image-park-over call)
   (pcase result
     ((and (guard (agent-q-image-calls-pending-p call))

@@ -292,7 +292,7 @@ In a Lisp value, nil is the empty list of what is required, and no properties."
 ;;;; Out of JSON
 
 (defconst agent-q-json--refused "\\\\u0000\\|[0-9]\\{19\\}"
-  "What the parser in C may refuse before Emacs 30, although it is JSON.
+  "Regexp for valid JSON that Emacs's parser may refuse before Emacs 30.
 That are NUL characters and integers of more than 64 bits.")
 
 ;;;###autoload

@@ -23,7 +23,7 @@
   "The function that returns the rows of this list, with all columns.")
 
 (defconst agent-q-list--least 16
-  "How many characters the last column, which takes the rest, has at least.")
+  "Least width of the last column, which takes the rest of the line.")
 
 (defun agent-q-list-setup (columns rows)
   "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.

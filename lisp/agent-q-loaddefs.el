@@ -81,7 +81,7 @@
 ;;;; agent-q-doctor.el
 
 (autoload 'agent-q-doctor "agent-q-doctor"
-  "Show what is there for agent-q, what is missing, and what to do." t)
+  "Show what agent-q has found, what is missing, and how to mend it." t)
 
 ;;;; agent-q-evil.el
 

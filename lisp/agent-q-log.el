@@ -10,7 +10,7 @@
 ;;; Code:
 
 (defvar agent-q-log-failed nil
-  "The functions that failed and were told, lists (PLACE FUNCTION).")
+  "The functions whose failure was reported, lists (PLACE FUNCTION).")
 
 (defun agent-q-log-line (line)
   "Add LINE to the buffer *agent-q-log*."

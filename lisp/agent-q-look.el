@@ -38,10 +38,10 @@ where its buffer is, and PROCESS the connection that it is about, or nil."
   label excerpts kind file directory process)
 
 (defconst agent-q-look-limit 20000
-  "How many characters of a text are sent along.")
+  "Most characters of a text that are sent along.")
 
 (defconst agent-q-look--message-lines 40
-  "How many lines of a compiler's message or of a REPL are sent along.")
+  "Most lines of a compiler's message or of a REPL that are sent along.")
 
 ;;;; Texts and places
 
@@ -112,7 +112,7 @@ TOTAL is the number of characters that it is the beginning of, if not all."
                (cons start end)))))))
 
 (defun agent-q-look--definition-name (start)
-  "Return what the definition that begins at START is called."
+  "Return the name of the definition that begins at START."
   (save-excursion
     (goto-char start)
     (if (looking-at "([ \t]*\\([^][() \t\n]+\\)[ \t\n]+\\((setf[ \t]+[^() \t\n]+)\\|[^]['() \t\n]+\\)")

@@ -36,7 +36,7 @@
   :group 'agent-q-faces)
 
 (defface agent-q-strike '((t :strike-through t))
-  "What is struck out in answers."
+  "Face for struck-out text in answers."
   :group 'agent-q-faces)
 
 (defface agent-q-inline-code '((t :inherit font-lock-constant-face))

@@ -19,7 +19,7 @@
   '("Lists" ("t" "Tools" agent-q-list-tools) ("R" "Rules" agent-q-rules)
     ("A" "Audit log" agent-q-audit-log) ("S" "Statistics" agent-q-tool-statistics)
     ("I" "Changes in the image" agent-q-image-changes) ("D" "Doctor" agent-q-doctor))
-  "What lists there are.")
+  "The lists of agent-q.")
 
 (defconst agent-q-menu--everywhere
   `(("Ask about this" ("s" "Ask..." agent-q-ask) ("x" "Explain" agent-q-explain)

@@ -19,7 +19,7 @@
 (defconst agent-q-parameters--keys
   '(:name :type :description :enum :items :properties :required :default
           :minimum :maximum)
-  "What can be said of a parameter.")
+  "The properties that a parameter may have.")
 
 ;;;; The rules
 

@@ -21,10 +21,10 @@
 (require 'agent-q-image-query)
 
 (defconst agent-q-past--kept '(:evaluations 100 :errors 20 :compilations 10)
-  "How many of each kind are kept.")
+  "Most entries of each kind that are kept.")
 
 (defconst agent-q-past--text-limit 2000
-  "How many characters of a text are kept.")
+  "Most characters of a text that are kept.")
 
 (cl-defstruct (agent-q-past-evaluation (:copier nil))
   "A form that was evaluated.

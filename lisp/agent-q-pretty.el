@@ -14,7 +14,7 @@
 (require 'subr-x)
 
 (defconst agent-q-pretty--line 70
-  "How many characters go on one line.")
+  "Longest text, in characters, that is kept on one line.")
 
 (defconst agent-q-pretty--limit 20000
   "How many characters of a list are printed over lines; more takes too long.")

@@ -132,11 +132,11 @@ For `pre-command-hook'."
 ;;;; Drafts
 
 (defvar agent-q-prompt--drafts nil
-  "What stood at the prompts of chats that were closed, by their directories.
+  "The drafts of chats that were closed, by their directories.
 An association list; the latest comes first.")
 
 (defconst agent-q-prompt--most-drafts 20
-  "How many drafts are kept.")
+  "Most drafts that are kept.")
 
 (defun agent-q-prompt-keep-draft (more)
   "Keep what stands at the prompt of this chat, which is closed, and MORE texts."

@@ -38,10 +38,10 @@ ElDoc say what is wrong.  The code is not run for that, nor its macros."
   "Longer code is not checked.")
 
 (defconst agent-q-proofread--memory 20000
-  "How many characters of earlier code of the answer are sent along.")
+  "Most characters of earlier code of the answer that are sent along.")
 
 (defconst agent-q-proofread--seconds 10
-  "How long the image may take for one piece of code.")
+  "Seconds that the image may take for one piece of code.")
 
 (defvar-local agent-q-proofread--texts nil
   "The code of this answer until now, latest first, each a string.

@@ -21,7 +21,7 @@
   "The protocols that the core speaks, each with its name for people.")
 
 (defconst agent-q-provider-form-efforts '(none minimal low medium high max)
-  "How hard a model may be asked to think.")
+  "The levels of effort that can be asked of a model.")
 
 (defun agent-q-provider-form-strings-p (value)
   "Whether VALUE is a property list of strings."

@@ -147,7 +147,7 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
     (headers . ,(plist-get properties :headers))))
 
 (defun agent-q-provider-public (provider)
-  "Return what may be known of PROVIDER: its name, address and model.
+  "Return the public part of PROVIDER: its name, address and model.
 Key, headers and fields of the body can hold secrets."
   (seq-filter (lambda (property) (memq (car property) '(name base_url model)))
               provider))
@@ -314,7 +314,7 @@ They are as `agent-q-provider-discover' gives them.  The server that has
 ;;;; The models of hosts
 
 (defvar agent-q-provider--questions (make-hash-table)
-  "What is to be called with the models that the core asks hosts for.")
+  "Callbacks for the models that the core asks hosts for, by question.")
 
 (defvar agent-q-provider--listed nil
   "What hosts listed, an alist from their base URLs to lists of models.")

@@ -68,7 +68,7 @@
 Redisplay takes time in proportion to the length of a line.")
 
 (defconst agent-q-render-body-limit 6000
-  "How many characters of a text an unfolded item shows in the log.")
+  "Most characters of a text that an unfolded item shows.")
 
 (defun agent-q-render-sign (name)
   "Return the sign called NAME as this terminal can show it."

@@ -27,13 +27,13 @@
 (agent-q-declare-core)
 
 (defconst agent-q-report--lines 60
-  "How many lines of a log are in a report.")
+  "Number of lines of a log in a report.")
 
 (defconst agent-q-report--bytes 65536
-  "How much of the end of a file is looked at for them.")
+  "Bytes of the end of a file that are searched for these lines.")
 
 (defconst agent-q-report--width 400
-  "How many characters of a line of a log are in a report.")
+  "Most characters of a line of a log in a report.")
 
 (defconst agent-q-report--beginning
   "Please write below what you did, what you expected and what you saw instead. Then read

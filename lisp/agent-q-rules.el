@@ -167,7 +167,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 ;;;; Testing
 
 (defvar agent-q-rules--questions (make-hash-table)
-  "What is to be called with the answers that the core is looking for.")
+  "Callbacks for the answers that the core is looking for, by question.")
 
 (defun agent-q-rules-ask (tool arguments session function)
   "Find out what would happen to a call of TOOL with ARGUMENTS, and call FUNCTION.

@@ -13,14 +13,14 @@
 (require 'seq)
 
 (defconst agent-q-secrets--mask "[masked]"
-  "What stands in the place of a secret.")
+  "Text that replaces a secret.")
 
 (defconst agent-q-secrets--least 8
-  "How many characters a text has at least that is masked wherever it stands.
+  "Least length of a secret that is masked wherever it occurs.
 Shorter ones, such as a key that is \"none\", are in other words as well.")
 
 (defconst agent-q-secrets--most 4096
-  "How many characters of a secret are reckoned with where a text is cut.")
+  "Longest secret, in characters, that cutting a text must not split.")
 
 (defconst agent-q-secrets--variable
   "\\`[^=]*\\(?:KEY\\|TOKEN\\|SECRET\\|PASSW\\|CREDENTIAL\\)[^=]*="

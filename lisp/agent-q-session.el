@@ -25,7 +25,7 @@
   "The connection to the Lisp image of this chat, or nil.")
 
 (defvar-local agent-q-session-project nil
-  "What the project of this chat is called, as its buffer and header say.")
+  "The name of this chat's project, as in its buffer's name and header line.")
 
 (defvar-local agent-q-session-root nil
   "The root directory of the project of this chat, or nil.")

@@ -22,7 +22,7 @@
 (require 'seq)
 
 (defconst agent-q-sight-pause 0.3
-  "For how many seconds Emacs has to be idle before an answer counts.")
+  "Seconds that Emacs must be idle before an answer counts.")
 
 ;;;; What counts now
 
@@ -66,7 +66,7 @@ Of a request that is folded nobody has seen more than a line."
         (agent-q-call-below call) nil))
 
 (defun agent-q-sight-again ()
-  "Let nothing in this chat be answered before another moment has passed.
+  "Let nothing in this chat be answered until another moment has passed.
 What brings point to the next request, or the next request under the
 mouse, must not answer that one as well."
   (dolist (call (agent-q-call-all-waiting))
@@ -164,7 +164,7 @@ Point has to be on CALL."
 ;;;; What doesn't fit
 
 (defconst agent-q-sight--most-lines 1000
-  "How many lines below are counted at most.")
+  "Most lines below the window that are counted.")
 
 (defun agent-q-sight--below (call window)
   "Return how many lines of CALL are below the part in WINDOW, or nil for none.

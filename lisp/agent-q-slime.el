@@ -72,12 +72,12 @@
        (slime-lisp-package process)))
 
 (defun agent-q-slime-from-lisp (process file)
-  "Return what FILE of the machine behind PROCESS is called here."
+  "Return the local name of FILE on the machine behind PROCESS."
   (let ((slime-dispatching-connection process))
     (slime-from-lisp-filename file)))
 
 (defun agent-q-slime-to-lisp (process file)
-  "Return what FILE is called on the machine behind PROCESS."
+  "Return the name of FILE on the machine behind PROCESS."
   (let ((slime-dispatching-connection process))
     (slime-to-lisp-filename file)))
 

@@ -75,12 +75,12 @@
     (and package (upcase package))))
 
 (defun agent-q-sly-from-lisp (process file)
-  "Return what FILE of the machine behind PROCESS is called here."
+  "Return the local name of FILE on the machine behind PROCESS."
   (let ((sly-dispatching-connection process))
     (sly-from-lisp-filename file)))
 
 (defun agent-q-sly-to-lisp (process file)
-  "Return what FILE is called on the machine behind PROCESS."
+  "Return the name of FILE on the machine behind PROCESS."
   (let ((sly-dispatching-connection process))
     (sly-to-lisp-filename file)))
 

@@ -100,7 +100,7 @@ with a line for each problem."
 
 (cl-defstruct (agent-q-tool-spec (:constructor agent-q-specifications--make)
                                  (:copier nil))
-  "What a tool is for: NAME, DESCRIPTION, TYPE-SIGNATURE and its SCHEMA.
+  "A tool specification: NAME, DESCRIPTION, TYPE-SIGNATURE and its SCHEMA.
 The type signature is gram text, the schema a hash table made from it."
   name description type-signature schema)
 

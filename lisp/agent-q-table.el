@@ -15,16 +15,16 @@
 (require 'subr-x)
 
 (defconst agent-q-table--limit 20000
-  "Tables of more characters are shown as they were written.")
+  "Most characters of a table that is aligned; longer ones are shown as written.")
 
 (defconst agent-q-table--growing 3000
   "A table of more characters is aligned only when it is complete.")
 
 (defconst agent-q-table--columns 40
-  "Tables of more columns are shown as they were written.")
+  "Most columns of a table that is aligned; wider ones are shown as written.")
 
 (defconst agent-q-table--narrowest 4
-  "No column is made narrower to fit a table into the window.")
+  "Fewest characters to which a column is narrowed to fit the window.")
 
 (defvar agent-q-table-map
   (let ((map (make-sparse-keymap)))
@@ -117,7 +117,7 @@ LAST means that it doesn't grow any more."
     (put-text-property start end 'display (propertize text 'face 'agent-q-markup))))
 
 (defvar agent-q-table--borders (make-hash-table :test #'equal)
-  "What is shown between cells, by the blanks before and after the line.")
+  "Cache of the text between cells, by the blanks before and after the line.")
 
 (defun agent-q-table--border (before after)
   "Return a line between cells with BEFORE and AFTER blanks.
@@ -189,7 +189,7 @@ Most tables need the same few, so they are kept."
 ;;;; Windows of another width
 
 (defvar-local agent-q-table--aligned-for nil
-  "For how many columns the tables of this buffer were aligned, or nil.")
+  "Width for which the tables of this buffer were aligned, or nil.")
 
 (defvar-local agent-q-table--timer nil
   "The timer that will align the tables of this buffer anew, or nil.")

@@ -16,7 +16,7 @@
 That are the characters beyond Unicode, raw bytes and surrogates.")
 
 (defun agent-q-text-clean (text)
-  "Return TEXT with U+FFFD for each character that Unicode hasn't.
+  "Return TEXT with U+FFFD in place of each character that is not in Unicode.
 The core calls this on all text that it could not take."
   ;; With case, Emacs goes through all characters of a range to make the regexp ready.
   (let ((case-fold-search nil))

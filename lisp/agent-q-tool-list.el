@@ -144,7 +144,7 @@ The row is known by the name of the tool, and a library's by a list of both."
        (with-current-buffer agent-q-tool-list--chat (agent-q-agent-offered))))
 
 (defun agent-q-tool-list--id ()
-  "Return what the row at point is known by."
+  "Return the id of the row at point."
   (or (tabulated-list-get-id)
       (user-error "No tool on this line")))
 
@@ -210,7 +210,7 @@ To keep it, save the option `agent-q-tool-levels'."
 
 ;;;###autoload
 (defun agent-q-tool-statistics-data ()
-  "Return the costs of tools so far, a property list for each:
+  "Return the statistics of tools so far, a property list for each:
 :tool and :library are names, the latter nil outside libraries; :calls,
 :failures, :denials and :cancellations are counts; :median and :p95 are
 milliseconds, nil when nothing ran; :result-bytes is the size of all results."

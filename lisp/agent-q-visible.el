@@ -33,13 +33,13 @@ of variants, tags, and fillers.")
 
 (defconst agent-q-visible--hidden
   (eval-when-compile (concat "[^\n\t[:print:]]\\|[" agent-q-visible--ignorable "]"))
-  "What a text that is decided about doesn't show.
+  "Characters to spell out in text of several lines that the user decides on.
 `[:print:]' lacks control characters, surrogates and what Unicode doesn't
 know.")
 
 (defconst agent-q-visible--hidden-in-name
   (eval-when-compile (concat "[^[:print:]]\\|[" agent-q-visible--ignorable "]"))
-  "The same for what stands on one line.")
+  "Characters to spell out in text on one line.")
 
 (defconst agent-q-visible--harmful
   "[\0-\10\13\14\16-\37\177\u0080-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -55,7 +55,7 @@ languages that are written with them.")
     (_ (format "\\x%x" character))))
 
 (defconst agent-q-visible--piece 10000
-  "How many characters are looked through at a time.")
+  "Number of characters that are searched at a time.")
 
 (defun agent-q-visible--spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.
@@ -92,7 +92,7 @@ The ends of its lines and tabs stay."
   (agent-q-visible--spell text agent-q-visible--hidden))
 
 (defconst agent-q-visible-line-limit 200
-  "How many characters of a name are shown.")
+  "Most characters of a name that are shown.")
 
 (defun agent-q-visible-line (text &optional limit)
   "Return TEXT, a name, so that it stays within its line.
@@ -104,7 +104,7 @@ given."
             (if (> (length text) limit) "..." ""))))
 
 (defun agent-q-visible-prose (text)
-  "Return TEXT, which is only read, without what could disguise it.
+  "Return TEXT, which is only displayed, without characters that could disguise it.
 What some languages and emoji need stays."
   (agent-q-visible--spell text agent-q-visible--harmful))
 

@@ -139,7 +139,7 @@ When nil, only changes that the model proposes for review are."
 ;;;; How the chat behaves
 
 (defcustom agent-q-history-max 100
-  "How many of your messages a chat keeps, to be recalled and sent again."
+  "Number of your messages that a chat keeps for recalling and sending again."
   :type 'natnum
   :package-version '(agent-q-module . "0.1.0"))
 
