@@ -2,6 +2,8 @@
 //! The messages of a conversation, in no provider's dialect. They serialise without loss. What only
 //! one provider understands goes along as a seal, which no other model is sent.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -75,6 +77,46 @@ pub enum ChatMessage {
         content: String,
         outcome: CallOutcome,
     },
+}
+
+/// Messages in their order. They are shared with the conversation that they come from, so that making a
+/// request of a long one copies none of its text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Messages(Vec<Arc<ChatMessage>>);
+
+impl Messages {
+    pub fn push(&mut self, message: Arc<ChatMessage>) {
+        self.0.push(message);
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &ChatMessage> + ExactSizeIterator {
+        self.0.iter().map(AsRef::as_ref)
+    }
+
+    /// These, with MESSAGE in front.
+    #[must_use]
+    pub fn after(mut self, message: ChatMessage) -> Self {
+        self.0.insert(0, Arc::new(message));
+        self
+    }
+}
+
+impl From<Vec<ChatMessage>> for Messages {
+    fn from(messages: Vec<ChatMessage>) -> Self {
+        Self(messages.into_iter().map(Arc::new).collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Messages {
+    type Item = &'a ChatMessage;
+    type IntoIter = std::iter::Map<
+        std::slice::Iter<'a, Arc<ChatMessage>>,
+        fn(&'a Arc<ChatMessage>) -> Self::Item,
+    >;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter().map(AsRef::as_ref)
+    }
 }
 
 /// A piece of an answer.

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use crate::protocol::ToolCall;
 
 pub use failure::{FailureKind, ProviderError};
-pub use history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
+pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
 
 /// Which tools the model may call.
@@ -133,7 +133,7 @@ impl std::fmt::Debug for Secret {
 /// One request to a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
-    pub messages: Vec<ChatMessage>,
+    pub messages: Messages,
     /// Tool schemas, as `Tool::schema` makes them.
     pub tools: Vec<Value>,
     pub tool_choice: ToolChoice,

@@ -4,6 +4,7 @@
 
 pub mod budget;
 pub mod context;
+pub mod conversation;
 pub mod guidance;
 mod pause;
 mod prefix;
@@ -30,7 +31,6 @@ pub use shared::Shared;
 
 use crate::call::batch::{BatchContext, Watcher};
 use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
-use crate::provider::ChatMessage;
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
 use crate::tool::libraries::LibrariesError;
@@ -38,6 +38,7 @@ use crate::tool::offer::Offer;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
+use conversation::Conversation;
 use pause::Pause;
 use prefix::Prefix;
 use work::{Means, Work};
@@ -67,7 +68,7 @@ struct Actor {
     prefix: Arc<Mutex<Prefix>>,
     /// Where the user was, as the model was told last.
     told: Told,
-    history: Vec<ChatMessage>,
+    history: Conversation,
     waiting: VecDeque<Work>,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
@@ -133,7 +134,7 @@ pub fn open(
         pause: Arc::default(),
         prefix,
         told: Told::default(),
-        history: Vec::new(),
+        history: Conversation::default(),
         waiting: VecDeque::new(),
         turns: 0,
     };

@@ -15,14 +15,15 @@ use crate::protocol::{
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::text_of;
 use crate::provider::{
-    ChatMessage, ChatRequest, Finish, MessagePart, ModelReply, PartContent, ProviderSettings,
-    RequestPosition, StreamEvent,
+    ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, PartContent,
+    ProviderSettings, RequestPosition, StreamEvent,
 };
 use crate::runtime::held;
 use crate::tool::registry::Registry;
 use crate::trust::fence::draw;
 
 use super::budget::Spent;
+use super::conversation::{Conversation, EntryContent, EntryId};
 use super::pause::Pause;
 use super::prefix::Prefix;
 use super::repeats::Repeats;
@@ -65,9 +66,8 @@ enum AskOutcome {
 }
 
 impl Turn<'_> {
-    /// Runs the turn that HISTORY's last message, the user's, opens.
-    pub async fn run(&self, history: &mut Vec<ChatMessage>) -> TurnOutcome {
-        let opening = history.len().saturating_sub(1);
+    /// Runs the turn that the message OPENING of HISTORY, the user's, opens.
+    pub async fn run(&self, history: &mut Conversation, opening: EntryId) -> TurnOutcome {
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
         let mut spent = Spent::default();
@@ -79,7 +79,7 @@ impl Turn<'_> {
                 }
             }
             let began = Instant::now();
-            match self.ask(history, position).await {
+            match self.ask(history.for_model(), position).await {
                 AskOutcome::Whole(reply) => {
                     spent.request(began.elapsed(), reply.tokens());
                     if let Finish::Refused(why) = &reply.finish {
@@ -87,7 +87,7 @@ impl Turn<'_> {
                         self.tell_usage(&reply);
                         self.end_calls(reply).await;
                         // What was refused once is refused again as long as it is in the history.
-                        history.truncate(opening);
+                        history.append(EntryContent::TakenBack { from: opening });
                         return outcome;
                     }
                     let taken = self.take(history, reply, &mut repeats, &mut spent).await;
@@ -140,7 +140,7 @@ impl Turn<'_> {
         });
     }
 
-    async fn ask(&self, history: &[ChatMessage], position: RequestPosition) -> AskOutcome {
+    async fn ask(&self, history: Messages, position: RequestPosition) -> AskOutcome {
         let session = self.batch.session;
         let host = &self.shared.executor.host;
         self.tell_state(SessionState::Waiting);
@@ -197,18 +197,15 @@ impl Turn<'_> {
         }
     }
 
-    /// What would be sent for HISTORY.
-    pub fn request(&self, history: &[ChatMessage], position: RequestPosition) -> ChatRequest {
+    /// What would be sent for HISTORY, as the model reads it.
+    pub fn request(&self, history: Messages, position: RequestPosition) -> ChatRequest {
         let place = &self.batch.place;
         let tools = self.shared.executor.without_denied(self.listed, place);
-        let mut messages = Vec::with_capacity(history.len() + 1);
-        messages.push(ChatMessage::System(
-            self.settings
-                .system_prompt(&tools, self.sections.as_deref()),
-        ));
-        messages.extend_from_slice(history);
+        let system = self
+            .settings
+            .system_prompt(&tools, self.sections.as_deref());
         ChatRequest {
-            messages,
+            messages: history.after(ChatMessage::System(system)),
             tools: tools.all().iter().map(|tool| tool.schema()).collect(),
             tool_choice: self.settings.tool_choice.clone(),
             position,
@@ -218,7 +215,7 @@ impl Turn<'_> {
     /// Records REPLY and runs its calls; gives the outcome when the turn is over.
     async fn take(
         &self,
-        history: &mut Vec<ChatMessage>,
+        history: &mut Conversation,
         reply: ModelReply,
         repeats: &mut Repeats,
         spent: &mut Spent,
@@ -226,7 +223,7 @@ impl Turn<'_> {
         self.tell_usage(&reply);
         if reply.finish == Finish::Paused && reply.calls.is_empty() && !reply.parts.is_empty() {
             // It goes on when it gets back what it said.
-            history.push(ChatMessage::Assistant {
+            history.add(ChatMessage::Assistant {
                 origin: self.provider.origin(),
                 parts: reply.parts,
             });
@@ -243,7 +240,7 @@ impl Turn<'_> {
         if reply.calls.is_empty() || calls == Calls::Cut {
             return Some(self.take_end(history, reply, calls).await);
         }
-        history.push(ChatMessage::Assistant {
+        history.add(ChatMessage::Assistant {
             origin: self.provider.origin(),
             parts: reply.parts.into_iter().map(replayable).collect(),
         });
@@ -260,7 +257,9 @@ impl Turn<'_> {
         for (call, result) in calls.iter().zip(&mut results).take(MOST_CALLS) {
             stuck = stuck.or(repeats.note(call, result));
         }
-        history.extend(results.into_iter().map(result_message));
+        for result in results {
+            history.add(result_message(result));
+        }
         match stuck {
             _ if cancelled => Some(TurnOutcome::Cancelled),
             Some(reason) => Some(TurnOutcome::Limit(reason)),
@@ -275,7 +274,7 @@ impl Turn<'_> {
     /// it never ran.
     async fn take_end(
         &self,
-        history: &mut Vec<ChatMessage>,
+        history: &mut Conversation,
         reply: ModelReply,
         calls: Calls,
     ) -> TurnOutcome {
@@ -317,7 +316,7 @@ impl Turn<'_> {
         self.shared.executor.run(&calls, self.batch).await;
     }
 
-    fn keep_partial(&self, history: &mut Vec<ChatMessage>, error: &ProviderError) -> Kept {
+    fn keep_partial(&self, history: &mut Conversation, error: &ProviderError) -> Kept {
         let Some(reply) = error.partial.as_deref() else {
             return Kept::Nothing;
         };
@@ -332,7 +331,7 @@ impl Turn<'_> {
     }
 
     /// What came of an answer that is not whole. Nothing in it is sealed for good.
-    fn keep_text(&self, history: &mut Vec<ChatMessage>, text: String, thinking: String) -> Kept {
+    fn keep_text(&self, history: &mut Conversation, text: String, thinking: String) -> Kept {
         let mut parts = vec![MessagePart::text(text)];
         if !thinking.is_empty() {
             parts.insert(0, MessagePart::thinking(thinking));
@@ -341,11 +340,11 @@ impl Turn<'_> {
     }
 
     /// An assistant message without text would be refused by several providers.
-    fn keep(&self, history: &mut Vec<ChatMessage>, parts: Vec<MessagePart>) -> Kept {
+    fn keep(&self, history: &mut Conversation, parts: Vec<MessagePart>) -> Kept {
         if text_of(&parts).is_empty() {
             return Kept::Nothing;
         }
-        history.push(ChatMessage::Assistant {
+        history.add(ChatMessage::Assistant {
             origin: self.provider.origin(),
             parts,
         });

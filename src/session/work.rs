@@ -2,11 +2,12 @@
 //! What a session does when its time has come: a turn with the model, a call from the console, an undoing,
 //! or showing what would be sent. `mod` keeps the order, and takes in what Emacs asks meanwhile.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use super::context::Told;
+use super::conversation::Conversation;
 use super::guidance;
 use super::guidance::Guide;
 use super::pause::Pause;
@@ -19,7 +20,7 @@ use crate::builtin::files::undo::Undone;
 use crate::call::batch::BatchContext;
 use crate::protocol::{Event, QuestionId, TurnId, TurnOutcome, UserMessage};
 use crate::provider::shown::shown_request;
-use crate::provider::{ChatMessage, RequestPosition};
+use crate::provider::{ChatMessage, Messages, RequestPosition};
 use crate::runtime::held;
 use crate::tool::console;
 use crate::tool::registry::Registry;
@@ -50,7 +51,7 @@ impl Means<'_> {
     pub async fn run(
         &self,
         work: Work,
-        history: &mut Vec<ChatMessage>,
+        history: &mut Conversation,
         told: &mut Told,
     ) -> TurnOutcome {
         match work {
@@ -62,14 +63,12 @@ impl Means<'_> {
                 let Some(turn) = self.turn(None) else {
                     return TurnOutcome::Failed(NO_MODEL.to_owned());
                 };
-                let before = history.len();
-                let text = self
-                    .batch
-                    .workspace
-                    .with_news(told.take(message).for_model());
-                history.push(ChatMessage::User(text));
-                let outcome = turn.run(history).await;
-                if history.len() <= before {
+                let message = told.take(message);
+                let text = self.batch.workspace.with_news(message.for_model());
+                history.begin_turn();
+                let opening = history.ask(text, &message.text);
+                let outcome = turn.run(history, opening).await;
+                if !history.holds(opening) {
                     // What the message said went with it.
                     *told = Told::default();
                 }
@@ -83,7 +82,7 @@ impl Means<'_> {
             Work::ShowRequest(question, message) => {
                 let message = message.map(|message| told.clone().take(message));
                 let now = self.instructions().await.0;
-                let request = self.shown_request(history.clone(), message, now.as_deref());
+                let request = self.shown_request(history.for_model(), message, now.as_deref());
                 self.emit(Event::RequestShown { question, request });
                 TurnOutcome::Finished
             }
@@ -158,16 +157,16 @@ impl Means<'_> {
     /// What would be sent after HISTORY with MESSAGE; a sentence when nothing can be.
     fn shown_request(
         &self,
-        mut history: Vec<ChatMessage>,
+        mut history: Messages,
         message: Option<UserMessage>,
         now: Option<&str>,
     ) -> Result<Value, String> {
         let turn = self.turn(now).ok_or(NO_MODEL)?;
         if let Some(message) = message {
             let text = self.batch.workspace.previewed(&message.for_model());
-            history.push(ChatMessage::User(text));
+            history.push(Arc::new(ChatMessage::User(text)));
         }
-        let request = turn.request(&history, RequestPosition::First);
+        let request = turn.request(history, RequestPosition::First);
         shown_request(turn.provider, &request).map_err(|error| error.to_string())
     }
 

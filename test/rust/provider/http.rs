@@ -47,7 +47,7 @@ pub(super) fn settings(base_url: String) -> ProviderSettings {
 
 pub(super) fn request() -> ChatRequest {
     ChatRequest {
-        messages: vec![ChatMessage::User("Hi".into())],
+        messages: vec![ChatMessage::User("Hi".into())].into(),
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Required,
         position: RequestPosition::First,

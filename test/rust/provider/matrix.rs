@@ -37,7 +37,7 @@ pub fn settings(dialect: Dialect) -> ProviderSettings {
 pub fn request(messages: Vec<ChatMessage>) -> ChatRequest {
     let function = json!({"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}});
     ChatRequest {
-        messages,
+        messages: messages.into(),
         tools: vec![json!({"type": "function", "function": function})],
         tool_choice: ToolChoice::Auto,
         position: RequestPosition::Later,

@@ -34,7 +34,8 @@ fn request() -> ChatRequest {
         messages: vec![
             ChatMessage::System("Be brief.".into()),
             ChatMessage::User("Hi".into()),
-        ],
+        ]
+        .into(),
         tools: vec![json!({"type": "function", "function": {"name": "f"}})],
         tool_choice: ToolChoice::Auto,
         position: RequestPosition::First,
@@ -143,7 +144,8 @@ fn a_call_and_its_result_go_back_as_they_came() {
                 content: "2".into(),
                 outcome: CallOutcome::Succeeded,
             },
-        ],
+        ]
+        .into(),
         ..request()
     };
     assert_eq!(
@@ -160,7 +162,7 @@ fn a_call_and_its_result_go_back_as_they_came() {
 fn sent_call(call: ToolCall) -> Value {
     let message = answer(&settings(), vec![MessagePart::call(call)]);
     let request = ChatRequest {
-        messages: vec![message],
+        messages: vec![message].into(),
         ..request()
     };
     request_body(&settings(), &request)["messages"][0]["tool_calls"][0]["function"].clone()
@@ -206,7 +208,7 @@ fn returned_reasoning(base_url: &str, reasoning: &str, calls: Vec<ToolCall>) -> 
     parts.extend(calls.into_iter().map(MessagePart::call));
     let message = answer(&settings, parts);
     let request = ChatRequest {
-        messages: vec![message],
+        messages: vec![message].into(),
         ..request()
     };
     request_body(&settings, &request)["messages"][0]["reasoning_content"].clone()

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The conversation of a chat: a log of entries that only grows. What the model reads is derived from it,
+//! so that compacting, trimming and taking back lose nothing and can be undone, and a store can keep all.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::provider::{ChatMessage, MessagePart, Messages};
+
+/// The number of an entry within its conversation; later ones are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EntryId(pub u64);
+
+/// The number of a turn within its conversation. It is 0 for what belongs to none.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct TurnNumber(pub u64);
+
+/// Something that happened in a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub id: EntryId,
+    pub turn: TurnNumber,
+    pub what: EntryContent,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryContent {
+    /// The user's message, which opens a turn or is put into one.
+    Asked {
+        /// As the model reads it, with what was said in front of it.
+        #[serde(with = "shared")]
+        message: Arc<ChatMessage>,
+        /// As the chat shows it; none when that is the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<String>,
+    },
+    /// An answer, or the result of a call.
+    Message(#[serde(with = "shared")] Arc<ChatMessage>),
+    /// The model reads SUMMARY in place of all up to and with the entry THROUGH.
+    Compaction { summary: String, through: EntryId },
+    /// The model reads only the beginnings of these results, of so many bytes each.
+    Trim { results: Vec<EntryId>, kept: usize },
+    /// A message that was refused was taken back, with all that followed it.
+    TakenBack { from: EntryId },
+    /// The user went back to before FROM.
+    Rewind { from: EntryId },
+    /// A compaction, a trim or a rewind was undone.
+    Undone(EntryId),
+}
+
+/// Learns of each entry that a conversation gets, in their order.
+pub trait Observer: Send {
+    fn appended(&mut self, entry: &Entry);
+}
+
+/// A chat's log.
+#[derive(Default)]
+pub struct Conversation {
+    entries: Vec<Entry>,
+    turn: TurnNumber,
+    observer: Option<Box<dyn Observer>>,
+}
+
+/// The entries that count: what was taken back or rewound is left out, and so are compactions and trims that
+/// were undone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live<'a> {
+    /// Messages, as they were.
+    pub messages: Vec<&'a Entry>,
+    /// The compaction that holds.
+    pub compaction: Option<&'a Entry>,
+    /// How many bytes the model gets of the results that are trimmed.
+    pub trimmed: HashMap<EntryId, usize>,
+}
+
+impl Conversation {
+    /// The conversation that ENTRIES tell. Entries out of order are left out.
+    #[must_use]
+    pub fn restored(entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut conversation = Self::default();
+        for entry in entries {
+            if entry.id >= conversation.next_id() {
+                conversation.turn = conversation.turn.max(entry.turn);
+                conversation.entries.push(entry);
+            }
+        }
+        conversation
+    }
+
+    /// Has OBSERVER learn of what is added from now on.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
+    }
+
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    #[must_use]
+    pub fn entry(&self, id: EntryId) -> Option<&Entry> {
+        let index = self.entries.binary_search_by_key(&id, |entry| entry.id);
+        index.ok().map(|index| &self.entries[index])
+    }
+
+    /// The turn that began last.
+    #[must_use]
+    pub fn turn(&self) -> TurnNumber {
+        self.turn
+    }
+
+    /// Begins a turn, to which what is added then belongs.
+    pub fn begin_turn(&mut self) -> TurnNumber {
+        self.turn.0 += 1;
+        self.turn
+    }
+
+    /// Adds the user's message, which the model reads as TEXT and the chat shows as SHOWN.
+    pub fn ask(&mut self, text: String, shown: &str) -> EntryId {
+        let shown = (shown != text).then(|| shown.to_owned());
+        let message = Arc::new(ChatMessage::User(text));
+        self.append(EntryContent::Asked { message, shown })
+    }
+
+    /// Adds an answer or a result.
+    pub fn add(&mut self, message: ChatMessage) -> EntryId {
+        self.append(EntryContent::Message(Arc::new(message)))
+    }
+
+    /// Adds what happened. The number of its entry is the greatest so far.
+    pub fn append(&mut self, what: EntryContent) -> EntryId {
+        let (id, turn) = (self.next_id(), self.turn);
+        let entry = Entry { id, turn, what };
+        if let Some(observer) = &mut self.observer {
+            observer.appended(&entry);
+        }
+        self.entries.push(entry);
+        id
+    }
+
+    fn next_id(&self) -> EntryId {
+        EntryId(self.entries.last().map_or(1, |entry| entry.id.0 + 1))
+    }
+
+    /// What counts of it.
+    #[must_use]
+    pub fn live(&self) -> Live<'_> {
+        let (mut undone, mut floor) = (BTreeSet::new(), None);
+        // Backwards, as what comes later decides about what came before.
+        let mut entries: Vec<&Entry> = Vec::with_capacity(self.entries.len());
+        for entry in self.entries.iter().rev() {
+            if floor.is_some_and(|floor| entry.id >= floor) {
+                continue;
+            }
+            match entry.what {
+                EntryContent::Undone(id) if !undone.contains(&entry.id) => {
+                    undone.insert(id);
+                }
+                EntryContent::TakenBack { from } => floor = Some(from),
+                EntryContent::Rewind { from } if !undone.contains(&entry.id) => floor = Some(from),
+                _ if undone.contains(&entry.id) => {}
+                _ => entries.push(entry),
+            }
+        }
+        entries.reverse();
+        let mut live = Live {
+            messages: Vec::with_capacity(entries.len()),
+            compaction: None,
+            trimmed: HashMap::new(),
+        };
+        for entry in entries {
+            match &entry.what {
+                EntryContent::Asked { .. } | EntryContent::Message(_) => live.messages.push(entry),
+                EntryContent::Compaction { .. } => live.compaction = Some(entry),
+                EntryContent::Trim { results, kept } => {
+                    live.trimmed.extend(results.iter().map(|id| (*id, *kept)));
+                }
+                EntryContent::TakenBack { .. }
+                | EntryContent::Rewind { .. }
+                | EntryContent::Undone(_) => {}
+            }
+        }
+        live
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn for_model(&self) -> Messages {
+        self.live().for_model()
+    }
+
+    /// Whether the message ID counts, as it is neither taken back nor rewound.
+    #[must_use]
+    pub fn holds(&self, id: EntryId) -> bool {
+        self.live().messages.iter().any(|entry| entry.id == id)
+    }
+}
+
+impl Entry {
+    /// The message that it is.
+    #[must_use]
+    pub fn message(&self) -> Option<&Arc<ChatMessage>> {
+        match &self.what {
+            EntryContent::Asked { message, .. } | EntryContent::Message(message) => Some(message),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Live<'a> {
+    /// The summary that the model reads in place of what is not among [`Self::read`].
+    #[must_use]
+    pub fn summary(&self) -> Option<&'a str> {
+        match &self.compaction?.what {
+            EntryContent::Compaction { summary, .. } => Some(summary),
+            _ => None,
+        }
+    }
+
+    /// The messages that the model reads itself.
+    #[must_use]
+    pub fn read(&self) -> &[&'a Entry] {
+        let start = match self.compaction.map(|entry| &entry.what) {
+            Some(EntryContent::Compaction { through, .. }) => {
+                self.messages.partition_point(|entry| entry.id <= *through)
+            }
+            _ => 0,
+        };
+        &self.messages[start..]
+    }
+
+    /// What the model reads.
+    #[must_use]
+    pub fn for_model(&self) -> Messages {
+        let mut messages = Messages::default();
+        let mut read = self.read().iter().copied();
+        if let Some(summary) = self.summary() {
+            // Some templates of local models take no two messages of the user's in a row.
+            let first = read
+                .clone()
+                .next()
+                .and_then(Entry::message)
+                .map(AsRef::as_ref);
+            let text = match first {
+                Some(ChatMessage::User(text)) => {
+                    read.next();
+                    format!("{summary}\n\n{text}")
+                }
+                _ => summary.to_owned(),
+            };
+            messages.push(Arc::new(ChatMessage::User(text)));
+        }
+        for entry in read {
+            if let Some(message) = entry.message() {
+                messages.push(self.trimmed_message(entry.id, message));
+            }
+        }
+        messages
+    }
+
+    fn trimmed_message(&self, id: EntryId, message: &Arc<ChatMessage>) -> Arc<ChatMessage> {
+        let ChatMessage::Tool {
+            call_id,
+            content,
+            outcome,
+        } = message.as_ref()
+        else {
+            return Arc::clone(message);
+        };
+        match self.trimmed.get(&id) {
+            Some(kept) if *kept < content.len() => Arc::new(ChatMessage::Tool {
+                call_id: call_id.clone(),
+                content: trimmed(content, *kept, id),
+                outcome: *outcome,
+            }),
+            _ => Arc::clone(message),
+        }
+    }
+}
+
+/// The first KEPT bytes of CONTENT, the result ID, and a word on the rest.
+fn trimmed(content: &str, kept: usize, id: EntryId) -> String {
+    let end = (0..=kept.min(content.len()))
+        .rev()
+        .find(|&index| content.is_char_boundary(index))
+        .unwrap_or(0);
+    format!(
+        "{}\n[… {} bytes of this old result were left out to save space. read_result gives all of it: {{\"number\": {}}} …]",
+        &content[..end],
+        content.len() - end,
+        id.0
+    )
+}
+
+/// How many bytes of text MESSAGE holds.
+#[must_use]
+pub fn text_bytes(message: &ChatMessage) -> usize {
+    match message {
+        ChatMessage::System(text) | ChatMessage::User(text) => text.len(),
+        ChatMessage::Tool { content, .. } => content.len(),
+        ChatMessage::Assistant { parts, .. } => parts.iter().map(part_bytes).sum(),
+    }
+}
+
+fn part_bytes(part: &MessagePart) -> usize {
+    use crate::provider::PartContent;
+    match &part.content {
+        PartContent::Text(text) | PartContent::Thinking(text) => text.len(),
+        PartContent::Call(call) => call.name.len() + call.raw_arguments.len(),
+        PartContent::Sealed => 0,
+    }
+}
+
+/// How shared messages are written and read.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::provider::ChatMessage;
+
+    pub fn serialize<S: Serializer>(
+        message: &Arc<ChatMessage>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        message.as_ref().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<ChatMessage>, D::Error> {
+        ChatMessage::deserialize(deserializer).map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::CallOutcome;
+
+    fn conversation(texts: &[&str]) -> Conversation {
+        let mut conversation = Conversation::default();
+        for text in texts {
+            conversation.begin_turn();
+            conversation.ask((*text).to_owned(), text);
+        }
+        conversation
+    }
+
+    fn read(conversation: &Conversation) -> Vec<String> {
+        let messages = conversation.for_model();
+        messages
+            .iter()
+            .map(|message| match message {
+                ChatMessage::User(text) => text.clone(),
+                ChatMessage::Tool { content, .. } => content.clone(),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_came_before_and_can_be_undone() {
+        let mut it = conversation(&["a", "b", "c"]);
+        let compaction = |summary: &str, through| EntryContent::Compaction {
+            summary: summary.to_owned(),
+            through: EntryId(through),
+        };
+        let first = it.append(compaction("S", 2));
+        assert_eq!(read(&it), ["S\n\nc"]);
+        it.ask("d".to_owned(), "d");
+        let second = it.append(compaction("T", 5));
+        assert_eq!(read(&it), ["T"]);
+        let undone = it.append(EntryContent::Undone(second));
+        assert_eq!(read(&it), ["S\n\nc", "d"]);
+        it.append(EntryContent::Undone(first));
+        assert_eq!(read(&it), ["a", "b", "c", "d"]);
+        it.append(EntryContent::Undone(undone));
+        assert_eq!(read(&it), ["T"]);
+    }
+
+    #[test]
+    fn what_was_rewound_comes_back_when_the_rewind_is_undone() {
+        let mut it = conversation(&["a", "b", "c"]);
+        let whole = it.append(EntryContent::Compaction {
+            summary: "S".to_owned(),
+            through: EntryId(2),
+        });
+        let rewind = it.append(EntryContent::Rewind { from: EntryId(2) });
+        assert_eq!(read(&it), ["a"], "the compaction is taken back, too");
+        assert!(it.holds(EntryId(1)) && !it.holds(EntryId(2)));
+        it.append(EntryContent::Undone(rewind));
+        assert_eq!(read(&it), ["S\n\nc"]);
+        it.append(EntryContent::Undone(whole));
+        assert_eq!(read(&it), ["a", "b", "c"]);
+        it.append(EntryContent::TakenBack { from: EntryId(3) });
+        assert_eq!(read(&it), ["a", "b"]);
+        it.ask("d".to_owned(), "d");
+        assert_eq!(read(&it), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn trimmed_results_say_how_to_read_them() {
+        let mut it = conversation(&["a"]);
+        let id = it.add(ChatMessage::Tool {
+            call_id: "c".to_owned(),
+            content: "aüb".to_owned(),
+            outcome: CallOutcome::Succeeded,
+        });
+        it.append(EntryContent::Trim {
+            results: vec![id],
+            kept: 2,
+        });
+        assert_eq!(
+            read(&it)[1],
+            "a\n[… 3 bytes of this old result were left out to save space. read_result gives all of it: {\"number\": 2} …]"
+        );
+    }
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<std::sync::Mutex<Vec<String>>>);
+
+    impl Observer for Lines {
+        fn appended(&mut self, entry: &Entry) {
+            let line = serde_json::to_string(entry).unwrap();
+            self.0.lock().unwrap().push(line);
+        }
+    }
+
+    #[test]
+    fn what_an_observer_wrote_restores_all_of_it() {
+        let lines = Lines::default();
+        let mut it = Conversation::default();
+        it.observe(Box::new(lines.clone()));
+        it.begin_turn();
+        it.ask("<context> a".to_owned(), "a");
+        it.append(EntryContent::Compaction {
+            summary: "S".to_owned(),
+            through: EntryId(1),
+        });
+        it.begin_turn();
+        it.ask("b".to_owned(), "b");
+        it.append(EntryContent::Trim {
+            results: vec![EntryId(1)],
+            kept: 5,
+        });
+        it.append(EntryContent::Undone(EntryId(2)));
+        it.append(EntryContent::TakenBack { from: EntryId(3) });
+        it.append(EntryContent::Rewind { from: EntryId(1) });
+        let written = lines.0.lock().unwrap().clone();
+        assert_eq!(
+            written[0],
+            r#"{"id":1,"turn":1,"what":{"asked":{"message":{"user":"<context> a"},"shown":"a"}}}"#
+        );
+        let entries = written
+            .iter()
+            .map(|line| serde_json::from_str(line).unwrap());
+        let mut restored = Conversation::restored(entries);
+        assert_eq!(restored.entries(), it.entries());
+        assert_eq!(restored.turn(), TurnNumber(2));
+        assert_eq!(restored.ask("c".to_owned(), "c"), EntryId(8));
+    }
+}
