@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bridge;
 pub mod builtin;
 pub mod call;
+pub mod chats;
 pub mod diff;
 pub mod effect;
 pub mod engine;

@@ -181,6 +181,41 @@ pub enum Event {
     Fault { message: String },
 }
 
+impl Event {
+    /// The chat that the event is of, if it is one's.
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::State { session, .. }
+            | Self::TurnStarted { session, .. }
+            | Self::Text { session, .. }
+            | Self::Reasoning { session, .. }
+            | Self::CallProposed { session, .. }
+            | Self::ApprovalRequested { session, .. }
+            | Self::ApprovalSettled { session, .. }
+            | Self::EffectDecided { session, .. }
+            | Self::CallStarted { session, .. }
+            | Self::CallFinished { session, .. }
+            | Self::Usage { session, .. }
+            | Self::Retrying { session, .. }
+            | Self::CacheLost { session, .. }
+            | Self::LimitReached { session, .. }
+            | Self::Notice { session, .. }
+            | Self::ImageChanged { session, .. }
+            | Self::TurnEnded { session, .. }
+            | Self::HostRequested { session, .. } => Some(*session),
+            Self::BatchFinished { .. }
+            | Self::Explained { .. }
+            | Self::RequestShown { .. }
+            | Self::HostCancelled { .. }
+            | Self::Discovered { .. }
+            | Self::Models { .. }
+            | Self::Trouble { .. }
+            | Self::Fault { .. } => None,
+        }
+    }
+}
+
 /// A local model server that answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredServer {

@@ -49,6 +49,7 @@ const ROOMS: &[(&str, &str)] = &[
         "workspace",
         "What a chat knows of the user's files and changed in them",
     ),
+    ("chats", "Stored chats: written, read, searched"),
     ("rules", "The user's rules about calls"),
     ("tool", "What a tool is"),
     ("builtin", "The tools that agent-q brings"),

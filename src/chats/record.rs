@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The events of a stored chat, each a line of JSON that begins with its kind. What a newer version
+//! writes has kinds that are not known here: they are passed over, and stay in the file.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::CallOutcome;
+
+/// The version of what is written.
+pub const VERSION: u32 = 1;
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    /// The first line.
+    Chat {
+        version: u32,
+        id: String,
+        /// The chat of which this one began as a copy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+    },
+    /// The chat was opened in an Emacs; what is written next happened there.
+    Opened {
+        /// The name of that Emacs in the journals of images.
+        emacs: String,
+        /// The number of the chat there.
+        session: u64,
+    },
+    /// Where the chat is, as far as it changed.
+    Place(ChatPlace),
+    Name {
+        name: String,
+    },
+    Turn {
+        turn: u64,
+        text: String,
+    },
+    Text {
+        text: String,
+    },
+    Reasoning {
+        text: String,
+    },
+    Call {
+        call: u64,
+        tool: String,
+        /// JSON text as received.
+        arguments: String,
+    },
+    /// The call waited for the user.
+    Asked {
+        call: u64,
+        tool: String,
+        level: String,
+        reason: String,
+    },
+    Started {
+        call: u64,
+        tool: String,
+        arguments: Value,
+    },
+    Result {
+        call: u64,
+        outcome: CallOutcome,
+        content: String,
+        milliseconds: f64,
+    },
+    Notice {
+        text: String,
+    },
+    Usage {
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+    },
+    Ended {
+        outcome: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
+    },
+    /// A part of the conversation that models are sent, as `session` keeps it.
+    Entry {
+        entry: Value,
+    },
+    /// A text or the bytes of a file, to which changes refer by their hash.
+    Content {
+        hash: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// In hexadecimal digits, where it is no text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<String>,
+    },
+    /// A step in the journal of the chat's changes of files.
+    Journal {
+        step: Value,
+    },
+}
+
+/// What is known of a chat's surroundings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatPlace {
+    /// The project's name and root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// The Lisp image, as Emacs calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// The model, as the header line calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// A record, and when it was written.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stamped {
+    #[serde(flatten)]
+    pub record: Record,
+    /// In milliseconds since 1970. Only shown: clocks go back.
+    #[serde(default)]
+    pub at: u64,
+}
+
+impl Stamped {
+    #[must_use]
+    pub fn now(record: Record) -> Self {
+        Self {
+            record,
+            at: milliseconds(SystemTime::now()),
+        }
+    }
+
+    /// The record as a line, with its end.
+    #[must_use]
+    pub fn line(&self) -> Vec<u8> {
+        // Nothing in a record can fail to become JSON.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// TIME in milliseconds since 1970; 0 before that.
+#[must_use]
+pub fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A line of a chat's file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatLine {
+    Known(Box<Stamped>),
+    /// An event of a kind that is not known here.
+    Unknown,
+    /// It can't be read.
+    Broken,
+    Empty,
+}
+
+/// Reads LINE, with or without its end.
+#[must_use]
+pub fn parse(line: &[u8]) -> ChatLine {
+    if line.trim_ascii().is_empty() {
+        return ChatLine::Empty;
+    }
+    match serde_json::from_slice(line) {
+        Ok(stamped) => ChatLine::Known(Box::new(stamped)),
+        Err(_) => match kind_of(line) {
+            RecordKind::Other => ChatLine::Unknown,
+            _ => ChatLine::Broken,
+        },
+    }
+}
+
+/// What kind of a record a line is, as far as opening a chat goes by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordKind {
+    Chat,
+    Turn,
+    /// Something of a turn that only its drawing needs.
+    View,
+    /// What counts for the chat as a whole.
+    State,
+    /// One that is not known here.
+    Other,
+    /// It is no record.
+    None,
+}
+
+/// The kind of LINE, told from its beginning alone where that is as it is written.
+#[must_use]
+pub fn kind_of(line: &[u8]) -> RecordKind {
+    const START: &[u8] = b"{\"kind\":\"";
+    #[derive(Deserialize)]
+    struct Any {
+        kind: String,
+    }
+    let written = line
+        .strip_prefix(START)
+        .and_then(|rest| Some(&rest[..memchr::memchr(b'"', rest)?]))
+        .filter(|name| !name.contains(&b'\\'));
+    if let Some(name) = written {
+        return named(name);
+    }
+    match serde_json::from_slice::<Any>(line) {
+        Ok(any) => named(any.kind.as_bytes()),
+        Err(_) => RecordKind::None,
+    }
+}
+
+fn named(name: &[u8]) -> RecordKind {
+    match name {
+        b"chat" => RecordKind::Chat,
+        b"turn" => RecordKind::Turn,
+        b"text" | b"reasoning" | b"call" | b"asked" | b"started" | b"result" | b"notice" => {
+            RecordKind::View
+        }
+        b"opened" | b"place" | b"name" | b"usage" | b"ended" | b"entry" | b"content"
+        | b"journal" => RecordKind::State,
+        _ => RecordKind::Other,
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! From the events of chats to their files. A host in front of Emacs sees each event on its way, and
+//! hands those of saved chats to their recorders.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
+
+use super::reader::beginning;
+use super::record::{ChatPlace, Record};
+use super::writer::ChatWriter;
+use crate::host::{Asked, Host};
+use crate::protocol::{Event, HostReply, HostRequest, SessionId, TurnOutcome};
+use crate::runtime::held;
+
+/// The longest text of a result that is kept.
+const LONGEST_RESULT: usize = 1024 * 1024;
+/// How much of an answer, and for how long, may be lost when Emacs is killed.
+const OPEN_TEXT: usize = 8 * 1024;
+const OPEN_TIME: Duration = Duration::from_secs(1);
+
+/// Writes down what happens in one chat.
+#[derive(Debug)]
+pub struct Recorder {
+    pub writer: ChatWriter,
+    state: Mutex<RecorderState>,
+}
+
+#[derive(Debug, Default)]
+struct RecorderState {
+    open: Option<OpenText>,
+    place: ChatPlace,
+}
+
+/// The beginning of a text that goes on.
+#[derive(Debug)]
+struct OpenText {
+    stream: Stream,
+    text: String,
+    since: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stream {
+    Text,
+    Reasoning,
+}
+
+impl Recorder {
+    /// A recorder of a chat of which the file knows that it is at PLACE.
+    #[must_use]
+    pub fn new(writer: ChatWriter, place: ChatPlace) -> Self {
+        let state = RecorderState { open: None, place };
+        Self {
+            writer,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Notes where the chat is, if that is new.
+    pub fn place(&self, place: &ChatPlace) {
+        let mut state = held(&self.state);
+        if state.place != *place {
+            state.place = place.clone();
+            self.put(&mut state, Record::Place(place.clone()));
+        }
+    }
+
+    /// Appends RECORD after what came before.
+    pub fn record(&self, record: Record) {
+        self.put(&mut held(&self.state), record);
+    }
+
+    /// Notes EVENT, if it is one that is kept.
+    pub fn event(&self, event: &Event) {
+        match event {
+            Event::Text { text, .. } => self.stream(Stream::Text, text),
+            Event::Reasoning { text, .. } => self.stream(Stream::Reasoning, text),
+            event => {
+                if let Some(record) = record_of(event) {
+                    self.record(record);
+                }
+            }
+        }
+    }
+
+    /// Writes what is left.
+    pub fn flush(&self) {
+        self.end_text(&mut held(&self.state));
+        self.writer.flush();
+    }
+
+    fn stream(&self, stream: Stream, text: &str) {
+        let mut state = held(&self.state);
+        if state
+            .open
+            .as_ref()
+            .is_some_and(|open| open.stream != stream)
+        {
+            self.end_text(&mut state);
+        }
+        let open = state.open.get_or_insert_with(|| OpenText {
+            stream,
+            text: String::new(),
+            since: Instant::now(),
+        });
+        open.text.push_str(text);
+        if open.text.len() > OPEN_TEXT || open.since.elapsed() > OPEN_TIME {
+            self.end_text(&mut state);
+        }
+    }
+
+    fn put(&self, state: &mut RecorderState, record: Record) {
+        self.end_text(state);
+        self.writer.push(record);
+    }
+
+    fn end_text(&self, state: &mut RecorderState) {
+        if let Some(OpenText { stream, text, .. }) = state.open.take() {
+            self.writer.push(match stream {
+                Stream::Text => Record::Text { text },
+                Stream::Reasoning => Record::Reasoning { text },
+            });
+        }
+    }
+}
+
+/// EVENT as it is kept, if it is. Requests are not: what was asked once is asked again.
+fn record_of(event: &Event) -> Option<Record> {
+    Some(match event {
+        Event::TurnStarted { turn, text, .. } => Record::Turn {
+            turn: turn.0,
+            text: text.clone(),
+        },
+        Event::CallProposed {
+            call,
+            tool,
+            arguments,
+            ..
+        } => Record::Call {
+            call: call.0,
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+        },
+        Event::ApprovalRequested {
+            call,
+            tool,
+            level,
+            reason,
+            ..
+        } => Record::Asked {
+            call: call.0,
+            tool: tool.clone(),
+            level: level.name().to_owned(),
+            reason: reason.clone(),
+        },
+        Event::CallStarted {
+            call,
+            tool,
+            arguments,
+            ..
+        } => Record::Started {
+            call: call.0,
+            tool: tool.clone(),
+            arguments: arguments.clone(),
+        },
+        Event::CallFinished { call, result, .. } => Record::Result {
+            call: call.0,
+            outcome: result.outcome,
+            content: shortened(result.whole()),
+            milliseconds: result.elapsed.as_secs_f64() * 1000.0,
+        },
+        Event::Notice { text, .. } | Event::LimitReached { text, .. } => {
+            Record::Notice { text: text.clone() }
+        }
+        Event::Usage {
+            input_tokens,
+            output_tokens,
+            cache_read_tokens,
+            cache_write_tokens,
+            ..
+        } => Record::Usage {
+            input: *input_tokens,
+            output: *output_tokens,
+            cache_read: *cache_read_tokens,
+            cache_write: *cache_write_tokens,
+        },
+        Event::TurnEnded { outcome, .. } => ended(outcome),
+        _ => return None,
+    })
+}
+
+fn ended(outcome: &TurnOutcome) -> Record {
+    let (name, message) = match outcome {
+        TurnOutcome::Finished => ("finished", None),
+        TurnOutcome::Cancelled => ("cancelled", None),
+        TurnOutcome::Limit(text) => ("limit", Some(text)),
+        TurnOutcome::Interrupted(text) => ("interrupted", Some(text)),
+        TurnOutcome::Failed(text) => ("failed", Some(text)),
+    };
+    Record::Ended {
+        outcome: name.to_owned(),
+        message: message.cloned(),
+    }
+}
+
+fn shortened(text: String) -> String {
+    if text.len() <= LONGEST_RESULT {
+        return text;
+    }
+    let kept = beginning(&text, LONGEST_RESULT);
+    format!(
+        "{kept}\n[{} bytes more were not saved]",
+        text.len() - kept.len()
+    )
+}
+
+/// The recorders of the chats that are saved.
+pub type Recorders = Arc<Mutex<HashMap<SessionId, Arc<Recorder>>>>;
+
+/// A host that writes down what passes.
+pub struct SavingHost {
+    pub host: Arc<dyn Host>,
+    pub recorders: Recorders,
+}
+
+impl Host for SavingHost {
+    fn emit(&self, event: Event) {
+        if let Some(session) = event.session() {
+            let recorder = held(&self.recorders).get(&session).cloned();
+            if let Some(recorder) = recorder {
+                recorder.event(&event);
+            }
+        }
+        self.host.emit(event);
+    }
+
+    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.host.request(session, body)
+    }
+
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        self.host.request_asking(session, body, questions)
+    }
+}

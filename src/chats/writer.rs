@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Writing a stored chat, off Emacs's thread: events are appended in their order and reach the disk
+//! at the ends of turns. What can't be written now is kept in memory and written later.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::ChatError;
+use super::folder::{ChatFolder, Hold};
+use super::id::ChatId;
+use super::record::{Record, Stamped, VERSION};
+use crate::runtime::{self, held};
+
+/// How long a chat that can't be written is left alone, if nothing happens in it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Told a sentence for the user when saving begins to fail, and when it works again.
+pub type Tell = Box<dyn Fn(String) + Send + Sync>;
+
+/// Appends to the file of one chat. Copies share it.
+#[derive(Clone)]
+pub struct ChatWriter {
+    shared: Arc<Inner>,
+}
+
+impl fmt::Debug for ChatWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatWriter")
+            .field("id", &self.shared.id)
+            .finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    folder: ChatFolder,
+    id: ChatId,
+    tell: Tell,
+    inbox: Mutex<Inbox>,
+    /// Only who writes holds it, and for as long as that takes.
+    disk: Mutex<Backlog>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    records: VecDeque<Stamped>,
+    /// Whether a thread is on its way to the records.
+    attended: bool,
+}
+
+struct Backlog {
+    file: WriterFile,
+    /// Lines, or the rest of one, that are not in the file yet.
+    unwritten: Vec<u8>,
+    /// What is in the file may not be on the disk.
+    unsynced: bool,
+    trouble: Option<String>,
+}
+
+enum WriterFile {
+    /// Nothing was written; a chat without a turn leaves no file.
+    Unmade,
+    Open(File),
+    /// The chat was closed; others may write it.
+    Left,
+}
+
+impl ChatWriter {
+    /// A new chat ID in FOLDER, whose file is made when there is something to write.
+    #[must_use]
+    pub fn new(folder: ChatFolder, id: ChatId, tell: Tell) -> Self {
+        let first = Record::Chat {
+            version: VERSION,
+            id: id.to_string(),
+            from: None,
+        };
+        let disk = Backlog {
+            file: WriterFile::Unmade,
+            unwritten: Stamped::now(first).line(),
+            unsynced: false,
+            trouble: None,
+        };
+        Self::with(folder, id, tell, disk)
+    }
+
+    /// Goes on with the stored chat ID in FOLDER.
+    ///
+    /// # Errors
+    ///
+    /// There is none, somebody else writes it, or it can't be written.
+    pub fn resume(folder: ChatFolder, id: ChatId, tell: Tell) -> Result<Self, ChatError> {
+        let Hold::Ours(mut file) = folder.hold(&id)? else {
+            return Err(ChatError::Busy(id.to_string()));
+        };
+        let cut = is_cut(&mut file).map_err(|source| ChatError::io(folder.file(&id), source))?;
+        let disk = Backlog {
+            file: WriterFile::Open(file),
+            // What was cut off stays, as a line that can't be read.
+            unwritten: if cut { b"\n".to_vec() } else { Vec::new() },
+            unsynced: false,
+            trouble: None,
+        };
+        Ok(Self::with(folder, id, tell, disk))
+    }
+
+    fn with(folder: ChatFolder, id: ChatId, tell: Tell, disk: Backlog) -> Self {
+        let shared = Inner {
+            folder,
+            id,
+            tell,
+            inbox: Mutex::default(),
+            disk: Mutex::new(disk),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    #[must_use]
+    pub fn id(&self) -> &ChatId {
+        &self.shared.id
+    }
+
+    #[must_use]
+    pub fn folder(&self) -> &ChatFolder {
+        &self.shared.folder
+    }
+
+    /// Appends RECORD, soon. Never blocks.
+    pub fn push(&self, record: Record) {
+        let attended = {
+            let mut inbox = held(&self.shared.inbox);
+            inbox.records.push_back(Stamped::now(record));
+            std::mem::replace(&mut inbox.attended, true)
+        };
+        if !attended {
+            Arc::clone(&self.shared).write_soon();
+        }
+    }
+
+    /// Writes what is left, on this thread.
+    pub fn flush(&self) {
+        self.shared.write();
+    }
+
+    /// Writes what is left, and lets others write the chat. What comes later is not written.
+    pub fn close(&self) {
+        self.shared.write();
+        held(&self.shared.disk).file = WriterFile::Left;
+    }
+
+    /// Why the chat can't be written now, if it can't.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        held(&self.shared.disk).trouble.clone()
+    }
+}
+
+impl Inner {
+    fn write_soon(self: Arc<Self>) {
+        match runtime::handle() {
+            Some(handle) => {
+                handle.spawn_blocking(move || self.write());
+            }
+            None => {
+                std::thread::spawn(move || self.write());
+            }
+        }
+    }
+
+    fn write_later(self: Arc<Self>) {
+        runtime::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            self.write_soon();
+        });
+    }
+
+    /// Takes what has come to the file.
+    fn write(self: &Arc<Self>) {
+        let mut disk = held(&self.disk);
+        loop {
+            if matches!(disk.file, WriterFile::Left) {
+                return;
+            }
+            let records = {
+                let mut inbox = held(&self.inbox);
+                inbox.attended = false;
+                std::mem::take(&mut inbox.records)
+            };
+            let turn_ended = records
+                .iter()
+                .any(|stamped| matches!(stamped.record, Record::Ended { .. }));
+            if records.is_empty() && disk.unwritten.is_empty() && !disk.unsynced {
+                return;
+            }
+            let nothing_new = records.is_empty();
+            for stamped in records {
+                disk.unwritten.extend_from_slice(&stamped.line());
+            }
+            disk.unsynced |= turn_ended;
+            if let Err(problem) = self.bring_to_disk(&mut disk) {
+                self.note_trouble(&mut disk, &problem);
+                return;
+            }
+            if disk.trouble.take().is_some() {
+                (self.tell)("This chat is saved again, with all that happened meanwhile.".into());
+            }
+            if nothing_new {
+                return;
+            }
+        }
+    }
+
+    fn bring_to_disk(&self, disk: &mut Backlog) -> Result<(), ChatError> {
+        if matches!(disk.file, WriterFile::Unmade) {
+            disk.file = WriterFile::Open(self.folder.create(&self.id)?);
+        }
+        let WriterFile::Open(file) = &mut disk.file else {
+            return Ok(());
+        };
+        let path = || self.folder.file(&self.id);
+        write_some(file, &mut disk.unwritten).map_err(|source| ChatError::io(path(), source))?;
+        if disk.unsynced {
+            file.sync_data()
+                .map_err(|source| ChatError::io(path(), source))?;
+            disk.unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn note_trouble(self: &Arc<Self>, disk: &mut Backlog, problem: &ChatError) {
+        tracing::warn!("a chat could not be saved: {problem}");
+        if disk.trouble.replace(problem.to_string()).is_none() {
+            (self.tell)(format!(
+                "This chat can't be saved at the moment: {problem}. It goes on all the same, and is saved once that is possible."
+            ));
+        }
+        Arc::clone(self).write_later();
+    }
+}
+
+/// Writes what is UNWRITTEN to FILE; what was written is no longer in it, whatever happens.
+fn write_some(file: &mut File, unwritten: &mut Vec<u8>) -> io::Result<()> {
+    let mut done = 0;
+    let outcome = loop {
+        if done == unwritten.len() {
+            break Ok(());
+        }
+        match file.write(&unwritten[done..]) {
+            Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break Err(error),
+        }
+    };
+    unwritten.drain(..done);
+    outcome
+}
+
+/// Whether FILE ends in the middle of a line.
+fn is_cut(file: &mut File) -> io::Result<bool> {
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
