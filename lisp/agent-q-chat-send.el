@@ -57,6 +57,7 @@
      (max_iterations . ,agent-q-max-iterations)
      (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
      (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
+     (max_turn_cost . ,(or agent-q-max-turn-cost :null))
      (tools . ,(agent-q-registry-selection))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))

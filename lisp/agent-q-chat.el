@@ -249,9 +249,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (:approval-settled (agent-q-call-settled-elsewhere event))
     (:call-started (agent-q-call-started-event event))
     (:call-finished (agent-q-call-finished event))
-    (:usage (cl-incf agent-q-header-input (plist-get event :input-tokens))
-            (cl-incf agent-q-header-output (plist-get event :output-tokens))
-            (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0)))
+    (:usage (agent-q-header-usage event))
     (:retrying (agent-q-chat-backoff-show event))
     (:cache-lost (setq agent-q-header-cache-lost (plist-get event :why)))
     (:limit-reached (agent-q-retry-ask (plist-get event :text)))
@@ -282,7 +280,8 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."
   (agent-q-welcome-finish)
-  (setq agent-q-header-cache-lost nil)
+  (setq agent-q-header-cache-lost nil
+        agent-q-header-turn-cost nil)
   (agent-q-render-user text)
   (let ((message (agent-q-queue-started)))
     (when message

@@ -11,6 +11,7 @@
 
 (require 'agent-q-call)
 (require 'agent-q-call-text)
+(require 'agent-q-facts)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
 (require 'agent-q-module)
@@ -18,6 +19,7 @@
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-visible)
+(require 'cl-lib)
 (require 'seq)
 
 (defvar-local agent-q-header--line ""
@@ -37,6 +39,15 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
 (defvar-local agent-q-header-output 0 "Tokens that this chat received.")
 (defvar-local agent-q-header-cached 0
   "Tokens of those that this chat sent which came out of the provider's cache.")
+
+(defvar-local agent-q-header-written 0
+  "Tokens of those that this chat sent which went into the provider's cache.")
+(defvar-local agent-q-header-cost nil
+  "US dollars that this chat has cost, as far as that is known, or nil.")
+(defvar-local agent-q-header-turn-cost nil
+  "US dollars that its last turn has cost, as far as that is known, or nil.")
+(defvar-local agent-q-header-cost-unknown nil
+  "Whether this chat made requests of unknown price.")
 
 (defvar-local agent-q-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
@@ -158,13 +169,51 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
 (defun agent-q-header--tokens ()
   "Return what this chat sent and received, or nil before anything."
   (and (> (+ agent-q-header-input agent-q-header-output) 0)
-       (format "%s%s%s %s%s"
-               (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
-               (if (> agent-q-header-cached 0)
-                   (format " (%d%% cached)"
-                           (/ (* 100 agent-q-header-cached) (max 1 agent-q-header-input)))
-                 "")
-               (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))))
+       (propertize
+        (format "%s%s%s %s%s"
+                (agent-q-render-sign 'up) (agent-q-header-tokens agent-q-header-input)
+                (if (> agent-q-header-cached 0)
+                    (format " (%d%% cached)"
+                            (/ (* 100 agent-q-header-cached) (max 1 agent-q-header-input)))
+                  "")
+                (agent-q-render-sign 'down) (agent-q-header-tokens agent-q-header-output))
+        'help-echo (format "Tokens sent: %d, of these out of the provider's cache: %d, into it: %d
+Tokens received: %d"
+                           agent-q-header-input agent-q-header-cached agent-q-header-written
+                           agent-q-header-output))))
+
+(defun agent-q-header-usage (event)
+  "Take in EVENT: the tokens of a request, and what it cost."
+  (let ((cost (plist-get event :cost)))
+    (cl-incf agent-q-header-input (plist-get event :input-tokens))
+    (cl-incf agent-q-header-output (plist-get event :output-tokens))
+    (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0))
+    (cl-incf agent-q-header-written (or (plist-get event :cache-write-tokens) 0))
+    (if cost
+        (setq agent-q-header-cost (+ cost (or agent-q-header-cost 0))
+              agent-q-header-turn-cost (+ cost (or agent-q-header-turn-cost 0)))
+      (setq agent-q-header-cost-unknown t))))
+
+(defun agent-q-header-dollars (dollars)
+  "Return DOLLARS as text, to at least two digits that count."
+  (format (if (< dollars 0.1) "$%.4f" "$%.2f") dollars))
+
+(defun agent-q-header--cost ()
+  "Return what this chat cost, or nil before anything."
+  (and (> (+ agent-q-header-input agent-q-header-output) 0)
+       (propertize
+        (cond ((null agent-q-header-cost) "$?")
+              (t (concat (agent-q-header-dollars agent-q-header-cost)
+                         (if agent-q-header-cost-unknown "+?" ""))))
+        'help-echo
+        (concat "This chat: "
+                (if agent-q-header-cost (agent-q-header-dollars agent-q-header-cost) "unknown")
+                (if (and agent-q-header-cost agent-q-header-cost-unknown)
+                    " and requests of unknown price" "")
+                "\nIts last turn: "
+                (if agent-q-header-turn-cost (agent-q-header-dollars agent-q-header-turn-cost)
+                  "unknown")
+                (format "\nPrices as of %s" (or (agent-q-facts-date) "nowhere"))))))
 
 (defun agent-q-header--all ()
   "Return the parts of the line in their order, each as (WORTH . TEXT).
@@ -192,7 +241,8 @@ In a narrow window, those worth least are left out."
                    ;; Where nothing was ever cached, nothing is lost.
                    (> agent-q-header-cached 0)
                    (concat "cache lost: " agent-q-header-cache-lost)))
-      (cons 1 (agent-q-header--tokens))))))
+      (cons 1 (agent-q-header--tokens))
+      (cons 1 (agent-q-header--cost))))))
 
 (defun agent-q-header--joined (parts)
   "Return the texts of PARTS as a line."

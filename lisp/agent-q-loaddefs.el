@@ -108,6 +108,11 @@
 (autoload 'agent-q-explain-error "agent-q-explain"
   "Ask the agent in a new chat about the error in this debugger buffer." t)
 
+;;;; agent-q-facts.el
+
+(autoload 'agent-q-refresh-model-facts "agent-q-facts"
+  "Fetch what is known of models: windows, prices, abilities." t)
+
 ;;;; agent-q-host.el
 
 (autoload 'agent-q-host-answer "agent-q-host")

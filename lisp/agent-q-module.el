@@ -33,7 +33,7 @@
 (agent-q-declare-core)
 
 ;; So that `customize-group' shows every option, wherever it is defined.
-(dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-project" "agent-q-render"
+(dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-facts" "agent-q-project" "agent-q-render"
                    "agent-q-echo" "agent-q-debug" "agent-q-attention" "agent-q-proofread"))
   (custom-add-load 'agent-q library))
 
@@ -41,7 +41,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 17
+(defconst agent-q-module-interface 18
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

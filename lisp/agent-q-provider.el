@@ -14,12 +14,12 @@
 ;;; Code:
 
 (require 'agent-q-events)
-(require 'auth-source)
 (require 'cl-lib)
 (require 'seq)
-(require 'url-parse)
+(require 'agent-q-facts)
 (require 'agent-q-json)
 (require 'agent-q-provider-form)
+(require 'agent-q-provider-key)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -75,7 +75,7 @@ A property list describes another host, by the properties of
      :model "openai/gpt-oss-120b" :environment "GROQ_API_KEY")
     (xai
      :base-url "https://api.x.ai/v1"
-     :model "grok-4" :environment "XAI_API_KEY")
+     :model "grok-4.6" :environment "XAI_API_KEY")
     (together
      :base-url "https://api.together.xyz/v1"
      :model "openai/gpt-oss-120b" :environment "TOGETHER_API_KEY"))
@@ -96,7 +96,19 @@ Each element is (NAME . PROPERTIES):
               apikey) and the environment
 :body         a property list of fields to add to every request
 :first-body   fields to add to the first request of a turn only
-:headers      a property list of headers to add"
+:headers      a property list of headers to add
+:models       what is different with some models: an alist from their names
+              to property lists of :dialect, :effort, :body, :first-body and
+              :headers, as above, and of facts that are known better here:
+              :window, :input and :output, limits in tokens; :tools,
+              :thinking and :vision, t or nil; :prices, a list of US dollars
+              for a million tokens of input, output, input out of the
+              provider's cache, and input into it
+
+So an OpenAI-compatible server is three lines:
+  (office
+   :base-url \"http://gpu.example.com:8000/v1\"
+   :model \"Qwen/Qwen3-32B\")"
   :type '(alist :key-type (symbol :tag "Name")
                 :value-type (plist :options ((:base-url string)
                                              (:dialect (choice (const chat-completions)
@@ -115,7 +127,9 @@ Each element is (NAME . PROPERTIES):
                                              (:key (choice string function))
                                              (:body plist)
                                              (:first-body plist)
-                                             (:headers plist))))
+                                             (:headers plist)
+                                             (:models (alist :key-type (string :tag "Model")
+                                                             :value-type plist)))))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -135,16 +149,27 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
     (user-error "A provider can't be used: its :name is not a string"))
   (unless (or (null key) (stringp key))
     (user-error "The provider %s can't be used: its key is not a string" name))
-  `((name . ,name)
-    (base_url . ,(plist-get properties :base-url))
-    (model . ,(or model (plist-get properties :model) ""))
-    ,@(cl-loop for (property . name) in '((:dialect . dialect) (:effort . effort))
-               for symbol = (plist-get properties property)
-               when symbol collect (cons name (symbol-name symbol)))
-    (key . ,(or key :null))
-    (body . ,(plist-get properties :body))
-    (first_body . ,(plist-get properties :first-body))
-    (headers . ,(plist-get properties :headers))))
+  (let* ((url (plist-get properties :base-url))
+         (model (or model (plist-get properties :model) ""))
+         (own (agent-q-provider--of-model properties model))
+         (facts (agent-q-facts-json (agent-q-facts-of url model own)))
+         (property (lambda (name)
+                     (plist-get (if (plist-member own name) own properties) name))))
+    `((name . ,name)
+      (base_url . ,url)
+      (model . ,model)
+      ,@(cl-loop for (name . key) in '((:dialect . dialect) (:effort . effort))
+                 for symbol = (funcall property name)
+                 when symbol collect (cons key (symbol-name symbol)))
+      (key . ,(or key :null))
+      (body . ,(funcall property :body))
+      (first_body . ,(funcall property :first-body))
+      (headers . ,(funcall property :headers))
+      ,@(and facts `((facts . ,facts))))))
+
+(defun agent-q-provider--of-model (properties model)
+  "Return what PROPERTIES, those of a provider, say of MODEL in particular."
+  (cdr (assoc model (plist-get properties :models))))
 
 (defun agent-q-provider-public (provider)
   "Return the public part of PROVIDER: its name, address and model.
@@ -176,88 +201,20 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
          (format "%s (demo model)" (alist-get 'model provider)))
         (t (format "%s (%s)" (alist-get 'model provider) (alist-get 'name provider)))))
 
-(defun agent-q-provider--host (properties)
-  "Return the host of the API that PROPERTIES describe."
-  (let ((url (plist-get properties :base-url)))
-    (and (stringp url) (url-host (url-generic-parse-url url)))))
-
 ;;;; Keys
-
-(defun agent-q-provider--asking-source-p (source)
-  "Return non-nil if reading SOURCE of `auth-sources' may ask for a passphrase."
-  (let ((file (if (consp source) (plist-get source :source) source)))
-    (not (and (stringp file)
-              (not (string-prefix-p "secrets:" file))
-              (not (string-prefix-p "macos-keychain" file))
-              (not (string-suffix-p ".gpg" file))))))
-
-(defun agent-q-provider--auth-source-key (host sources)
-  "Return the key for HOST that SOURCES, a part of `auth-sources', hold, or nil."
-  (when (and host sources)
-    (condition-case failure
-        (let* ((auth-sources sources)
-               (secret (plist-get (car (auth-source-search :host host :user "apikey" :max 1
-                                                           :require '(:secret)))
-                                  :secret))
-               (key (if (functionp secret) (funcall secret) secret)))
-          (and (stringp key) (not (string-empty-p key)) key))
-      (error
-       ;; A source that is out of order must not keep the chat from opening.
-       (message "agent-q: auth-source failed: %s" (error-message-string failure))
-       nil))))
-
-(defun agent-q-provider--environment-key (properties)
-  "Return the key in the environment for the host of PROPERTIES, or nil."
-  (let* ((variable (plist-get properties :environment))
-         (key (and variable (getenv variable))))
-    (and key (not (string-empty-p key)) key)))
-
-(defun agent-q-provider--set-key (properties)
-  "Return the key that PROPERTIES themselves give, or nil."
-  (let ((key (plist-get properties :key)))
-    (if (functionp key) (funcall key) key)))
-
-(defun agent-q-provider--key-finders ()
-  "Return the ways to find a key, in order, each as (SOURCE . FUNCTION).
-FUNCTION takes a host's properties.  What may ask for a passphrase comes
-last, and not at all where nobody could answer."
-  (let ((quiet (seq-remove #'agent-q-provider--asking-source-p auth-sources))
-        (asking (seq-filter #'agent-q-provider--asking-source-p auth-sources)))
-    (list
-     (cons "the option" #'agent-q-provider--set-key)
-     (cons "auth-source"
-           (lambda (properties)
-             (agent-q-provider--auth-source-key (agent-q-provider--host properties) quiet)))
-     (cons "the environment" #'agent-q-provider--environment-key)
-     (cons "encrypted auth-source"
-           (lambda (properties)
-             (unless noninteractive
-               (agent-q-provider--auth-source-key (agent-q-provider--host properties)
-                                                  asking)))))))
-
-(defun agent-q-provider--find-key (properties)
-  "Return the key for the host of PROPERTIES, or nil."
-  (seq-some (lambda (finder) (funcall (cdr finder) properties))
-            (agent-q-provider--key-finders)))
-
-(defun agent-q-provider-key-source (properties)
-  "Return where the key for the host of PROPERTIES is, or nil.
-Sources that may ask for a passphrase are left out."
-  (car (seq-find (lambda (finder) (funcall (cdr finder) properties))
-                 (butlast (agent-q-provider--key-finders)))))
 
 ;; For those who mask them in what is shown.
 (defun agent-q-provider-secrets (&optional thoroughly)
   "Return the keys and headers of all providers: strings that nobody is to see.
 No function is called for one.  THOROUGHLY means those in auth-source, too,
 as far as reading it asks for no passphrase."
-  (let ((quiet (and thoroughly (seq-remove #'agent-q-provider--asking-source-p auth-sources)))
+  (let ((quiet (and thoroughly (seq-remove #'agent-q-provider-key-asking-source-p auth-sources)))
         (found nil))
     (dolist (properties (append (mapcar #'cdr agent-q-providers)
                                 (and (consp agent-q-provider) (list agent-q-provider))))
       (push (plist-get properties :key) found)
-      (push (agent-q-provider--environment-key properties) found)
-      (push (agent-q-provider--auth-source-key (agent-q-provider--host properties) quiet) found)
+      (push (agent-q-provider-key-of-environment properties) found)
+      (push (agent-q-provider-key-of-auth-source (agent-q-provider-key-host properties) quiet) found)
       (let ((headers (plist-get properties :headers)))
         (when (agent-q-provider-form-strings-p headers)
           (setq found (append (cl-loop for (_ text) on headers by #'cddr collect text) found)))))
@@ -272,7 +229,7 @@ as far as reading it asks for no passphrase."
                    (and key (agent-q-provider--make (symbol-name name) properties
                                                     agent-q-model key))))
                agent-q-providers))
-   (agent-q-provider--key-finders)))
+   (agent-q-provider-key-finders)))
 
 ;;;; Servers on this machine
 
@@ -284,6 +241,8 @@ with :name, :base-url and :models."
   (let (once)
     (setq once (lambda (servers)
                  (remove-hook 'agent-q-events-discovered-functions once)
+                 (dolist (server servers)
+                   (agent-q-provider--note-limits (plist-get server :base-url) server))
                  (funcall callback servers)))
     (add-hook 'agent-q-events-discovered-functions once)
     (condition-case failure
@@ -307,9 +266,21 @@ They are as `agent-q-provider-discover' gives them.  The server that has
                            fitting))
          (server (or wanted (car fitting))))
     (and server
-         (agent-q-provider--make
-          (plist-get server :name) server
-          (if wanted agent-q-model (car (agent-q-provider--chat-models server)))))))
+         (agent-q-provider--of-server
+          server (if wanted agent-q-model (car (agent-q-provider--chat-models server)))))))
+
+(defun agent-q-provider--of-server (server model)
+  "Return a provider of MODEL on SERVER, one as it is discovered."
+  (agent-q-provider--make (plist-get server :name)
+                          (list :base-url (plist-get server :base-url)) model))
+
+(defun agent-q-provider--note-limits (url event)
+  "Note what the host at URL said in EVENT of the limits of its models."
+  (dolist (limit (plist-get event :limits))
+    (agent-q-facts-note url (plist-get limit :model)
+                        (cl-loop for name in '(:window :output)
+                                 for tokens = (plist-get limit name)
+                                 when tokens append (list name tokens)))))
 
 ;;;; The models of hosts
 
@@ -324,7 +295,7 @@ They are as `agent-q-provider-discover' gives them.  The server that has
   (let ((function (gethash (plist-get event :question) agent-q-provider--questions)))
     (remhash (plist-get event :question) agent-q-provider--questions)
     (when function
-      (funcall function (plist-get event :models)))))
+      (funcall function event))))
 
 (agent-q-events-subscribe :models #'agent-q-provider-models)
 
@@ -332,9 +303,11 @@ They are as `agent-q-provider-discover' gives them.  The server that has
   "Have the host of PROVIDER asked for its models, for the next choice."
   (let ((url (alist-get 'base_url provider)))
     (puthash (agent-q-core-models (agent-q-json-serialize provider))
-             (lambda (models)
-               (when models
-                 (setf (alist-get url agent-q-provider--listed nil nil #'equal) models)))
+             (lambda (event)
+               (when (plist-get event :models)
+                 (setf (alist-get url agent-q-provider--listed nil nil #'equal)
+                       (plist-get event :models))
+                 (agent-q-provider--note-limits url event)))
              agent-q-provider--questions)))
 
 (defun agent-q-provider--ask-hosts ()
@@ -354,40 +327,51 @@ What comes later is there the next time."
                   (time-less-p nil deadline))
         (accept-process-output nil 0.05)))))
 
+(defun agent-q-provider--usable-p (properties)
+  "Whether the host of PROPERTIES needs no key or has one that is found unasked."
+  (or (not (plist-get properties :environment))
+      (agent-q-provider-key-source properties)))
+
 (defun agent-q-provider--hosts ()
-  "Return the providers of `agent-q-providers' whose keys are found without asking."
+  "Return the providers of `agent-q-providers' that need no key or have theirs.
+A key counts that is found without asking."
   (delq nil
         (mapcar (pcase-lambda (`(,name . ,properties))
-                  (and (agent-q-provider-key-source properties)
+                  (and (agent-q-provider--usable-p properties)
                        (agent-q-provider--make (symbol-name name) properties nil
-                                               (agent-q-provider--find-key properties))))
+                                               (agent-q-provider-key-find properties))))
                 agent-q-providers)))
 
 (defun agent-q-provider--models-of (properties)
-  "Return the models of the host of PROPERTIES, its default first."
-  (let ((own (plist-get properties :model)))
+  "Return the models of the host of PROPERTIES, its default first.
+What the host does not list is taken from what is known of it."
+  (let ((own (plist-get properties :model))
+        (url (plist-get properties :base-url)))
     (delete-dups
      (append (and own (list own))
-             (cdr (assoc (plist-get properties :base-url) agent-q-provider--listed))))))
+             (mapcar #'car (plist-get properties :models))
+             (or (cdr (assoc url agent-q-provider--listed))
+                 (agent-q-facts-models url))))))
 
 ;;;; Choosing
 
 (defun agent-q-provider--name (properties)
   "Return the name of the provider that PROPERTIES, a property list, describe."
-  (or (plist-get properties :name) (agent-q-provider--host properties)))
+  (or (plist-get properties :name) (agent-q-provider-key-host properties)))
 
 (defun agent-q-provider--of-setting (setting)
   "Return the provider that SETTING, a value of `agent-q-provider', describes."
   (let* ((properties (if (consp setting) setting (alist-get setting agent-q-providers)))
          (name (if (consp setting) (agent-q-provider--name setting)
                  (symbol-name setting)))
-         (key (agent-q-provider--find-key properties)))
+         (key (agent-q-provider-key-find properties)))
     (unless (plist-get properties :base-url)
       (user-error "`agent-q-provider' is %s, which `agent-q-providers' doesn't have"
                   (if (consp setting) "without a :base-url" setting)))
-    (unless (or key (not (assq setting agent-q-providers)))
+    ;; A host that names no variable for its key needs none.
+    (unless (or key (not (plist-get properties :environment)))
       (message "agent-q: no key for %s, neither in auth-source (machine %s login apikey) nor in %s"
-               name (agent-q-provider--host properties) (plist-get properties :environment)))
+               name (agent-q-provider-key-host properties) (plist-get properties :environment)))
     (agent-q-provider--make name properties agent-q-model key)))
 
 (defun agent-q-provider-named (name model)
@@ -404,7 +388,7 @@ key unless it needs none."
          (agent-q-model model))
     (and setting
          (or (not (plist-get properties :environment))
-             (agent-q-provider--find-key properties))
+             (agent-q-provider-key-find properties))
          (agent-q-provider--of-setting setting))))
 
 (defun agent-q-provider-choose (callback)
@@ -446,18 +430,18 @@ of the candidate's own."
   (let ((candidates nil))
     (agent-q-provider--ask-hosts)
     (pcase-dolist (`(,name . ,properties) agent-q-providers)
-      (when (agent-q-provider-key-source properties)
+      (when (agent-q-provider--usable-p properties)
         (dolist (own (agent-q-provider--models-of properties))
           (push (cons (format "%s: %s" name own)
                       (lambda (model)
                         (agent-q-provider--make (symbol-name name) properties (or model own)
-                                                (agent-q-provider--find-key properties))))
+                                                (agent-q-provider-key-find properties))))
                 candidates))))
     (dolist (server (agent-q-provider--discover-now))
       (dolist (own (agent-q-provider--chat-models server))
         (push (cons (format "%s: %s" (plist-get server :name) own)
                     (lambda (model)
-                      (agent-q-provider--make (plist-get server :name) server (or model own))))
+                      (agent-q-provider--of-server server (or model own))))
               candidates)))
     (when (consp agent-q-provider)
       (dolist (own (agent-q-provider--models-of agent-q-provider))

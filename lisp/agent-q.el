@@ -45,6 +45,14 @@ many as it likes."
   :type '(choice (natnum :tag "Tokens") (const :tag "Any number" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-max-turn-cost nil
+  "How many US dollars a turn may cost before the chat asks whether it goes on.
+What requests cost comes from what is known of the model's prices; of a model
+whose price is unknown nothing is counted, and the chat says so.  nil means as
+many as it likes."
+  :type '(choice (number :tag "Dollars") (const :tag "Any number" nil))
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defcustom agent-q-max-turn-seconds nil
   "How many seconds a turn may work before the chat asks whether it goes on.
 The time in which a call waits for your answer doesn't count.  nil means as

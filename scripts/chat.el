@@ -61,7 +61,7 @@
 
 (defun agent-q-try--model (continue)
   "Find out which model serves, start the demo model if need be, then CONTINUE."
-  (if (and (not (seq-some #'agent-q-provider--environment-key
+  (if (and (not (seq-some #'agent-q-provider-key-of-environment
                           (mapcar #'cdr agent-q-providers)))
            (agent-q-demo-installed-p))
       (agent-q-provider-choose

@@ -9,8 +9,8 @@ use emacs::{Env, IntoLisp, Result, Value, Vector};
 use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
-    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, SessionState,
-    ToolCall, TurnOutcome,
+    CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, ListedModel,
+    SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::accumulator::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};
@@ -38,6 +38,26 @@ impl<'e> PlistBuilder<'e> {
         self.items.push(self.env.intern(&format!(":{name}"))?);
         self.items.push(value.into_lisp(self.env)?);
         Ok(self)
+    }
+
+    /// MODELS: their names, and the limits of those whose host says any.
+    fn models(self, models: &[ListedModel]) -> Result<Self> {
+        let env = self.env;
+        let names: Vec<String> = models.iter().map(|model| model.name.clone()).collect();
+        let limits: Vec<Value<'e>> = models
+            .iter()
+            .filter(|model| model.context_window.is_some() || model.max_output.is_some())
+            .map(|model| {
+                let limit = |number: Option<u64>| number.and_then(|it| i64::try_from(it).ok());
+                Self::new(env)
+                    .put("model", &model.name)?
+                    .put("window", limit(model.context_window))?
+                    .put("output", limit(model.max_output))?
+                    .list()
+            })
+            .collect::<Result<_>>()?;
+        self.put("models", strings(env, &names)?)?
+            .put("limits", env.list(&limits)?)
     }
 
     /// A piece of a stream. Emacs allocates a multibyte string twice, and collects garbage the
@@ -191,11 +211,13 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             output_tokens,
             cache_read_tokens,
             cache_write_tokens,
+            cost,
         } => of("usage", session)?
             .number("input-tokens", *input_tokens)?
             .number("output-tokens", *output_tokens)?
             .number("cache-read-tokens", *cache_read_tokens)?
-            .number("cache-write-tokens", *cache_write_tokens),
+            .number("cache-write-tokens", *cache_write_tokens)?
+            .put("cost", *cost),
         Event::Retrying {
             session,
             attempt,
@@ -251,7 +273,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         }
         Event::Models { question, models } => kind("models")?
             .number("question", question.0)?
-            .put("models", strings(env, models)?),
+            .models(models),
         Event::Trouble { message } => kind("trouble")?.put("message", message),
         Event::Fault { message } => kind("fault")?.put("message", message),
     }?
@@ -397,7 +419,7 @@ fn servers_list<'e>(env: &'e Env, servers: &[DiscoveredServer]) -> Result<Value<
             PlistBuilder::new(env)
                 .put("name", &server.name)?
                 .put("base-url", &server.base_url)?
-                .put("models", strings(env, &server.models)?)?
+                .models(&server.models)?
                 .list()
         })
         .collect::<Result<_>>()?;

@@ -122,6 +122,8 @@ pub enum Event {
         output_tokens: u64,
         cache_read_tokens: u64,
         cache_write_tokens: u64,
+        /// US dollars; none when the model's price is not known.
+        cost: Option<f64>,
     },
     /// A request failed before anything was shown and is sent again after `delay`.
     Retrying {
@@ -173,7 +175,7 @@ pub enum Event {
     /// The models that the host of a provider lists, for the question about them.
     Models {
         question: QuestionId,
-        models: Vec<String>,
+        models: Vec<ListedModel>,
     },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
@@ -224,5 +226,15 @@ pub struct DiscoveredServer {
     /// The base of its Chat Completions API, such as `http://127.0.0.1:8080/v1`.
     pub base_url: String,
     /// The models that it offers.
-    pub models: Vec<String>,
+    pub models: Vec<ListedModel>,
+}
+
+/// A model as its host lists it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedModel {
+    pub name: String,
+    /// Tokens of a request and its reply together, as the host serves it; none when it doesn't say.
+    pub context_window: Option<u64>,
+    /// Tokens of a reply; none when it doesn't say.
+    pub max_output: Option<u64>,
 }

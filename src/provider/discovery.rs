@@ -11,7 +11,7 @@ use super::ProviderSettings;
 use super::address::{endpoint, headers, models_url};
 use super::body::read_up_to;
 use super::http::Client;
-use crate::protocol::DiscoveredServer;
+use crate::protocol::{DiscoveredServer, ListedModel};
 
 /// How long a local server has to list its models.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(800);
@@ -65,7 +65,7 @@ impl Client {
         Some(DiscoveredServer {
             name: candidate.name.clone().into_owned(),
             base_url: candidate.base_url.clone().into_owned(),
-            models: model_names(&serde_json::from_slice(&body).ok()?)?,
+            models: listed_models(&serde_json::from_slice(&body).ok()?)?,
         })
     }
 }
@@ -75,7 +75,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Client {
     /// The chat models that the host of SETTINGS lists, sorted; none when it doesn't say within its time.
-    pub async fn models(&self, settings: &ProviderSettings) -> Vec<String> {
+    pub async fn models(&self, settings: &ProviderSettings) -> Vec<ListedModel> {
         let asking = async {
             let url = models_url(settings).ok()?;
             let headers = headers(settings, url.host_str().unwrap_or_default()).ok()?;
@@ -90,10 +90,10 @@ impl Client {
             .ok()
             .flatten()
             .and_then(|body| serde_json::from_slice(&body).ok())
-            .and_then(|list| model_names(&list))
+            .and_then(|list| listed_models(&list))
             .unwrap_or_default();
         models.sort_unstable();
-        models.dedup();
+        models.dedup_by(|later, earlier| later.name == earlier.name);
         models
     }
 }
@@ -101,16 +101,50 @@ impl Client {
 /// The chat models of a list of models; none when the JSON is no such list, as when something
 /// else listens at the port. Models that only embed text can't chat and are left out.
 #[must_use]
-pub fn model_names(list: &Value) -> Option<Vec<String>> {
+pub fn listed_models(list: &Value) -> Option<Vec<ListedModel>> {
     let models = list
         .get("data")
         .or_else(|| list.get("models"))?
         .as_array()?;
-    let name = |model: &Value| {
-        let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
-        // Google lists them below a folder.
-        let name = name.strip_prefix("models/").unwrap_or(name);
-        (!name.contains("embed")).then(|| name.to_owned())
-    };
-    Some(models.iter().filter_map(name).collect())
+    Some(models.iter().filter_map(listed_model).collect())
 }
+
+fn listed_model(model: &Value) -> Option<ListedModel> {
+    let name = model.get("id").or_else(|| model.get("name"))?.as_str()?;
+    // Google lists them below a folder.
+    let name = name.strip_prefix("models/").unwrap_or(name);
+    let limit = |places: &[&str]| {
+        places
+            .iter()
+            .find_map(|place| model.pointer(place)?.as_u64())
+            .filter(|number| *number > 0)
+    };
+    let window = limit(&WINDOW_PLACES);
+    (!name.contains("embed")).then(|| ListedModel {
+        name: name.to_owned(),
+        context_window: window,
+        // Some say the window here, too, which is no limit of a reply.
+        max_output: limit(&OUTPUT_PLACES).filter(|output| window.is_none_or(|all| *output < all)),
+    })
+}
+
+/// Where hosts say how much a model takes. A router's own way to it may take less than the model.
+const WINDOW_PLACES: [&str; 8] = [
+    "/top_provider/context_length",
+    "/context_length",
+    "/context_window",
+    "/max_model_len",
+    "/max_context_length",
+    "/inputTokenLimit",
+    "/max_input_tokens",
+    "/meta/n_ctx",
+];
+
+/// Where hosts say how much a model writes.
+const OUTPUT_PLACES: [&str; 5] = [
+    "/top_provider/max_completion_tokens",
+    "/max_completion_tokens",
+    "/max_output_tokens",
+    "/outputTokenLimit",
+    "/max_tokens",
+];

@@ -10,6 +10,7 @@ mod cause;
 pub mod dialect;
 pub mod discovery;
 mod draft;
+pub mod facts;
 pub mod failure;
 pub mod history;
 pub mod http;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::protocol::ToolCall;
 
+pub use facts::ModelFacts;
 pub use failure::{FailureKind, ProviderError};
 pub use history::{ChatMessage, Dialect, MessagePart, Messages, ModelOrigin, PartContent};
 pub use http::{Client, ClientSettings};
@@ -59,6 +61,8 @@ pub struct ProviderSettings {
     pub first_body: Map<String, Value>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
+    /// What is known of the model.
+    pub facts: ModelFacts,
 }
 
 impl ProviderSettings {
@@ -69,6 +73,15 @@ impl ProviderSettings {
             dialect: self.dialect,
             host: history::host_of(&self.base_url),
             model: self.model.clone(),
+        }
+    }
+
+    /// How hard the model is to think. Of one that does not think, nothing is asked.
+    #[must_use]
+    pub fn wished_effort(&self) -> Option<Effort> {
+        match self.facts.thinking {
+            Some(false) => None,
+            Some(true) | None => self.effort,
         }
     }
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What a turn may use up before its user is asked whether it goes on: requests, tokens, time. Pure;
+//! What a turn may use up before its user is asked whether it goes on: requests, tokens, time, money. Pure;
 //! `turn` counts, and `pause` asks.
 
 use std::time::Duration;
 
 /// What a turn may use before it asks. None: as much as it likes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     pub requests: u32,
     pub tokens: Option<u64>,
     /// Of the model and of tools; the time in which a call waits for the user doesn't count.
     pub time: Option<Duration>,
+    /// US dollars. What requests to models of unknown price cost is not counted.
+    pub cost: Option<f64>,
 }
 
 impl Default for Limits {
@@ -19,6 +21,7 @@ impl Default for Limits {
             requests: 50,
             tokens: None,
             time: None,
+            cost: None,
         }
     }
 }
@@ -29,12 +32,14 @@ pub struct Spent {
     requests: u32,
     tokens: u64,
     time: Duration,
+    cost: f64,
 }
 
 impl Spent {
-    /// Takes in a request that took TIME and cost TOKENS, sent and received.
-    pub fn request(&mut self, time: Duration, tokens: u64) {
+    /// Takes in a request that took TIME, TOKENS, sent and received, and COST dollars if that is known.
+    pub fn request(&mut self, time: Duration, tokens: u64, cost: Option<f64>) {
         self.requests += 1;
+        self.cost += cost.unwrap_or(0.0);
         self.tokens = self.tokens.saturating_add(tokens);
         self.time += time;
     }
@@ -68,8 +73,19 @@ impl Spent {
                 format!("{} s of work", self.time.as_secs()),
                 "agent-q-max-turn-seconds",
             ),
+            Limits {
+                cost: Some(most), ..
+            } if self.cost >= *most => used(dollars(self.cost), "agent-q-max-turn-cost"),
             _ => None,
         }
+    }
+}
+
+/// DOLLARS as text: in cents, and below a dollar in hundredths of one.
+fn dollars(dollars: f64) -> String {
+    match dollars < 1.0 {
+        true => format!("${dollars:.4}"),
+        false => format!("${dollars:.2}"),
     }
 }
 
@@ -83,22 +99,36 @@ mod tests {
             requests: 3,
             tokens: Some(100),
             time: Some(Duration::from_secs(60)),
+            cost: Some(0.05),
         };
         let mut spent = Spent::default();
         assert_eq!(spent.exceeds(&limits), None);
-        spent.request(Duration::from_secs(1), 99);
+        spent.request(Duration::from_secs(1), 99, Some(0.02));
         assert_eq!(spent.exceeds(&limits), None);
+        let mut dear = Spent::default();
+        dear.request(Duration::ZERO, 0, Some(0.0405));
+        dear.request(Duration::ZERO, 0, None);
+        assert_eq!(dear.exceeds(&limits), None);
+        dear.request(Duration::ZERO, 0, Some(0.01));
+        let dear_limits = Limits {
+            requests: 50,
+            ..limits
+        };
+        assert_eq!(
+            dear.exceeds(&dear_limits).unwrap(),
+            "The turn has used $0.0505 (agent-q-max-turn-cost)."
+        );
         spent.tools(Duration::from_secs(59));
         assert_eq!(
             spent.exceeds(&limits).unwrap(),
             "The turn has used 60 s of work (agent-q-max-turn-seconds)."
         );
-        spent.request(Duration::ZERO, 1);
+        spent.request(Duration::ZERO, 1, None);
         assert_eq!(
             spent.exceeds(&limits).unwrap(),
             "The turn has used 100 tokens (agent-q-max-turn-tokens)."
         );
-        spent.request(Duration::ZERO, 0);
+        spent.request(Duration::ZERO, 0, None);
         assert_eq!(
             spent.exceeds(&limits).unwrap(),
             "The turn has used 3 requests (agent-q-max-iterations)."

@@ -19,7 +19,7 @@ use super::selection::ToolSelection;
 use crate::builtin::more;
 use crate::call::policy::{Approval, EvalPolicy};
 use crate::gram::ToolSpecification;
-use crate::provider::{Dialect, Effort, ProviderSettings, Secret, ToolChoice};
+use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
 use crate::tool::offer::{Offer, Unoffered};
 use crate::tool::registry::Registry;
@@ -41,6 +41,9 @@ pub struct SessionSettings {
     pub max_turn_tokens: Option<Option<u64>>,
     #[serde(deserialize_with = "present")]
     pub max_turn_seconds: Option<Option<u64>>,
+    /// US dollars; inner none: no limit.
+    #[serde(deserialize_with = "present")]
+    pub max_turn_cost: Option<Option<f64>>,
     /// The tools offered to the model.
     pub tools: Option<ToolSelection>,
     pub tool_choice: Option<ToolChoiceJson>,
@@ -126,6 +129,8 @@ pub struct ProviderJson {
     first_body: Map<String, Value>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    #[serde(default)]
+    facts: ModelFacts,
 }
 
 impl std::fmt::Debug for ProviderJson {
@@ -148,6 +153,7 @@ impl From<ProviderJson> for ProviderSettings {
             body: json.body,
             first_body: json.first_body,
             headers: json.headers.into_iter().collect(),
+            facts: json.facts,
         }
     }
 }
@@ -257,6 +263,9 @@ impl Settings {
         }
         if let Some(limit) = changes.max_turn_seconds {
             self.limits.time = limit.map(Duration::from_secs);
+        }
+        if let Some(limit) = changes.max_turn_cost {
+            self.limits.cost = limit;
         }
         if let Some(tools) = changes.tools {
             self.tools = tools;

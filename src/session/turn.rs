@@ -71,6 +71,7 @@ impl Turn<'_> {
         let mut position = RequestPosition::First;
         let mut repeats = Repeats::default();
         let mut spent = Spent::default();
+        self.warn_of_unknown_price();
         loop {
             if let Some(reason) = spent.exceeds(&self.settings.limits) {
                 match self.may_go_on(&reason).await {
@@ -81,7 +82,10 @@ impl Turn<'_> {
             let began = Instant::now();
             match self.ask(history.for_model(), position).await {
                 AskOutcome::Whole(reply) => {
-                    spent.request(began.elapsed(), reply.tokens());
+                    let cost = reply
+                        .usage
+                        .and_then(|usage| self.provider.facts.cost(&usage));
+                    spent.request(began.elapsed(), reply.tokens(), cost);
                     if let Finish::Refused(why) = &reply.finish {
                         let outcome = TurnOutcome::Failed(refusal(why));
                         self.tell_usage(&reply);
@@ -107,6 +111,19 @@ impl Turn<'_> {
                 }
             }
             position = RequestPosition::Later;
+        }
+    }
+
+    /// Says that a limit on the cost can't be kept, where there is one.
+    fn warn_of_unknown_price(&self) {
+        if self.settings.limits.cost.is_some() && self.provider.facts.prices.is_none() {
+            self.shared.executor.host.emit(Event::Notice {
+                session: self.batch.session,
+                text: format!(
+                    "What {} costs is not known, so agent-q-max-turn-cost can't be kept. :prices in its :models in agent-q-providers says it.",
+                    self.provider.model
+                ),
+            });
         }
     }
 
@@ -200,7 +217,10 @@ impl Turn<'_> {
     /// What would be sent for HISTORY, as the model reads it.
     pub fn request(&self, history: Messages, position: RequestPosition) -> ChatRequest {
         let place = &self.batch.place;
-        let tools = self.shared.executor.without_denied(self.listed, place);
+        let tools = match self.provider.facts.tools {
+            Some(false) => Registry::default(),
+            Some(true) | None => self.shared.executor.without_denied(self.listed, place),
+        };
         let system = self
             .settings
             .system_prompt(&tools, self.sections.as_deref());
@@ -306,6 +326,7 @@ impl Turn<'_> {
                 output_tokens: usage.output_tokens,
                 cache_read_tokens: usage.cache_read_tokens,
                 cache_write_tokens: usage.cache_write_tokens,
+                cost: self.provider.facts.cost(&usage),
             });
         }
     }

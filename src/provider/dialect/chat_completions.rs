@@ -109,7 +109,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
         let choice = tool_choice_json(&request.tool_choice, &host);
         body.insert("tool_choice".into(), choice);
     }
-    if let Some(effort) = settings.effort {
+    if let Some(effort) = settings.wished_effort() {
         body.insert("reasoning_effort".into(), effort.name().into());
     }
     body.insert("stream".into(), true.into());

@@ -51,8 +51,8 @@ fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
     if !has_levels && !settings.model.contains("gemini-2.5") {
         return None;
     }
-    let mut thinking = json!({"includeThoughts": settings.effort != Some(Effort::None)});
-    match settings.effort {
+    let mut thinking = json!({"includeThoughts": settings.wished_effort() != Some(Effort::None)});
+    match settings.wished_effort() {
         None => {}
         Some(effort) if has_levels => {
             thinking["thinkingLevel"] = match effort {

@@ -11,7 +11,7 @@ use crate::protocol::CallOutcome;
 use crate::provider::history::{ChatMessage, Dialect, MessagePart, PartContent};
 use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 
-/// The most tokens of a reply, which must be said; every model since Claude 3.7 takes it.
+/// The most tokens of a reply, which must be said. Models that write less are known to.
 const MAX_TOKENS: u64 = 16_000;
 
 /// Models that think by a budget of tokens and know no effort: parts of their names.
@@ -31,7 +31,8 @@ const THINK_BY_BUDGET: &[&str] = &[
 pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("model".into(), settings.model.clone().into());
-    body.insert("max_tokens".into(), MAX_TOKENS.into());
+    let reply = settings.facts.reply_limit(MAX_TOKENS);
+    body.insert("max_tokens".into(), reply.into());
     let mut tools: Vec<Value> = request.tools.iter().map(tool_json).collect();
     if let Some(last) = tools.last_mut() {
         break_cache(last);
@@ -72,7 +73,7 @@ fn agree(body: &mut Map<String, Value>) {
 
 /// How hard to think, in the words that the model knows. Without a wish nothing is said.
 fn add_effort(body: &mut Map<String, Value>, settings: &ProviderSettings) {
-    let Some(effort) = settings.effort else {
+    let Some(effort) = settings.wished_effort() else {
         return;
     };
     if effort == Effort::None {

@@ -25,7 +25,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     if !request.tools.is_empty() && request.tool_choice != ToolChoice::None {
         body.insert("tools".into(), request.tools.clone().into());
     }
-    if let Some(effort) = settings.effort {
+    if let Some(effort) = settings.wished_effort() {
         body.insert("think".into(), think(effort, &settings.model));
     }
     body.insert("stream".into(), true.into());

@@ -33,7 +33,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
         let choice = tool_choice_json(&request.tool_choice);
         body.insert("tool_choice".into(), choice);
     }
-    if let Some(effort) = settings.effort {
+    if let Some(effort) = settings.wished_effort() {
         let reasoning = json!({"effort": effort.name(), "summary": "auto"});
         body.insert("reasoning".into(), reasoning);
     }

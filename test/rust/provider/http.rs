@@ -42,6 +42,7 @@ pub(super) fn settings(base_url: String) -> ProviderSettings {
         body: Map::new(),
         first_body: Map::new(),
         headers: Vec::new(),
+        facts: agent_q_core::provider::ModelFacts::default(),
     }
 }
 

@@ -6,8 +6,8 @@ use agent_q_core::protocol::{CallOutcome, ToolCall};
 use agent_q_core::provider::accumulator::parse_arguments;
 use agent_q_core::provider::dialect::request_body;
 use agent_q_core::provider::{
-    ChatMessage, ChatRequest, Dialect, MessagePart, PartContent, ProviderSettings, RequestPosition,
-    ToolChoice,
+    ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, PartContent, ProviderSettings,
+    RequestPosition, ToolChoice,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -31,6 +31,7 @@ pub fn settings(dialect: Dialect) -> ProviderSettings {
         body: Map::new(),
         first_body: Map::new(),
         headers: Vec::new(),
+        facts: ModelFacts::default(),
     }
 }
 

@@ -6,7 +6,8 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use agent_q_core::provider::discovery::{Candidate, model_names};
+use agent_q_core::protocol::ListedModel;
+use agent_q_core::provider::discovery::{Candidate, listed_models};
 use agent_q_core::provider::{Dialect, FailureKind, Finish, ProviderSettings, Secret, StreamEvent};
 use serde_json::{Value, json};
 
@@ -147,25 +148,26 @@ async fn local_servers_are_found_in_order() {
             candidate("Second", second.base_url()),
         ])
         .await;
-    let summary: Vec<(&str, &[String])> = found
+    let summary: Vec<(&str, Vec<&str>)> = found
         .iter()
-        .map(|it| (it.name.as_str(), &it.models[..]))
+        .map(|it| (it.name.as_str(), names(&it.models)))
         .collect();
     assert_eq!(
         summary,
-        [
-            ("First", &["small".to_owned()][..]),
-            ("Second", &["scripted".to_owned()][..])
-        ]
+        [("First", vec!["small"]), ("Second", vec!["scripted"])]
     );
     assert_eq!(found[0].base_url, first.base_url());
+}
+
+fn names(models: &[ListedModel]) -> Vec<&str> {
+    models.iter().map(|model| model.name.as_str()).collect()
 }
 
 #[tokio::test]
 async fn a_host_lists_its_models_and_a_silent_one_none() {
     let server = start(json!({"turns": [], "models": ["small", "big", "text-embedding-x"]}));
     let mut settings = settings(server.base_url());
-    assert_eq!(client().models(&settings).await, ["big", "small"]);
+    assert_eq!(names(&client().models(&settings).await), ["big", "small"]);
     settings.base_url = format!("http://127.0.0.1:{}/v1", free_port());
     assert!(client().models(&settings).await.is_empty());
 }
@@ -242,7 +244,43 @@ async fn each_dialect_asks_at_its_own_address_with_its_own_key_header() {
 #[test]
 fn models_that_are_listed_below_a_folder_lose_it() {
     let list = json!({"models": [{"name": "models/gemini-x"}, {"name": "models/embedding-x"}]});
-    assert_eq!(model_names(&list), Some(vec!["gemini-x".to_owned()]));
+    assert_eq!(names(&listed_models(&list).expect("a list")), ["gemini-x"]);
+}
+
+#[test]
+fn a_host_says_the_limits_of_its_models_in_its_own_way() {
+    let list = json!({"data": [
+        {"id": "openrouter", "context_length": 200_000,
+         "top_provider": {"context_length": 128_000, "max_completion_tokens": 16_000}},
+        {"id": "null", "context_length": 4096, "top_provider": {"context_length": null}},
+        {"id": "groq", "context_window": 131_072, "max_completion_tokens": 65_536},
+        {"id": "vllm", "max_model_len": 32_768},
+        {"id": "mistral", "max_context_length": 262_144},
+        {"id": "gemini", "inputTokenLimit": 1_000_000, "outputTokenLimit": 65_536},
+        {"id": "llama.cpp", "meta": {"n_ctx": 8192, "n_ctx_train": 131_072}},
+        {"id": "as large as the window", "context_length": 1000, "max_tokens": 1000},
+        {"id": "openai"},
+        {"id": "zero", "context_length": 0},
+    ]});
+    let limits: Vec<(String, Option<u64>, Option<u64>)> = listed_models(&list)
+        .expect("a list")
+        .into_iter()
+        .map(|it: ListedModel| (it.name, it.context_window, it.max_output))
+        .collect();
+    let expected = [
+        ("openrouter", Some(128_000), Some(16_000)),
+        ("null", Some(4096), None),
+        ("groq", Some(131_072), Some(65_536)),
+        ("vllm", Some(32_768), None),
+        ("mistral", Some(262_144), None),
+        ("gemini", Some(1_000_000), Some(65_536)),
+        ("llama.cpp", Some(8192), None),
+        ("as large as the window", Some(1000), None),
+        ("openai", None, None),
+        ("zero", None, None),
+    ];
+    let expected = expected.map(|(name, window, output)| (name.to_owned(), window, output));
+    assert_eq!(limits, expected);
 }
 
 /// As after the machine slept, or the server restarted.

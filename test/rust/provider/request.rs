@@ -4,7 +4,8 @@
 use agent_q_core::protocol::{CallArguments, CallOutcome, ToolCall};
 use agent_q_core::provider::dialect::request_body;
 use agent_q_core::provider::{
-    ChatMessage, ChatRequest, Dialect, MessagePart, ProviderSettings, RequestPosition, ToolChoice,
+    ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, ProviderSettings, RequestPosition,
+    ToolChoice,
 };
 use serde_json::{Map, Value, json};
 
@@ -26,6 +27,7 @@ fn settings() -> ProviderSettings {
         body: Map::new(),
         first_body: Map::new(),
         headers: Vec::new(),
+        facts: ModelFacts::default(),
     }
 }
 

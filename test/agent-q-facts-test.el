@@ -1,0 +1,207 @@
+;;; agent-q-facts-test.el --- What is known of models  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The facts that are shipped, what wins over them, how they are made from the catalogue, and
+;; what chats make of them.
+
+;;; Code:
+
+(require 'agent-q-facts)
+(require 'agent-q-provider)
+(require 'agent-q-test)
+(require 'agent-q-test-registry)
+
+(defmacro agent-q-facts-test--with-table (form &rest body)
+  "Run BODY with the facts of FORM, as `agent-q-facts-trim' makes them."
+  (declare (indent 1) (debug t))
+  `(let* ((agent-q-facts-file (make-temp-file "agent-q-facts"))
+          (agent-q-facts--table nil)
+          (agent-q-facts--listed (make-hash-table :test #'equal)))
+     (unwind-protect
+         (progn (agent-q-facts-write ,form agent-q-facts-file)
+                ,@body)
+       (delete-file agent-q-facts-file))))
+
+(defconst agent-q-facts-test--form
+  '(:date "2999-01-01"
+    :providers (("openai" ("small" :window 8000 :output 1000 :tools t :prices (1.0 2.0 nil nil)))
+                ("openrouter" ("a/b" :window 32000 :tools nil :prices (3.0 4.0 nil nil)))
+                ("azure" ("deployed" :window 64000))))
+  "A table of a day that will be the newest.")
+
+(ert-deftest agent-q-facts-every-default-model-is-known ()
+  "Each host that agent-q knows has its facts, and they are of the core's form."
+  (let ((agent-q-facts-file "/nonexistent")
+        (agent-q-facts--table nil))
+    (should (string-match-p "\\`20[0-9][0-9]-[01][0-9]-[0-3][0-9]\\'" (agent-q-facts-date)))
+    (pcase-dolist (`(,name . ,properties) agent-q-providers)
+      (let ((url (plist-get properties :base-url)))
+        (should (agent-q-facts--provider url))
+        (ert-info ((symbol-name name))
+          (should (> (or (plist-get (agent-q-facts-of url (plist-get properties :model)) :window)
+                         0)
+                     4096)))))))
+
+(ert-deftest agent-q-facts-the-newer-file-counts ()
+  (agent-q-facts-test--with-table agent-q-facts-test--form
+    (should (equal (agent-q-facts-date) "2999-01-01"))
+    (should (= 8000 (plist-get (agent-q-facts-of "https://api.openai.com/v1/" "small") :window))))
+  (agent-q-facts-test--with-table (plist-put (copy-sequence agent-q-facts-test--form)
+                                             :date "2000-01-01")
+    (should-not (equal (agent-q-facts-date) "2000-01-01"))))
+
+(ert-deftest agent-q-facts-names-and-hosts ()
+  (agent-q-facts-test--with-table agent-q-facts-test--form
+    (let ((window (lambda (url model) (plist-get (agent-q-facts-of url model) :window))))
+      (should (= 8000 (funcall window "https://API.openai.com/v1" "small-2026-08-01")))
+      (should (= 8000 (funcall window "https://api.openai.com/v1" "small-20260801")))
+      (should (= 8000 (funcall window "https://api.openai.com/v1" "small-latest")))
+      (should (= 64000 (funcall window "https://us.openai.azure.com/openai/v1" "deployed")))
+      (should-not (funcall window "https://api.openai.com.example.org/v1" "small"))
+      (should-not (funcall window "http://127.0.0.1:8080/v1" "small"))
+      ;; What is served otherwise may cost something else.
+      (let ((facts (agent-q-facts-of "https://openrouter.ai/api/v1" "a/b:free")))
+        (should (= 32000 (plist-get facts :window)))
+        (should-not (plist-get facts :prices))))))
+
+(ert-deftest agent-q-facts-the-user-wins-but-not-over-the-hosts-limits ()
+  (agent-q-facts-test--with-table agent-q-facts-test--form
+    (let* ((url "https://api.openai.com/v1")
+           (facts (lambda (&rest own) (agent-q-facts-of url "small" own))))
+      (should (equal (plist-get (funcall facts :prices '(9 9) :effort 'low) :prices) '(9 9)))
+      (should-not (plist-member (funcall facts :effort 'low) :effort))
+      (should-not (plist-get (funcall facts :tools nil) :tools))
+      (should (= 9000 (plist-get (funcall facts :window 9000) :window)))
+      (agent-q-facts-note "https://api.openai.com/v1/" "small" '(:window 4000))
+      (should (= 4000 (plist-get (funcall facts) :window)))
+      (should (= 1000 (plist-get (funcall facts) :output)))
+      (should (= 4000 (plist-get (funcall facts :window 9000) :window)))
+      (should (= 2000 (plist-get (funcall facts :window 2000) :window))))))
+
+(ert-deftest agent-q-facts-are-made-from-the-catalogue ()
+  (should
+   (equal
+    (agent-q-facts-trim
+     (agent-q-json-parse
+      "{\"nobody\": {\"models\": {}},
+        \"openai\": {\"models\": {
+          \"b\": {\"tool_call\": true, \"reasoning\": false, \"status\": \"deprecated\",
+                  \"modalities\": {\"input\": [\"text\", \"image\"], \"output\": [\"text\"]},
+                  \"limit\": {\"context\": 9, \"output\": 5, \"input\": 4},
+                  \"cost\": {\"input\": 1, \"output\": 2, \"cache_read\": 0.1,
+                    \"context_over_200k\": {\"input\": 3, \"output\": 4}}},
+          \"a\": {\"tool_call\": false, \"reasoning\": true, \"status\": \"odd\",
+                  \"modalities\": {\"input\": [\"text\"], \"output\": [\"text\"]},
+                  \"limit\": {\"context\": 7, \"output\": 0},
+                  \"cost\": {\"input\": 1, \"output\": 2,
+                    \"tiers\": [{\"tier\": {\"size\": 6}, \"input\": 5, \"output\": 6,
+                                 \"cache_write\": 8}]}},
+          \"picture\": {\"modalities\": {\"output\": [\"image\"]},
+                        \"limit\": {\"context\": 7}}}}}")
+     "2026-01-02")
+    '(:date "2026-01-02"
+      :providers
+      (("openai"
+        ("a" :window 7 :tools nil :thinking t :vision nil :prices (1 2 nil nil)
+         :tiers ((6 5 6 nil 8)))
+        ("b" :window 9 :input 4 :output 5 :tools t :thinking nil :vision t
+         :prices (1 2 0.1 nil) :tiers ((200000 3 4 nil nil)) :status deprecated)))))))
+
+(ert-deftest agent-q-facts-what-is-no-catalogue-changes-nothing ()
+  (agent-q-facts-test--with-table agent-q-facts-test--form
+    (let ((before (agent-q-facts--read agent-q-facts-file)))
+      (dolist (answer '("" "HTTP/1.1 200 OK\n\n<html>" "HTTP/1.1 200 OK\n\n[]"
+                        "HTTP/1.1 200 OK\n\n{\"openai\": {\"models\": {}}}"))
+        (with-temp-buffer
+          (insert answer)
+          (should (string-match-p "could not be used (.+); what was known of models stays"
+                                  (agent-q-facts--take nil)))))
+      (with-temp-buffer
+        (should (string-match-p "no net" (agent-q-facts--take '(:error (error "no net"))))))
+      (should (equal before (agent-q-facts--read agent-q-facts-file))))))
+
+(ert-deftest agent-q-facts-for-people ()
+  (should (equal (agent-q-facts-summary
+                  '(:window 1050000 :tools nil :thinking t :prices (2.5 15.0 nil nil)
+                    :status deprecated))
+                 "1.05M window, $2.5 in, $15 out, thinks, no tools, deprecated"))
+  (should (equal (agent-q-facts-summary '(:window 32768 :tools t :prices (0.075 0.0 nil nil)))
+                 "33k window, $0.075 in, $0 out"))
+  (should (equal (agent-q-facts-summary nil) "")))
+
+;;;; In chats
+
+(defmacro agent-q-facts-test--in-chat (own script &rest body)
+  "Run BODY in a chat with SCRIPT; OWN is what the provider says of its model."
+  (declare (indent 2) (debug t))
+  `(agent-q-test-with-tools
+       ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :safe))
+     (agent-q-test-with-model ,script
+       (let ((agent-q-provider (append agent-q-provider
+                                       (list :dialect 'messages
+                                             :models (list (cons "scripted" ,own))))))
+         (agent-q-test-with-chat
+           ,@body)))))
+
+(defconst agent-q-facts-test--script
+  "{\"turns\":[{\"steps\":[{\"tool_calls\":[{\"name\":\"t_run\",\"arguments\":{\"text\":\"1\"}}]},
+                         {\"usage\":[1000,100]}]},
+             {\"steps\":[{\"text\":\"The end.\"},{\"usage\":[2000,50]}]},
+             {\"steps\":[{\"text\":\"More.\"},{\"usage\":[1000,0]}]}]}"
+  "A model that calls a tool, answers, and answers again.")
+
+(ert-deftest agent-q-facts-the-header-shows-the-cost ()
+  "Half of the input of the scripted server comes out of its cache."
+  (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
+    (agent-q-test-ask "go")
+    ;; 500 and 1000 of input at 10, as many at 1, 150 of output at 20, for a million each.
+    (should (string-match-p (regexp-quote "$0.0195") agent-q-header--line))
+    (agent-q-test-ask "more")
+    (should (string-match-p (regexp-quote "$0.0250") agent-q-header--line))
+    (let ((help (get-text-property (string-search "$0.0250" agent-q-header--line) 'help-echo
+                                   agent-q-header--line)))
+      (should (string-match-p "This chat: \\$0\\.0250\nIts last turn: \\$0\\.0055\n" help)))))
+
+(ert-deftest agent-q-facts-an-unknown-price-is-unknown ()
+  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+    (agent-q-test-ask "go")
+    (should (string-match-p (regexp-quote "$?") agent-q-header--line))
+    (should-not (agent-q-test-shows "agent-q-max-turn-cost"))))
+
+(ert-deftest agent-q-facts-a-turn-asks-at-its-cost ()
+  (let ((agent-q-max-turn-cost 0.001))
+    (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
+      (agent-q-test-send "go")
+      (agent-q-test-until
+       (agent-q-test-shows "The turn has used $0.0075 (agent-q-max-turn-cost). Shall it go on?"))
+      (agent-q-test-find "[Stop]")
+      (agent-q-test-press "RET")
+      (agent-q-test-until (agent-q-test-idle-p)))
+    (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+      (agent-q-test-ask "go")
+      (should (agent-q-test-shows
+               "What scripted costs is not known, so agent-q-max-turn-cost can't be kept."))
+      (should (agent-q-test-shows "The end.")))))
+
+(ert-deftest agent-q-facts-what-a-model-lacks-is-not-sent ()
+  (agent-q-facts-test--in-chat '(:tools nil :thinking nil :effort high :output 500)
+      "{\"turns\":[{\"steps\":[{\"text\":\"Yes.\"}]}]}"
+    (agent-q-test-ask "go")
+    (with-temp-buffer
+      (insert-file-contents agent-q-test-requests)
+      (should (search-forward "\"max_tokens\":500" nil t))
+      (dolist (left-out '("\"tools\"" "\"thinking\"" "\"effort\""))
+        (goto-char (point-min))
+        (should-not (search-forward left-out nil t))))))
+
+(ert-deftest agent-q-facts-a-wrong-one-is-named ()
+  (agent-q-facts-test--in-chat '(:prices "much") agent-q-facts-test--script
+    (should (string-match-p
+             "The provider .* (scripted) can.t be used: its :prices is not a list of prices"
+             (cadr (should-error (agent-q-provider-choose #'ignore) :type 'user-error))))))
+
+(provide 'agent-q-facts-test)
+;;; agent-q-facts-test.el ends here
