@@ -11,85 +11,22 @@
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-test-image)
-
-(defvar agent-q-watch-test--answer nil
-  "A function of a question that gives \"allow\", \"deny\", \"stop\" or nil.
-It may also give a list of that and a reason.")
-
-(defvar agent-q-watch-test--questions nil
-  "The questions that came, and those taken back, latest first.")
-
-(defun agent-q-watch-test--take (connection question)
-  "Answer QUESTION, a property list, which came over CONNECTION."
-  (push question agent-q-watch-test--questions)
-  (unless (plist-get question :withdrawn)
-    (let ((answer (funcall agent-q-watch-test--answer question)))
-      (when answer
-        (agent-q-image-ask
-         connection :rex
-         `(cl:funcall (cl:find-symbol "ANSWER" "AGENT-Q-IMAGE")
-                      ,(plist-get question :call) ,(plist-get question :question)
-                      ,@(if (consp answer) answer (list answer)))
-         t #'ignore)))))
-
-(defmacro agent-q-watch-test--with (connection answer &rest body)
-  "Evaluate BODY while what is asked over CONNECTION gets ANSWER.
-That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
-  (declare (indent 2) (debug t))
-  `(let* ((agent-q-watch-test--questions nil)
-          (answer ,answer)
-          (agent-q-watch-test--answer (if (functionp answer) answer (lambda (_) answer)))
-          (prefix "agent-q effect: ")
-          (advice (lambda (function process event)
-                    (pcase event
-                      (`(:background-message ,(and text (pred (string-prefix-p prefix))))
-                       (agent-q-watch-test--take
-                        ,connection
-                        (car (read-from-string (substring text (length prefix)))))
-                       t)
-                      (_ (funcall function process event))))))
-     (unwind-protect
-         (progn
-           (advice-add 'agent-q-image--on-event :around advice)
-           ,@body)
-       (advice-remove 'agent-q-image--on-event advice))))
-
-(defun agent-q-watch-test--words ()
-  "Return what was asked, in order."
-  (delq nil (mapcar (lambda (question) (plist-get question :words))
-                    (reverse agent-q-watch-test--questions))))
-
-(defun agent-q-watch-test--eval (connection form &rest options)
-  "Return the reply to FORM, watched over CONNECTION with OPTIONS."
-  (agent-q-test-image-eval
-   connection (string-replace "DIR/" (file-name-as-directory agent-q-test-directory) form)
-   :watch (append options '(:patience 30 :private (".env" "id_rsa")))))
-
-(defun agent-q-watch-test--file (name)
-  "Return the name of the file NAME that forms call DIR/NAME, made anew."
-  (let ((file (expand-file-name name agent-q-test-directory)))
-    (write-region "1" nil file nil 'silent)
-    (file-truename file)))
-
-(defun agent-q-watch-test--values (reply)
-  "Return the values of the last form in REPLY."
-  (plist-get (car (last (plist-get (plist-get reply :value) :forms))) :values))
+(require 'agent-q-test-watch)
 
 (agent-q-test-image-on-each watch-denies-what-is-not-allowed ()
   "What the user denies doesn't happen, and the reply says so."
-  (let ((file (agent-q-watch-test--file "a.txt")))
-    (agent-q-watch-test--with connection '("deny" "Not that one.")
-      (let ((reply (agent-q-watch-test--eval
+  (let ((file (agent-q-test-watch-file "a.txt")))
+    (agent-q-test-watch-with connection '("deny" "Not that one.")
+      (let ((reply (agent-q-test-watch-eval
                     connection "(list 1 (ignore-errors (delete-file \"DIR/a.txt\")))")))
-        (should (equal '("(1 NIL)") (agent-q-watch-test--values reply)))
+        (should (equal '("(1 NIL)") (agent-q-test-watch-values reply)))
         (should (equal (list (concat "delete " file)) (plist-get reply :denials)))
         (should (file-exists-p file))
-        (let ((question (car agent-q-watch-test--questions)))
+        (let ((question (car agent-q-test-watch-questions)))
           (should (equal "delete-file" (plist-get question :effect)))
           (should (equal (list file) (plist-get question :files)))
           (should (string-match-p "DELETE-FILE" (plist-get question :form)))))
-      (let ((reply (agent-q-watch-test--eval connection "(delete-file \"DIR/a.txt\")")))
+      (let ((reply (agent-q-test-watch-eval connection "(delete-file \"DIR/a.txt\")")))
         (should (eq :error (plist-get reply :outcome)))
         (should (equal (format "Not allowed: delete %s. Not that one." file)
                        (plist-get reply :message)))
@@ -97,119 +34,119 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 
 (agent-q-test-image-on-each watch-allows-and-stops ()
   "What the user allows happens as if there were no watch; stopping ends the call."
-  (let ((file (agent-q-watch-test--file "b.txt")))
-    (agent-q-watch-test--with connection "stop"
-      (let ((reply (agent-q-watch-test--eval
+  (let ((file (agent-q-test-watch-file "b.txt")))
+    (agent-q-test-watch-with connection "stop"
+      (let ((reply (agent-q-test-watch-eval
                     connection "(handler-case (delete-file \"DIR/b.txt\") (condition () 7))")))
         (should (eq :cancelled (plist-get reply :outcome)))
         (should (equal (concat "the user stopped it when it was about to delete " file)
                        (plist-get reply :because)))
         (should (plist-get reply :denials))
         (should (file-exists-p file))))
-    (agent-q-watch-test--with connection "allow"
-      (let ((reply (agent-q-watch-test--eval connection "(delete-file \"DIR/b.txt\")")))
-        (should (equal '("T") (agent-q-watch-test--values reply)))
+    (agent-q-test-watch-with connection "allow"
+      (let ((reply (agent-q-test-watch-eval connection "(delete-file \"DIR/b.txt\")")))
+        (should (equal '("T") (agent-q-test-watch-values reply)))
         (should-not (plist-get reply :denials))
         (should-not (file-exists-p file))))))
 
 ;; It measures itself by a function of its own, which it wraps for that.
 (agent-q-test-image-on-each watch-lets-the-profiler-be ()
   "Profiling a function of the program is nothing to ask about."
-  (agent-q-watch-test--with connection "deny"
-    (let ((reply (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "deny"
+    (let ((reply (agent-q-test-watch-eval
                   connection "(defun aq-profiled () 1) (sb-profile:profile aq-profiled)
                     (aq-profiled) (sb-profile:report) (sb-profile:unprofile) 1")))
-      (should (equal '("1") (agent-q-watch-test--values reply)))
-      (should-not (agent-q-watch-test--words)))))
+      (should (equal '("1") (agent-q-test-watch-values reply)))
+      (should-not (agent-q-test-watch-words)))))
 
 (agent-q-test-image-on-each watch-asks-in-threads-and-for-programs ()
   "Threads of a call are watched, and programs are told as one types them."
-  (agent-q-watch-test--with connection "deny"
-    (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "deny"
+    (agent-q-test-watch-eval
      connection "(sb-thread:join-thread (sb-thread:make-thread
                    (lambda () (sb-ext:run-program \"touch\" '(\"DIR/c.txt\") :search t)))
                   :default nil)")
     (should (equal (list (format "run `touch %sc.txt`"
                                  (file-name-as-directory agent-q-test-directory)))
-                   (agent-q-watch-test--words)))
-    (should (equal "touch" (plist-get (car agent-q-watch-test--questions) :target)))))
+                   (agent-q-test-watch-words)))
+    (should (equal "touch" (plist-get (car agent-q-test-watch-questions) :target)))))
 
 (agent-q-test-image-on-each watch-does-not-ask-for-what-was-granted ()
   "Consent that came with the call covers what it says and nothing else."
-  (agent-q-watch-test--file "d.txt")
-  (agent-q-watch-test--file "e.txt")
-  (agent-q-watch-test--with connection "deny"
-    (let ((reply (agent-q-watch-test--eval
+  (agent-q-test-watch-file "d.txt")
+  (agent-q-test-watch-file "e.txt")
+  (agent-q-test-watch-with connection "deny"
+    (let ((reply (agent-q-test-watch-eval
                   connection "(delete-file \"DIR/d.txt\") (ignore-errors (delete-file \"DIR/e.txt\"))"
                   :granted `(("delete-file" ,(expand-file-name "d.txt" agent-q-test-directory))
                              ("run-program")))))
       (should (= 1 (length (plist-get reply :denials))))
-      (should (= 1 (length (agent-q-watch-test--words)))))))
+      (should (= 1 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-leaves-the-user-alone ()
   "Nobody is asked about what the user's own code does."
-  (agent-q-watch-test--with connection "deny"
+  (agent-q-test-watch-with connection "deny"
     (agent-q-test-image-directly
-     connection (format "(delete-file %S)" (agent-q-watch-test--file "f.txt")))
-    (should-not agent-q-watch-test--questions)
+     connection (format "(delete-file %S)" (agent-q-test-watch-file "f.txt")))
+    (should-not agent-q-test-watch-questions)
     (agent-q-test-image-eval
-     connection (format "(delete-file %S)" (agent-q-watch-test--file "f.txt")))
-    (should-not agent-q-watch-test--questions)))
+     connection (format "(delete-file %S)" (agent-q-test-watch-file "f.txt")))
+    (should-not agent-q-test-watch-questions)))
 
 (agent-q-test-image-on-each watch-lets-nothing-be-written ()
   "What is written to /dev/null is nobody's; to delete it is another thing."
-  (agent-q-watch-test--with connection "deny"
-    (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "deny"
+    (agent-q-test-watch-eval
      connection "(dolist (way '(:append :overwrite :supersede))
                    (with-open-file (stream \"/dev/null\" :direction :output :if-exists way)
                      (print 1 stream)))")
-    (should-not (agent-q-watch-test--words))
-    (agent-q-watch-test--eval connection "(delete-file \"/dev/null\")")
-    (should (equal '("delete /dev/null") (agent-q-watch-test--words)))))
+    (should-not (agent-q-test-watch-words))
+    (agent-q-test-watch-eval connection "(delete-file \"/dev/null\")")
+    (should (equal '("delete /dev/null") (agent-q-test-watch-words)))))
 
 (agent-q-test-image-on-each watch-asks-in-the-hook-of-a-process ()
   "A thread of the call that hears of a program's end can ask about what the hook does."
-  (agent-q-watch-test--file "hooked.txt")
+  (agent-q-test-watch-file "hooked.txt")
   ;; The signal of that may come to any thread, of which only those of the call can ask.
-  (agent-q-watch-test--directly
+  (agent-q-test-watch-directly
    connection "(progn (sb-sys:enable-interrupt sb-unix:sigchld :default) t)")
   (unwind-protect
-      (agent-q-watch-test--with connection "allow"
-        (agent-q-watch-test--eval
+      (agent-q-test-watch-with connection "allow"
+        (agent-q-test-watch-eval
          connection "(let ((process (sb-ext:run-program \"/bin/sleep\" '(\"0.2\") :wait nil)))
                        (setf (sb-ext:process-status-hook process)
                              (lambda (it) (declare (ignore it)) (delete-file \"DIR/hooked.txt\")))
                        (loop while (sb-ext:process-alive-p process) do (sleep 0.02)) 1)")
-        (should (= 2 (length (agent-q-watch-test--words)))))
-    (agent-q-watch-test--directly
+        (should (= 2 (length (agent-q-test-watch-words)))))
+    (agent-q-test-watch-directly
      connection
      "(progn (sb-sys:enable-interrupt sb-unix:sigchld #'sb-unix::sigchld-handler) t)")))
 
 ;; To watch the function from then on, its place is looked up by one that is watched, too.
 (agent-q-test-image-on-each watch-lets-c-functions-be-linked ()
   "A C function that no code had called before is asked about, by its name and by what it does."
-  (agent-q-watch-test--with connection "allow"
-    (let ((link (agent-q-watch-test--filled connection "DIR/linked")))
-      (should (equal '("0") (agent-q-watch-test--values
-                             (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "allow"
+    (let ((link (agent-q-test-watch-filled connection "DIR/linked")))
+      (should (equal '("0") (agent-q-test-watch-values
+                             (agent-q-test-watch-eval
                               connection
                               "(sb-alien:alien-funcall
                                  (sb-alien:extern-alien \"symlinkat\"
                                    (function sb-alien:int sb-alien:c-string sb-alien:int sb-alien:c-string))
                                  \"f\" -100 \"DIR/linked\")"))))
       (should (file-symlink-p link))
-      (should (= 2 (length (agent-q-watch-test--words))))
+      (should (= 2 (length (agent-q-test-watch-words))))
       (delete-file link))))
 
 (agent-q-test-image-on-each watch-does-not-wait-for-ever ()
   "A question that nobody answers is a denial, and is taken back."
-  (let ((file (agent-q-watch-test--file "g.txt")))
-    (agent-q-watch-test--with connection nil
+  (let ((file (agent-q-test-watch-file "g.txt")))
+    (agent-q-test-watch-with connection nil
       (let ((reply (agent-q-test-image-eval
                     connection (format "(ignore-errors (delete-file %S))" file)
                     :watch '(:patience 1))))
         (should (equal (list (concat "delete " file)) (plist-get reply :denials)))
-        (should (plist-get (car agent-q-watch-test--questions) :withdrawn))
+        (should (plist-get (car agent-q-test-watch-questions) :withdrawn))
         (should (file-exists-p file))))))
 
 ;;;; Everything that reaches outside
@@ -237,28 +174,11 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
       (not (equal (sb-posix:getcwd) aq-directory)))"
   "A form whose value is a list of NILs as long as no harm was done.")
 
-(defun agent-q-watch-test--filled (connection text)
-  "Return TEXT of a fixture for the image behind CONNECTION."
-  (let ((case-fold-search nil)
-        (directory (file-name-as-directory (file-truename agent-q-test-directory))))
-    (thread-last text
-      (string-replace "CLIENT" (if (eq 'sly (agent-q-image-connection-client connection))
-                                   ":slynk"
-                                 ":swank"))
-      (string-replace "VICTIM" (concat directory "victim"))
-      (string-replace "HARM" (concat directory "harm"))
-      (string-replace "DIR/" directory))))
-
-(defun agent-q-watch-test--directly (connection text)
-  "Return the printed value of TEXT, evaluated by the user behind CONNECTION."
-  (agent-q-test-image-directly
-   connection (format "(progn %s)" (agent-q-watch-test--filled connection text))))
-
 (agent-q-test-image-on-each watch-sees-all-that-reaches-outside ()
   "Ninety ways to reach outside are all asked about, and none does harm when denied."
-  (agent-q-watch-test--directly connection agent-q-watch-test--preparation)
-  (agent-q-watch-test--directly connection "(defvar aq-directory (sb-posix:getcwd))")
-  (agent-q-watch-test--with connection "deny"
+  (agent-q-test-watch-directly connection agent-q-watch-test--preparation)
+  (agent-q-test-watch-directly connection "(defvar aq-directory (sb-posix:getcwd))")
+  (agent-q-test-watch-with connection "deny"
     (let ((unseen nil) (harm nil)
           (lines (with-temp-buffer
                    (insert-file-contents
@@ -266,14 +186,14 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                    (split-string (buffer-string) "\n" t))))
       (should (>= (length lines) 90))
       (dolist (line lines)
-        (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
-        (set-file-modes (agent-q-watch-test--filled connection "VICTIM") #o600)
-        (let ((reply (agent-q-watch-test--eval
-                      connection (agent-q-watch-test--filled connection line))))
+        (write-region "1" nil (agent-q-test-watch-filled connection "VICTIM") nil 'silent)
+        (set-file-modes (agent-q-test-watch-filled connection "VICTIM") #o600)
+        (let ((reply (agent-q-test-watch-eval
+                      connection (agent-q-test-watch-filled connection line))))
           (unless (plist-get reply :denials)
             (push (list line reply) unseen))
           (unless (string-match-p "\\`([NIL ]*)\\'"
-                                  (agent-q-watch-test--directly
+                                  (agent-q-test-watch-directly
                                    connection agent-q-watch-test--untouched))
             (push line harm))))
       (should-not unseen)
@@ -283,9 +203,9 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 
 (agent-q-test-image-on-each watch-denials-leave-nothing-behind ()
   "Wherever a denial comes, locks are free and streams closed afterwards."
-  (agent-q-watch-test--directly connection "(defvar *aq-lock* (sb-thread:make-mutex :name \"aq\"))
+  (agent-q-test-watch-directly connection "(defvar *aq-lock* (sb-thread:make-mutex :name \"aq\"))
     (defun aq-deep (n) (if (zerop n) (delete-file \"VICTIM\") (1+ (aq-deep (1- n)))))")
-  (agent-q-watch-test--with connection "deny"
+  (agent-q-test-watch-with connection "deny"
     (dolist (form '("(sb-thread:with-mutex (*aq-lock*) (delete-file \"VICTIM\"))"
                     "(with-open-file (s \"/dev/null\") (delete-file \"VICTIM\"))"
                     "(unwind-protect (delete-file \"VICTIM\") (delete-file \"VICTIM\"))"
@@ -293,86 +213,73 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                     "(sb-sys:without-interrupts (ignore-errors (delete-file \"VICTIM\")))"
                     "(handler-bind ((error (lambda (c) (declare (ignore c)) (delete-file \"VICTIM\")))) (car 1))"
                     "(let ((n 0)) (handler-bind ((error (lambda (c) (when (< (incf n) 4) (invoke-restart (find-restart 'agent-q-image::ask-again c)))))) (delete-file \"VICTIM\")))"))
-      (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
-      (should (plist-get (agent-q-watch-test--eval
-                          connection (agent-q-watch-test--filled connection form))
+      (write-region "1" nil (agent-q-test-watch-filled connection "VICTIM") nil 'silent)
+      (should (plist-get (agent-q-test-watch-eval
+                          connection (agent-q-test-watch-filled connection form))
                          :denials))
-      (should (file-exists-p (agent-q-watch-test--filled connection "VICTIM")))
-      (should (equal "NIL" (agent-q-watch-test--directly
+      (should (file-exists-p (agent-q-test-watch-filled connection "VICTIM")))
+      (should (equal "NIL" (agent-q-test-watch-directly
                             connection "(sb-thread:mutex-owner *aq-lock*)"))))
-    (should (equal '("3") (agent-q-watch-test--values
-                           (agent-q-watch-test--eval connection "(+ 1 2)"))))))
+    (should (equal '("3") (agent-q-test-watch-values
+                           (agent-q-test-watch-eval connection "(+ 1 2)"))))))
 
 (agent-q-test-image-on-each watch-asks-one-question-at-a-time ()
   "Fifty threads of a call ask one after the other, and all are answered."
-  (agent-q-watch-test--with connection "deny"
-    (let ((reply (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "deny"
+    (let ((reply (agent-q-test-watch-eval
                   connection
-                  (agent-q-watch-test--filled
+                  (agent-q-test-watch-filled
                    connection
                    "(let ((threads (loop for i below 50 collect
                                      (sb-thread:make-thread
                                       (lambda (i) (ignore-errors (delete-file (format nil \"VICTIM~D\" i))))
                                       :arguments (list i)))))
                       (length (mapcar (lambda (it) (sb-thread:join-thread it :default nil)) threads)))"))))
-      (should (equal '("50") (agent-q-watch-test--values reply)))
+      (should (equal '("50") (agent-q-test-watch-values reply)))
       (should (= 50 (length (plist-get reply :denials))))
-      (should (= 50 (length (agent-q-watch-test--words)))))))
+      (should (= 50 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-lets-a-call-be-stopped-while-it-asks ()
   "A call that waits for an answer can be cancelled, and its question is taken back."
-  (agent-q-watch-test--with connection nil
+  (agent-q-test-watch-with connection nil
     (let ((ends nil) (request (gensym)))
       (agent-q-image-call connection request "eval-form"
                           (prin1-to-string (list :form "(delete-file \"/nowhere/x\")"
                                                  :watch '(:patience 60)))
                           30 (lambda (status payload) (push (cons status payload) ends)))
-      (should (agent-q-test-image-await (lambda () agent-q-watch-test--questions) 10))
+      (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
       (agent-q-image-cancel request)
       (should (agent-q-test-image-await (lambda () ends) 5))
       (should (string-prefix-p "(:outcome :cancelled" (cdar ends)))
       (should (agent-q-test-image-await
-               (lambda () (plist-get (car agent-q-watch-test--questions) :withdrawn)) 5)))))
+               (lambda () (plist-get (car agent-q-test-watch-questions) :withdrawn)) 5)))))
 
 (agent-q-test-image-on-each watch-asks-once-about-threads-that-live-on ()
   "Threads that a call leaves are ended unless the user lets them be."
   (let ((form "(progn (sb-thread:make-thread (lambda () (sleep 30)) :name \"aq lives on\") 1)")
         (count "(count \"aq lives on\" (sb-thread:list-all-threads) :key #'sb-thread:thread-name :test #'equal)"))
-    (agent-q-watch-test--with connection "deny"
-      (agent-q-watch-test--eval connection form)
-      (should (equal '("leave a thread running: aq lives on") (agent-q-watch-test--words)))
+    (agent-q-test-watch-with connection "deny"
+      (agent-q-test-watch-eval connection form)
+      (should (equal '("leave a thread running: aq lives on") (agent-q-test-watch-words)))
       (should (agent-q-test-image-await
-               (lambda () (equal "0" (agent-q-watch-test--directly connection count))) 5)))
-    (agent-q-watch-test--with connection "allow"
-      (should-not (plist-get (agent-q-watch-test--eval connection form) :denials))
-      (should (equal "1" (agent-q-watch-test--directly connection count)))
-      (agent-q-watch-test--directly
+               (lambda () (equal "0" (agent-q-test-watch-directly connection count))) 5)))
+    (agent-q-test-watch-with connection "allow"
+      (should-not (plist-get (agent-q-test-watch-eval connection form) :denials))
+      (should (equal "1" (agent-q-test-watch-directly connection count)))
+      (agent-q-test-watch-directly
        connection "(mapc #'sb-thread:terminate-thread
                          (remove \"aq lives on\" (sb-thread:list-all-threads)
                                  :key #'sb-thread:thread-name :test-not #'equal))"))))
 
 ;;;; Hooks while calls run
 
-(defun agent-q-watch-test--start (connection form)
-  "Have FORM evaluated over CONNECTION, watched; return a function that says whether it has ended."
-  (let ((ends nil))
-    (agent-q-image-call connection (gensym) "eval-form"
-                        (prin1-to-string (list :form form :watch '(:patience 30)))
-                        30 (lambda (&rest _) (setq ends t)))
-    (lambda () ends)))
-
-(defun agent-q-watch-test--await-value (connection form)
-  "Wait until FORM is true in the image behind CONNECTION."
-  (should (agent-q-test-image-await
-           (lambda () (equal "T" (agent-q-watch-test--directly connection form))))))
-
 (agent-q-test-image-on-each watch-keeps-its-hooks-from-other-threads ()
   "What the user defines while a call runs calls no hook that this call has set."
-  (agent-q-watch-test--directly
+  (agent-q-test-watch-directly
    connection "(progn (defvar aq-heard nil) (defvar aq-set nil) (defvar aq-go nil)
                       (setf aq-heard nil aq-set nil aq-go nil))")
-  (agent-q-watch-test--with connection "deny"
-    (let ((ended (agent-q-watch-test--start
+  (agent-q-test-watch-with connection "deny"
+    (let ((ended (agent-q-test-watch-start
                   connection "(flet ((hear (&rest it) (push it aq-heard)))
                                 (push #'hear sb-int:*setf-fdefinition-hook*)
                                 (push #'hear sb-int:*setf-macro-function-hook*)
@@ -382,48 +289,48 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                                 (loop repeat 1000 until aq-go do (sleep 0.02)))")))
       (unwind-protect
           (progn
-            (agent-q-watch-test--await-value connection "aq-set")
+            (agent-q-test-watch-await-value connection "aq-set")
             (dolist (form '("(setf (fdefinition 'aq-defined) (lambda () 1))"
                             "(setf (macro-function 'aq-expanded) (lambda (form env) form env 1))"
                             "(eval '(defstruct aq-struct slot))"
                             "(eval '(define-condition aq-happening () ()))"))
-              (agent-q-watch-test--directly connection (format "(progn %s t)" form))
-              (should (equal "NIL" (agent-q-watch-test--directly connection "aq-heard"))))
-            (should (equal "1" (agent-q-watch-test--directly connection "(aq-defined)"))))
-        (agent-q-watch-test--directly connection "(setf aq-go t)")
+              (agent-q-test-watch-directly connection (format "(progn %s t)" form))
+              (should (equal "NIL" (agent-q-test-watch-directly connection "aq-heard"))))
+            (should (equal "1" (agent-q-test-watch-directly connection "(aq-defined)"))))
+        (agent-q-test-watch-directly connection "(setf aq-go t)")
         (should (agent-q-test-image-await ended)))
-      (should (equal "NIL" (agent-q-watch-test--directly
+      (should (equal "NIL" (agent-q-test-watch-directly
                             connection "(find-if #'functionp sb-kernel::*defstruct-hooks*)"))))))
 
 (agent-q-test-image-on-each watch-takes-no-hook-of-one-call-for-what-was-before-another ()
   "A call that began while another had set a hook doesn't bring that back at its end."
-  (agent-q-watch-test--directly
+  (agent-q-test-watch-directly
    connection "(progn (defvar aq-set nil) (defvar aq-go nil) (defvar aq-go-on nil)
                       (setf aq-set nil aq-go nil aq-go-on nil))")
-  (agent-q-watch-test--with connection "deny"
-    (let* ((first (agent-q-watch-test--start
+  (agent-q-test-watch-with connection "deny"
+    (let* ((first (agent-q-test-watch-start
                    connection "(progn (push 'aq-evil sb-ext:*exit-hooks*) (setf aq-set 1)
                                       (loop repeat 1000 until aq-go do (sleep 0.02)))"))
            (second (progn
-                     (agent-q-watch-test--await-value connection "(eql aq-set 1)")
-                     (agent-q-watch-test--start
+                     (agent-q-test-watch-await-value connection "(eql aq-set 1)")
+                     (agent-q-test-watch-start
                       connection "(progn (setf aq-set 2)
                                          (loop repeat 1000 until aq-go-on do (sleep 0.02)))"))))
-      (agent-q-watch-test--await-value connection "(eql aq-set 2)")
-      (agent-q-watch-test--directly connection "(setf aq-go t)")
+      (agent-q-test-watch-await-value connection "(eql aq-set 2)")
+      (agent-q-test-watch-directly connection "(setf aq-go t)")
       (should (agent-q-test-image-await first))
-      (agent-q-watch-test--directly connection "(setf aq-go-on t)")
+      (agent-q-test-watch-directly connection "(setf aq-go-on t)")
       (should (agent-q-test-image-await second))
-      (should (equal "NIL" (agent-q-watch-test--directly
+      (should (equal "NIL" (agent-q-test-watch-directly
                             connection "(find 'aq-evil sb-ext:*exit-hooks*)")))
-      (should (= 1 (length (agent-q-watch-test--words)))))))
+      (should (= 1 (length (agent-q-test-watch-words)))))))
 
 ;;;; What is told of programs and hosts
 
 (agent-q-test-image-on-each watch-says-what-programs-are-given ()
   "A question about a program says its directory, environment and input, where they are unusual."
-  (agent-q-watch-test--directly connection "(require :asdf)")
-  (agent-q-watch-test--file "input.txt")
+  (agent-q-test-watch-directly connection "(require :asdf)")
+  (agent-q-test-watch-file "input.txt")
   (let ((directory (file-name-as-directory (file-truename agent-q-test-directory))))
     (pcase-dolist
         (`(,form . ,words)
@@ -448,19 +355,19 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
             . "run `cat` reading what the code writes")
            ("(with-input-from-string (in \"x\") (uiop:run-program '(\"cat\") :output :string :input in))"
             . "run `cat` reading \"x\"")))
-      (agent-q-watch-test--directly
+      (agent-q-test-watch-directly
        connection "(let ((environment (sb-ext:posix-environ)))
                      (defun aq-environment () environment))")
-      (agent-q-watch-test--with connection "allow"
-        (let ((reply (agent-q-watch-test--eval connection form)))
+      (agent-q-test-watch-with connection "allow"
+        (let ((reply (agent-q-test-watch-eval connection form)))
           (should-not (plist-get reply :message))
-          (let ((asked (agent-q-watch-test--words)))
+          (let ((asked (agent-q-test-watch-words)))
             (should (string-prefix-p words (car asked)))
             (should-not (cdr asked))))))))
 
 (agent-q-test-image-on-each watch-takes-a-program-for-no-other ()
   "Consent to a program covers neither another that its input runs, nor other surroundings of it."
-  (agent-q-watch-test--directly
+  (agent-q-test-watch-directly
    connection "(progn
      (defclass aq-input (sb-gray:fundamental-character-input-stream) ())
      (defmethod stream-element-type ((stream aq-input)) 'character)
@@ -469,22 +376,22 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
         (let ((channel (make-array 2 :element-type '(signed-byte 32))))
           (sb-impl::spawn \"/bin/sh\" '(\"sh\") 0 1 2 nil nil nil channel nil nil)))
        :eof))")
-  (agent-q-watch-test--with connection
+  (agent-q-test-watch-with connection
       (lambda (question)
         (if (string-prefix-p "run `cat" (plist-get question :words)) "allow" "deny"))
-    (let ((reply (agent-q-watch-test--eval
+    (let ((reply (agent-q-test-watch-eval
                   connection "(sb-ext:run-program \"cat\" '() :search t :input (make-instance 'aq-input))")))
       (should (plist-get reply :denials))
-      (should (< 1 (length (agent-q-watch-test--words))))))
+      (should (< 1 (length (agent-q-test-watch-words))))))
   (let ((granted '(:granted (("run-program" "true")))))
-    (agent-q-watch-test--with connection "deny"
-      (apply #'agent-q-watch-test--eval
+    (agent-q-test-watch-with connection "deny"
+      (apply #'agent-q-test-watch-eval
              connection "(sb-ext:run-program \"true\" '() :search t)" granted)
-      (should-not (agent-q-watch-test--words))
-      (apply #'agent-q-watch-test--eval
+      (should-not (agent-q-test-watch-words))
+      (apply #'agent-q-test-watch-eval
              connection "(sb-ext:run-program \"true\" '() :search t :environment '(\"AQ_A=1\"))"
              granted)
-      (should (= 1 (length (agent-q-watch-test--words)))))))
+      (should (= 1 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-knows-what-a-program-was-said-to-be-given ()
   "A yes to a form with the directory of a program in it covers running it there."
@@ -492,8 +399,8 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                        (file-name-as-directory agent-q-test-directory)))
          (effects (plist-get (agent-q-test-image-value connection "assess-form" :form form)
                              :effects)))
-    (agent-q-watch-test--with connection "deny"
-      (should-not (plist-get (agent-q-watch-test--eval connection form :granted effects)
+    (agent-q-test-watch-with connection "deny"
+      (should-not (plist-get (agent-q-test-watch-eval connection form :granted effects)
                              :denials)))))
 
 ;; Where it runs there may be no network, so what a name means is made up.
@@ -502,8 +409,8 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
   (let ((another (agent-q-test-image-another (agent-q-image-connection-client connection))))
     (unwind-protect
         (progn
-          (agent-q-watch-test--directly another "(require :sb-bsd-sockets)")
-          (agent-q-watch-test--directly
+          (agent-q-test-watch-directly another "(require :sb-bsd-sockets)")
+          (agent-q-test-watch-directly
            another "(progn
              (defvar aq-address (vector 192 0 2 1))
              (sb-int:encapsulate
@@ -523,35 +430,35 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                            9)
                         (sb-bsd-sockets:socket-error ()))
                    (sb-bsd-sockets:socket-close socket)))))")
-          (agent-q-watch-test--with another "allow"
-            (agent-q-watch-test--eval another "(aq-connect \"example.org\")")
+          (agent-q-test-watch-with another "allow"
+            (agent-q-test-watch-eval another "(aq-connect \"example.org\")")
             (should (equal '("look up example.org in the network and connect to it")
-                           (agent-q-watch-test--words)))
+                           (agent-q-test-watch-words)))
             ;; Another call is another question.
-            (agent-q-watch-test--eval another "(aq-connect \"192.0.2.1\")")
+            (agent-q-test-watch-eval another "(aq-connect \"192.0.2.1\")")
             (should (equal "connect to 192.0.2.1:9"
-                           (car (last (agent-q-watch-test--words)))))
-            (agent-q-watch-test--directly another "(setf aq-address (vector 127 0 0 1))")
-            (agent-q-watch-test--eval another "(aq-connect \"example.org\")")
-            (should (equal "connect to 127.0.0.1:9" (car (last (agent-q-watch-test--words)))))
-            (should (= 4 (length (agent-q-watch-test--words))))))
+                           (car (last (agent-q-test-watch-words)))))
+            (agent-q-test-watch-directly another "(setf aq-address (vector 127 0 0 1))")
+            (agent-q-test-watch-eval another "(aq-connect \"example.org\")")
+            (should (equal "connect to 127.0.0.1:9" (car (last (agent-q-test-watch-words)))))
+            (should (= 4 (length (agent-q-test-watch-words))))))
       (agent-q-test-image-kill another))))
 
 (agent-q-test-image-on-each watch-lets-warnings-be-muffled ()
   "Muffling warnings by class asks nothing; by what calls the program's functions does."
-  (agent-q-watch-test--with connection "deny"
-    (should-not (plist-get (agent-q-watch-test--eval
+  (agent-q-test-watch-with connection "deny"
+    (should-not (plist-get (agent-q-test-watch-eval
                             connection "(setf sb-ext:*muffled-warnings* '(or style-warning sb-ext:compiler-note))")
                            :denials))
-    (should-not (plist-get (agent-q-watch-test--eval
+    (should-not (plist-get (agent-q-test-watch-eval
                             connection "(let ((sb-ext:*muffled-warnings* '(satisfies aq-p))) 1)")
                            :denials))
-    (should-not (agent-q-watch-test--words))
-    (agent-q-watch-test--eval connection "(setf sb-ext:*muffled-warnings* '(satisfies aq-p))")
-    (should (= 1 (length (agent-q-watch-test--words))))
+    (should-not (agent-q-test-watch-words))
+    (agent-q-test-watch-eval connection "(setf sb-ext:*muffled-warnings* '(satisfies aq-p))")
+    (should (= 1 (length (agent-q-test-watch-words))))
     (should (equal "(OR STYLE-WARNING COMPILER-NOTE)"
-                   (agent-q-watch-test--directly connection "sb-ext:*muffled-warnings*")))
-    (agent-q-watch-test--directly
+                   (agent-q-test-watch-directly connection "sb-ext:*muffled-warnings*")))
+    (agent-q-test-watch-directly
      connection "(setf sb-ext:*muffled-warnings* 'sb-kernel::uninteresting-redefinition)")))
 
 ;;;; Beside the call
@@ -559,48 +466,48 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 (agent-q-test-image-on-each watch-goes-along-with-trace ()
   "The user traces a watched function before, during and after the watch."
   (let ((traced (lambda ()
-                  (agent-q-watch-test--directly
+                  (agent-q-test-watch-directly
                    connection "(let ((text (make-string-output-stream)))
                                  (let ((*trace-output* text)) (probe-file \"/\") (close (open \"/dev/null\")))
                                  (and (search \"OPEN\" (get-output-stream-string text)) :traced))"))))
-    (agent-q-watch-test--with connection "deny"
-      (agent-q-watch-test--directly connection "(trace open)")
-      (agent-q-watch-test--eval connection "(+ 1 2)")
+    (agent-q-test-watch-with connection "deny"
+      (agent-q-test-watch-directly connection "(trace open)")
+      (agent-q-test-watch-eval connection "(+ 1 2)")
       (should (equal ":TRACED" (funcall traced)))
-      (should (equal "(OPEN)" (agent-q-watch-test--directly connection "(trace)")))
-      (agent-q-watch-test--directly connection "(untrace)")
+      (should (equal "(OPEN)" (agent-q-test-watch-directly connection "(trace)")))
+      (agent-q-test-watch-directly connection "(untrace)")
       (should (equal "NIL" (funcall traced)))
-      (agent-q-watch-test--eval connection "(ignore-errors (delete-file \"/nowhere/x\"))")
-      (should (= 1 (length (agent-q-watch-test--words)))))))
+      (agent-q-test-watch-eval connection "(ignore-errors (delete-file \"/nowhere/x\"))")
+      (should (= 1 (length (agent-q-test-watch-words)))))))
 
 (agent-q-test-image-on-each watch-is-put-in-once-and-taken-out ()
   "New text of ours doesn't put guards upon guards, and they can be removed."
   (let ((guards (lambda ()
-                  (agent-q-watch-test--directly
+                  (agent-q-test-watch-directly
                    connection "(let ((count 0))
                                  (loop for f = (sb-int:encapsulated-p 'delete-file :agent-q-watch)
                                        while f
                                        do (incf count) (sb-int:unencapsulate 'delete-file :agent-q-watch))
                                  count)"))))
-    (agent-q-watch-test--with connection "deny"
+    (agent-q-test-watch-with connection "deny"
       (agent-q-test-image-value connection "watch-remove")
       (should (equal "0" (funcall guards)))
       (agent-q-test-image-value connection "describe-symbol" :symbol "car")
       (should (equal "0" (funcall guards)))
-      (agent-q-watch-test--eval connection "(+ 1 2)")
-      (agent-q-watch-test--directly connection "(delete-package :agent-q-image)")
-      (agent-q-watch-test--eval connection "(+ 1 2)")
+      (agent-q-test-watch-eval connection "(+ 1 2)")
+      (agent-q-test-watch-directly connection "(delete-package :agent-q-image)")
+      (agent-q-test-watch-eval connection "(+ 1 2)")
       (should (equal "1" (funcall guards)))
       ;; That a guard was taken away is told, and it is there again.
       (should (equal '("take agent-q's watch off DELETE-FILE")
-                     (plist-get (agent-q-watch-test--eval connection "(+ 1 2)") :denials)))
+                     (plist-get (agent-q-test-watch-eval connection "(+ 1 2)") :denials)))
       (should (equal "1" (funcall guards)))
       (agent-q-test-image-value connection "watch-remove"))))
 
 (agent-q-test-image-on-each watch-lets-the-user-debug ()
   "In the debugger of a watched call the user's forms are the user's; the agent's are asked about."
-  (agent-q-watch-test--with connection "deny"
-    (let ((victim (agent-q-watch-test--filled connection "VICTIM"))
+  (agent-q-test-watch-with connection "deny"
+    (let ((victim (agent-q-test-watch-filled connection "VICTIM"))
           (ends nil) (user nil))
       (write-region "1" nil victim nil 'silent)
       (agent-q-image-call connection (gensym) "eval-form"
@@ -618,7 +525,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                             thread (lambda (result) (setq user result)))
         (should (agent-q-test-image-await (lambda () user) 10))
         (should (equal '(:ok "gone") user))
-        (should (= 1 (length (agent-q-watch-test--words))))
+        (should (= 1 (length (agent-q-test-watch-words))))
         (write-region "1" nil victim nil 'silent)
         (setq ends nil)
         (agent-q-image-call connection (gensym) "eval-in-frame"
@@ -634,20 +541,20 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                               30 (lambda (status payload) (push (cons status payload) ends)))
         (should (agent-q-test-image-await (lambda () ends) 20))
         (should (string-match-p ":denials (\"delete.*\" \"delete" (cdar ends)))
-        (should (= 3 (length (agent-q-watch-test--words))))
+        (should (= 3 (length (agent-q-test-watch-words))))
         (should (file-exists-p victim))))))
 
 (agent-q-test-image-on-each watch-expands-without-effect ()
   "A macro that reaches out while it is looked at is a hit, and does no harm."
-  (write-region "1" nil (agent-q-watch-test--filled connection "VICTIM") nil 'silent)
-  (agent-q-watch-test--directly
+  (write-region "1" nil (agent-q-test-watch-filled connection "VICTIM") nil 'silent)
+  (agent-q-test-watch-directly
    connection "(defmacro aq-harmful () (ignore-errors (delete-file \"VICTIM\")) 1)")
-  (agent-q-watch-test--with connection "allow"
+  (agent-q-test-watch-with connection "allow"
     (let ((value (agent-q-test-image-value connection "assess-form" :form "(aq-harmful)")))
       (should (string-match-p "tries to delete .*victim while it is expanded"
                               (car (plist-get value :hits))))
-      (should-not agent-q-watch-test--questions)
-      (should (file-exists-p (agent-q-watch-test--filled connection "VICTIM"))))
+      (should-not agent-q-test-watch-questions)
+      (should (file-exists-p (agent-q-test-watch-filled connection "VICTIM"))))
     (should (equal '(("delete-file" "/tmp/a") ("run-program" "ls -l"))
                    (plist-get (agent-q-test-image-value
                                connection "assess-form"
@@ -656,24 +563,24 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 
 (agent-q-test-image-on-each watch-lets-builds-be ()
   "Building a system asks nothing, but for what its code does elsewhere."
-  (agent-q-watch-test--directly connection "(require :asdf)")
+  (agent-q-test-watch-directly connection "(require :asdf)")
   (let* ((directory (expand-file-name "aq-built/" agent-q-test-directory))
          (file (expand-file-name "aq-built.asd" directory))
          (systems (list :systems (list (list :name "aq-built" :file file)))))
     (make-directory directory t)
     (write-region "(defsystem \"aq-built\" :components ((:file \"one\")))" nil file nil 'silent)
-    (write-region (agent-q-watch-test--filled
+    (write-region (agent-q-test-watch-filled
                    connection "(defun aq-built () 1)
                                (eval-when (:compile-toplevel)
                                  (ignore-errors (close (open \"HARM\" :direction :output))))")
                   nil (expand-file-name "one.lisp" directory) nil 'silent)
-    (agent-q-watch-test--with connection "deny"
+    (agent-q-test-watch-with connection "deny"
       (let ((reply (apply #'agent-q-test-image-reply connection "load-system"
                           :system "aq-built" :file file :watch '(:patience 30) systems)))
         (should (eq :returned (plist-get reply :outcome)))
-        (should (equal (list (concat "write " (agent-q-watch-test--filled connection "HARM")))
+        (should (equal (list (concat "write " (agent-q-test-watch-filled connection "HARM")))
                        (plist-get reply :denials)))
-        (should (= 1 (length (agent-q-watch-test--words)))))
+        (should (= 1 (length (agent-q-test-watch-words)))))
       (let ((reply (agent-q-test-image-reply connection "compile-form" :watch '(:patience 30)
                                              :form "(defun aq-compiled (x) (list x))")))
         (should (eq :returned (plist-get reply :outcome)))
@@ -684,7 +591,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
 
 (agent-q-test-image-on-each watch-asks-about-programs-of-builds ()
   "Consent to building a system covers none of the programs that it runs, but the granted one."
-  (agent-q-watch-test--directly connection "(require :asdf)")
+  (agent-q-test-watch-directly connection "(require :asdf)")
   (let* ((directory (expand-file-name "aq-running/" agent-q-test-directory))
          (file (expand-file-name "aq-running.asd" directory))
          (systems (list :systems (list (list :name "aq-running" :file file)))))
@@ -707,7 +614,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
         (sb-alien:extern-alien \"system\" (function sb-alien:int sb-alien:c-string)) \"echo c\")
       (ignore-errors (sb-ext:run-program \"/bin/echo\" '(\"loading\")))"
      nil (expand-file-name "one.lisp" directory) nil 'silent)
-    (agent-q-watch-test--with connection "deny"
+    (agent-q-test-watch-with connection "deny"
       (let ((reply (apply #'agent-q-test-image-reply connection "load-system"
                           :system "aq-running" :file file
                           :watch '(:patience 30 :granted (("run-program" "/bin/echo granted")))
@@ -716,12 +623,12 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
         (should (equal '("run `/bin/echo compiling`" "run `/bin/echo loading`"
                          "run `/bin/echo perform`" "run `echo around`" "run `echo asd`"
                          "run `echo c`")
-                       (sort (delete-dups (agent-q-watch-test--words)) #'string<)))))))
+                       (sort (delete-dups (agent-q-test-watch-words)) #'string<)))))))
 
 ;; SBCL gives the stack of a thread that has ended to the next one, as it was left.
 (agent-q-test-image-on-each watch-guards-the-stacks-of-threads ()
   "Threads of a call that run out of stack one after the other don't end the image."
-  (let ((reply (agent-q-watch-test--eval connection "
+  (let ((reply (agent-q-test-watch-eval connection "
 (let ((*debugger-hook* (lambda (condition hook)
                          (declare (ignore condition hook))
                          (sb-thread:abort-thread))))
@@ -737,12 +644,12 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                         (deep 1))))
                    :default :aborted))))")))
     (should (equal '("(:ABORTED :ABORTED :ABORTED :ABORTED :ABORTED :ABORTED)")
-                   (agent-q-watch-test--values reply)))
+                   (agent-q-test-watch-values reply)))
     (should-not (plist-get reply :denials))))
 
 (agent-q-test-image-on-each watch-compiles-in-one-thread ()
   "A call compiles what it needs of ours in one thread, however long that was left interpreted."
-  (agent-q-watch-test--eval connection "(+ 1 2)")
+  (agent-q-test-watch-eval connection "(+ 1 2)")
   ;; The thread that compiles what has arrived is not to come to its help.
   (should (agent-q-test-image-await
            (lambda () (equal "NIL" (agent-q-test-image-directly
@@ -773,7 +680,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                                              2)")))
                      ends)))
           (should (equal "done" (car (car ends))))
-          (should (equal '("AQ-APART") (agent-q-watch-test--values (cdr (car ends)))))
+          (should (equal '("AQ-APART") (agent-q-test-watch-values (cdr (car ends)))))
           (should-not (plist-get (cdr (car ends)) :denials))
           (should (equal "NIL" (agent-q-test-image-directly
                                 connection "(agent-q-image::interpreted-names)"))))
@@ -790,8 +697,8 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
          (other (agent-q-test-image-another client))
          (done (expand-file-name "done" agent-q-test-directory)))
     (unwind-protect
-        (agent-q-watch-test--with other nil
-          (agent-q-watch-test--eval other "(+ 1 2)")
+        (agent-q-test-watch-with other nil
+          (agent-q-test-watch-eval other "(+ 1 2)")
           (agent-q-test-image-directly
            other (format "(defvar *aq-checks*
                             (sb-thread:make-thread
@@ -808,7 +715,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
                               (prin1-to-string (list :form "(ignore-errors (delete-file \"/nowhere/x\"))"
                                                      :watch '(:patience 60)))
                               30 #'ignore)
-          (should (agent-q-test-image-await (lambda () agent-q-watch-test--questions) 10))
+          (should (agent-q-test-image-await (lambda () agent-q-test-watch-questions) 10))
           (let ((inferior (agent-q-test-image-process other)))
             (delete-process (agent-q-image-connection-process other))
             (should (agent-q-test-image-await (lambda () (file-exists-p done)) 20))

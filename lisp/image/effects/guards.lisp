@@ -88,7 +88,7 @@
      ("START-THREAD" nil :way call-starting))
     ("SB-DI" ("ACTIVATE-BREAKPOINT" effect-of-breakpoint))
     ("SB-UNIX"
-     ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-name)
+     ("UNIX-OPEN" effect-of-unix-open :class :write :way call-opening-natively)
      ("UNIX-UNLINK" effect-of-unlink :class :delete :in-c t)
      ("UNIX-RENAME" effect-of-unix-rename :class :rename :in-c t)
      ("UNIX-MKDIR" effect-of-mkdir :class :mkdir)

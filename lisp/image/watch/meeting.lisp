@@ -151,17 +151,6 @@ then if it had made that."
   (funcall (watch-call-in watch) (cons (first hold) (append classes (rest hold)))
            (lambda () (apply function arguments))))
 
-(defun call-opening (watch hold function arguments)
-  (let ((stream (call-covering watch hold '(:descriptor :reading) function arguments)))
-    (check-private watch (first hold) stream)))
-
-(defun call-opening-name (watch hold function arguments)
-  (let ((opened (multiple-value-list (call-covering watch hold '(:reading) function arguments))))
-    (unless (or (member :reading (rest hold) :test #'eq)
-                (not (integerp (first opened))))
-      (check-private watch (first hold) (first opened)))
-    (values-list opened)))
-
 (defun call-closing (watch hold function arguments)
   "Closing a stream of a file renames and deletes what opening it has made."
   (let* ((stream (first arguments))
@@ -341,63 +330,3 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
   (let ((quiet (copy-seq consent)))
     (setf (consent-mode quiet) :deny)
     quiet))
-
-;;; Reading
-
-(defun check-private (watch consent opened)
-  "Ask when OPENED, a stream or a descriptor, reads a file that may be private. Returns it."
-  (let* ((name (opened-name opened))
-         (effect (and name (effect-of-reading consent name))))
-    (if (or (null effect) (granted-p consent effect))
-        opened
-        (let ((end (list nil)))
-          (unwind-protect
-               (multiple-value-bind (allowed values) (settle-effect watch consent effect)
-                 (when allowed
-                   (setf (first end) t)
-                   (return-from check-private opened))
-                 (first values))
-            (unless (first end) (close-opened opened)))))))
-
-(defun effect-of-reading (consent name)
-  "The effect of reading the file NAME, if that needs consent."
-  (flet ((reading (kind)
-           (make-effect :kind kind :words (format nil "read ~A" name) :files (list name)
-                        :target name :texts (list name)
-                        :pathname (ignore-errors (native-pathname-of name)))))
-    (cond ((and (prefixed-p "/proc/" name) (search "environ" name)) (reading "read-secret"))
-          ((has-needle-p name (consent-private consent)) (reading "read-private")))))
-
-(defun opened-name (opened)
-  "The real name of the file that OPENED, a stream or a descriptor, is open on; NIL for no file."
-  (let ((descriptor (if (integerp opened)
-                        opened
-                        (and (typep opened 'file-stream)
-                             (ignore-errors (directly "SB-SYS" "FD-STREAM-FD" opened))))))
-    (and descriptor
-         (or (descriptor-name descriptor)
-             (and (streamp opened) (ignore-errors (native-name-of (truename opened))))))))
-
-(defun native-name-of (pathname)
-  (internal "SB-EXT" "NATIVE-NAMESTRING" pathname))
-
-(defun close-opened (opened)
-  (if (integerp opened)
-      (internal "SB-UNIX" "UNIX-CLOSE" opened)
-      (close opened :abort t)))
-
-(defun has-needle-p (name needles)
-  "Whether one of NEEDLES, a table of NEEDLE-TABLE's, is in NAME, in capitals or not. A file without
-any is certainly not private."
-  (declare (type (simple-vector 128) needles))
-  (let ((name (coerce name '(simple-array character (*)))))
-    (declare (type (simple-array character (*)) name))
-    (loop for start of-type fixnum from 0 below (length name)
-            thereis (loop for needle in (svref needles (needle-index (char-downcase (schar name start))))
-                            thereis (needle-at-p needle name start)))))
-
-(defun needle-at-p (needle name start)
-  (declare (type (simple-array character (*)) needle name) (type fixnum start))
-  (and (<= (length needle) (- (length name) start))
-       (loop for index of-type fixnum from 0 below (length needle)
-             always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))

@@ -15,6 +15,8 @@
   (forms (list '())) (connections (list '()))
   ;; What makes the hooks of C functions, once it is compiled.
   maker
+  ;; What opens a file whose name has no link in it, where the system can; once it was looked for.
+  opener opener-sought
   ;; Whether it is to go once no call is under it.
   leaving
   version)
@@ -103,7 +105,10 @@ symbol that code can't come by."
                (ignore-errors
                 (put-guard watch guard)
                 (push guard (first (watch-guards watch))))))
-           (ignore-errors (add-foreign-hooks watch))))
+           (ignore-errors (add-foreign-hooks watch))
+           (unless (watch-opener-sought watch)
+             (setf (watch-opener-sought watch) t
+                   (watch-opener watch) (ignore-errors (straight-opener))))))
     ;; A call of the program's may be around it.
     (funcall (watch-call-in watch) nil
              (lambda ()
