@@ -53,7 +53,7 @@ A property list describes another host, by the properties of
 ;;;###autoload (put 'agent-q-providers 'risky-local-variable t)
 (defcustom agent-q-providers
   '((openai
-     :base-url "https://api.openai.com/v1"
+     :base-url "https://api.openai.com/v1" :dialect responses
      :model "gpt-5-mini" :environment "OPENAI_API_KEY")
     (anthropic
      :base-url "https://api.anthropic.com/v1" :dialect messages

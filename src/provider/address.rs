@@ -153,3 +153,35 @@ pub fn headers(settings: &ProviderSettings, host: &str) -> Result<HeaderMap, Pro
 pub fn settings_failure(message: String) -> ProviderError {
     ProviderError::new(FailureKind::Settings, RetryAdvice::Never, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{ModelFacts, Secret};
+    use serde_json::Map;
+
+    #[test]
+    fn azure_has_its_own_header_and_keeps_the_version_in_the_address() {
+        let settings = ProviderSettings {
+            name: "azure".into(),
+            dialect: Dialect::ChatCompletions,
+            base_url: "https://us.openai.azure.com/openai/deployments/mine?api-version=2024-10-21"
+                .into(),
+            model: "mine".into(),
+            effort: None,
+            key: Some(Secret::new("0123456789".into())),
+            body: Map::new(),
+            first_body: Map::new(),
+            headers: Vec::new(),
+            facts: ModelFacts::default(),
+        };
+        let url = chat_url(&settings).expect("a URL");
+        assert_eq!(
+            url.as_str(),
+            "https://us.openai.azure.com/openai/deployments/mine/chat/completions?api-version=2024-10-21"
+        );
+        let headers = headers(&settings, url.host_str().expect("a host")).expect("headers");
+        assert_eq!(headers["api-key"], "0123456789");
+        assert!(!headers.contains_key(AUTHORIZATION));
+    }
+}

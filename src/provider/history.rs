@@ -99,6 +99,33 @@ impl Messages {
         self.0.insert(0, Arc::new(message));
         self
     }
+
+    /// These, without anything that only one provider reads.
+    #[must_use]
+    pub fn without_seals(&self) -> Self {
+        self.into_iter()
+            .map(|message| match message {
+                ChatMessage::Assistant { origin, parts } => ChatMessage::Assistant {
+                    origin: origin.clone(),
+                    parts: parts
+                        .iter()
+                        .filter_map(MessagePart::unsealed_copy)
+                        .collect(),
+                },
+                other => other.clone(),
+            })
+            .collect::<Vec<_>>()
+            .into()
+    }
+
+    /// Whether anything in them is only for one provider.
+    #[must_use]
+    pub fn have_seals(&self) -> bool {
+        self.into_iter().any(|message| match message {
+            ChatMessage::Assistant { parts, .. } => parts.iter().any(|part| part.seal.is_some()),
+            _ => false,
+        })
+    }
 }
 
 impl From<Vec<ChatMessage>> for Messages {
@@ -154,6 +181,14 @@ impl MessagePart {
     #[must_use]
     pub fn call(call: ToolCall) -> Self {
         Self::unsealed(PartContent::Call(call))
+    }
+
+    /// This, as far as everybody can read it.
+    fn unsealed_copy(&self) -> Option<Self> {
+        match &self.content {
+            PartContent::Sealed => None,
+            content => Some(Self::unsealed(content.clone())),
+        }
     }
 
     fn unsealed(content: PartContent) -> Self {

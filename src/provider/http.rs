@@ -90,6 +90,30 @@ enum Connection {
     New,
 }
 
+/// Whether a request has what its provider signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seals {
+    Sent,
+    LeftOut,
+}
+
+impl Seals {
+    fn of(request: &ChatRequest) -> Self {
+        match request.messages.have_seals() {
+            true => Self::Sent,
+            false => Self::LeftOut,
+        }
+    }
+}
+
+/// Whether the provider does not take back what it signed itself, as after its keys or the route to it
+/// changed.
+fn refuses_seals(error: &ProviderError) -> bool {
+    const WORDS: [&str; 3] = ["signature", "encrypted_content", "encrypted content"];
+    let said = error.message.to_lowercase();
+    error.kind == FailureKind::Refused(400) && WORDS.iter().any(|word| said.contains(word))
+}
+
 /// A request ready to be sent, as often as needed.
 struct PreparedRequest {
     client: reqwest::Client,
@@ -133,7 +157,8 @@ impl Client {
         request: &ChatRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
-        let prepared = self.prepare(settings, request)?;
+        let mut prepared = self.prepare(settings, request)?;
+        let mut seals = Seals::of(request);
         let policy = &self.settings.retry;
         let mut attempt = 1;
         let mut connection = self.connection_to(&prepared.destination);
@@ -145,6 +170,16 @@ impl Client {
             if error.kind == FailureKind::Closed && connection == Connection::MayBeKept {
                 tracing::info!("a kept connection was dead; sending again on a new one");
                 connection = Connection::New;
+                continue;
+            }
+            if seals == Seals::Sent && refuses_seals(&error) {
+                tracing::warn!("a signature was refused; sending again without any");
+                seals = Seals::LeftOut;
+                let unsealed = ChatRequest {
+                    messages: request.messages.without_seals(),
+                    ..request.clone()
+                };
+                prepared = self.prepare(settings, &unsealed)?;
                 continue;
             }
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {

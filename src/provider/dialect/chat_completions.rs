@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::wire::{
-    SentCall, SentCalls, add_users_fields, fitting_id, is_plain_id, is_short_id,
+    SentCall, SentCalls, add_cache_key, add_users_fields, fitting_id, is_plain_id, is_short_id,
     sendable_arguments, sendable_name,
 };
 use crate::protocol::ToolCall;
@@ -114,6 +114,7 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     }
     body.insert("stream".into(), true.into());
     body.insert("stream_options".into(), json!({"include_usage": true}));
+    add_cache_key(&mut body, settings, &["/messages/0", "/tools"]);
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {
         body.shift_remove("tool_choice");

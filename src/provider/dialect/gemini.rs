@@ -45,9 +45,20 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
     body
 }
 
+/// What stands for the signature of a call that the model did not make itself.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// Whether a model thinks by levels and checks signatures, as those since Gemini 3 do.
+fn has_levels(model: &str) -> bool {
+    let version = model
+        .split_once("gemini-")
+        .and_then(|(_, rest)| rest.chars().next());
+    version.is_some_and(|digit| matches!(digit, '3'..='9'))
+}
+
 /// What is said about thinking. Models that don't think refuse a word about it.
 fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
-    let has_levels = settings.model.contains("gemini-3");
+    let has_levels = has_levels(&settings.model);
     if !has_levels && !settings.model.contains("gemini-2.5") {
         return None;
     }
@@ -147,9 +158,15 @@ fn model_parts(
             },
             PartContent::Call(call) => {
                 let name = sendable_name(&call.name);
-                let json = own(part).unwrap_or_else(
-                    || json!({"functionCall": {"name": name, "args": object_arguments(call)}}),
-                );
+                let json = own(part).unwrap_or_else(|| {
+                    let mut json =
+                        json!({"functionCall": {"name": name, "args": object_arguments(call)}});
+                    if has_levels(&origin.model) {
+                        // Those of the turn that runs are refused without a signature.
+                        json["thoughtSignature"] = NO_SIGNATURE.into();
+                    }
+                    json
+                });
                 let call_json = &json["functionCall"];
                 let id = call_json["id"].as_str().unwrap_or_default().to_owned();
                 let name = call_json["name"].as_str().unwrap_or(&name).to_owned();

@@ -5,8 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::wire::{
-    SentCall, SentCalls, add_users_fields, described, fitting_id, is_plain_id, sendable_arguments,
-    sendable_name,
+    SentCall, SentCalls, add_cache_key, add_users_fields, described, fitting_id, is_plain_id,
+    sendable_arguments, sendable_name,
 };
 use crate::provider::history::{ChatMessage, Dialect, MessagePart, ModelOrigin, PartContent};
 use crate::provider::{ChatRequest, ProviderSettings, ToolChoice};
@@ -38,7 +38,11 @@ pub fn request_body(settings: &ProviderSettings, request: &ChatRequest) -> Map<S
         body.insert("reasoning".into(), reasoning);
     }
     body.insert("store".into(), false.into());
-    body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    // Models that don't reason refuse to be asked for it.
+    if settings.facts.thinking != Some(false) {
+        body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+    }
+    add_cache_key(&mut body, settings, &["/instructions", "/tools"]);
     body.insert("stream".into(), true.into());
     add_users_fields(&mut body, settings, request.position);
     if !body.contains_key("tools") {

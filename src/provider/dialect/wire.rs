@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::protocol::{CallArguments, ToolCall};
+use crate::provider::history::host_of;
 use crate::provider::{ProviderSettings, RequestPosition};
 
 /// Adds the user's fields for a request at POSITION to BODY.
@@ -20,6 +21,26 @@ pub fn add_users_fields(
     if position == RequestPosition::First {
         merge(body, &settings.first_body);
     }
+}
+
+/// Names what the requests of a chat begin with, at PLACES in BODY, so that they come to the machine
+/// at OpenAI that has it in its cache. Others may refuse the field.
+pub fn add_cache_key(body: &mut Map<String, Value>, settings: &ProviderSettings, places: &[&str]) {
+    let host = host_of(&settings.base_url);
+    if host != "api.openai.com" && !host.ends_with(".openai.azure.com") {
+        return;
+    }
+    let whole = Value::Object(std::mem::take(body));
+    let beginning: Vec<String> = places
+        .iter()
+        .filter_map(|place| whole.pointer(place))
+        .map(Value::to_string)
+        .collect();
+    let key = format!("agent-q-{:016x}", xxh3_64(beginning.concat().as_bytes()));
+    if let Value::Object(whole) = whole {
+        *body = whole;
+    }
+    body.insert("prompt_cache_key".into(), key.into());
 }
 
 fn merge(body: &mut Map<String, Value>, fields: &Map<String, Value>) {

@@ -6,9 +6,13 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 
-use agent_q_core::protocol::ListedModel;
+use agent_q_core::protocol::{CallOutcome, ListedModel, ToolCall};
+use agent_q_core::provider::accumulator::parse_arguments;
 use agent_q_core::provider::discovery::{Candidate, listed_models};
-use agent_q_core::provider::{Dialect, FailureKind, Finish, ProviderSettings, Secret, StreamEvent};
+use agent_q_core::provider::{
+    ChatMessage, ChatRequest, Dialect, FailureKind, Finish, MessagePart, ProviderSettings, Secret,
+    StreamEvent,
+};
 use serde_json::{Value, json};
 
 use super::http::{ask, ask_with, client, failure, request, retries, settings, start};
@@ -281,6 +285,85 @@ fn a_host_says_the_limits_of_its_models_in_its_own_way() {
     ];
     let expected = expected.map(|(name, window, output)| (name.to_owned(), window, output));
     assert_eq!(limits, expected);
+}
+
+/// A history in which MODEL thought, with a signature, and called.
+fn signed(dialect: Dialect, settings: &ProviderSettings) -> ChatRequest {
+    let seal = match dialect {
+        Dialect::Gemini => {
+            json!({"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "SEAL"})
+        }
+        _ => json!({"signature": "SEAL"}),
+    };
+    let call = MessagePart::call(ToolCall {
+        id: "a".into(),
+        name: "f".into(),
+        arguments: parse_arguments("{}"),
+        raw_arguments: "{}".into(),
+    });
+    let parts = match dialect {
+        Dialect::Gemini => vec![MessagePart {
+            seal: Some(seal),
+            ..call
+        }],
+        _ => vec![
+            MessagePart {
+                seal: Some(seal),
+                ..MessagePart::thinking("Hm.".into())
+            },
+            call,
+        ],
+    };
+    ChatRequest {
+        messages: vec![
+            ChatMessage::User("Hi".into()),
+            ChatMessage::Assistant {
+                origin: settings.origin(),
+                parts,
+            },
+            ChatMessage::Tool {
+                call_id: "a".into(),
+                content: "It ran.".into(),
+                outcome: CallOutcome::Succeeded,
+            },
+        ]
+        .into(),
+        ..request()
+    }
+}
+
+#[tokio::test]
+async fn a_refused_signature_is_left_out_once() {
+    let refused = json!({"status": 400, "body": {"error": {"message": "Invalid `signature` in `thinking` block"}}});
+    for dialect in [Dialect::Messages, Dialect::Gemini] {
+        let server =
+            start(json!({"turns": [refused, {"steps": [{"text": "ok"}]}, refused, refused]}));
+        let mut settings = settings(server.base_url());
+        settings.dialect = dialect;
+        settings.model = "gemini-3-pro".into();
+        let request = signed(dialect, &settings);
+        let mut events = Vec::new();
+        let client = client();
+        let reply = client
+            .stream_chat(&settings, &request, &mut |event| events.push(event))
+            .await
+            .expect("a reply");
+        assert_eq!((reply.text.as_str(), retries(&events)), ("ok", 0));
+        let bodies = server.bodies();
+        let has = |number: usize, what: &str| bodies[number].to_string().contains(what);
+        assert!(has(0, "SEAL") && !has(1, "SEAL"), "{dialect:?}");
+        assert!(has(1, "It ran."), "{dialect:?}");
+        assert_eq!(
+            has(1, "skip_thought_signature_validator"),
+            dialect == Dialect::Gemini
+        );
+        let error = client.stream_chat(&settings, &request, &mut |_| {}).await;
+        assert_eq!(
+            error.expect_err("a failure").kind,
+            FailureKind::Refused(400)
+        );
+        assert_eq!(server.requests().len(), 4, "sent again once");
+    }
 }
 
 /// As after the machine slept, or the server restarted.

@@ -240,3 +240,62 @@ fn reasoning_goes_back_with_calls_to_those_who_take_it() {
         Value::Null
     );
 }
+
+#[test]
+fn requests_of_a_chat_have_one_cache_key_at_openai_alone() {
+    let key = |base_url: &str, dialect: Dialect, said: &str| {
+        let settings = ProviderSettings {
+            base_url: base_url.into(),
+            dialect,
+            ..settings()
+        };
+        let request = ChatRequest {
+            messages: vec![
+                ChatMessage::System("Be brief.".into()),
+                ChatMessage::User(said.into()),
+            ]
+            .into(),
+            ..request()
+        };
+        request_body(&settings, &request)["prompt_cache_key"].clone()
+    };
+    for dialect in [Dialect::ChatCompletions, Dialect::Responses] {
+        let openai = "https://api.openai.com/v1";
+        let first = key(openai, dialect, "Hi");
+        assert!(first.as_str().is_some_and(|it| it.starts_with("agent-q-")));
+        assert_eq!(first, key(openai, dialect, "And then?"));
+        assert_eq!(key("https://api.x.ai/v1", dialect, "Hi"), Value::Null);
+    }
+}
+
+#[test]
+fn a_model_that_does_not_think_is_not_asked_to() {
+    for (thinking, asked) in [(Some(false), false), (Some(true), true), (None, true)] {
+        for dialect in crate::matrix::DIALECTS {
+            let settings = ProviderSettings {
+                dialect,
+                model: "gemini-2.5-flash".into(),
+                effort: Some(agent_q_core::provider::Effort::High),
+                facts: ModelFacts {
+                    thinking,
+                    ..ModelFacts::default()
+                },
+                ..settings()
+            };
+            let body = request_body(&settings, &request()).to_string();
+            let words = [
+                "reasoning_effort",
+                "\"thinking\":",
+                "encrypted_content",
+                "\"reasoning\":",
+                "thinkingBudget",
+                "\"think\":",
+            ];
+            assert_eq!(
+                words.iter().any(|word| body.contains(word)),
+                asked,
+                "{dialect:?} {thinking:?}: {body}"
+            );
+        }
+    }
+}
