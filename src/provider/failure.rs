@@ -151,7 +151,7 @@ fn as_text(value: &Value) -> String {
 /// The sentence for a request that was answered with an HTTP error. `detail` is what the provider
 /// says about it, empty when it says nothing.
 #[must_use]
-pub fn refusal_sentence(status: u16, detail: &str, to: &Destination) -> String {
+pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: RetryAdvice) -> String {
     let place = to.place();
     let (host, model, base_url) = (&to.host, &to.model, &to.base_url);
     let lookup =
@@ -169,9 +169,10 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination) -> String {
         ),
         (408 | 504, _) => format!("{place} took too long ({status}). Try again."),
         (413, _) => format!("The conversation is too long for {place} (413). Start a new chat."),
-        (429, _) => {
-            format!("{place} limits the rate or the quota is used up (429). Wait, then try again.")
-        }
+        (429, _) if retry == RetryAdvice::Never => format!(
+            "The quota at {place} is used up, for now or for good (429). Check the account's plan and credit."
+        ),
+        (429, _) => format!("{place} limits the rate (429). Wait, then try again."),
         (300..=399, _) => format!(
             "{place} sends requests elsewhere ({status}), which could give the key away. Correct the base URL {base_url:?}."
         ),

@@ -279,10 +279,11 @@ impl Client {
         let body = read_up_to(MAX_ERROR_BYTES, patience, response).await;
         let report = refusal_report(&body);
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let retry = advice(status, &report.codes, header, SystemTime::now());
         ProviderError::new(
             FailureKind::Refused(status),
-            advice(status, &report.codes, header, SystemTime::now()),
-            refusal_sentence(status, &report.message, destination),
+            retry,
+            refusal_sentence(status, &report.message, destination, retry),
         )
     }
 

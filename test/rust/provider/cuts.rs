@@ -2,11 +2,13 @@
 //! A small stream in each dialect, cut at any byte: it is whole, or none of its calls runs.
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
-use agent_q_core::provider::Dialect;
 use agent_q_core::provider::reply::ReplyReader;
+use agent_q_core::provider::{Dialect, ProviderError};
 use serde_json::json;
 
 use crate::dialects::{completed, gemini};
+use crate::fault_server::{Deed, FaultServer};
+use crate::http::{ask_with, settings};
 use crate::messages::{block, ended, start, stop, tool_use};
 use crate::said::{events, lines};
 
@@ -78,5 +80,44 @@ fn a_stream_cut_at_any_byte_is_whole_or_runs_nothing() {
             }
         }
         assert!(wholes > 0, "{dialect:?}");
+    }
+}
+
+/// On a socket the outcome is that of the pure decoder, wherever between two events the connection ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_cut_between_events_ends_alike_on_a_socket() {
+    for dialect in crate::matrix::DIALECTS {
+        let body = small_stream(dialect);
+        let ends = body
+            .match_indices('\n')
+            .map(|(place, _)| place + 1)
+            .chain([0, body.len() - 1]);
+        for end in ends {
+            let prefix = &body.as_bytes()[..end];
+            let mut reader = ReplyReader::new(dialect);
+            reader.push(prefix);
+            let pure = reader.finish().0;
+            let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+            let server = FaultServer::start(vec![vec![Deed::Send([head, prefix].concat())]]);
+            let mut settings = settings(format!("http://{}/v1", server.address));
+            settings.dialect = dialect;
+            let on_a_socket = ask_with(&settings).await.0;
+            match (pure, on_a_socket) {
+                (Ok(pure), Ok(reply)) => assert_eq!(
+                    (pure.text, pure.calls.len(), pure.finish),
+                    (reply.text, reply.calls.len(), reply.finish)
+                ),
+                (Err(pure), Err(error)) => {
+                    assert_eq!(pure.kind, error.kind, "{dialect:?} at {end}");
+                    let text = |error: &ProviderError| {
+                        error.partial.as_ref().map(|partial| partial.text.clone())
+                    };
+                    assert_eq!(text(&pure), text(&error), "{dialect:?} at {end}");
+                    let sent = if error.partial.is_some() { 1 } else { 3 };
+                    assert_eq!(server.requests().len(), sent, "{dialect:?} at {end}");
+                }
+                (pure, reply) => panic!("{dialect:?} at {end}: {pure:?} but {reply:?}"),
+            }
+        }
     }
 }

@@ -20,5 +20,8 @@ mod retry;
 mod said;
 mod sse;
 
+#[path = "../support/fault_server.rs"]
+mod fault_server;
+
 #[path = "../support/scripted_server.rs"]
 mod scripted_server;

@@ -6,10 +6,14 @@
 )]
 
 mod bounds;
+mod faults;
 mod limits;
 mod offer;
 mod shown;
 mod turns;
+
+#[path = "../support/fault_server.rs"]
+mod fault_server;
 
 #[path = "../support/chat.rs"]
 mod chat;

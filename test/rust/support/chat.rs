@@ -8,7 +8,7 @@ pub mod fence;
 #[path = "recording_host.rs"]
 mod recording_host;
 #[path = "scripted_server.rs"]
-mod scripted_server;
+pub mod scripted_server;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -42,6 +42,11 @@ pub struct Chat {
 
 /// A session whose model is SCRIPT, with extra SETTINGS.
 pub fn chat(script: &Value, settings: Value) -> Chat {
+    chat_through(ClientSettings::default(), script, settings)
+}
+
+/// The same, with a client of its own.
+pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> Chat {
     let server = ScriptedServer::start(&script.to_string());
     let host = recording_host();
     let registry = Arc::new(Registry::default());
@@ -74,7 +79,7 @@ pub fn chat(script: &Value, settings: Value) -> Chat {
             metrics: Arc::clone(&metrics),
             rules: Arc::new(Mutex::new(RuleBook::open(Path::new("/nonexistent/rules")))),
         },
-        client: Arc::new(Client::new(ClientSettings::default())),
+        client: Arc::new(Client::new(client)),
     };
     let mut all = json!({
         "provider": {"name": "test", "base_url": server.base_url(), "model": "m"},
