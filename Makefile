@@ -10,7 +10,7 @@ export EMACS YES
 export CARGO_BUILD_JOBS = $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help chat demo-model test test-quick seen build package bench implementations generate lint clean
+.PHONY: help chat demo-model test test-quick seen build package bench compare implementations generate lint clean
 
 help: ## Say what each target does
 	@echo "agent-q: an LLM agent for Common Lisp programmers, inside Emacs"
@@ -56,6 +56,11 @@ bench: ## Measure, each figure beside its baseline
 	@sh scripts/setup.sh build chat test
 	@sh scripts/build.sh
 	@sh scripts/bench.sh
+
+compare: ## Measure the same stream through gptel, if your Emacs has it
+	@sh scripts/setup.sh build chat test
+	@sh scripts/build.sh
+	@ONLY=compare sh scripts/bench.sh
 
 implementations: ## Try every tool on the Lisps that are installed; write the table in IMPLEMENTATIONS.md
 	@sh scripts/setup.sh build chat test

@@ -6,6 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 : "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools files}"
+# The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
   echo 'bench: tmux is missing, in which the terminal Emacsen run' >&2
@@ -60,8 +61,12 @@ repeat() { # N COMMAND...
 # An Emacs that compiles natively would do that while it is measured, and differ from run to run.
 byte_code="--eval '(setq load-no-native t native-comp-deferred-compilation nil native-comp-jit-compilation nil)'"
 
+# Emacs with the packages of whoever measures, and nothing else of theirs.
+with_packages="-q --no-splash --eval '(progn (require (quote package)) (package-activate-all))'"
+
 command_line() { # LIBRARY
-  printf '%s' "'$EMACS' -Q $byte_code -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
+  case "$AGENT_Q_BENCH" in gptel*) start=$with_packages ;; *) start=-Q ;; esac
+  printf '%s' "'$EMACS' $start $byte_code -L '$PWD/lisp' -L '$scratch' -l $1 -f $1-main"
 }
 
 note_failure() { # WHAT
@@ -131,6 +136,24 @@ ide_there() { # sly|slime
     --eval "(princ (or (agent-q-ide-find '$1) \"\"))" 2>/dev/null)" ]
 }
 
+gptel_there() {
+  sh -c "'$EMACS' $with_packages --batch --eval \
+    '(kill-emacs (if (and (locate-library \"gptel\") (locate-library \"markdown-mode\")) 0 1))'" \
+    > /dev/null 2>&1
+}
+
+compare() {
+  in_terminal stream-bench 'chat markdown 0'
+  in_terminal stream-bench 'gptel markdown 0'
+}
+
+if wanted compare; then
+  if gptel_there; then
+    repeat "$RUNS" compare
+  else
+    echo 'bench: gptel and markdown-mode are not both among the packages of your Emacs (M-x package-install), so nothing is compared with them' >&2
+  fi
+fi
 if wanted stream; then repeat "$RUNS" stream; fi
 if wanted byte; then
   in_terminal first-byte-bench filter

@@ -47,6 +47,12 @@
     ("longest gap without collections" "chat.markdown.0.outside" "filter.markdown.0.outside" ms 15)
     "the same | plain text"
     ("wall time" "chat.markdown.0.wall" "chat.small.0.wall" ms nil)
+    "the same | gptel with markdown-mode, as in your packages"
+    ("wall time" "chat.markdown.0.wall" "gptel.markdown.0.wall" ms (ratio 1))
+    ("processor time of Emacs, all threads" "chat.markdown.0.cpu" "gptel.markdown.0.cpu" ms (ratio 1))
+    ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.markdown.0.gap") (p99 "gptel.markdown.0.gap") ms (ratio 1))
+    ("longest gap" "chat.markdown.0.longest" "gptel.markdown.0.longest" ms (ratio 1))
+    ("garbage collections" "chat.markdown.0.gcs" "gptel.markdown.0.gcs" count (more 0))
     "the same with 1 MB in the buffer | without"
     ("wall time" "chat.markdown.1000000.wall" "chat.markdown.0.wall" ms (within 0.1))
     "the same with 100 folded calls above | without"

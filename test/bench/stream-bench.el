@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; One measured stream in a fresh Emacs in a terminal, through a chat or a bare
-;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, filter, text
+;; process filter.  AGENT_Q_BENCH is "WAY STREAM PRELOAD": WAY is chat, gptel, filter, text
 ;; or rest, STREAM small, markdown, line, large
 ;; or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
 ;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
@@ -14,6 +14,15 @@
 ;;; Code:
 
 (require 'agent-q-bench)
+
+;; Measured where the user has it.
+(defvar gptel-backend)
+(defvar gptel-model)
+(defvar gptel-post-response-functions)
+(declare-function gptel-make-openai "ext:gptel-openai")
+(declare-function gptel-mode "ext:gptel")
+(declare-function gptel-send "ext:gptel")
+(declare-function markdown-mode "ext:markdown-mode")
 
 (defconst stream-bench--period 0.005
   "The period of the timer whose gaps are measured.")
@@ -153,9 +162,10 @@
                        stream-bench--text (make-string 1048576 ?x)))
         ("calls" (setq stream-bench--steps (stream-bench--calls 1000)
                        stream-bench--text "")))
-      (if (equal way "chat")
-          (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload))
-        (stream-bench--bare (string-to-number preload))))))
+      (pcase way
+        ("chat" (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload)))
+        ("gptel" (stream-bench--gptel))
+        (_ (stream-bench--bare (string-to-number preload)))))))
 
 (defun stream-bench--calls (count)
   "Return the step of a message with COUNT calls, no two the same."
@@ -181,6 +191,33 @@
        (stream-bench--later
         (stream-bench--begin)
         (agent-q-bench-ask chat #'stream-bench--end))))))
+
+(defun stream-bench--gptel ()
+  "Measure the stream through gptel with `markdown-mode', as both are installed."
+  (require 'gptel)
+  (require 'gptel-openai)
+  (agent-q-bench-serve (agent-q-bench-bulk-steps 0) stream-bench--steps '(((text . "Done."))))
+  (setq gptel-model 'scripted
+        gptel-backend (gptel-make-openai "scripted"
+                        :host (format "127.0.0.1:%d" agent-q-bench-port) :protocol "http"
+                        :endpoint "/v1/chat/completions" :stream t :key "none"
+                        :models '(scripted)))
+  (switch-to-buffer "gptel")
+  (markdown-mode)
+  (gptel-mode 1)
+  (stream-bench--gptel-ask
+   (lambda ()
+     (stream-bench--later
+      (stream-bench--begin)
+      (stream-bench--gptel-ask #'stream-bench--end)))))
+
+(defun stream-bench--gptel-ask (ended)
+  "Send a line to gptel from this buffer; call ENDED when all of the answer is there."
+  (setq gptel-post-response-functions
+        (list (lambda (&rest _) (agent-q-bench-guard (funcall ended)))))
+  (goto-char (point-max))
+  (insert "Go on")
+  (gptel-send))
 
 (defun stream-bench--bare (preload)
   "Measure the stream through a bare filter, with PRELOAD bytes in the buffer."
