@@ -146,7 +146,7 @@ For `pre-command-hook'."
   "Answer the next request by the key that was typed at the empty prompt.
 A key that is typed together with others, or before the request could be
 read, answers nothing."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let* ((key last-command-event)
          (call (agent-q-approve-prompt--call (string key)))
          (problem (and call (agent-q-approve-prompt--problem call))))

@@ -98,7 +98,7 @@
 (defun agent-q-approve-unfold ()
   "Show the whole request at point, which is behind another one.
 Only what is shown in full can be answered."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-open-p call)
       (user-error "No tool call is waiting for an answer here"))
@@ -109,7 +109,7 @@ Only what is shown in full can be answered."
 
 (defun agent-q-approve-unfold-mouse (event)
   "Show the whole request that EVENT clicked on."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
   (agent-q-approve-unfold))
 
@@ -170,7 +170,7 @@ While a reason is read, the user may go to another request and answer that."
 
 (defun agent-q-approve-run ()
   "Run the tool call at point as it is shown, or allow what code is about to do."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--call)))
     (agent-q-sight-check-end call)
     (agent-q-approve--answer "approved" nil (agent-q-approve--allowed call))))
@@ -178,13 +178,14 @@ While a reason is read, the user may go to another request and answer that."
 (defun agent-q-approve-deny ()
   "Deny the tool call at point, or what code is about to do.
 The model is told so, and code gets an error that it may handle."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (agent-q-approve--answer "denied" nil "denied"))
 
 (defun agent-q-approve-deny-with-reason (reason)
   "Deny the tool call at point and tell the model the REASON."
   (interactive (progn (agent-q-approve--call)
-                      (list (read-string "Reason (optional): "))))
+                      (list (read-string "Reason (optional): ")))
+               agent-q-chat-mode)
   (let ((reason (and (not (string-blank-p reason))
                      (agent-q-text-clean reason))))
     (agent-q-approve--answer "denied" reason
@@ -195,14 +196,14 @@ The model is told so, and code gets an error that it may handle."
 (defun agent-q-approve-stop ()
   "Deny what code is about to do at point, and stop the whole call.
 The code can't continue, even if it handles errors."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (unless (agent-q-call-effect-p (agent-q-approve--call))
     (user-error "This call is not running yet; n denies it"))
   (agent-q-approve--answer "stopped" nil "stopped"))
 
 (defun agent-q-approve-run-all ()
   "Run every waiting call in this chat whose request you have seen to the end."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (agent-q-approve--call)
   (dolist (call (agent-q-sight-all-read))
     (agent-q-answer-settle call "approved" nil (agent-q-approve--allowed call)))
@@ -214,7 +215,7 @@ The code can't continue, even if it handles errors."
 
 (defun agent-q-approve-deny-all ()
   "Deny every waiting call in this chat."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (agent-q-approve--call)
   (dolist (call (agent-q-call-all-waiting))
     (agent-q-answer-settle call "denied" nil "denied"))
@@ -223,13 +224,13 @@ The code can't continue, even if it handles errors."
 (defun agent-q-approve-for-chat ()
   "Run the tool call at point; don't ask about similar ones in this chat.
 The first time, only show the rule that would be added."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (agent-q-approve--with-rule "chat"))
 
 (defun agent-q-approve-for-project ()
   "Run the tool call at point; don't ask about similar ones in this project.
 The first time, only show the rule that would be added."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (agent-q-approve--with-rule "project"))
 
 (defun agent-q-approve--with-rule (scope)
@@ -266,7 +267,7 @@ The first time, only show the rule that would be added."
 (defun agent-q-approve-widen ()
   "Show the next of the rules that are offered for the call: a wider one.
 After the widest comes the narrowest, about exactly this call."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let* ((call (agent-q-approve--call))
          (offer (or (agent-q-call-offer call)
                     (user-error "First press ! or P, which offer a rule")))
@@ -278,7 +279,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-edit ()
   "Edit the arguments of the tool call at point, then run it."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--call)))
     (when (agent-q-call-effect-p call)
       (user-error "An effect of running code can't be edited; n denies it, s stops the call"))
@@ -286,7 +287,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-view ()
   "Show the whole tool call in a separate buffer."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--here)))
     (unless (agent-q-call-p call)
       (user-error "No tool call here"))
@@ -296,14 +297,15 @@ After the widest comes the narrowest, about exactly this call."
        (concat (if (agent-q-call-effect-p call)
                    (agent-q-registry-effect-words (agent-q-call-tool call))
                  (agent-q-call-tool call))
-               "\n" (if-let ((target (agent-q-call-target call))) (concat target "\n") "")
+               "\n" (agent-q-approve-text-level call)
+               (if-let ((target (agent-q-call-target call))) (concat target "\n") "")
                "\n" (agent-q-approve-text-all-reasons call)
                (agent-q-call-arguments-body call) "\n")))
     (message "q closes it")))
 
 (defun agent-q-approve-review ()
   "Review the edit of the tool call as a diff."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--here)))
     (unless (and (agent-q-call-open-p call)
                  (or (buffer-live-p (agent-q-call-review call))
@@ -315,7 +317,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-backtrace ()
   "Show the backtrace of the code that the request is about."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-approve--here)))
     (unless (and (agent-q-call-p call) (agent-q-call-effect-p call))
       (user-error "No request about running code here"))
@@ -323,7 +325,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-next-button ()
   "Go to the next button of the request at point; after the last one, to its head."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let* ((call (agent-q-render-item-at (point)))
          (end (and (agent-q-call-p call) (agent-q-render-item-end call)))
          (position (point)) (found nil))
@@ -337,7 +339,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-press ()
   "Press the button at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (if-let ((command (get-text-property (point) 'agent-q-answer)))
       (call-interactively command)
     (message (if (agent-q-call-effect-p (agent-q-render-item-at (point)))
@@ -346,7 +348,7 @@ After the widest comes the narrowest, about exactly this call."
 
 (defun agent-q-approve-mouse (event)
   "Press the button that EVENT clicked on."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
   (agent-q-approve-press))
 

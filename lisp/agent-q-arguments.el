@@ -138,7 +138,7 @@ It is as `agent-q-arguments-mode'; code has to be balanced.
 
 (defun agent-q-arguments-run ()
   "Run the call with the arguments in this buffer."
-  (interactive)
+  (interactive nil agent-q-arguments-mode agent-q-arguments-lisp-mode)
   (let* ((call agent-q-arguments--call)
          (chat agent-q-arguments--chat)
          (arguments (agent-q-arguments--read))
@@ -165,7 +165,7 @@ It is as `agent-q-arguments-mode'; code has to be balanced.
 
 (defun agent-q-arguments-quit ()
   "Discard the edits and keep the arguments of the call as they were."
-  (interactive)
+  (interactive nil agent-q-arguments-mode agent-q-arguments-lisp-mode)
   (quit-window t))
 
 (defun agent-q-arguments--left (chat)

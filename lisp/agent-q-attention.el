@@ -12,6 +12,7 @@
 
 (require 'agent-q)
 (require 'agent-q-call)
+(require 'agent-q-call-change)
 (require 'agent-q-call-text)
 (require 'agent-q-chat-move)
 (require 'agent-q-header)
@@ -124,6 +125,9 @@ Emacs reaches by D-Bus."
          (question (cond ((> count 1) (format "%d requests wait" count))
                          ((agent-q-call-effect-p call)
                           (format "Allow %s?" (agent-q-call-name call)))
+                         ((agent-q-call-change call)
+                          (format "Apply %s?" (agent-q-call-change-summary
+                                               (agent-q-call-change call))))
                          (t (format "Run %s?" (agent-q-call-name call))))))
     (message "agent-q: %s (%s)" question (agent-q-attention--how))
     (agent-q-attention--notify question)))

@@ -12,7 +12,6 @@
 (require 'agent-q)
 (require 'agent-q-answer)
 (require 'agent-q-approve)
-(require 'agent-q-attention)
 (require 'agent-q-call)
 (require 'agent-q-call-live)
 (require 'agent-q-call-text)
@@ -81,8 +80,7 @@
     (agent-q-render-update-item call)
     (agent-q-answer-draw-waiting call)
     (agent-q-answer-draw-running call)
-    (agent-q-sight-expect call)
-    (agent-q-attention-asked call)))
+    (agent-q-sight-expect call)))
 
 (defun agent-q-call-approval-elsewhere (event)
   "Show that the call of EVENT waits for a program's answer."
@@ -109,7 +107,8 @@
                                             (agent-q-call-arguments call))
           (agent-q-call-output call) nil
           (agent-q-call-started call) (current-time))
-    (agent-q-render-update-item call)))
+    (agent-q-render-update-item call)
+    (agent-q-call-live-soon)))
 
 (defun agent-q-call-finished (event)
   "Show the result of the call of EVENT."

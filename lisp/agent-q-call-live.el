@@ -4,14 +4,15 @@
 
 ;;; Commentary:
 
-;; What a call prints is shown while it runs.  The image is asked for it with the clock of
-;; the turn, one question at a time, and answers beside the call.  A key shows
-;; where the call is; nothing is stopped for that.
+;; What a call prints is shown while it runs.  The image is asked for it soon after the call
+;; began, often while it prints and else with the clock of the turn, one question at a
+;; time, and answers beside the call.  A key shows where the call is; nothing is stopped for that.
 
 ;;; Code:
 
 (require 'agent-q-call)
 (require 'agent-q-call-text)
+(require 'agent-q-header)
 (require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
@@ -28,6 +29,12 @@
 
 (defconst agent-q-call-live--seconds 5
   "Seconds that the image may take to answer.")
+
+(defconst agent-q-call-live--pace 0.15
+  "Seconds until the image is asked again what a call that prints has printed.")
+
+(defvar-local agent-q-call-live--timer nil
+  "The timer that asks the image soon, or nil.")
 
 (defvar-local agent-q-call-live--asked nil
   "The call of this chat of which the image is asked now, or nil.")
@@ -70,15 +77,32 @@ The answer comes later; while one is awaited, there is no other question."
                 (agent-q-call-live--take call value))))))
        agent-q-call-live--seconds))))
 
+(defun agent-q-call-live-soon ()
+  "Ask the image soon what this chat's running call has printed."
+  (unless agent-q-call-live--timer
+    (setq agent-q-call-live--timer
+          (run-at-time agent-q-call-live--pace nil #'agent-q-call-live--ask-in
+                       (current-buffer)))))
+
+(defun agent-q-call-live--ask-in (chat)
+  "Ask the image what the running call of CHAT has printed."
+  (when (buffer-live-p chat)
+    (with-current-buffer chat
+      (setq agent-q-call-live--timer nil)
+      (agent-q-call-live-tick))))
+
 (defun agent-q-call-live--take (call value)
-  "Show VALUE, what CALL has printed according to the image."
+  "Show VALUE, what CALL has printed according to the image.
+While it prints, the next question comes soon."
   (let ((text (plist-get value :text))
         (printed (plist-get value :printed)))
     (when (and text printed (> printed 0)
                (eq (agent-q-call-state call) 'running)
                (not (eql printed (nth 1 (agent-q-call-output call)))))
       (setf (agent-q-call-output call) (list text printed (current-time)))
-      (agent-q-render-update-item call))))
+      (agent-q-render-update-item call)
+      (agent-q-header-update)
+      (agent-q-call-live-soon))))
 
 ;;;; Where it is
 
@@ -91,7 +115,7 @@ The answer comes later; while one is awaited, there is no other question."
 
 (defun agent-q-call-live-backtrace ()
   "Show where this chat's running code is in the image, without stopping it."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((running (or (agent-q-call-live--image-call)
                      (user-error "No code of this chat runs in the image")))
         (words (agent-q-call-live--words)))

@@ -23,7 +23,8 @@
            (agent-q-render-item-at (1- (point))))))
 
 (defun agent-q-chat-tab ()
-  "Complete at the prompt, unfold the item at point, or go to the next item."
+  "Complete at the prompt, unfold the item at point, or go to the next item.
+Buttons count as items, and so do links."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((item (agent-q-chat-item-of-line)))
@@ -36,6 +37,15 @@
            (agent-q-render-toggle))
           (t (agent-q-chat-next-item)))))
 
+(defconst agent-q-chat-move--stops '(agent-q-item button agent-q-link)
+  "The text properties of what TAB goes to.")
+
+(defun agent-q-chat-move--stop (forward)
+  "Return the next item, button or link after point, or before unless FORWARD."
+  (let ((places (delq nil (mapcar (lambda (property) (agent-q-chat--find property forward))
+                                  agent-q-chat-move--stops))))
+    (and places (apply (if forward #'min #'max) places))))
+
 (defun agent-q-chat--find (property forward)
   "Return the next start of PROPERTY after point, or before unless FORWARD."
   (let ((position (point)) (found nil))
@@ -47,7 +57,7 @@
       (when (and position
                  (< position (point-max))
                  (get-text-property position property)
-                 (not (agent-q-welcome-p (get-text-property position property)))
+                 (not (agent-q-welcome-p (agent-q-render-item-at position)))
                  (not (and (> position (point-min))
                            (eq (get-text-property position property)
                                (get-text-property (1- position) property)))))
@@ -56,20 +66,20 @@
         ;; The property may begin where the buffer does.
         (and (not forward) (> (point) (point-min))
              (get-text-property (point-min) property)
-             (not (agent-q-welcome-p (get-text-property (point-min) property)))
+             (not (agent-q-welcome-p (agent-q-render-item-at (point-min))))
              (point-min)))))
 
 (defun agent-q-chat-next-item ()
-  "Go to the next tool call; after the last one, to the prompt."
+  "Go to the next tool call, button or link; after the last one, to the prompt."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat--find 'agent-q-item t) (point-max))))
+  (goto-char (or (agent-q-chat-move--stop t) (point-max))))
 
 (defun agent-q-chat-previous-item ()
-  "Go to the tool call before point."
+  "Go to the tool call, button or link before point."
   (declare (completion agent-q-session-command-p))
   (interactive)
-  (goto-char (or (agent-q-chat--find 'agent-q-item nil)
+  (goto-char (or (agent-q-chat-move--stop nil)
                  (user-error "No tool call before point"))))
 
 (defun agent-q-chat-next-turn ()
@@ -114,6 +124,47 @@ that asks whether it goes on."
           (first-where (lambda () (eq agent-q-header-state :paused)))))))
 
 (define-obsolete-function-alias 'agent-q-call-goto-waiting #'agent-q-goto-approval "0.1.0")
+
+;;;; All at once
+
+(defun agent-q-chat-move--items ()
+  "Return the items of this chat's log that fold, first one first."
+  (let ((items nil) (place (point-min)))
+    (while (setq place (text-property-not-all place agent-q-render-end 'agent-q-item nil))
+      (let ((item (agent-q-render-item-at place)))
+        (unless (or (agent-q-welcome-p item) (agent-q-call-open-p item))
+          (push item items)))
+      (setq place (next-single-char-property-change place 'agent-q-item nil agent-q-render-end)))
+    (nreverse items)))
+
+(defun agent-q-toggle-all ()
+  "Unfold all of this chat's log, so that it can be searched, or fold it again."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (let* ((items (agent-q-chat-move--items))
+         (unfold (seq-some (lambda (item) (not (agent-q-render-item-expanded item))) items)))
+    (unless items
+      (user-error "Nothing here folds"))
+    (dolist (item items)
+      (unless (eq unfold (and (agent-q-render-item-expanded item) t))
+        (setf (agent-q-render-item-expanded item) unfold)
+        (agent-q-render-update-item item)))
+    (message (if unfold "All is unfolded" "All is folded"))))
+
+(defun agent-q-chat-move-index ()
+  "Return your messages in this chat and where they are, for Imenu."
+  (let ((index nil) (place (point-min)))
+    (while (setq place (text-property-any place agent-q-render-end 'agent-q-turn t))
+      (let ((text (+ place 2)))
+        (push (cons (save-excursion
+                      (goto-char text)
+                      (truncate-string-to-width
+                       (buffer-substring-no-properties text (line-end-position)) 60 nil nil t))
+                    (copy-marker place))
+              index)
+        (setq place text)))
+    (nreverse index)))
 
 (provide 'agent-q-chat-move)
 ;;; agent-q-chat-move.el ends here

@@ -83,6 +83,7 @@
     (define-key map (kbd "C-c C-k") #'agent-q-chat-cancel)
     (define-key map (kbd "C-c C-n") #'agent-q-chat-next-turn)
     (define-key map (kbd "C-c C-p") #'agent-q-chat-previous-turn)
+    (define-key map (kbd "C-c C-t") #'agent-q-toggle-all)
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
@@ -112,6 +113,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               truncate-partial-width-windows nil
               ;; Follow the output line by line instead of by half windows.
               scroll-conservatively 101
+              imenu-create-index-function #'agent-q-chat-move-index
               filter-buffer-substring-function #'agent-q-render-copy
               require-final-newline nil
               agent-q-events-handler #'agent-q-chat--handle
@@ -275,7 +277,8 @@ ROOT is the root of its project, or nil, and NAME what that is called."
                                    (and (agent-q-chat-connected-p)
                                         (agent-q-image-label agent-q-session-connection))))
     (unless (agent-q-registry-effect-p (plist-get event :tool))
-      (agent-q-diff-review event))))
+      (agent-q-diff-review event))
+    (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
 
 (defun agent-q-chat--turn-started (text)
   "Show the user's message TEXT, with which a turn begins."

@@ -56,7 +56,7 @@
 
 (defun agent-q-code-block-copy ()
   "Copy the code at point, or the nearest before."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (kill-new text)
     (message "Copied %d characters of code" (length text))))
@@ -64,7 +64,7 @@
 (defun agent-q-code-block-insert ()
   "Insert the code at point, or the nearest before, into your last buffer.
 It goes to point there, where you can undo it."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let* ((text (agent-q-code-block-text))
          (buffer (or (agent-q-user-last-buffer
                       (lambda (buffer)
@@ -85,7 +85,7 @@ It goes to point there, where you can undo it."
 (defun agent-q-code-block-stage ()
   "Put the code at point, or the nearest before, at the prompt of your REPL.
 It is not evaluated."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((text (agent-q-code-block-text)))
     (unless agent-q-session-connection
       (user-error "No Lisp image is connected"))
@@ -95,7 +95,7 @@ It is not evaluated."
 
 (defun agent-q-copy-answer ()
   "Copy the last answer, as the model wrote it."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((text (or (agent-q-render-last-answer)
                   (user-error "There is no answer yet"))))
     (kill-new text)

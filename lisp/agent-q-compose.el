@@ -72,7 +72,7 @@
 
 (defun agent-q-compose-send ()
   "Send what is written here."
-  (interactive)
+  (interactive nil agent-q-compose-mode)
   (unless (buffer-live-p agent-q-compose--chat)
     (user-error "The chat is closed; the text stays here"))
   (when (string-blank-p (buffer-string))
@@ -86,7 +86,7 @@
 
 (defun agent-q-compose-leave ()
   "Take what is written here back to the prompt."
-  (interactive)
+  (interactive nil agent-q-compose-mode)
   (agent-q-compose--close))
 
 (provide 'agent-q-compose)

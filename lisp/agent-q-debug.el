@@ -85,14 +85,14 @@ what it is about.  Keys are masked.
 
 (defun agent-q-debug-clear ()
   "Forget what was recorded so far."
-  (interactive)
+  (interactive nil agent-q-debug-mode)
   (with-current-buffer (agent-q-debug--get-buffer)
     (let ((inhibit-read-only t))
       (erase-buffer))))
 
 (defun agent-q-debug-describe ()
   "Show the whole of the line at point."
-  (interactive)
+  (interactive nil agent-q-debug-mode)
   (let ((text (or (get-text-property (line-beginning-position) 'agent-q-debug-text)
                   (user-error "There is nothing on this line")))
         (line (buffer-substring-no-properties (line-beginning-position)

@@ -63,7 +63,7 @@ Lines with + are added, lines with - go, the others stay.
 
 (defun agent-q-diff-edit-finish ()
   "Put the hunk as edited here into the review."
-  (interactive)
+  (interactive nil agent-q-diff-edit-mode)
   (unless (buffer-live-p agent-q-diff-edit--review)
     (user-error "The review of this hunk is over"))
   (let* ((text (buffer-substring-no-properties (point-min) (point-max)))
@@ -76,7 +76,7 @@ Lines with + are added, lines with - go, the others stay.
 
 (defun agent-q-diff-edit-quit ()
   "Discard the edit and leave the hunk in the review as it was."
-  (interactive)
+  (interactive nil agent-q-diff-edit-mode)
   (quit-window t))
 
 (provide 'agent-q-diff-edit)

@@ -19,7 +19,7 @@
   "Review the edit again, on the current text.
 Hunks that look as before keep their state, the others are not taken;
 those that don't fit any more are left out, and the model is told so."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff-hunks-check)
   (if (agent-q-diff-edit-one agent-q-diff-hunks-edit)
       (agent-q-diff-refresh--whole agent-q-diff-hunks-edit)

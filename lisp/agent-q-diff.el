@@ -159,12 +159,12 @@ Return the window, or nil when that frame has none that can show it."
 
 (defun agent-q-diff-next ()
   "Go to the next hunk."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff--goto (1+ (agent-q-diff--index))))
 
 (defun agent-q-diff-previous ()
   "Go to the start of this hunk, or to the one before."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (let ((index (agent-q-diff--index)))
     (agent-q-diff--goto
      (if (and (>= index 0)
@@ -179,7 +179,7 @@ Return the window, or nil when that frame has none that can show it."
 
 (defun agent-q-diff-toggle ()
   "Take the hunk at point, or leave it if it was taken; go to the next one."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff--check-divisible)
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-chosen hunk) (not (agent-q-diff-hunk-chosen hunk)))
@@ -190,7 +190,7 @@ Return the window, or nil when that frame has none that can show it."
 
 (defun agent-q-diff-toggle-mouse (event)
   "Take or leave the hunk that EVENT clicked on."
-  (interactive "e")
+  (interactive "e" agent-q-diff-mode)
   (mouse-set-point event)
   (agent-q-diff-toggle))
 
@@ -198,7 +198,8 @@ Return the window, or nil when that frame has none that can show it."
   "Add COMMENT on the hunk at point, for the model to read with the answer."
   (interactive
    (list (read-string "Comment for the model: "
-                      (agent-q-diff-hunk-comment (agent-q-diff--hunk)))))
+                      (agent-q-diff-hunk-comment (agent-q-diff--hunk))))
+   agent-q-diff-mode)
   (let ((hunk (agent-q-diff--hunk)))
     (setf (agent-q-diff-hunk-comment hunk)
           (and (not (string-blank-p comment)) (agent-q-text-clean comment)))
@@ -206,7 +207,7 @@ Return the window, or nil when that frame has none that can show it."
 
 (defun agent-q-diff-edit-hunk ()
   "Edit the hunk at point."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff--check-divisible)
   (agent-q-diff-edit-open (agent-q-diff--hunk)))
 
@@ -238,7 +239,7 @@ WHOLE is said of an edit that can only be taken as a whole."
 
 (defun agent-q-diff-apply ()
   "Apply the hunks that are taken, and tell the model about the rest."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff-hunks-check)
   (when (agent-q-diff-target-changed-p agent-q-diff-hunks-edit)
     (agent-q-diff-refresh)
@@ -269,7 +270,7 @@ WHOLE is said of an edit that can only be taken as a whole."
 
 (defun agent-q-diff-reject ()
   "Reject the whole edit; the comments go to the model."
-  (interactive)
+  (interactive nil agent-q-diff-mode)
   (agent-q-diff-hunks-check)
   (seq-doseq (hunk agent-q-diff-hunks-all)
     (setf (agent-q-diff-hunk-chosen hunk) nil))

@@ -53,7 +53,7 @@
 
 (defun agent-q-link-follow ()
   "Follow the link at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((target (or (get-text-property (point) 'agent-q-link)
                     (user-error "No link here"))))
     (if (agent-q-link--address-p target)
@@ -71,7 +71,7 @@
 
 (defun agent-q-link-follow-mouse (event)
   "Follow the link that EVENT clicked on."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
   (agent-q-link-follow))
 

@@ -41,6 +41,7 @@
      ("This chat" ("m" "Model" agent-q-set-model) ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request)
+      ("t" "Unfold or fold all" agent-q-toggle-all)
       ("n" "Another chat" agent-q-menu-new-chat))
      ,agent-q-menu--lists)
     (agent-q-tool-list-mode

@@ -210,7 +210,7 @@ That is only about what it would do."
 
 (defun agent-q-sight-more ()
   "Show more of the request at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((call (agent-q-render-item-at (point))))
     (unless (agent-q-call-p call)
       (user-error "No tool call here"))

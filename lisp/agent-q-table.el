@@ -219,7 +219,7 @@ Most tables need the same few, so they are kept."
 
 (defun agent-q-table-show ()
   "Show the table at point in a buffer of its own, whole."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let* ((table (or (get-text-property (point) 'agent-q-table)
                     (user-error "No table here")))
          (start (if (and (> (point) (point-min))
@@ -247,7 +247,7 @@ Most tables need the same few, so they are kept."
 
 (defun agent-q-table-show-mouse (event)
   "Show the table that EVENT clicked on in a buffer of its own."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (mouse-set-point event)
   (agent-q-table-show))
 

@@ -177,7 +177,8 @@ To keep it, save the option `agent-q-tool-levels'."
   (interactive
    (list (intern (completing-read
                   (format "Level of %s: " (agent-q-tool-list--name))
-                  '("safe" "cautious" "dangerous" "its own") nil t))))
+                  '("safe" "cautious" "dangerous" "its own") nil t)))
+   agent-q-tool-list-mode)
   (let* ((name (agent-q-tool-list--name))
          (others (assoc-delete-all name (copy-alist agent-q-tool-levels))))
     (customize-set-variable 'agent-q-tool-levels
