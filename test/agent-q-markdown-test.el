@@ -263,12 +263,47 @@ See https://example.org/a and [here](shop.lisp:2).\n")
         (agent-q-markdown-test--add "```lisp\n(a)\n```\n\nafter **boldness**\n")
         (should (memq 'agent-q-strong (agent-q-markdown-test--faces "boldness")))))))
 
+(define-derived-mode agent-q-markdown-test-failing-mode prog-mode "Failing"
+  "A mode whose fontifying signals an error behind its first word."
+  (setq-local font-lock-defaults
+              '((("\\`[a-z]+" . font-lock-keyword-face)
+                 ((lambda (_limit) (error "This can't be fontified")) . font-lock-string-face)))))
+
+(ert-deftest agent-q-markdown-survives-a-mode-that-signals-while-it-fontifies ()
+  (let ((agent-q-code-modes '(("bad" . agent-q-markdown-test-failing-mode) ("lisp" . lisp-mode)))
+        (agent-q-log-failed nil))
+    (agent-q-test-with-chat
+      (agent-q-markdown-test--add
+       "```bad\nfirst word\n```\n\n```lisp\n(defun later () 1)\n```\n\nafter **boldness**\n")
+      (ignore-errors (agent-q-code-flush))
+      (agent-q-code-flush)
+      ;; The text is whole, and what comes behind it has its colours.
+      (should (agent-q-test-shows "first word"))
+      (should (memq 'font-lock-keyword-face (agent-q-markdown-test--faces "defun")))
+      (should (memq 'agent-q-strong (agent-q-markdown-test--faces "boldness"))))))
+
+(ert-deftest agent-q-markdown-faces-inherit-and-bring-no-colours ()
+  (let ((faces nil))
+    (mapatoms (lambda (symbol)
+                (when (and (facep symbol) (string-prefix-p "agent-q-" (symbol-name symbol)))
+                  (push symbol faces))))
+    (should (> (length faces) 15))
+    (dolist (face faces)
+      (let ((attributes (face-default-spec face)))
+        (should (equal (list face nil)
+                       (list face (string-match-p ":\\(?:fore\\|back\\)ground\\|#[0-9a-f]\\{6\\}"
+                                                  (format "%S" attributes)))))
+        (should (equal (list face t)
+                       (list face (and (string-match-p ":inherit\\|:strike\\|:underline\\|:weight\\|:extend"
+                                                       (format "%S" attributes))
+                                       t))))))))
+
 (ert-deftest agent-q-markdown-takes-bad-input ()
   (dolist (text (list "```lisp\n(never closed" (make-string 10000 ?>)
                       (concat (apply #'concat (make-list 500 "|a")) "|\n"
                               (apply #'concat (make-list 500 "|-")) "|\n"
                               (apply #'concat (make-list 500 "|b")) "|\n")
-                      "a\x202e b\0c\x200d\n# \x2028 d\n" (make-string 200000 ?x)))
+                      "a\x202e b\0c\x200d\n# \x2028 d\n" (make-string 1000000 ?x)))
     (agent-q-test-with-chat
       (agent-q-markdown-test--add text 30000)
       (should (equal (agent-q-render-last-answer) (agent-q-visible-prose text))))))
