@@ -166,6 +166,11 @@ The reasons may quote the program, whose lines must not look like ours."
       (agent-q-approve-text--line
        (concat level (if reasons (concat ": " (car reasons)) ""))))))
 
+(defun agent-q-approve-text-level (call)
+  "Return the safety level of CALL as a line, empty where it has none."
+  (if (or (agent-q-call-effect-p call) (null (agent-q-call-level call))) ""
+    (concat (agent-q-approve-text--capital (agent-q-call-level call)) "\n")))
+
 (defun agent-q-approve-text-all-reasons (call)
   "Return the reasons why CALL needs an answer, uncut, as a paragraph."
   (let* ((text (or (agent-q-call-reason call) ""))

@@ -140,8 +140,8 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
   (let ((count (length (agent-q-image-park-owned (current-buffer)))))
     (and (> count 0)
          (agent-q-header--segment
-          (if (= count 1) "Error parked" (format "%d errors parked" count))
-          "mouse-1, C-c C-d: open it in your own debugger"
+          (if (= count 1) "Error parked: C-c C-d" (format "%d errors parked: C-c C-d" count))
+          "mouse-1: open it in your own debugger"
           'parked 'agent-q-attention))))
 
 (defun agent-q-header--unguarded ()

@@ -169,6 +169,8 @@ Use inside `agent-q-render--with-log'."
           (cons (copy-marker (agent-q-markdown-start agent-q-render--markdown))
                 (copy-marker agent-q-render-end)))
     (agent-q-markdown-end agent-q-render--markdown))
+  (when (agent-q-render-reasoning-p agent-q-render--open)
+    (agent-q-render--thought agent-q-render--open))
   (unless (agent-q-render--line-start-p)
     (agent-q-render--append "\n"))
   (setq agent-q-render--open nil))
@@ -272,11 +274,13 @@ markers around that text; a newline follows it."
 
 (defun agent-q-render--item-text (item)
   "Return the text of ITEM with the properties that all items have."
-  (let ((text (agent-q-render--propertize
-               (funcall (agent-q-render-item-draw item) item)
-               'agent-q-item item)))
-    ;; Parts of an item may have a keymap of their own.
-    (agent-q-render-fill-keymap text agent-q-render-item-map)))
+  (agent-q-render--dress item (funcall (agent-q-render-item-draw item) item)))
+
+(defun agent-q-render--dress (item text)
+  "Return TEXT with the properties that all text of ITEM has."
+  ;; Parts of an item may have a keymap of their own.
+  (agent-q-render-fill-keymap (agent-q-render--propertize text 'agent-q-item item)
+                              agent-q-render-item-map))
 
 (defun agent-q-render-fill-keymap (text keymap)
   "Put KEYMAP on the parts of TEXT that have none; return TEXT."
@@ -333,7 +337,7 @@ markers around that text; a newline follows it."
 
 (defun agent-q-render-toggle ()
   "Unfold or fold the item at point, or the one that ends there."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((item (or (agent-q-render-item-at (point))
                   ;; Its keys hold there, too.
                   (and (eolp) (not (bobp))
@@ -346,7 +350,7 @@ markers around that text; a newline follows it."
 
 (defun agent-q-render-toggle-mouse (event)
   "Unfold or fold the item that EVENT clicked on."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (with-current-buffer (window-buffer (posn-window (event-start event)))
     (save-excursion
       (goto-char (posn-point (event-start event)))
@@ -396,7 +400,7 @@ or nil if that is unknown."
 
 (defun agent-q-render-show-all ()
   "Show the whole text that is cut at point."
-  (interactive)
+  (interactive nil agent-q-chat-mode)
   (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
                            (user-error "No cut text here")))))
     (agent-q-render-show "*agent-q text*" text)))
@@ -416,7 +420,7 @@ or nil if that is unknown."
 
 (defun agent-q-render-show-all-mouse (event)
   "Show the whole text that is cut where EVENT clicked."
-  (interactive "e")
+  (interactive "e" agent-q-chat-mode)
   (with-current-buffer (window-buffer (posn-window (event-start event)))
     (save-excursion
       (goto-char (posn-point (event-start event)))
@@ -429,8 +433,9 @@ or nil if that is unknown."
                (:constructor agent-q-render--make-reasoning))
   "The model's reasoning.
 PIECES are its texts, latest first, LONG the number of their characters,
-and HEAD its beginning once it is too long to be shown in the log."
-  pieces (long 0) head)
+and HEAD its beginning once it is too long to be shown in the log.  SINCE is
+when it began, UNTIL when it was over, or nil."
+  pieces (long 0) head (since (current-time)) until)
 
 (defun agent-q-render--reasoning-text (item)
   "Return the whole text of the reasoning ITEM."
@@ -451,13 +456,30 @@ and HEAD its beginning once it is too long to be shown in the log."
                                (lambda () (agent-q-render--reasoning-text item))
                                'face 'agent-q-dim))))
 
+(defun agent-q-render--reasoning-line (item)
+  "Return the first line of the reasoning ITEM: how long it took."
+  (let ((until (agent-q-render-reasoning-until item)))
+    (propertize (format "%s %s for %d s"
+                        (agent-q-render-fold-sign item)
+                        (if until "Thought" "Thinking")
+                        (max 1 (ceiling (float-time
+                                         (time-subtract
+                                          until (agent-q-render-reasoning-since item))))))
+                'face 'agent-q-dim 'mouse-face 'highlight)))
+
+(defun agent-q-render--thought (item)
+  "Show that the reasoning ITEM is over.
+Use inside `agent-q-render--with-log'.  Its text below the first line stays, and
+who reads there too."
+  (setf (agent-q-render-reasoning-until item) (current-time))
+  (goto-char (agent-q-render-item-start item))
+  (delete-region (point) (line-end-position))
+  (insert (agent-q-render--dress item (agent-q-render--reasoning-line item))))
+
 (defun agent-q-render--draw-reasoning (item)
   "Return the text of the reasoning ITEM."
   (concat
-   (propertize (format "%s Reasoning (%d characters)"
-                       (agent-q-render-fold-sign item)
-                       (agent-q-render-reasoning-long item))
-               'face 'agent-q-dim 'mouse-face 'highlight)
+   (agent-q-render--reasoning-line item)
    (when (agent-q-render-item-expanded item)
      (concat "\n" (agent-q-render--reasoning-body item)))))
 

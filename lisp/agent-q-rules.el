@@ -43,7 +43,7 @@ Rules that deny win over those that ask, and these over those that allow.
 \\{agent-q-rules-mode-map}"
   (agent-q-list-setup
    '((1 "No." 11 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
-     (6 "Dangerous" 9 t) (10 "Applies to" 0 nil))
+     (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil))
    #'agent-q-rules--entries))
 
 (defun agent-q-rules--before (one other)
@@ -87,7 +87,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                           (gethash "effect" rule)
                           (gethash "tool" rule)
                           (gethash "for" (gethash "scope" rule))
-                          (if (eq (gethash "dangerous" rule) t) "too" "asks")
+                          (if (eq (gethash "dangerous" rule) t) "yes" "no")
                           (gethash "description" rule))))
           (gethash "rules" (agent-q-rules-all))))
 
@@ -137,12 +137,12 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                                              ,@(and agent-q-rules--project '("project"))
                                              "always")
                                  nil t))
-         (path (agent-q-rules--read-optional "Only for files matching (a glob; empty: any call): "))
-         (argument (agent-q-rules--read-optional "With argument (a name; empty: any): "))
+         (path (agent-q-rules--read-optional "Only for files matching (glob, RET for any): "))
+         (argument (agent-q-rules--read-optional "With argument (name, RET for any): "))
          (pattern (and argument
                        (read-regexp (format "Regular expression for %s: " argument))))
-         (package (agent-q-rules--read-optional "In package (a glob; empty: any): "))
-         (connection (agent-q-rules--read-optional "On connection (a glob; empty: any): "))
+         (package (agent-q-rules--read-optional "In package (glob, RET for any): "))
+         (connection (agent-q-rules--read-optional "On connection (glob, RET for any): "))
          (dangerous (and (equal effect "allow") (or path argument)
                          (y-or-n-p "Also for dangerous calls? "))))
     `(:effect ,effect :tool ,tool

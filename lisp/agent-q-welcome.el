@@ -112,6 +112,15 @@ It is loaded by then; some files that have such a command stand on this one."
     (add-text-properties 0 (length entry) '(wrap-prefix "       ") entry)
     entry))
 
+(defun agent-q-welcome--dim (text)
+  "Dim what is no button of TEXT."
+  (let ((from 0))
+    (while (< from (length text))
+      (let ((to (next-single-property-change from 'button text (length text))))
+        (unless (get-text-property from 'button text)
+          (add-face-text-property from to 'agent-q-dim t text))
+        (setq from to)))))
+
 (defun agent-q-welcome--draw (_item)
   "Return the text of the first lines."
   (let ((text (concat
@@ -128,7 +137,8 @@ It is loaded by then; some files that have such a command stand on this one."
                 "\\<agent-q-chat-mode-map>\\[agent-q-chat-return] sends, / lists the tools, \
 \\[agent-q-menu] is the menu; M-x agent-q-ask asks from any buffer."))))
     (agent-q-render-fill-keymap text agent-q-welcome-map)
-    (add-face-text-property 0 (length text) 'agent-q-dim t text)
+    ;; Buttons keep their own look.
+    (agent-q-welcome--dim text)
     ;; Nothing can be typed before the first character either.
     (put-text-property 0 1 'front-sticky '(read-only) text)
     text))

@@ -107,9 +107,9 @@ let finish: \\[keyboard-quit] stops it."
   :type '(choice (number :tag "Seconds") (const :tag "Any time" nil)))
 
 ;;;###autoload (put 'agent-q-eval-policy 'risky-local-variable t)
-(defcustom agent-q-eval-policy 'ask-on-hit
+(defcustom agent-q-eval-policy 'ask-if-risky
   "Whether to ask before code runs in the Lisp image.
-`ask-on-hit' has the image look at the code first, and asks when it
+`ask-if-risky' has the image look at the code first, and asks when it
 reaches beyond the program: runs other programs, writes files, uses
 the network or Emacs, quits, redefines what is not the program's, or
 can't be looked at.  This is a guard rail that catches accidents, and
@@ -118,7 +118,7 @@ no sandbox: code that means to get around it can.
 `read-only' refuses to run any.  That goes for code which runs on the way
 as well: macros are not expanded then, no matter whose, no function is
 traced, and no definition is put back.  What runs is in the audit log."
-  :type '(choice (const :tag "Ask when code reaches beyond the program" ask-on-hit)
+  :type '(choice (const :tag "Ask when code reaches beyond the program" ask-if-risky)
                  (const :tag "Always ask" ask-always)
                  (const :tag "Never ask" never-ask)
                  (const :tag "Run no code" read-only))

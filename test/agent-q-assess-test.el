@@ -208,7 +208,7 @@ Nor does what is looked at again in its turn."
 (agent-q-test-image-on-each what-can-only-fail-does-not-ask ()
   "An unknown package, or text that is not read, is an answer and no question."
   (agent-q-test-assess-prepare connection)
-  (dolist (agent-q-eval-policy '(ask-on-hit ask-always))
+  (dolist (agent-q-eval-policy '(ask-if-risky ask-always))
     (agent-q-test-with-chat
       (pcase-dolist (`(,line . ,told)
                      '(("/macroexpand_form package=nope (car x)" . "Package NOPE not found")
@@ -308,7 +308,7 @@ Nor does what is looked at again in its turn."
 (agent-q-test-image-on-each what-would-happen-is-what-happens ()
   "The answer about a call is the decision that the pipeline then takes."
   (agent-q-test-assess-prepare connection)
-  (dolist (policy '(ask-on-hit ask-always never-ask read-only))
+  (dolist (policy '(ask-if-risky ask-always never-ask read-only))
     (let ((agent-q-eval-policy policy)
           (outside (make-temp-file (expand-file-name "outside" temporary-file-directory)))
           (default-directory (file-name-as-directory agent-q-test-directory)))

@@ -17,7 +17,7 @@
   "Undo the latest turn of this chat and return what is shown of it."
   (let ((start (copy-marker agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undid\\|Nothing to undo\\|changed no file"
+    (agent-q-test-until (string-match-p "Undone\\|Nothing to undo\\|No files were"
                                         (buffer-substring start agent-q-render-end)))
     ;; The offer comes right behind it.
     (accept-process-output nil 0.2)
@@ -86,7 +86,7 @@ Its project is a new directory, DIRECTORY."
     (agent-q-changes-test--turn "do it")
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (let ((shown (agent-q-changes-test--undo)))
-      (should (string-match-p "Undid 1 of 1" shown))
+      (should (string-match-p "Undone:\n- .*" shown))
       (should (string-match-p "AQ-UNDONE (function, new)" shown)))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     ;; Nothing in the image changes unasked.
@@ -114,11 +114,11 @@ Its project is a new directory, DIRECTORY."
             agent-q-changes-test--said)
     (agent-q-changes-test--turn "a file")
     (agent-q-changes-test--turn "a function")
-    (should (string-match-p "changed no file.*\n.*AQ-UNDONE" (agent-q-changes-test--undo)))
+    (should (string-match-p "No files were.*\n.*AQ-UNDONE" (agent-q-changes-test--undo)))
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (agent-q-changes-test--press)
     (let ((shown (agent-q-changes-test--undo)))
-      (should (string-match-p "Undid 1 of 1" shown))
+      (should (string-match-p "Undone:\n- .*" shown))
       (should-not (string-match-p "AQ-UNDONE" shown)))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))))
 
@@ -170,7 +170,7 @@ Its project is a new directory, DIRECTORY."
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (cl-letf (((symbol-function 'y-or-n-p) #'always))
       (push-button))
-    (agent-q-test-until (agent-q-test-shows "Undid 1 of 1"))
+    (agent-q-test-until (agent-q-test-shows "Undone:\n- .*"))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     (agent-q-test-until (agent-q-test-idle-p))
     (agent-q-test-find "[Undo]")

@@ -303,6 +303,59 @@ Ask the user to revert or save the buffer.")
       (agent-q-chat-next-item)
       (should (= (point) (point-max))))))
 
+(ert-deftest agent-q-chat-tab-goes-to-buttons-and-links ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "q")
+    (agent-q-test-event :text :text "See https://example.org/x for it.\n\n")
+    (agent-q-chat-test--call 1)
+    (agent-q-test-event :turn-ended :outcome :failed :message "No.")
+    (goto-char (point-max))
+    (let (stops)
+      (dotimes (_ 3)
+        (agent-q-chat-previous-item)
+        (push (buffer-substring-no-properties (point) (min (point-max) (+ 5 (point)))) stops))
+      (should (equal (nth 2 stops) "[Try "))
+      (should (string-prefix-p "▸ " (nth 1 stops)))
+      (should (equal (nth 0 stops) "https"))
+      ;; Forward they come in the same order, and then the prompt.
+      (agent-q-chat-tab)
+      (should (looking-at "▸ "))
+      (agent-q-chat-next-item)
+      (should (looking-at "\\[Try again"))
+      (agent-q-chat-next-item)
+      (should (= (point) (point-max))))))
+
+(ert-deftest agent-q-chat-all-unfolds-so-that-it-can-be-searched ()
+  (agent-q-test-with-chat
+    (agent-q-test-event :reasoning :text "a needle of thought")
+    (agent-q-chat-test--call 1)
+    (agent-q-test-event :call-finished :call 1 :outcome :succeeded
+                        :content "a needle of a result" :milliseconds 1)
+    (should-not (agent-q-test-shows "needle"))
+    (agent-q-test-event :approval :call 2 :tool "eval_form" :level "dangerous"
+                        :reason "runs programs" :arguments "{\"form\":\"(f)\"}")
+    (let ((request (agent-q-call-waiting)) (point (point-max)))
+      (goto-char point)
+      (agent-q-toggle-all)
+      (should (agent-q-test-shows "needle of thought"))
+      (should (agent-q-test-shows "needle of a result"))
+      (should (= (point) (point-max)))
+      ;; A request is answered as before.
+      (should (agent-q-call-open-p request))
+      (agent-q-toggle-all)
+      (should-not (agent-q-test-shows "needle")))))
+
+(ert-deftest agent-q-chat-imenu-has-the-turns ()
+  (agent-q-test-with-chat
+    (dolist (text '("first thing\nand more" "second"))
+      (agent-q-test-event :turn-started :turn 1 :text text)
+      (agent-q-test-event :text :text "answer")
+      (agent-q-test-event :turn-ended :outcome :finished))
+    (let ((index (funcall imenu-create-index-function)))
+      (should (equal (mapcar #'car index) '("first thing" "second")))
+      (goto-char (cdr (cadr index)))
+      (should (looking-at "> second")))))
+
 (ert-deftest agent-q-chat-turns-can-be-visited ()
   (agent-q-test-with-chat
     (dolist (text '("first" "second"))
@@ -319,7 +372,7 @@ Ask the user to revert or save the buffer.")
 (ert-deftest agent-q-chat-long-reasoning-is-cut-and-shown-on-demand ()
   (agent-q-test-with-chat
     (agent-q-test-event :reasoning :text "It begins. ")
-    (agent-q-test-find "Reasoning")
+    (agent-q-test-find "Thinking")
     (agent-q-test-press "RET")
     (dotimes (number 3000)
       (agent-q-test-event :reasoning :text (format "thought %d. " number)))
@@ -335,13 +388,21 @@ Ask the user to revert or save the buffer.")
   (agent-q-test-with-chat
     (agent-q-test-event :reasoning :text "Let me ")
     (agent-q-test-event :reasoning :text "think.")
-    (should (string-match-p "Reasoning (13 characters)" (agent-q-test-log)))
-    (agent-q-test-find "Reasoning")
+    (should (string-match-p "Thinking for 1 s$" (agent-q-test-log)))
+    (agent-q-test-find "Thinking")
     (agent-q-test-press "RET")
     (should (string-match-p "^Let me think\\.$" (agent-q-test-log)))
     (agent-q-test-event :text :text "Done")
+    (should (string-match-p "Thought for 1 s\nLet me think\\.\n\nDone" (agent-q-test-log)))
     (agent-q-test-event :reasoning :text "Again")
-    (should (string-match-p "Done\n.*(5 characters)\n\\'" (agent-q-test-log)))))
+    (should (string-match-p "Done\n.*Thinking for 1 s\n\\'" (agent-q-test-log)))
+    ;; It is over with the turn, too, and its folded line still unfolds.
+    (agent-q-test-event :turn-ended :outcome :finished)
+    (should (string-match-p "Done\n.*Thought for 1 s\n\\'" (agent-q-test-log)))
+    (goto-char (point-max))
+    (re-search-backward "Thought")
+    (agent-q-test-press "RET")
+    (should (string-match-p "^Again$" (agent-q-test-log)))))
 
 ;;;; The end of a turn
 
@@ -362,13 +423,13 @@ Ask the user to revert or save the buffer.")
     (let ((retry (lambda (attempt seconds)
                    (agent-q-test-event
                     :retrying :seconds seconds :attempt attempt :attempts 2
-                    :reason "h:1 failed (500). Try again later. It says: <html><body>Internal\nserver error</body></html>"))))
+                    :reason "h:1: server error (500). Try again later. It says: <html><body>Internal\nserver error</body></html>"))))
       (funcall retry 1 60)
       (should (agent-q-test-shows
-               "▸ sending again in 60 s (1 of 2), C-c C-k stops: h:1 failed (500)."))
+               "▸ sending again in 60 s (1 of 2), C-c C-k stops: h:1: server error (500)."))
       (funcall retry 2 0.9)
       (should (agent-q-test-shows
-               "▸ sending again (2 of 2): h:1 failed (500). It says: Internal ser"))
+               "▸ sending again (2 of 2): h:1: server error (500). It says: Inter"))
       (should (= 1 (how-many "of 2)" (point-min) (point-max))))
       (agent-q-test-find "sending")
       (agent-q-render-toggle)
@@ -376,7 +437,7 @@ Ask the user to revert or save the buffer.")
       (agent-q-render-toggle)
       ;; An answer that began is behind it; another request has a line of its own.
       (agent-q-test-event :text :text "Yes.")
-      (should (agent-q-test-shows "▸ sent again (2 of 2): h:1 failed"))
+      (should (agent-q-test-shows "▸ sent again (2 of 2): h:1: server error"))
       (funcall retry 1 60)
       (should (string-match-p "Yes\\.\n+▸ sending again in 60 s (1 of 2)" (agent-q-test-log))))))
 

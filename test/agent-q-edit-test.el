@@ -16,7 +16,7 @@
   "Undo the turn and return what the chat says."
   (let ((start (marker-position agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undid\\|Nothing to undo" (buffer-substring
+    (agent-q-test-until (string-match-p "Undone\\|Nothing to undo" (buffer-substring
                                                   start agent-q-render-end)))
     (buffer-substring-no-properties start agent-q-render-end)))
 
@@ -161,7 +161,7 @@
           (agent-q-test-files-next)
           (should (equal (agent-q-test-files-text "a.txt") "1\n2\n"))
           (should (equal (agent-q-test-files-text "new.txt") "n\n"))
-          (should (string-match-p "Undid 2 of 2" (agent-q-edit-test-undo)))
+          (should (string-match-p "Undone:\n- .*\n- .*" (agent-q-edit-test-undo)))
           (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\n"))
           (should-not (file-exists-p (agent-q-test-files-path "new.txt"))))))))
 
@@ -207,7 +207,7 @@
     (should (= 5 (length agent-q-test-files-asked)))
     (should (equal (agent-q-test-files-text "deep/er/b.txt") "four\n"))
     (should (equal (agent-q-test-files-text "a.txt") "new\n"))
-    (should (string-match-p "Undid 4 of 4" (agent-q-edit-test-undo)))
+    (should (string-match-p "Undone:\n- .*\n- .*\n- .*\n- .*" (agent-q-edit-test-undo)))
     (should (equal (agent-q-test-files-text "a.txt") "one\n"))
     ;; The folders that were made go as well.
     (should-not (file-exists-p (agent-q-test-files-path "deep")))))
@@ -221,7 +221,7 @@
         (agent-q-test-files-next)
         (should (equal (agent-q-edit-test--states) '(succeeded succeeded)))
         (should (equal (agent-q-test-files-text "a.txt") "two\n"))
-        (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo))))
+        (should (string-match-p "Undone:\n- .*" (agent-q-edit-test-undo))))
       (should (equal (buffer-string) "one\n"))
       (should-not (buffer-modified-p))
       (should (equal (agent-q-test-files-text "a.txt") "one\n")))))
@@ -316,9 +316,9 @@
       ;; The model knows what came of it, and so does who undoes it.
       (agent-q-test-files-succeeds)
       (should (equal (agent-q-test-files-text "a.txt") "one\n3\n"))
-      (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo)))
+      (should (string-match-p "Undone:\n- .*" (agent-q-edit-test-undo)))
       (should (equal (agent-q-test-files-text "a.txt") "one\n2\nthree\n"))
-      (should (string-match-p "Undid 1 of 1" (agent-q-edit-test-undo)))
+      (should (string-match-p "Undone:\n- .*" (agent-q-edit-test-undo)))
       (should (equal (agent-q-test-files-text "a.txt") "one\ntwo\nthree\n")))))
 
 (ert-deftest agent-q-edit-a-deleted-file-comes-back-only-when-made-anew ()

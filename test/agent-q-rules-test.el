@@ -127,7 +127,7 @@
       (agent-q-test-send "/t_erase disk")
       (agent-q-test-answer "!")
       ;; The first key shows what the rule would match; nothing is decided.
-      (should (string-match-p "Allow t_erase, text = \"disk\", with no other arguments, for this chat, even when dangerous\\."
+      (should (string-match-p "Always run exactly this call, in this chat\\."
                               (agent-q-test-log)))
       (should (equal (gethash "rules" (agent-q-rules-all)) []))
       ;; What came up under the key is not taken by typing ahead.

@@ -138,7 +138,7 @@ impl Executor {
         match policy {
             EvalPolicy::ReadOnly => return Err(read_only(tool)),
             EvalPolicy::NeverAsk => return Ok(verdict),
-            EvalPolicy::AskAlways | EvalPolicy::AskOnHit => {}
+            EvalPolicy::AskAlways | EvalPolicy::AskIfRisky => {}
         }
         let mut verdict = if policy == EvalPolicy::AskAlways && runs {
             verdict.dangerous("evaluates code in your image")
@@ -158,7 +158,7 @@ impl Executor {
                 Ok(reply) => reply,
                 Err(Blind::NoImage(error)) => return Err(error.into()),
                 Err(Blind::NoAnswer(failure)) => {
-                    verdict = verdict.dangerous(&format!("could not be assessed: {failure}"));
+                    verdict = verdict.dangerous(&format!("not checked: {failure}"));
                     continue;
                 }
             };
@@ -270,18 +270,18 @@ fn judged(mut verdict: CallVerdict, treatment: Treatment, reply: &ImageReply) ->
             return verdict;
         }
         ImageReply::Missed(message) => {
-            return verdict.dangerous(&format!("could not be assessed: {message}"));
+            return verdict.dangerous(&format!("not checked: {message}"));
         }
         ImageReply::Error(report) => {
-            return verdict.dangerous(&format!("could not be assessed: {}", report.message));
+            return verdict.dangerous(&format!("not checked: {}", report.message));
         }
         ImageReply::Cancelled { .. } => {
-            return verdict.dangerous("could not be assessed in time");
+            return verdict.dangerous("not checked: the image took too long");
         }
     };
     let (Some(assessed), Some(settled)) = (data.integer("assessed"), data.integer("settled"))
     else {
-        return verdict.dangerous("could not be assessed: cannot parse the image's answer");
+        return verdict.dangerous("not checked: cannot parse the image's answer");
     };
     let mut reasons: Vec<String> = data.texts("hits").into_iter().map(str::to_owned).collect();
     let more = data.flag("more");

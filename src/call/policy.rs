@@ -22,7 +22,7 @@ pub enum EvalPolicy {
     AskAlways,
     /// When assessing it finds nothing that reaches outside the program.
     #[default]
-    AskOnHit,
+    AskIfRisky,
     /// Always.
     NeverAsk,
     /// No code is run at all.

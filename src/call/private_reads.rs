@@ -54,7 +54,7 @@ pub(super) async fn named(
     judged.unwrap_or_else(|failure| {
         Some(Named {
             literal: None,
-            concern: format!("could not be assessed: {failure}"),
+            concern: format!("not checked: {failure}"),
         })
     })
 }

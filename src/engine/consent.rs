@@ -113,7 +113,7 @@ impl Engine {
         let rule = facts
             .offer(scope)
             .ok_or_else(|| RequestError::Scope(scope.to_owned()))?;
-        let entry = |width: &str, rule: &Rule| json!({"width": width, "rule": rule, "description": rule.describe()});
+        let entry = |width: &str, rule: &Rule| json!({"width": width, "rule": rule, "description": rule.describe_beside_its_call()});
         let mut offer = entry("call", &rule);
         let wider = facts.offer_wider(scope);
         offer["wider"] = wider

@@ -103,7 +103,8 @@ fn folded_call(line: &str) -> bool {
             .all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_');
     let ends = [" ms", " s", "ok", "...", "denied", "cancelled", "running"];
     (tool && (ends.iter().any(|it| rest.ends_with(it)) || rest.contains(" failed: ")))
-        || rest.starts_with("Reasoning (")
+        || rest.starts_with("Thought for ")
+        || rest.starts_with("Thinking for ")
 }
 
 /// Whether the ticks around RANGE of TEXT, code within a line, are rather two backquotes of Lisp: "`(a ,b) and `(c ,d)".

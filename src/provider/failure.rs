@@ -170,14 +170,14 @@ pub fn refusal_sentence(status: u16, detail: &str, to: &Destination, retry: Retr
         (408 | 504, _) => format!("{place} took too long ({status}). Try again."),
         (413, _) => format!("The conversation is too long for {place} (413). Start a new chat."),
         (429, _) if retry == RetryAdvice::Never => format!(
-            "The quota at {place} is used up, for now or for good (429). Check the account's plan and credit."
+            "{place}: quota used up, for now or for good (429). Check the account's plan and credit."
         ),
-        (429, _) => format!("{place} limits the rate (429). Wait, then try again."),
+        (429, _) => format!("{place}: rate limit reached (429). Wait, then try again."),
         (300..=399, _) => format!(
             "{place} sends requests elsewhere ({status}), which could give the key away. Correct the base URL {base_url:?}."
         ),
-        (500.., _) => format!("{place} failed ({status}). Try again later."),
-        _ => format!("{place} refuses the request ({status})."),
+        (500.., _) => format!("{place}: server error ({status}). Try again later."),
+        _ => format!("{place} rejected the request ({status})."),
     };
     if detail.is_empty() {
         advice

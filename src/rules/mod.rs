@@ -102,6 +102,28 @@ impl Rule {
         text
     }
 
+    /// The rule as a sentence beside the call that it is offered for, which needs no repeating.
+    #[must_use]
+    pub fn describe_beside_its_call(&self) -> String {
+        if self.other_arguments != OtherArguments::None || self.path.is_some() {
+            return self.describe();
+        }
+        let code = self.arguments.iter().any(|it| it.name == "form");
+        let mut text = format!(
+            "Always run exactly this {}",
+            if code { "form" } else { "call" }
+        );
+        if let Some(connection) = &self.connection {
+            text.push_str(&format!(", in {connection}"));
+        }
+        let place = match &self.scope {
+            Scope::Chat(_) => "in this chat".to_owned(),
+            scope => scope.phrase(),
+        };
+        text.push_str(&format!(", {place}."));
+        text
+    }
+
     /// Checks that all its patterns can be used and mean what they seem to.
     ///
     /// # Errors

@@ -110,7 +110,7 @@ that is evaluated before can make another expansion of it.")
            (findings-hits *findings*) :test #'equal))
 
 (defun beyond-assessment (reason &optional (form (findings-current *findings*)) (kind :unknown))
-  (hit kind (format nil "could not be assessed, because ~A" reason) nil form)
+  (hit kind (format nil "not checked, because ~A" reason) nil form)
   (throw 'assessed nil))
 
 (defun take-step ()

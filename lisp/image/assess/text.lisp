@@ -225,7 +225,7 @@ forms before it were run. It is a hit when it can be read then, and nobody could
         ((plusp count) t)
         ;; What nobody can read is not run either: the reader's complaint comes first.
         ((typep condition '(or end-of-file reader-error package-error)) nil)
-        (t (hit :unknown "could not be assessed: it can't be read" nil)
+        (t (hit :unknown "not checked: it can't be read" nil)
            nil)))
 
 (defun call-with-assessment (function)
@@ -325,7 +325,7 @@ characters, and printing its printers. What these try is a hit."
   (call-checking-form
    (format nil "Form ~D" count)
    (case count
-     (1 "It could not be assessed in its package before.")
+     (1 "It could not be checked in its package before.")
      (2 "The form above it has run, and only then could this one be assessed.")
      (t (format nil "The ~D forms above it have run, and only then could this one be assessed."
                 (1- count))))

@@ -46,8 +46,7 @@ pub async fn undo_turn(context: &WorkContext) -> Undone {
         return Undone { text, image };
     }
     if files < of_image {
-        let text =
-            "The latest turn that changed anything changed no file and no buffer.".to_owned();
+        let text = "No files were changed.".to_owned();
         return Undone { text, image };
     }
     Undone {
@@ -81,8 +80,8 @@ async fn undo_files(context: &WorkContext) -> String {
     let kept = left.len();
     context.workspace.journal.undone(left);
     let summary = match (done, kept) {
-        (_, 0) => format!("Undid {done} of {done} changes of the turn:"),
-        _ => format!("Undid {done} of {} changes of the turn:", done + kept),
+        (_, 0) => "Undone:".to_owned(),
+        _ => format!("Undone, {done} of {} changes:", done + kept),
     };
     let text = format!("{summary}\n{}", lines.join("\n"));
     if done > 0 {

@@ -35,7 +35,7 @@ fn eval(form: &str) -> ToolCall {
 #[tokio::test]
 async fn code_without_a_hit_runs_without_asking_and_is_logged() {
     let replies = vec![looked_at(""), evaluated()];
-    let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+    let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, replies);
     let results = bench.run(&[eval("1")]).await;
     assert_eq!(told(&results[0]), ("1", CallOutcome::Succeeded, "=> 1"));
     assert_eq!(results[0].level, Some(SafetyLevel::Cautious));
@@ -49,7 +49,7 @@ async fn code_without_a_hit_runs_without_asking_and_is_logged() {
 
 /// Why the user is asked about code for which the image gave ANSWER.
 async fn reasons(answer: HostReply) -> Vec<(String, SafetyLevel)> {
-    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, vec![answer]);
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, vec![answer]);
     let calls = [eval("(x)")];
     let (results, reason) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
@@ -91,7 +91,7 @@ async fn code_that_the_image_can_not_look_at_is_dangerous() {
         HostReply::Done("(:outcome :cancelled :output \"\" :value nil)".to_owned()),
         HostReply::Done("nonsense".to_owned()),
     ] {
-        let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, vec![reply]);
+        let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, vec![reply]);
         let results = bench.run(&[eval("1")]).await;
         assert_eq!(results[0].level, Some(SafetyLevel::Dangerous));
         assert!(results[0].content.contains("needs approval"));
@@ -101,9 +101,9 @@ async fn code_that_the_image_can_not_look_at_is_dangerous() {
 #[tokio::test]
 async fn code_without_an_image_fails_before_anybody_is_asked() {
     for (approval, policy) in [
-        (Approval::Ask, EvalPolicy::AskOnHit),
+        (Approval::Ask, EvalPolicy::AskIfRisky),
         (Approval::Ask, EvalPolicy::AskAlways),
-        (Approval::None, EvalPolicy::AskOnHit),
+        (Approval::None, EvalPolicy::AskIfRisky),
     ] {
         let replies = vec![HostReply::Failed(HostError::NoConnection)];
         let bench = eval_bench(approval, policy, replies);
@@ -116,7 +116,7 @@ async fn code_without_an_image_fails_before_anybody_is_asked() {
 #[tokio::test]
 async fn where_nobody_can_be_asked_the_model_reads_what_raised_the_call() {
     let replies = vec![looked_at("\"runs programs: UIOP:RUN-PROGRAM\"")];
-    let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+    let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, replies);
     let results = bench.run(&[eval("(uiop:run-program \"date\")")]).await;
     assert_eq!(results[0].consent, Consent::Unavailable);
     assert_eq!(
@@ -145,7 +145,7 @@ fn bench_with(level: SafetyLevel) -> Bench {
 #[tokio::test]
 async fn what_shows_only_after_the_approval_is_asked_about_again() {
     let replies = vec![looked_at("\"one\""), looked_at("\"one\" \"two\"")];
-    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, replies);
     let calls = [eval("(x)")];
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
@@ -163,7 +163,7 @@ async fn what_shows_only_after_the_approval_is_asked_about_again() {
     });
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     let replies = vec![looked_at("\"one\""), looked_at("\"one\""), evaluated()];
-    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, replies);
     let (results, ()) = tokio::join!(bench.run(&calls), async {
         let key = bench.asked().await;
         bench.executor.approvals.answer(key, Decision::Approved);
@@ -220,7 +220,7 @@ async fn the_policy_decides_about_code() {
 async fn code_that_can_only_fail_fails_unasked() {
     let gone =
         "(:outcome :returned :value (:assessed 0 :settled 0 :fails \"Package X not found.\"))";
-    for policy in [EvalPolicy::AskOnHit, EvalPolicy::AskAlways] {
+    for policy in [EvalPolicy::AskIfRisky, EvalPolicy::AskAlways] {
         let replies = vec![HostReply::Done(gone.to_owned())];
         let bench = eval_bench(Approval::Ask, policy, replies);
         let results = bench.run(&[eval("1")]).await;
@@ -259,7 +259,7 @@ async fn code_that_opens_a_private_file_asks() {
             Some(evaluated()),
         ];
         let replies = replies.into_iter().flatten().collect();
-        let bench = eval_bench(Approval::None, EvalPolicy::AskOnHit, replies);
+        let bench = eval_bench(Approval::None, EvalPolicy::AskIfRisky, replies);
         let results = bench.run(&[eval(form)]).await;
         let level = match asks {
             true => SafetyLevel::Dangerous,
@@ -274,7 +274,7 @@ async fn what_looks_different_each_time_is_not_asked_about_for_ever() {
     let replies = (0..8)
         .map(|n| looked_at(&format!("\"runs programs: {n}\"")))
         .collect();
-    let bench = eval_bench(Approval::Ask, EvalPolicy::AskOnHit, replies);
+    let bench = eval_bench(Approval::Ask, EvalPolicy::AskIfRisky, replies);
     let calls = [eval("(x)")];
     let run = bench.run(&calls);
     let answers = async {

@@ -294,6 +294,11 @@ fn the_offered_rule_allows_the_same_call_and_no_other() {
         rule.describe(),
         "Allow eval_form, form = \"(run \\\"ls\\\")\", with no other arguments, in package CL-USER, for this chat, even when dangerous."
     );
+    // Beside the form itself it is said in short.
+    assert_eq!(
+        rule.describe_beside_its_call(),
+        "Always run exactly this form, in this chat."
+    );
     assert_eq!(form.by(std::slice::from_ref(&rule)), Outcome::Run);
     form.arguments.insert("frame".into(), json!(3));
     assert_eq!(form.by(std::slice::from_ref(&rule)), Outcome::Ask);
