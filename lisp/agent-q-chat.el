@@ -29,6 +29,7 @@
 (require 'agent-q-echo)
 (require 'agent-q-events)
 (require 'agent-q-execute)
+(require 'agent-q-garbage)
 (require 'agent-q-header)
 (require 'agent-q-changes)
 (require 'agent-q-changes-line)
@@ -206,6 +207,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 (defun agent-q-chat--close ()
   "End the session of this chat."
   (agent-q-chat--stop-timer)
+  (agent-q-garbage-let-go (current-buffer))
   (when agent-q-session-number
     (let ((session agent-q-session-number))
       (agent-q-prompt-keep-draft
@@ -239,7 +241,8 @@ ROOT is the root of its project, or nil, and NAME what that is called."
            (agent-q-events-afterwards #'agent-q-chat-scroll))
     (:reasoning (agent-q-chat--streams :reasoning)
                 (agent-q-render-reasoning (plist-get event :text)))
-    (:state (setq agent-q-header-state (plist-get event :state)))
+    (:state (setq agent-q-header-state (plist-get event :state))
+            (agent-q-chat--keep-garbage))
     (:turn-started (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
                    (agent-q-chat--turn-started (plist-get event :text)))
     (:image-changed (agent-q-changes-offer (plist-get event :turn)
@@ -259,6 +262,12 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
   (unless (eq (plist-get event :type) :text)
     (agent-q-events-afterwards #'agent-q-header-update)))
+
+(defun agent-q-chat--keep-garbage ()
+  "Put off garbage collection while an answer is on its way."
+  (if (memq agent-q-header-state '(:waiting :streaming :reasoning))
+      (agent-q-garbage-keep (current-buffer))
+    (agent-q-garbage-let-go (current-buffer))))
 
 (defun agent-q-chat--streams (state)
   "Note that what is streamed now is the one that STATE names."
@@ -315,6 +324,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
      (agent-q-retry-offer outcome)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)
+  (agent-q-chat--keep-garbage)
   (when agent-q-chat--reviewing
     (setq agent-q-chat--reviewing nil)
     (kill-local-variable 'agent-q-review-edits))

@@ -28,9 +28,10 @@
 (defconst agent-q-events--batch-microseconds 5000
   "Microseconds that the core may spend on handing out events at a time.")
 
-(defconst agent-q-events--patience 0.01
+(defconst agent-q-events--patience 0.005
   "Seconds for which one run of the filter takes events.
-A filter runs with quitting inhibited, so it has to be short.")
+A filter runs with quitting inhibited, and keys wait for it and for the redisplay
+that follows, so it has to be short.")
 
 (defvar agent-q-events--process nil
   "The pipe that the core wakes Emacs through.")
@@ -148,12 +149,16 @@ It is a list whose last element means nothing.")
 (defun agent-q-events--take ()
   "Take what the core has queued."
   ;; The core wakes us again only after `agent-q-core-ready', so keys are read
-  ;; when this is over.  What drawing takes counts, too: that is most of it.
-  (let ((deadline (+ (float-time) agent-q-events--patience)))
+  ;; when this is over.  What drawing takes counts, too: that is most of it, and the
+  ;; next events are taken to take as long as the last ones.
+  (let* ((before (float-time))
+         (deadline (+ before agent-q-events--patience)))
     (unwind-protect
         (let ((agent-q-events--afterwards (list nil)))
           (while (and (agent-q-events--take-some)
-                      (< (float-time) deadline)))
+                      (let* ((now (float-time)) (took (- now before)))
+                        (setq before now)
+                        (< (+ now took) deadline))))
           (agent-q-events--run-afterwards))
       (agent-q-core-ready))))
 
@@ -181,7 +186,7 @@ That is for what depends on all of them."
   (let ((events (agent-q-core-drain agent-q-events--batch-size
                                     agent-q-events--batch-microseconds)))
     (mapc #'agent-q-events-dispatch events)
-    (= (length events) agent-q-events--batch-size)))
+    (and events t)))
 
 ;;;; Dispatch
 

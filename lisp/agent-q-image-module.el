@@ -14,6 +14,7 @@
 
 (require 'cl-lib)
 (require 'subr-x)
+(require 'agent-q-garbage)
 (require 'agent-q-image-connection)
 (require 'agent-q-module)
 
@@ -187,28 +188,13 @@ Nothing that waits for a module is called."
   (when (timerp (agent-q-image-module-shipping-timer shipping))
     (cancel-timer (agent-q-image-module-shipping-timer shipping))))
 
-(defconst agent-q-image--garbage 20000000
-  "Bytes of garbage that may accumulate while modules are sent.")
-
-(defvar agent-q-image--threshold nil
-  "Value of `gc-cons-threshold' before modules were sent; nil when none are.")
-
 (defun agent-q-image--collect-later ()
-  "Put off garbage collection for a moment, unless there is very much.
+  "Put off garbage collection for a moment.
 Reading modules makes some, and clients copy what they send several times.
 The first call would wait for the collections, each of which takes longer
 than the image's own work."
-  (when (and (null agent-q-image--threshold)
-             (< gc-cons-threshold agent-q-image--garbage))
-    (setq agent-q-image--threshold gc-cons-threshold
-          gc-cons-threshold agent-q-image--garbage)
-    (run-with-timer 0.3 nil #'agent-q-image--collect-again)))
-
-(defun agent-q-image--collect-again ()
-  "Collect garbage as before, unless somebody else has changed that meanwhile."
-  (when (eql gc-cons-threshold agent-q-image--garbage)
-    (setq gc-cons-threshold agent-q-image--threshold))
-  (setq agent-q-image--threshold nil))
+  (agent-q-garbage-keep 'modules)
+  (run-with-timer 0.3 nil #'agent-q-garbage-let-go 'modules))
 
 (defun agent-q-image-module-provide (connection operation receiver)
   "Send over CONNECTION what OPERATION needs and is not there, then call RECEIVER.

@@ -15,8 +15,9 @@ use crate::runtime::held;
 /// How long text may wait for more text before Emacs is woken for it.
 pub const TEXT_PACE: Duration = Duration::from_millis(16);
 
-/// No text event is much longer, merged or as it came, so that none keeps Emacs busy for long.
-pub const TEXT_LIMIT: usize = 32 * 1024;
+/// No text event is much longer, merged or as it came: Emacs draws that many bytes of Markdown in
+/// two or three milliseconds, and can look at its clock after each event.
+pub const TEXT_LIMIT: usize = 4 * 1024;
 
 /// When Emacs should be woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +174,9 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-fn is_text(event: &Event) -> bool {
+/// Whether EVENT takes time to draw that grows with its length.
+#[must_use]
+pub fn is_text(event: &Event) -> bool {
     matches!(event, Event::Text { .. } | Event::Reasoning { .. })
 }
 

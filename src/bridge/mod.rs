@@ -26,6 +26,7 @@ use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
 use crate::protocol::{Event, HostRequest, Op, SessionId};
+use crate::queue::is_text;
 use crate::rules::RuleBook;
 use crate::runtime::on_emacs;
 use crate::session::context::Context;
@@ -151,8 +152,9 @@ pub fn ready(core: &Core) -> bool {
     core.host.queue.ready()
 }
 
-/// Takes events for Lisp, oldest first, within the two budgets. What Emacs's thread can serve
-/// itself is served on the way, and the calls that this lets go on do so.
+/// Takes events for Lisp, oldest first, within the two budgets; text, which takes long to draw, is
+/// the last of them. What Emacs's thread can serve itself is served on the way, and the calls that
+/// this lets go on do so.
 pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>> {
     let core = core(env)?;
     on_emacs::attend();
@@ -167,7 +169,12 @@ pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>>
         };
         match serve(env, core, &event) {
             Served::Here => {}
-            Served::ByLisp => events.push(wire::event(env, &event)?),
+            Served::ByLisp => {
+                events.push(wire::event(env, &event)?);
+                if is_text(&event) {
+                    break;
+                }
+            }
         }
     }
     env.list(&events)

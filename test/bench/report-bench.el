@@ -43,6 +43,7 @@
     ("processor time of Emacs, all threads" "chat.markdown.0.cpu" "filter.markdown.0.cpu" ms nil)
     ("gap of a 5 ms timer, p99 of all runs" (p99 "chat.markdown.0.gap") (p99 "filter.markdown.0.gap") ms nil)
     ("the same without collections" (p99 "chat.markdown.0.gap-outside") (p99 "filter.markdown.0.gap-outside") ms 8)
+    ("most processor time between two ticks" (p99 "chat.markdown.0.busy") (p99 "filter.markdown.0.busy") ms 8)
     ("garbage collections" "chat.markdown.0.gcs" "filter.markdown.0.gcs" count nil)
     ("longest gap without collections" "chat.markdown.0.outside" "filter.markdown.0.outside" ms 15)
     "the same | plain text"
