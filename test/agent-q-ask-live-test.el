@@ -124,7 +124,7 @@
         (unwind-protect
             (with-current-buffer asked
               (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "I see.")))
-              (should (agent-q-test-shows "about aq is not there: 42"))
+              (should (agent-q-test-shows "about SIMPLE-ERROR: aq is not there: 42"))
               (with-temp-buffer
                 (insert-file-contents agent-q-test-requests)
                 (should (search-forward "aq is not there: 42" nil t))

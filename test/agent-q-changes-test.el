@@ -170,7 +170,7 @@ Its project is a new directory, DIRECTORY."
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (cl-letf (((symbol-function 'y-or-n-p) #'always))
       (push-button))
-    (agent-q-test-until (agent-q-test-shows "Undone:\n- .*"))
+    (agent-q-test-until (agent-q-test-shows "Undone:\n- "))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
     (agent-q-test-until (agent-q-test-idle-p))
     (agent-q-test-find "[Undo]")
