@@ -30,8 +30,8 @@
 
 (defconst agent-q-events--patience 0.005
   "Seconds for which one run of the filter takes events.
-A filter runs with quitting inhibited, and keys wait for it and for the redisplay
-that follows, so it has to be short.")
+It has to be short: a filter can't be quit, and keys wait for it and for
+the redisplay that follows.")
 
 (defvar agent-q-events--process nil
   "The pipe that the core wakes Emacs through.")

@@ -58,6 +58,8 @@ What is required it gets in a list."
     (`(require ',feature . ,_) (funcall found (list feature)))
     (`(,(or 'declare-function 'provide 'featurep) . ,_) nil)
     (`(defvar ,_) nil)
+    ;; The modes that a command is for are names.
+    (`(interactive ,specification . ,_) (agent-q-graph--walk specification found))
     ((pred consp)
      (while (consp form)
        (agent-q-graph--walk (pop form) found))
