@@ -56,6 +56,8 @@ pub enum AuditStep {
 #[derive(Debug)]
 pub struct AuditRecord<'a> {
     pub session: SessionId,
+    /// The program that calls; none in chats.
+    pub client: Option<&'a str>,
     pub tool: &'a str,
     pub level: SafetyLevel,
     pub arguments: &'a Value,
@@ -69,6 +71,8 @@ struct AuditLine<'a> {
     time: String,
     step: &'static str,
     chat: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a str>,
     tool: &'a str,
     level: &'static str,
     arguments: Cow<'a, Value>,
@@ -206,6 +210,7 @@ fn line<'a>(record: &'a AuditRecord<'a>) -> AuditLine<'a> {
         time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
         step,
         chat: record.session.0,
+        client: record.client,
         tool: record.tool,
         level: record.level.name(),
         arguments: shortened(record.arguments),

@@ -278,6 +278,7 @@ impl<'a> Asking<'a> {
         };
         let record = AuditRecord {
             session: self.batch.session,
+            client: self.batch.place.client.as_deref(),
             tool: &self.tool,
             level: SafetyLevel::Dangerous,
             arguments: &self.arguments,

@@ -107,6 +107,12 @@ impl Facts {
         }
     }
 
+    /// The program that calls; none in chats.
+    #[must_use]
+    pub fn client(&self) -> Option<&str> {
+        self.place.client.as_deref()
+    }
+
     /// The call as rules take it.
     #[must_use]
     pub fn call(&self) -> RuledCall<'_> {
@@ -121,6 +127,7 @@ impl Facts {
             paths: &self.paths,
             package: self.package.as_deref(),
             connection: self.connection.as_deref(),
+            client: self.client(),
             project: self.place.project.as_deref(),
             provenance: self.provenance,
         }

@@ -326,6 +326,7 @@ impl Executor {
         if call.verdict.assessment.level >= SafetyLevel::Cautious {
             let record = AuditRecord {
                 session,
+                client: call.facts.client(),
                 tool: &call.tool.name,
                 level: call.verdict.assessment.level,
                 arguments,

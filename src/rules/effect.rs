@@ -39,6 +39,7 @@ impl Rule {
             }
         });
         rule.connection = call.connection.map(escape);
+        rule.client = call.client.map(escape);
         rule
     }
 
@@ -78,6 +79,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
+        text.push_str(&self.describe_client());
         format!("{text}, {}.", self.scope.phrase())
     }
 }
@@ -105,6 +107,7 @@ mod tests {
             paths: &paths,
             package: None,
             connection: None,
+            client: None,
             project: None,
             provenance: Provenance::Own,
         };

@@ -30,6 +30,7 @@ pub(super) struct Compiled {
     alarms: Vec<Alarm>,
     package: Option<GlobMatcher>,
     connection: Option<GlobMatcher>,
+    client: Option<GlobMatcher>,
 }
 
 #[derive(Debug, Clone)]
@@ -103,6 +104,7 @@ impl Compiled {
             alarms: rule.alarms.clone(),
             package: rule.package.as_ref().map(name).transpose()?,
             connection: rule.connection.as_ref().map(name).transpose()?,
+            client: rule.client.as_ref().map(name).transpose()?,
         })
     }
 
@@ -124,6 +126,7 @@ impl Compiled {
             && self.matches_alarms(call)
             && self.matches_name(self.package.as_ref(), call.package)
             && self.matches_name(self.connection.as_ref(), call.connection)
+            && self.matches_client(call)
     }
 
     fn in_scope(&self, call: &RuledCall<'_>) -> bool {
@@ -164,6 +167,13 @@ impl Compiled {
                 Effect::Allow => call.alarms.all_in(&self.alarms),
                 Effect::Ask | Effect::Deny => call.alarms.any_in(&self.alarms),
             }
+    }
+
+    /// Who calls is always known.
+    fn matches_client(&self, call: &RuledCall<'_>) -> bool {
+        self.client
+            .as_ref()
+            .is_none_or(|glob| call.client.is_some_and(|name| glob.is_match(name)))
     }
 
     /// What is not known might be anything: that is reason to restrain and none to allow.

@@ -57,6 +57,7 @@ impl Rule {
         }
         rule.package = call.package.map(globset::escape);
         rule.connection = call.connection.map(globset::escape);
+        rule.client = call.client.map(globset::escape);
         rule
     }
 
@@ -94,6 +95,7 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", on connection {connection}"));
         }
+        text.push_str(&self.describe_client());
         text.push_str(&format!(", {}", self.scope.phrase()));
         if self.waives_floor() {
             text.push_str(", even when dangerous");
@@ -116,12 +118,20 @@ impl Rule {
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", in {connection}"));
         }
+        text.push_str(&self.describe_client());
         let place = match &self.scope {
             Scope::Chat(_) => "in this chat".to_owned(),
             scope => scope.phrase(),
         };
         text.push_str(&format!(", {place}."));
         text
+    }
+
+    fn describe_client(&self) -> String {
+        match &self.client {
+            Some(client) => format!(", from the client {client}"),
+            None => String::new(),
+        }
     }
 
     /// Checks that all its patterns can be used and mean what they seem to.

@@ -16,6 +16,8 @@ pub struct TurnPlace {
     pub project: Option<PathBuf>,
     /// The name of the connection to the image.
     pub connection: Option<String>,
+    /// The name of the program that calls, where it is not a chat's model.
+    pub client: Option<String>,
     foreign: Arc<AtomicBool>,
 }
 
@@ -28,7 +30,17 @@ impl TurnPlace {
             chat,
             project: project.and_then(|root| root.canonicalize().ok()),
             connection,
+            client: None,
             foreign: Arc::default(),
+        }
+    }
+
+    /// The same place, in which the program called NAME calls.
+    #[must_use]
+    pub fn of_client(self, name: &str) -> Self {
+        Self {
+            client: Some(name.to_owned()),
+            ..self
         }
     }
 

@@ -156,6 +156,10 @@ pub struct Rule {
     /// A glob of connection names; letter case doesn't matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
+    /// A glob of names of programs that call, such as `claude-code`; letter case doesn't matter. No
+    /// chat has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
     pub scope: Scope,
     #[serde(default, with = "floor", skip_serializing_if = "holds")]
     pub dangerous: Floor,
@@ -183,6 +187,7 @@ impl Rule {
             alarms: Vec::new(),
             package: None,
             connection: None,
+            client: None,
             scope,
             dangerous: Floor::Holds,
             note: String::new(),
@@ -208,6 +213,8 @@ pub struct RuledCall<'c> {
     /// The package and the connection that it would really use; nothing when unknown.
     pub package: Option<&'c str>,
     pub connection: Option<&'c str>,
+    /// The program that calls; nothing in chats.
+    pub client: Option<&'c str>,
     /// The project's root, without symbolic links.
     pub project: Option<&'c Path>,
     pub provenance: Provenance,

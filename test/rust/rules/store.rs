@@ -37,6 +37,7 @@ fn decide(
         paths: &[],
         package: None,
         connection: None,
+        client: None,
         project,
         provenance: Provenance::Own,
     });

@@ -53,6 +53,7 @@ impl Given {
             paths: &self.paths,
             package: self.package,
             connection: self.connection,
+            client: None,
             project: Some(Path::new(PROJECT)),
             provenance: self.provenance,
         }
