@@ -76,4 +76,4 @@ lint: ## Check formatting, warnings and conventions
 
 clean: ## Remove what was built
 	cargo clean
-	rm -f lisp/agent-q-core.* lisp/*.elc test/*.elc test/support/*.elc
+	rm -f lisp/agent-q-core.* lisp/agent-q-mcp lisp/*.elc test/*.elc test/support/*.elc

@@ -32,7 +32,7 @@ To read and draw all that fits into `agent-q-audit-tail' takes seconds.")
   "The overlay that says how many steps there are.")
 
 (defconst agent-q-audit--columns
-  '((10 "Time" 14 t) (1 "Chat" 4 nil) (10 "Tool" 17 t) (3 "Level" 9 t)
+  '((10 "Time" 14 t) (1 "Chat" 11 nil) (10 "Tool" 17 t) (3 "Level" 9 t)
     (4 "Decision" 10 t) (2 "By" 7 t) (9 "Outcome" 9 t) (5 "ms" 6 nil :right-align t)
     (10 "Arguments" 0 nil))
   "The columns of the audit log, as for `agent-q-list-setup'.")
@@ -156,6 +156,7 @@ The value is a cons."
     (pcase key
       ("time" (agent-q-audit--time value))
       ("decision" (if (equal value "not_needed") "automatic" (agent-q-audit--text value)))
+      ("chat" (or (gethash "client" record) (agent-q-audit--text value)))
       ("outcome" (or value (gethash "step" record) ""))
       ("arguments" (agent-q-audit--short value))
       (_ (agent-q-audit--text value)))))

@@ -104,6 +104,22 @@ While it prints, the next question comes soon."
       (agent-q-header-update)
       (agent-q-call-live-soon))))
 
+(defun agent-q-call-live-ask (function)
+  "Ask the image for what this chat's code has printed so far.
+FUNCTION gets that, a text, or nil when nothing is known."
+  (let ((running (agent-q-call-live--image-call)))
+    (if (not (and running (agent-q-image-ask (agent-q-image-call-connection running)
+                                             :threads-p)))
+        (funcall function nil)
+      (agent-q-image-query
+       (agent-q-image-call-connection running) "call-output"
+       (list :call (agent-q-image-call-id running))
+       (lambda (reply &rest _)
+         (funcall function (pcase reply
+                             (`(:outcome :returned :value ,value . ,_)
+                              (plist-get value :text)))))
+       agent-q-call-live--seconds))))
+
 ;;;; Where it is
 
 (defvar agent-q-call-live-map

@@ -28,7 +28,7 @@
 (defun agent-q-changes--chat ()
   "Return the chat that is meant: this buffer, or the latest chat."
   (cond (agent-q-session-number (current-buffer))
-        ((car (agent-q-session-buffers)))
+        ((car (agent-q-session-chats)))
         (t (user-error "No chat; M-x agent-q-chat opens one"))))
 
 ;;;###autoload

@@ -117,7 +117,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               imenu-create-index-function #'agent-q-chat-move-index
               filter-buffer-substring-function #'agent-q-render-copy
               require-final-newline nil
-              agent-q-events-handler #'agent-q-chat--handle
+              agent-q-events-handler #'agent-q-chat-handle
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
@@ -150,27 +150,24 @@ open another one."
 (defun agent-q-chat-open (&optional new)
   "Return the buffer of the latest chat, or of a new one.
 NEW non-nil means a new one."
-  (or (and (not new) (car (agent-q-session-buffers)))
+  (or (and (not new) (car (agent-q-session-chats)))
       (agent-q-chat--make)))
 
 (defun agent-q-chat-open-here (&optional new)
   "Return the buffer of the latest chat of this project, or of a new one.
 NEW non-nil means a new one."
   (cond (new (agent-q-chat--make))
-        (agent-q-session-number (current-buffer))
+        ((and agent-q-session-number (not agent-q-session-client)) (current-buffer))
         ((not (agent-q-project-known-p)) (agent-q-chat-open))
         (t (let ((root (agent-q-project-directory)))
              (or (seq-find (lambda (chat)
                              (equal root (buffer-local-value 'agent-q-session-root chat)))
-                           (agent-q-session-buffers))
+                           (agent-q-session-chats))
                  (agent-q-chat--make))))))
 
 (defun agent-q-chat--make ()
   "Make a chat and return its buffer."
-  (agent-q-events-ensure)
-  (agent-q-record-start)
-  (agent-q-chat-follow-start)
-  (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call)
+  (agent-q-chat-watch)
   (let* ((root (agent-q-project-directory))
          (name (agent-q-project-name root))
          (buffer (generate-new-buffer (format "*agent-q: %s*" (agent-q-visible-line name 40))))
@@ -189,13 +186,21 @@ NEW non-nil means a new one."
   "Make the current buffer a chat about the image of CONNECTION.
 ROOT is the root of its project, or nil, and NAME what that is called."
   (agent-q-chat-mode)
+  (agent-q-chat-begin connection root name
+                      (lambda ()
+                        (agent-q-welcome-setup)
+                        (agent-q-prompt-setup))))
+
+(defun agent-q-chat-begin (connection root name below)
+  "Open a session in the current buffer, whose mode is set, about CONNECTION.
+ROOT and NAME are those of its project.  BELOW is called to put what stands
+there before the session begins into the empty buffer."
   (setq agent-q-session-connection connection
         agent-q-session-root root
         agent-q-session-project name)
   (agent-q-render-setup)
   (agent-q-call-setup)
-  (agent-q-welcome-setup)
-  (agent-q-prompt-setup)
+  (funcall below)
   (setq agent-q-header-commands agent-q-chat--commands)
   (agent-q-header-setup)
   (agent-q-registry-ensure)
@@ -204,9 +209,16 @@ ROOT is the root of its project, or nil, and NAME what that is called."
   (agent-q-events-register agent-q-session-number (current-buffer))
   (agent-q-image-tools-ensure connection))
 
+(defun agent-q-chat-watch ()
+  "Start what the buffers of sessions need, however many there are."
+  (agent-q-events-ensure)
+  (agent-q-record-start)
+  (agent-q-chat-follow-start)
+  (add-hook 'agent-q-image-ended-functions #'agent-q-echo-call))
+
 (defun agent-q-chat--close ()
   "End the session of this chat."
-  (agent-q-chat--stop-timer)
+  (agent-q-chat-stop-clock)
   (agent-q-garbage-let-go (current-buffer))
   (when agent-q-session-number
     (let ((session agent-q-session-number))
@@ -231,7 +243,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
 
 ;;;; Events
 
-(defun agent-q-chat--handle (event)
+(defun agent-q-chat-handle (event)
   "Apply EVENT to this chat."
   (when (memq (plist-get event :type) '(:text :reasoning :call-proposed :turn-started :turn-ended))
     (agent-q-chat-backoff-begin))
@@ -301,8 +313,12 @@ ROOT is the root of its project, or nil, and NAME what that is called."
       (when (agent-q-queue-message-review message)
         (setq-local agent-q-review-edits t
                     agent-q-chat--reviewing t))))
+  (agent-q-chat-start-clock))
+
+(defun agent-q-chat-start-clock ()
+  "Show the time that passes from now on."
   (setq agent-q-header-since (current-time))
-  (agent-q-chat--stop-timer)
+  (agent-q-chat-stop-clock)
   (setq agent-q-chat--timer
         (run-at-time 1 1 #'agent-q-chat--tick (current-buffer))))
 
@@ -328,7 +344,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
   (when agent-q-chat--reviewing
     (setq agent-q-chat--reviewing nil)
     (kill-local-variable 'agent-q-review-edits))
-  (agent-q-chat--stop-timer)
+  (agent-q-chat-stop-clock)
   (when (agent-q-echo-offer-p)
     (agent-q-chat--offer-echo))
   (agent-q-changes-line-tell)
@@ -348,7 +364,7 @@ ROOT is the root of its project, or nil, and NAME what that is called."
     (agent-q-chat-backoff-tick)
     (agent-q-header-update)))
 
-(defun agent-q-chat--stop-timer ()
+(defun agent-q-chat-stop-clock ()
   "Stop showing the passing time."
   (when agent-q-chat--timer
     (cancel-timer agent-q-chat--timer)

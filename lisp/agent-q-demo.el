@@ -123,7 +123,7 @@ When the server ends before it is ready, CALLBACK is called with nil."
   "Have the chats that have no model talk to PROVIDER, if it is one."
   (if (null provider)
       (message "The demo model did not start; %s says why" agent-q-demo--buffer)
-    (dolist (buffer (agent-q-session-buffers))
+    (dolist (buffer (agent-q-session-chats))
       (with-current-buffer buffer
         (unless agent-q-session-provider
           (agent-q-chat-use-provider provider))))

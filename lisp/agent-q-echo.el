@@ -11,8 +11,10 @@
 ;;; Code:
 
 (require 'agent-q)
+(require 'agent-q-image-calls)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-reply)
+(require 'agent-q-session)
 (require 'lisp-mode)
 
 (defvar slime-dispatching-connection)
@@ -133,11 +135,17 @@ REPLY and STATUS are as for `agent-q-echo--evaluated'."
   (let ((start (car (split-string form "\\.\\.\\. \\[[0-9]+ more "))))
     (if (and text (string-prefix-p start text)) text form)))
 
+(defun agent-q-echo--who ()
+  "Return the name of the one who called: the agent, or a client."
+  (let ((owner agent-q-image-calls-ended-owner))
+    (or (and (buffer-live-p owner) (buffer-local-value 'agent-q-session-client owner))
+        "agent-q")))
+
 (defun agent-q-echo--entry (sign arguments form values)
   "Return FORM of a call with ARGUMENTS, and VALUES, as comments.
 SIGN stands between the agent's name and the form."
   (let* ((package (plist-get arguments :package))
-         (lead (concat "; agent-q" (and package (concat " " (upcase package))) sign " ")))
+         (lead (concat "; " (agent-q-echo--who) (and package (concat " " (upcase package))) sign " ")))
     (concat
      (agent-q-echo--lines lead (agent-q-echo--short form agent-q-echo--limit))
      (mapconcat (lambda (value)

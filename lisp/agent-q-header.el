@@ -91,7 +91,11 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
     (:streaming "Writing")
     (:reasoning "Thinking")
     (:running (agent-q-header--running (agent-q-call-running)))
-    (_ (cond (agent-q-header-since "Working")
+    (_ (cond ((eq agent-q-session-client-state 'paused)
+              (propertize "Paused" 'face 'agent-q-attention))
+             (agent-q-header-since "Working")
+             (agent-q-session-client
+              (if (eq agent-q-session-client-state 'gone) "Disconnected" "Connected"))
              ((agent-q-header--no-model-p)
               (agent-q-header--segment "No model" "mouse-1: choose a model" 'model
                                        'agent-q-attention))

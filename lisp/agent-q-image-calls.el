@@ -69,6 +69,9 @@ is random.")
 Their arguments are the connection's process, the operation, its
 arguments, the status and the payload.")
 
+(defvar agent-q-image-calls-ended-owner nil
+  "The owner of the call that ended, for `agent-q-image-ended-functions'.")
+
 (defun agent-q-image-calls-finish (call status payload)
   "End CALL with STATUS and PAYLOAD, unless it has ended."
   (when (agent-q-image-calls-pending-p call)
@@ -76,12 +79,13 @@ arguments, the status and the payload.")
     (agent-q-image-calls-cancel-timer call)
     (when agent-q-image-call-over-functions
       (agent-q-log-run-hook 'agent-q-image-call-over-functions call status payload))
-    (agent-q-log-run-hook 'agent-q-image-ended-functions
-                          (agent-q-image-connection-process
-                           (agent-q-image-call-connection call))
-                          (agent-q-image-call-operation call)
-                          (agent-q-image-call-arguments call)
-                          status payload)
+    (let ((agent-q-image-calls-ended-owner (agent-q-image-call-owner call)))
+      (agent-q-log-run-hook 'agent-q-image-ended-functions
+                            (agent-q-image-connection-process
+                             (agent-q-image-call-connection call))
+                            (agent-q-image-call-operation call)
+                            (agent-q-image-call-arguments call)
+                            status payload))
     ;; This can run in a process filter of the client's: it must return there.
     (condition-case err
         (save-current-buffer

@@ -133,6 +133,15 @@
 (autoload 'agent-q-toggle-markup "agent-q-markdown"
   "Hide the signs of Markdown in this chat, or show them again." t)
 
+;;;; agent-q-mcp.el
+
+(put 'agent-q-mcp-directory 'risky-local-variable t)
+(put 'agent-q-mcp-profile 'risky-local-variable t)
+(autoload 'agent-q-mcp-mode "agent-q-mcp"
+  "Let other agents call agent-q's tools in the image that you run." t)
+(autoload 'agent-q-mcp-clients "agent-q-mcp"
+  "Go to the buffer of another agent that calls tools; with several, choose." t)
+
 ;;;; agent-q-menu.el
 
 (autoload 'agent-q-menu "agent-q-menu"

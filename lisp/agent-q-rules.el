@@ -143,6 +143,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
                        (read-regexp (format "Regular expression for %s: " argument))))
          (package (agent-q-rules--read-optional "In package (glob, RET for any): "))
          (connection (agent-q-rules--read-optional "On connection (glob, RET for any): "))
+         (client (agent-q-rules--read-optional "From the client (glob, RET for any caller): "))
          (dangerous (and (equal effect "allow") (or path argument)
                          (y-or-n-p "Also for dangerous calls? "))))
     `(:effect ,effect :tool ,tool
@@ -154,6 +155,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
       ,@(and argument `(:arguments [(:name ,argument :pattern (:matches ,pattern))]))
       ,@(and package `(:package ,package))
       ,@(and connection `(:connection ,connection))
+      ,@(and client `(:client ,client))
       ,@(and dangerous '(:dangerous t)))))
 
 (defun agent-q-rules-add (rule)

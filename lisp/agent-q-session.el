@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What others have to know of a chat: its number in the core, the image that it is
+;; What others have to know of a chat, or of the buffer of a program that calls tools: its number in the core, the image that it is
 ;; about, its provider and its turn.  They are variables of its buffer.
 ;; agent-q-chat.el sets them.
 
@@ -36,8 +36,19 @@
 (defvar-local agent-q-session-turn-used nil
   "In a chat: whether a turn of it can have changed anything in an image.")
 
+(defvar-local agent-q-session-client nil
+  "The name of the program that calls here, in place of a chat's model, or nil.")
+
+(defvar-local agent-q-session-client-state nil
+  "Whether the program that calls here is `connected', `paused' or `gone'.")
+
+(defun agent-q-session-chats ()
+  "Return the buffers of all chats with a model, the latest one first."
+  (seq-remove (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
+              (agent-q-session-buffers)))
+
 (defun agent-q-session-buffers ()
-  "Return the buffers of all chats, the latest one first."
+  "Return the buffers of all chats and clients, the latest one first."
   (seq-filter (lambda (buffer)
                 (and (buffer-local-value 'agent-q-session-number buffer) t))
               (buffer-list)))

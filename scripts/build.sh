@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Builds the core in release mode, installs it into lisp/ by copy and rename, writes its manifest
-# and byte-compiles the Emacs Lisp.
+# Builds the core and the program agent-q-mcp in release mode, installs them into lisp/ by copy and
+# rename, writes the core's manifest and byte-compiles the Emacs Lisp.
 
 set -eu
 cd "$(dirname "$0")/.."
 : "${EMACS:=emacs}"
 
-cargo build --release --lib
+cargo build --release --lib --bin agent-q-mcp
 target=${CARGO_TARGET_DIR:-target}/release
 host=$(rustc -vV | sed -n 's/^host: //p')
 interface=$(sed -n 's/^pub const CORE_INTERFACE: i64 = \([0-9][0-9]*\);.*/\1/p' src/lib.rs)
@@ -42,6 +42,10 @@ size=$(($(wc -c < "$target/$built")))
 printf 'interface %s\nhost %s\nsize %s\n' "$interface" "$host" "$size" > "$manifest"
 put "$target/$built" "lisp/agent-q-core$suffix"
 put "$manifest" lisp/agent-q-core.manifest
+case "$host" in
+  *-windows*) ;;
+  *) put "$target/agent-q-mcp" lisp/agent-q-mcp ;;
+esac
 
 # Macros cross files, so one change recompiles all.
 fresh=yes

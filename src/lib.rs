@@ -19,6 +19,7 @@ pub mod image;
 pub mod json_schema;
 pub mod log;
 pub mod markdown;
+pub mod mcp;
 pub mod protocol;
 pub mod provider;
 pub mod queue;

@@ -9,6 +9,7 @@ pub mod gram;
 pub mod host;
 mod interrupt;
 mod markdown;
+mod mcp;
 mod quoting;
 pub mod text;
 pub mod wake;
@@ -25,6 +26,7 @@ use crate::audit::AuditLog;
 use crate::engine::Engine;
 use crate::gram::GramError;
 use crate::host::Host;
+use crate::mcp::McpServer;
 use crate::protocol::{Event, HostRequest, Op, SessionId};
 use crate::queue::is_text;
 use crate::rules::RuleBook;
@@ -44,7 +46,8 @@ emacs::define_errors! {
 
 /// The engine and the host that it talks to.
 pub struct Core {
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
+    pub mcp: Arc<McpServer>,
     pub host: Arc<EmacsHost>,
 }
 
@@ -63,8 +66,9 @@ pub fn start(env: &Env, pipe: Value<'_>, log_file: &str) -> Result<()> {
             let audit = AuditLog::open(&Path::new(log_file).with_file_name("audit.jsonl"));
             // Beside the logs too; a file that can't be used makes every call ask.
             let rules = RuleBook::open(&Path::new(log_file).with_file_name("rules.json"));
-            let engine = Engine::new(Arc::clone(&host) as _, audit, rules);
-            Ok(Core { engine, host })
+            let engine = Arc::new(Engine::new(Arc::clone(&host) as _, audit, rules));
+            let mcp = McpServer::new(Arc::clone(&engine));
+            Ok(Core { engine, mcp, host })
         })
         .or_else(|message| signal(env, message))?;
     let pipe_name: String = env.call("process-name", (pipe,))?.into_rust()?;

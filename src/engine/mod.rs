@@ -3,6 +3,7 @@
 //! `bridge` keeps it and passes Emacs's requests on to it.
 
 pub mod batch;
+pub mod client;
 mod consent;
 mod running;
 
@@ -319,12 +320,17 @@ impl Engine {
     }
 
     /// FUTURE, a panic of which becomes an event.
-    fn guarded(
+    pub fn guarded(
         &self,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let host = Arc::clone(&self.shared.executor.host);
         runtime::guarded(future, move |message| host.emit(Event::Fault { message }))
+    }
+
+    #[must_use]
+    pub fn has_session(&self, id: SessionId) -> bool {
+        held(&self.sessions).contains_key(&id)
     }
 
     /// How many sessions are open.

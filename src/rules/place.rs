@@ -44,6 +44,12 @@ impl TurnPlace {
         }
     }
 
+    /// The same place, with another connection.
+    #[must_use]
+    pub fn on_connection(self, connection: Option<String>) -> Self {
+        Self { connection, ..self }
+    }
+
     /// Where the texts that the turn has read so far came from.
     #[must_use]
     pub fn provenance(&self) -> Provenance {

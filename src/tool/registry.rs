@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use indexmap::IndexMap;
+use tokio::sync::watch;
 
 use super::sendable::LONGEST_NAME;
 use super::{Tool, ToolFailure};
@@ -20,6 +21,8 @@ const SUGGESTION_LIKENESS: f64 = 0.8;
 #[derive(Debug, Default)]
 pub struct Registry {
     inner: RwLock<Inner>,
+    /// Told of each change.
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +54,14 @@ impl Registry {
                 tools,
                 levels: HashMap::new(),
             }),
+            changed: watch::Sender::default(),
         }
+    }
+
+    /// Hears of each change of the tools or their levels.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
     }
 
     /// Adds TOOL; one with the same name is replaced and keeps its place.
@@ -62,6 +72,7 @@ impl Registry {
         }
         let tool = Arc::new(tool);
         inner.tools.insert(tool.name.clone(), Arc::clone(&tool));
+        self.changed.send_replace(());
         tool
     }
 
@@ -72,6 +83,7 @@ impl Registry {
 
     /// Removes the tool of this name; the others keep their order.
     pub fn unregister(&self, name: &str) -> Option<Arc<Tool>> {
+        self.changed.send_replace(());
         self.write().tools.shift_remove(name)
     }
 
@@ -85,6 +97,7 @@ impl Registry {
             }
         }
         inner.levels = levels;
+        self.changed.send_replace(());
     }
 
     /// The level that the user set for tools of this name, if any.

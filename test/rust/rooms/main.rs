@@ -56,6 +56,7 @@ const ROOMS: &[(&str, &str)] = &[
     ("call", "The way of a call to its one result"),
     ("session", "A chat: its history, settings and turns"),
     ("engine", "What one Emacs runs"),
+    ("mcp", "The server for other agents"),
     ("bridge", "Emacs itself; the only room with unsafe code"),
     ("lib", "The table of entry points"),
 ];

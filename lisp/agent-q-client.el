@@ -1,0 +1,323 @@
+;;; agent-q-client.el --- The buffers of programs that call tools  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Another agent that calls tools through the server of agent-q-mcp.el has a buffer like a
+;; chat's, without a prompt: its calls are the log, and its requests are answered there.
+;; Here are the buffers, and what the server asks of Emacs for a client.
+
+;;; Code:
+
+(require 'agent-q-attention)
+(require 'agent-q-call)
+(require 'agent-q-call-events)
+(require 'agent-q-call-live)
+(require 'agent-q-changes)
+(require 'agent-q-changes-line)
+(require 'agent-q-chat)
+(require 'agent-q-chat-move)
+(require 'agent-q-chat-send)
+(require 'agent-q-events)
+(require 'agent-q-header)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-tools)
+(require 'agent-q-json)
+(require 'agent-q-operations)
+(require 'agent-q-project)
+(require 'agent-q-prompt)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defvar-local agent-q-client--directory nil
+  "Where the client of this buffer works, as it said, or nil.")
+
+;;;; The mode
+
+(defvar agent-q-client-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-client-return)
+    (define-key map (kbd "C-c C-k") #'agent-q-client-stop)
+    (define-key map (kbd "C-c C-c") #'agent-q-client-stop)
+    (define-key map (kbd "C-c C-t") #'agent-q-client-pause)
+    (define-key map (kbd "C-c C-e") #'undefined)
+    (define-key map (kbd "C-c C-v") #'undefined)
+    (define-key map (kbd "M-p") #'agent-q-chat-previous-turn)
+    (define-key map (kbd "M-n") #'agent-q-chat-next-turn)
+    (define-key map (kbd "M-r") #'undefined)
+    map)
+  "Keymap of `agent-q-client-mode'.")
+
+(define-derived-mode agent-q-client-mode agent-q-chat-mode "agent-q client"
+  "Major mode of the buffer of another agent that calls agent-q's tools.
+Each call is a line that \\[agent-q-chat-tab] unfolds.  When one waits for your
+answer, y runs it and n denies it, on the call or at the end of the buffer;
+\\[agent-q-goto-approval] goes there.  \\<agent-q-client-mode-map>\\[agent-q-client-stop] \
+stops what runs, and \\[agent-q-client-pause]
+refuses all calls until you press it again.
+
+\\{agent-q-client-mode-map}"
+  (setq-local agent-q-events-handler #'agent-q-client--handle
+              ;; Who is elsewhere must not lose the window to another agent's edit.
+              agent-q-review-edits nil)
+  (add-hook 'kill-buffer-hook #'agent-q-client--stop-all -90 t))
+
+(defun agent-q-client--below ()
+  "Put the end of the log into this empty buffer, where nothing can be typed."
+  (with-silent-modifications
+    (goto-char (point-max))
+    (insert (propertize "\n" 'read-only t 'front-sticky '(read-only))))
+  (setq agent-q-prompt-start (copy-marker (point) t)
+        buffer-undo-list t))
+
+(defun agent-q-client--stop-all ()
+  "Stop what the client of this buffer runs, which is being killed."
+  (when agent-q-session-number
+    (agent-q-core-mcp-stop-client agent-q-session-number)))
+
+(defun agent-q-client-return ()
+  "Unfold or fold the call at point."
+  (interactive nil agent-q-client-mode)
+  (let ((item (agent-q-chat-item-of-line)))
+    (when item
+      (goto-char (agent-q-render-item-start item))
+      (agent-q-render-toggle))))
+
+(defun agent-q-client-stop ()
+  "Stop all calls of this client that run or wait for your answer."
+  (interactive nil agent-q-client-mode)
+  (message (cond ((not (agent-q-core-mcp-stop-client agent-q-session-number))
+                  "The client is not connected")
+                 ((agent-q-header-busy-p) "Stopped")
+                 (t "Nothing is running"))))
+
+(defun agent-q-client-pause ()
+  "Refuse the calls of this client until you use this again."
+  (interactive nil agent-q-client-mode)
+  (let ((pause (not (eq agent-q-session-client-state 'paused))))
+    (setq agent-q-session-client-state
+          (cond ((not (agent-q-core-mcp-pause-client agent-q-session-number pause)) 'gone)
+                (pause 'paused)
+                (t 'connected)))
+    (agent-q-header-update)
+    (message (pcase agent-q-session-client-state
+               ('paused "Calls of this client are refused until you resume it")
+               ('connected "Calls of this client are taken again")
+               (_ "The client is not connected")))))
+
+;;;; Events
+
+(defun agent-q-client--handle (event)
+  "Apply EVENT to this client's buffer."
+  (pcase (plist-get event :type)
+    (:turn-started
+     (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
+     (agent-q-render-finish)
+     (agent-q-render-user (format-time-string "%H:%M")))
+    (:turn-ended (agent-q-client--turn-ended))
+    (:state
+     (setq agent-q-header-state (plist-get event :state))
+     (cond ((eq agent-q-header-state :idle)
+            (setq agent-q-header-since nil)
+            (agent-q-chat-stop-clock))
+           ((null agent-q-header-since) (agent-q-chat-start-clock)))
+     (agent-q-events-afterwards #'agent-q-header-update))
+    (_ (agent-q-chat-handle event))))
+
+(defun agent-q-client--turn-ended ()
+  "Show what the turn changed, in which nothing is called any more."
+  (agent-q-render-finish)
+  (agent-q-call-abandon)
+  (setq agent-q-header-since nil
+        agent-q-header-state :idle)
+  (agent-q-chat-stop-clock)
+  (agent-q-changes-line-tell)
+  (agent-q-attention-update)
+  (agent-q-header-update))
+
+;;;; The buffers
+
+(defun agent-q-client-buffers ()
+  "Return the buffers of all clients, the latest one first."
+  (seq-filter (lambda (buffer) (buffer-local-value 'agent-q-session-client buffer))
+              (agent-q-session-buffers)))
+
+(defun agent-q-client--buffer (name directory session)
+  "Return the buffer of the client called NAME that works in DIRECTORY.
+That is the one of SESSION, the one that it had when it was connected last,
+or a new one."
+  (let ((buffers (agent-q-client-buffers)))
+    (or (and session
+             (seq-find (lambda (buffer)
+                         (eql session (buffer-local-value 'agent-q-session-number buffer)))
+                       buffers))
+        (seq-find (lambda (buffer)
+                    (with-current-buffer buffer
+                      (and (eq agent-q-session-client-state 'gone)
+                           (equal name agent-q-session-client)
+                           (equal directory agent-q-client--directory))))
+                  buffers)
+        (agent-q-client--make name directory))))
+
+(defun agent-q-client--make (name directory)
+  "Make a buffer for the client called NAME that works in DIRECTORY."
+  (agent-q-chat-watch)
+  (let ((buffer (agent-q-client--new-buffer name))
+        (made nil))
+    (unwind-protect
+        (with-current-buffer buffer
+          (setq default-directory (if (and directory (file-directory-p directory))
+                                      (file-name-as-directory directory)
+                                    (expand-file-name "~/")))
+          (agent-q-client-mode)
+          (setq agent-q-session-client name
+                agent-q-client--directory directory)
+          (let ((root (agent-q-project-directory)))
+            (agent-q-chat-begin nil root (agent-q-project-name root) #'agent-q-client--below))
+          (agent-q-render-notice
+           (format "%s calls from %s.  It is asked about here whatever its own program says."
+                   (agent-q-visible-line name) (abbreviate-file-name default-directory)))
+          (setq made t))
+      (unless made
+        (kill-buffer buffer)))
+    (message "agent-q: %s calls tools; its calls are in %s" (agent-q-visible-line name)
+             (buffer-name buffer))
+    buffer))
+
+(defun agent-q-client--new-buffer (name)
+  "Return a new buffer for a client called NAME, with the least number that is free."
+  (let ((number 1) (text nil))
+    (while (get-buffer (setq text (format "*agent-q: %s %d*" (agent-q-visible-line name 40) number)))
+      (setq number (1+ number)))
+    (get-buffer-create text)))
+
+;;;; Which image
+
+(defun agent-q-client--image-directory (connection)
+  "Return the directory that the image behind CONNECTION was started in, or nil."
+  (let ((buffer (agent-q-image-ask connection :buffer)))
+    (and (buffer-live-p buffer)
+         (expand-file-name (buffer-local-value 'default-directory buffer)))))
+
+(defun agent-q-client--near-p (connection directory)
+  "Whether the image behind CONNECTION and DIRECTORY belong to one project."
+  (let ((place (agent-q-client--image-directory connection)))
+    (and place directory (file-directory-p directory)
+         (or (file-in-directory-p place directory)
+             (file-in-directory-p directory place)
+             (let ((root (let ((default-directory (file-name-as-directory directory)))
+                           (and (agent-q-project-known-p) (agent-q-project-directory)))))
+               (and root (file-in-directory-p place root)))))))
+
+(defun agent-q-client--list (connections)
+  "Return CONNECTIONS as lines of names and directories."
+  (mapconcat (lambda (connection)
+               (format "- %s: %s, in %s" (agent-q-image-label connection)
+                       (agent-q-image-facts connection)
+                       (or (agent-q-client--image-directory connection) "an unknown directory")))
+             connections "\n"))
+
+(defun agent-q-client--choose-image (named directory)
+  "Return (CONNECTION . PROBLEM) for a client that works in DIRECTORY.
+NAMED is the name of an image, or nil.  One of both is nil, or both are where
+no image is connected."
+  (let* ((connections (agent-q-image-connections))
+         (near (seq-filter (lambda (connection) (agent-q-client--near-p connection directory))
+                           connections)))
+    (cond (named
+           (let ((connection (seq-find (lambda (it) (equal named (agent-q-image-label it)))
+                                       connections)))
+             (cons connection
+                   (unless connection
+                     (format "No image is called %s. %s" named
+                             (if connections
+                                 (concat "There are:\n" (agent-q-client--list connections))
+                               "None is connected: the user starts one with M-x sly or M-x slime."))))))
+          ((null (cdr connections)) (cons (car connections) nil))
+          ((and near (null (cdr near))) (cons (car near) nil))
+          (t (cons nil (concat "Several images are connected. Say which one is meant by the \
+parameter \"image\":\n" (agent-q-client--list connections)))))))
+
+;;;; What the server asks
+
+(agent-q-operations-define "client-turn" (call name directory image session)
+  "Return as JSON how a client may call from now on, and in which session."
+  (ignore call)
+  (with-current-buffer (agent-q-client--buffer name directory session)
+    (unless (eq agent-q-session-client-state 'paused)
+      (setq agent-q-session-client-state 'connected))
+    (let ((problem nil))
+      (when (or image (not (agent-q-chat-connected-p)))
+        (pcase-let ((`(,connection . ,why) (agent-q-client--choose-image image directory)))
+          (setq problem why)
+          (when connection
+            (setq agent-q-session-connection connection
+                  agent-q-chat-images (agent-q-image-connections)))))
+      (unless problem
+        (agent-q-chat-configure))
+      (agent-q-header-update)
+      (agent-q-json-serialize
+       `((session . ,agent-q-session-number)
+         (paused . ,(if (eq agent-q-session-client-state 'paused) t :false))
+         (no_image . ,(or problem :null)))))))
+
+(agent-q-operations-define "client-left" (call)
+  "Note that the client of CALL's session is not connected any more."
+  (with-current-buffer (agent-q-operations-call-owner call)
+    (unless (eq agent-q-session-client-state 'paused)
+      (setq agent-q-session-client-state 'gone))
+    (agent-q-render-finish)
+    (agent-q-render-notice "The client disconnected.")
+    (agent-q-header-update)
+    "t"))
+
+(agent-q-operations-define "client-images" (call directory)
+  "Return the images that a client working in DIRECTORY can choose among."
+  (ignore call)
+  (let ((connections (agent-q-image-connections)))
+    (if (null connections)
+        "No Lisp image is connected.  The user starts one with M-x sly or M-x slime."
+      (concat (agent-q-client--list connections)
+              (let ((chosen (car (agent-q-client--choose-image nil directory))))
+                (if (and chosen (cdr connections))
+                    (format "\nWithout \"image\", %s is meant." (agent-q-image-label chosen))
+                  ""))))))
+
+(agent-q-operations-define "client-output" (call)
+  "Return what the running code of CALL's session has printed so far."
+  (with-current-buffer (agent-q-operations-call-owner call)
+    (agent-q-call-live-ask
+     (lambda (text) (agent-q-operations-answer call "done" (or text ""))))
+    nil))
+
+(agent-q-operations-define "client-affinity" (call directory)
+  "Return how much this Emacs has to do with DIRECTORY, a number."
+  (ignore call)
+  (number-to-string
+   (cond ((or (null directory) (not (file-directory-p directory))) 0)
+         ((seq-some (lambda (connection) (agent-q-client--near-p connection directory))
+                    (agent-q-image-connections))
+          3)
+         ((seq-some (lambda (buffer)
+                      (equal (file-name-as-directory directory)
+                             (buffer-local-value 'agent-q-session-root buffer)))
+                    (agent-q-session-buffers))
+          2)
+         ((seq-some (lambda (buffer)
+                      (let ((file (buffer-file-name buffer)))
+                        (and file (not (file-remote-p file))
+                             (string-prefix-p (file-name-as-directory (expand-file-name directory))
+                                              (expand-file-name file)))))
+                    (buffer-list))
+          1)
+         (t 0))))
+
+(provide 'agent-q-client)
+;;; agent-q-client.el ends here

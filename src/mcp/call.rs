@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One call of a client's while it goes its way, which may take longer than a host waits: what it waits
+//! for now, and its outcome once there is one.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use once_cell::sync::OnceCell;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::host::{Asked, Host};
+use crate::protocol::{Event, HostReply, HostRequest, SessionId};
+use crate::runtime::held;
+
+/// A call that was taken in.
+#[derive(Debug)]
+pub struct ClientCall {
+    /// The number by which the client can await it.
+    pub id: u64,
+    pub tool: String,
+    started: Instant,
+    step: Mutex<CallStep>,
+    pub cancel: CancellationToken,
+    pub why: Arc<OnceCell<String>>,
+    outcome: watch::Sender<Option<CallText>>,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallStep {
+    /// For calls before it.
+    Queued,
+    /// For the user, who is asked for this reason.
+    Asking(String),
+    Running,
+}
+
+/// What the client's model reads of a call that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallText {
+    pub text: String,
+    pub kind: CallTextKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallTextKind {
+    Result,
+    /// The tool could not do it, or what it ran failed.
+    Problem,
+}
+
+impl CallText {
+    #[must_use]
+    pub fn result(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            kind: CallTextKind::Result,
+        }
+    }
+
+    #[must_use]
+    pub fn problem(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            kind: CallTextKind::Problem,
+        }
+    }
+
+    /// As the result of `tools/call`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "content": [{"type": "text", "text": self.text}],
+            "isError": self.kind == CallTextKind::Problem,
+        })
+    }
+}
+
+impl ClientCall {
+    #[must_use]
+    pub fn new(id: u64, tool: &str) -> Self {
+        Self {
+            id,
+            tool: tool.to_owned(),
+            started: Instant::now(),
+            step: Mutex::new(CallStep::Queued),
+            cancel: CancellationToken::new(),
+            why: Arc::default(),
+            outcome: watch::Sender::new(None),
+        }
+    }
+
+    /// Stops it; its outcome says WHY, unless another reason came first.
+    pub fn stop(&self, why: &str) {
+        // The first reason is the one.
+        let _ = self.why.set(why.to_owned());
+        self.cancel.cancel();
+    }
+
+    /// The outcome of a call that was stopped before it ran.
+    #[must_use]
+    pub fn stopped(&self) -> CallText {
+        let why = self.why.get().map_or("it was cancelled", String::as_str);
+        CallText::problem(format!("Error: The call did not run: {why}."))
+    }
+
+    pub fn finish(&self, outcome: CallText) {
+        self.outcome.send_replace(Some(outcome));
+    }
+
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.outcome.borrow().is_some()
+    }
+
+    /// Its outcome, if it has one within PATIENCE.
+    pub async fn outcome_within(&self, patience: Duration) -> Option<CallText> {
+        let mut outcome = self.outcome.subscribe();
+        let wait = outcome.wait_for(Option::is_some);
+        match tokio::time::timeout(patience, wait).await {
+            Ok(Ok(outcome)) => outcome.clone(),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn step(&self) -> CallStep {
+        held(&self.step).clone()
+    }
+
+    /// How long it has been under way, in whole seconds.
+    #[must_use]
+    pub fn seconds(&self) -> u64 {
+        self.started.elapsed().as_secs()
+    }
+
+    /// What it waits for, as a clause.
+    #[must_use]
+    pub fn waits_for(&self) -> String {
+        match self.step() {
+            CallStep::Queued => "waits for earlier calls of yours".to_owned(),
+            CallStep::Asking(reason) if reason.is_empty() => {
+                "waits for the user's consent in Emacs; nothing has run".to_owned()
+            }
+            CallStep::Asking(reason) => format!(
+                "waits for the user's consent in Emacs; nothing has run (asked because: {})",
+                reason.trim_end_matches('.')
+            ),
+            CallStep::Running => format!("is running, {} s so far", self.seconds()),
+        }
+    }
+
+    /// The result of `tools/call` while there is no outcome; OUTPUT is what was printed so far.
+    #[must_use]
+    pub fn pending(&self, output: Option<&str>) -> Value {
+        let mut text = format!(
+            "pending: {} (call_id {}) {}. Call await_call with {{\"call_id\": {}}} to go on waiting for its result, or cancel_call to stop it. Don't repeat the call.",
+            self.tool,
+            self.id,
+            self.waits_for(),
+            self.id
+        );
+        if let Some(output) = output {
+            text.push_str("\nOutput so far:\n");
+            text.push_str(output);
+        }
+        let mut result = CallText::result(text).to_json();
+        result["_meta"] = json!({"agent-q/status": "pending", "agent-q/callId": self.id});
+        result
+    }
+}
+
+/// The program around the core, as a call sees it that notes what it waits for.
+pub struct CallHost {
+    pub inner: Arc<dyn Host>,
+    pub call: Arc<ClientCall>,
+}
+
+impl Host for CallHost {
+    fn emit(&self, event: Event) {
+        let step = match &event {
+            Event::ApprovalRequested { reason, .. } => Some(CallStep::Asking(reason.clone())),
+            Event::CallStarted { .. } | Event::EffectDecided { .. } => Some(CallStep::Running),
+            _ => None,
+        };
+        if let Some(step) = step {
+            *held(&self.call.step) = step;
+        }
+        self.inner.emit(event);
+    }
+
+    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.inner.request(session, body)
+    }
+
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        self.inner.request_asking(session, body, questions)
+    }
+}

@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A program that calls: its session, which Emacs opens with the first call, its turns, which are calls
+//! with little time between them, and its calls.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
+
+use super::call::{CallHost, CallText, ClientCall};
+use super::emacs::{ask_emacs, ask_session};
+use super::profile::{Profile, WHICH_IMAGE, takes_image};
+use crate::builtin::more::called_through;
+use crate::engine::Engine;
+use crate::engine::client::ClientTurn;
+use crate::host::Host;
+use crate::protocol::{CallArguments, CallOutcome, SessionId, ToolCall};
+use crate::runtime::{held, on_emacs};
+use crate::tool::Runner;
+use crate::trust::SafetyLevel;
+use crate::trust::fence::{draw, fence};
+use crate::trust::{Provenance, Source};
+
+/// How many calls of a client may be under way, and outcomes wait to be awaited.
+const MOST_CALLS: usize = 100;
+
+/// How long a call waits for its output so far.
+const OUTPUT_TIME: Duration = Duration::from_secs(2);
+
+/// What a client does and is allowed to.
+pub struct McpClient {
+    pub number: u64,
+    engine: Arc<Engine>,
+    who: Mutex<Who>,
+    options: Mutex<ClientOptions>,
+    /// Held while Emacs is asked for a session.
+    opening: tokio::sync::Mutex<()>,
+    open: Mutex<Option<OpenTurn>>,
+    session: Mutex<Option<SessionId>>,
+    /// Told when nothing of the turn runs any more.
+    resting: Notify,
+    /// Held by a call that changes something: those are made one at a time and in order.
+    serial: tokio::sync::Mutex<()>,
+    /// The image that was named last. Calls hold it, so that none is changed under them.
+    image: Arc<RwLock<Option<String>>>,
+    calls: Mutex<BTreeMap<u64, Arc<ClientCall>>>,
+    paused: AtomicBool,
+    gone: AtomicBool,
+}
+
+/// Who a client says it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Who {
+    pub name: String,
+    /// Where it works.
+    pub directory: Option<String>,
+}
+
+/// What the user set for clients.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientOptions {
+    pub profile: Profile,
+    /// Seconds within which each call is answered.
+    pub patience: f64,
+    /// Seconds without a call after which a turn is over.
+    pub turn_pause: f64,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            patience: 45.0,
+            turn_pause: 60.0,
+        }
+    }
+}
+
+impl ClientOptions {
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        Duration::try_from_secs_f64(self.patience).unwrap_or(Duration::from_secs(45))
+    }
+
+    fn turn_pause(&self) -> Duration {
+        Duration::try_from_secs_f64(self.turn_pause).unwrap_or(Duration::from_secs(60))
+    }
+}
+
+struct OpenTurn {
+    turn: Arc<ClientTurn>,
+    running: usize,
+    resting_since: Instant,
+    /// Why tools of the image can't be called.
+    no_image: Option<String>,
+}
+
+/// What Emacs says of a client that begins to call.
+#[derive(Deserialize)]
+struct Admission {
+    session: Option<u64>,
+    #[serde(default)]
+    paused: bool,
+    /// Why tools of the image can't be called.
+    #[serde(default)]
+    no_image: Option<String>,
+    /// Why nothing can.
+    #[serde(default)]
+    problem: Option<String>,
+}
+
+/// A call's hold on the turn that it is made in.
+struct InTurn<'c> {
+    client: &'c McpClient,
+    turn: Arc<ClientTurn>,
+    no_image: Option<String>,
+}
+
+impl Drop for InTurn<'_> {
+    fn drop(&mut self) {
+        let mut open = held(&self.client.open);
+        if let Some(open) = open.as_mut().filter(|open| open.turn.id == self.turn.id) {
+            open.running -= 1;
+            if open.running == 0 {
+                open.resting_since = Instant::now();
+                self.turn.rest();
+                self.client.resting.notify_one();
+            }
+        }
+    }
+}
+
+impl McpClient {
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, options: ClientOptions) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            engine,
+            who: Mutex::default(),
+            options: Mutex::new(options),
+            opening: tokio::sync::Mutex::default(),
+            open: Mutex::default(),
+            session: Mutex::default(),
+            resting: Notify::new(),
+            serial: tokio::sync::Mutex::default(),
+            image: Arc::default(),
+            calls: Mutex::default(),
+            paused: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+        }
+    }
+
+    #[must_use]
+    pub fn who(&self) -> Who {
+        held(&self.who).clone()
+    }
+
+    /// Changes who the client is, as long as it has no session.
+    pub fn introduce(&self, change: impl FnOnce(&mut Who)) {
+        if self.session().is_none() {
+            change(&mut held(&self.who));
+        }
+    }
+
+    #[must_use]
+    pub fn session(&self) -> Option<SessionId> {
+        *held(&self.session)
+    }
+
+    #[must_use]
+    pub fn options(&self) -> ClientOptions {
+        held(&self.options).clone()
+    }
+
+    pub fn set_options(&self, options: ClientOptions) {
+        *held(&self.options) = options;
+    }
+
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Acquire)
+    }
+
+    /// Whether calls are refused from now on.
+    pub fn pause(&self, pause: Pausing) {
+        self.paused.store(pause == Pausing::On, Ordering::Release);
+    }
+
+    #[must_use]
+    pub fn running(&self) -> usize {
+        let calls = held(&self.calls);
+        calls.values().filter(|call| !call.is_over()).count()
+    }
+
+    /// Stops all that runs; the outcomes say WHY.
+    pub fn stop_calls(&self, why: &str) {
+        for call in held(&self.calls).values() {
+            call.stop(why);
+        }
+    }
+
+    /// Stops all, as the client is not there any more.
+    pub async fn leave(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.stop_calls("the client disconnected");
+        self.resting.notify_one();
+        if let Some(session) = self.session() {
+            let host = &**self.engine.host();
+            // A buffer that was killed has nothing to show.
+            let _ = ask_session(host, session, "client-left", json!({})).await;
+        }
+    }
+
+    /// The call that the client knows as ID.
+    #[must_use]
+    pub fn call(&self, id: u64) -> Option<Arc<ClientCall>> {
+        held(&self.calls).get(&id).cloned()
+    }
+
+    pub fn forget(&self, id: u64) {
+        held(&self.calls).remove(&id);
+    }
+
+    /// Begins the call of the tool NAME with ARGUMENTS; its outcome comes in time.
+    ///
+    /// # Errors
+    ///
+    /// A sentence on why it is not begun.
+    pub fn begin(
+        self: &Arc<Self>,
+        name: &str,
+        arguments: CallArguments,
+    ) -> Result<Arc<ClientCall>, CallText> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.is_paused() {
+            return Err(CallText::problem(
+                "Error: The user paused this client in Emacs, so nothing is run. Ask the user to resume it before you call again.",
+            ));
+        }
+        let call = Arc::new(ClientCall::new(NEXT.fetch_add(1, Ordering::Relaxed), name));
+        {
+            let mut calls = held(&self.calls);
+            if calls.len() >= MOST_CALLS {
+                calls.retain(|_, call| !call.is_over());
+            }
+            if calls.len() >= MOST_CALLS {
+                return Err(CallText::problem(format!(
+                    "Error: {MOST_CALLS} calls are under way already. Await or cancel some of them first."
+                )));
+            }
+            calls.insert(call.id, Arc::clone(&call));
+        }
+        let raw_arguments = match &arguments {
+            CallArguments::Object(object) => json!(object).to_string(),
+            _ => "{}".to_owned(),
+        };
+        let asked = ToolCall {
+            id: call.id.to_string(),
+            name: name.to_owned(),
+            raw_arguments,
+            arguments,
+        };
+        let (client, made) = (Arc::clone(self), Arc::clone(&call));
+        let guarded = self.engine.guarded(async move {
+            let outcome = client.perform(called_through(&asked), &made).await;
+            made.finish(outcome);
+        });
+        let failed = Arc::clone(&call);
+        on_emacs::spawn(async move {
+            guarded.await;
+            if !failed.is_over() {
+                failed.finish(CallText::problem(
+                    "Error: The call failed because of a bug in agent-q; its log has the details.",
+                ));
+            }
+        });
+        Ok(call)
+    }
+
+    async fn perform(self: &Arc<Self>, mut asked: ToolCall, call: &Arc<ClientCall>) -> CallText {
+        let image = self.take_image(&mut asked);
+        let admitted = async {
+            let gate = self.hold_image(image.as_deref()).await;
+            self.enter(gate.as_deref()).await.map(|turn| (turn, gate))
+        };
+        let (entered, _gate) = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return call.stopped(),
+            admitted = admitted => match admitted {
+                Ok(admitted) => admitted,
+                Err(problem) => return CallText::problem(format!("Error: {problem}")),
+            },
+        };
+        let tool = entered.turn.resolve(&asked.name).ok();
+        let in_image = tool
+            .as_ref()
+            .is_some_and(|tool| matches!(tool.runner, Runner::Image(_)));
+        if let Some(problem) = entered.no_image.as_ref().filter(|_| in_image) {
+            return CallText::problem(format!("Error: {problem}"));
+        }
+        // A tool that only reads may do so beside others.
+        let _order = match tool.is_some_and(|tool| tool.level > SafetyLevel::Safe) {
+            false => None,
+            true => tokio::select! {
+                biased;
+                () = call.cancel.cancelled() => return call.stopped(),
+                order = self.serial.lock() => Some(order),
+            },
+        };
+        let host: Arc<dyn Host> = Arc::new(CallHost {
+            inner: Arc::clone(self.engine.host()),
+            call: Arc::clone(call),
+        });
+        let cancel = call.cancel.clone();
+        let result = entered
+            .turn
+            .run(&asked, host, cancel, Arc::clone(&call.why))
+            .await;
+        match result {
+            Some(result) if result.outcome == CallOutcome::Succeeded => {
+                CallText::result(result.for_model(draw()))
+            }
+            Some(result) => CallText::problem(result.for_model(draw())),
+            None => CallText::problem("Error: The call has no result."),
+        }
+    }
+
+    /// Takes the image that ASKED names out of its arguments.
+    fn take_image(&self, asked: &mut ToolCall) -> Option<String> {
+        let tool = self.engine.registry().resolve(&asked.name).ok()?;
+        let CallArguments::Object(arguments) = &mut asked.arguments else {
+            return None;
+        };
+        if !takes_image(&tool) {
+            return None;
+        }
+        let image = arguments.shift_remove(WHICH_IMAGE)?;
+        asked.raw_arguments = json!(arguments).to_string();
+        image.as_str().map(str::to_owned)
+    }
+
+    /// Holds the image in use, which is the one NAMED from now on, if one is.
+    async fn hold_image(&self, named: Option<&str>) -> OwnedRwLockReadGuard<Option<String>> {
+        let current = Arc::clone(&self.image).read_owned().await;
+        if named.is_none() || named == current.as_deref() {
+            return current;
+        }
+        drop(current);
+        let mut current = Arc::clone(&self.image).write_owned().await;
+        *current = named.map(str::to_owned);
+        // The turn's image is another one now, so Emacs is asked again.
+        if let Some(open) = held(&self.open).as_mut() {
+            open.no_image = Some(String::new());
+        }
+        current.downgrade()
+    }
+
+    /// Enters the turn that is open, or a new one, with IMAGE as the image that was named.
+    async fn enter(self: &Arc<Self>, image: Option<&str>) -> Result<InTurn<'_>, String> {
+        let _opening = self.opening.lock().await;
+        if let Some(entered) = self.enter_open() {
+            return Ok(entered);
+        }
+        let Who { name, directory } = self.who();
+        let question = json!({
+            "name": name,
+            "directory": directory,
+            "image": image,
+            "session": self.session().map(|session| session.0),
+            "client": self.number,
+        });
+        let answer = ask_emacs(&**self.engine.host(), "client-turn", question).await?;
+        let admission: Admission = serde_json::from_str(&answer)
+            .map_err(|error| format!("Emacs's answer is not understood: {error}"))?;
+        let session = match (admission.problem, admission.session) {
+            (Some(problem), _) => return Err(problem),
+            (None, None) => return Err("Emacs has no session for this client.".to_owned()),
+            (None, Some(session)) => SessionId(session),
+        };
+        *held(&self.session) = Some(session);
+        if admission.paused {
+            self.paused.store(true, Ordering::Release);
+            return Err("The user paused this client in Emacs, so nothing is run.".to_owned());
+        }
+        self.enter_anew(session, admission.no_image)
+    }
+
+    /// Enters the turn that is open, if it may go on and has its image.
+    fn enter_open(&self) -> Option<InTurn<'_>> {
+        let pause = self.options().turn_pause();
+        let mut open = held(&self.open);
+        let open = open.as_mut().filter(|open| {
+            // The user may have killed the buffer.
+            self.engine.has_session(open.turn.session)
+                && open.no_image.is_none()
+                && (open.running > 0 || open.resting_since.elapsed() < pause)
+        })?;
+        open.running += 1;
+        Some(InTurn {
+            client: self,
+            turn: Arc::clone(&open.turn),
+            no_image: None,
+        })
+    }
+
+    fn enter_anew(
+        self: &Arc<Self>,
+        session: SessionId,
+        no_image: Option<String>,
+    ) -> Result<InTurn<'_>, String> {
+        let ClientOptions { profile, .. } = self.options();
+        let pause = self.options().turn_pause();
+        let mut open = held(&self.open);
+        if let Some(open) = open.as_mut().filter(|open| {
+            open.turn.session == session
+                && (open.running > 0 || open.resting_since.elapsed() < pause)
+        }) {
+            open.running += 1;
+            open.no_image.clone_from(&no_image);
+            return Ok(InTurn {
+                client: self,
+                turn: Arc::clone(&open.turn),
+                no_image,
+            });
+        }
+        if let Some(old) = open.take() {
+            old.turn.end();
+        }
+        let listed = profile.tools(self.engine.registry());
+        let name = self.who().name;
+        let turn = self
+            .engine
+            .begin_client_turn(session, &name, listed, profile.unoffered())
+            .map_err(|error| error.to_string())?;
+        let turn = Arc::new(turn);
+        *open = Some(OpenTurn {
+            turn: Arc::clone(&turn),
+            running: 1,
+            resting_since: Instant::now(),
+            no_image: no_image.clone(),
+        });
+        drop(open);
+        self.engine
+            .spawn(Arc::clone(self).end_in_time(Arc::clone(&turn)));
+        Ok(InTurn {
+            client: self,
+            turn,
+            no_image,
+        })
+    }
+
+    /// Ends TURN when nothing of it has run for a while, or its client is gone.
+    async fn end_in_time(self: Arc<Self>, turn: Arc<ClientTurn>) {
+        loop {
+            let pause = self.options().turn_pause();
+            let over = {
+                let mut open = held(&self.open);
+                let Some(mine) = open.as_ref().filter(|open| open.turn.id == turn.id) else {
+                    return;
+                };
+                let over = mine.resting_since + pause;
+                let gone = self.gone.load(Ordering::Acquire);
+                if mine.running == 0 && (gone || over <= Instant::now()) {
+                    *open = None;
+                    turn.end();
+                    return;
+                }
+                (mine.running == 0).then_some(over)
+            };
+            match over {
+                None => self.resting.notified().await,
+                Some(over) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(over.into()) => {}
+                        () = self.resting.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What CALL has printed so far, fenced, if that can be had quickly.
+    pub async fn output_so_far(&self, call: &ClientCall) -> Option<String> {
+        let session = self.session()?;
+        if call.step() != super::call::CallStep::Running {
+            return None;
+        }
+        let host = &**self.engine.host();
+        let asked = ask_session(host, session, "client-output", json!({}));
+        let output = tokio::time::timeout(OUTPUT_TIME, asked).await.ok()?.ok()?;
+        let source = Source {
+            what: "the image".to_owned(),
+            provenance: Provenance::Own,
+        };
+        (!output.is_empty()).then(|| fence(&output, &source, draw()))
+    }
+}
+
+/// Whether a client's calls are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pausing {
+    On,
+    Off,
+}

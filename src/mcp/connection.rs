@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! One client's connection: its messages, each answered in its own time, and what it is told unasked.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::call::{CallText, ClientCall};
+use super::client::McpClient;
+use super::emacs::ask_emacs;
+use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
+use super::profile::listed;
+use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
+use super::version::{
+    Cached, SUBSCRIPTION_KEY, Style, client_name, discovered, dressed, negotiated, style,
+};
+use super::words;
+use crate::builtin::more;
+use crate::engine::Engine;
+use crate::protocol::CallArguments;
+use crate::runtime::held;
+use crate::tool::registry::Registry;
+use crate::visible::spelled;
+
+/// How many requests of a client are worked on at once; more wait.
+const MOST_REQUESTS: usize = 64;
+
+/// How often a client that wants to know hears how a call goes.
+const PROGRESS_PACE: Duration = Duration::from_secs(5);
+
+/// The longest name of a client that is shown.
+const LONGEST_NAME: usize = 60;
+
+/// The id of our question for the directories that a client works in.
+const ROOTS: &str = "agent-q-roots";
+
+/// One client's connection.
+pub struct Connection {
+    engine: Arc<Engine>,
+    pub client: Arc<McpClient>,
+    /// Where messages go that are no answers to what is asked just now.
+    out: mpsc::Sender<Value>,
+    peer: Mutex<Peer>,
+    /// What is being answered, by the ids as text.
+    requests: Mutex<HashMap<String, CancellationToken>>,
+    permits: Arc<Semaphore>,
+    pub gone: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Peer {
+    introduced: bool,
+    has_roots: bool,
+    /// The requests that subscribed to changes of the tools.
+    subscriptions: Vec<Value>,
+}
+
+impl Connection {
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        client: Arc<McpClient>,
+        out: mpsc::Sender<Value>,
+        gone: CancellationToken,
+    ) -> Self {
+        Self {
+            engine,
+            client,
+            out,
+            peer: Mutex::default(),
+            requests: Mutex::default(),
+            permits: Arc::new(Semaphore::new(MOST_REQUESTS)),
+            gone,
+        }
+    }
+
+    /// Takes in LINE, a message; its answer comes in time.
+    pub async fn take(self: &Arc<Self>, line: &[u8]) {
+        match parse(line) {
+            Err(refusal) => self.send(refusal).await,
+            Ok(Incoming::Request(request)) => self.begin(request).await,
+            Ok(Incoming::Notification { method, params }) => self.noted(&method, &params).await,
+            Ok(Incoming::Response { id, result }) if id == ROOTS => self.take_roots(result),
+            Ok(Incoming::Response { .. }) => {}
+        }
+    }
+
+    /// Sends MESSAGE, unless the client is gone.
+    pub async fn send(&self, message: Value) {
+        tokio::select! {
+            _ = self.out.send(message) => {}
+            () = self.gone.cancelled() => {}
+        }
+    }
+
+    async fn begin(self: &Arc<Self>, request: Request) {
+        if request.method == "initialize" {
+            // At once, as what comes next relies on it.
+            let result = self.initialize(&request.params);
+            return self.send(reply(&request.id, Ok(result))).await;
+        }
+        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+            return;
+        };
+        let cancel = self.gone.child_token();
+        let key = request.id.to_string();
+        if held(&self.requests).contains_key(&key) {
+            let error = RpcError::invalid_request("A request with this id is under way already.");
+            return self.send(reply(&request.id, Err(error))).await;
+        }
+        held(&self.requests).insert(key.clone(), cancel.clone());
+        let (connection, out) = (Arc::downgrade(self), self.out.clone());
+        self.engine.spawn(async move {
+            let Some(connection) = Weak::upgrade(&connection) else {
+                return;
+            };
+            let answer = connection.answer(&request, &cancel, &out).await;
+            held(&connection.requests).remove(&key);
+            // Nobody waits for the answer to what was cancelled.
+            if !cancel.is_cancelled() {
+                connection.send(reply(&request.id, answer)).await;
+            }
+            drop(permit);
+        });
+    }
+
+    async fn noted(&self, method: &str, params: &Map<String, Value>) {
+        match method {
+            "notifications/cancelled" => {
+                let id = params.get("requestId").map(Value::to_string);
+                if let Some(cancel) = id.and_then(|id| held(&self.requests).get(&id).cloned()) {
+                    cancel.cancel();
+                }
+            }
+            "notifications/initialized" | "notifications/roots/list_changed" => {
+                if held(&self.peer).has_roots {
+                    let question = json!({"jsonrpc": "2.0", "id": ROOTS, "method": "roots/list"});
+                    self.send(question).await;
+                }
+            }
+            // From our own bridge, before anything else.
+            "agent-q/hello" => {
+                let directory = params.get("directory").and_then(Value::as_str);
+                self.client
+                    .introduce(|who| who.directory = directory.map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_roots(&self, result: Option<Value>) {
+        let uri = result.and_then(|it| Some(it["roots"][0]["uri"].as_str()?.to_owned()));
+        let path = uri.and_then(|uri| Url::parse(&uri).ok()?.to_file_path().ok());
+        if let Some(path) = path.filter(|path: &PathBuf| path.is_absolute()) {
+            let directory = path.to_string_lossy().into_owned();
+            self.client.introduce(|who| who.directory = Some(directory));
+        }
+    }
+
+    /// The result of REQUEST, or why there is none. OUT takes what is told meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the request can't be answered.
+    pub async fn answer(
+        &self,
+        request: &Request,
+        cancel: &CancellationToken,
+        out: &mpsc::Sender<Value>,
+    ) -> Result<Value, RpcError> {
+        let params = &request.params;
+        match request.method.as_str() {
+            // Also from those that have not introduced themselves yet.
+            "ping" => return Ok(json!({})),
+            "agent-q/affinity" => return self.affinity(params).await,
+            _ => {}
+        }
+        let style = style(params, held(&self.peer).introduced)?;
+        if let Some(name) = client_name(params) {
+            self.client.introduce(|who| who.name = shown_name(name));
+        }
+        let (result, cached) = match request.method.as_str() {
+            "server/discover" => (
+                discovered(&server(), &capabilities(), words::INSTRUCTIONS),
+                Cached::Maybe,
+            ),
+            "tools/list" => (json!({"tools": self.tools()}), Cached::Maybe),
+            "tools/call" => (self.call(request, cancel, out).await?, Cached::Never),
+            "prompts/list" => (json!({"prompts": words::prompts()}), Cached::Maybe),
+            "prompts/get" => (words::prompt(params)?, Cached::Never),
+            "resources/list" => (json!({"resources": words::resources()}), Cached::Maybe),
+            "resources/templates/list" => (json!({"resourceTemplates": []}), Cached::Maybe),
+            "resources/read" => (self.read_resource(params, cancel).await?, Cached::Maybe),
+            "subscriptions/listen" if style == Style::Stateless => {
+                (self.listen(request, cancel).await, Cached::Never)
+            }
+            other => return Err(RpcError::method_not_found(other)),
+        };
+        Ok(dressed(result, style, cached))
+    }
+
+    fn initialize(&self, params: &Map<String, Value>) -> Value {
+        let requested = params.get("protocolVersion").and_then(Value::as_str);
+        let name = params.get("clientInfo").and_then(|it| it["name"].as_str());
+        let roots = params
+            .get("capabilities")
+            .is_some_and(|it| it["roots"].is_object());
+        self.client
+            .introduce(|who| who.name = shown_name(name.unwrap_or_default()));
+        let mut peer = held(&self.peer);
+        peer.introduced = true;
+        peer.has_roots = roots;
+        json!({
+            "protocolVersion": negotiated(requested.unwrap_or_default()),
+            "capabilities": capabilities(),
+            "serverInfo": server(),
+            "instructions": words::INSTRUCTIONS,
+        })
+    }
+
+    /// How much this Emacs has to do with the directory in PARAMS, for the bridge, which has to choose
+    /// where there are several.
+    async fn affinity(&self, params: &Map<String, Value>) -> Result<Value, RpcError> {
+        let host = &**self.engine.host();
+        let answer = ask_emacs(host, "client-affinity", Value::Object(params.clone())).await;
+        let affinity = answer.ok().and_then(|text| text.parse::<i64>().ok());
+        Ok(json!({"affinity": affinity.unwrap_or(0)}))
+    }
+
+    /// The tools that the client is told of.
+    fn tools(&self) -> Vec<Value> {
+        let registry = self.engine.registry();
+        let offered = Registry::of(self.client.options().profile.tools(registry));
+        let groups: Vec<String> = {
+            let mut groups: Vec<String> = registry
+                .all()
+                .iter()
+                .filter(|tool| offered.get(&tool.name).is_none())
+                .flat_map(|tool| tool.categories.clone())
+                .collect();
+            groups.sort();
+            groups.dedup();
+            groups
+        };
+        if groups.is_empty() {
+            offered.unregister(more::NAME);
+            offered.unregister(more::CALL);
+        } else if let Some(tool) = offered.get(more::NAME) {
+            let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+            offered.add(Arc::new(more::choosing(&tool, &groups)));
+        }
+        let mut tools: Vec<Value> = offered.all().iter().map(|tool| listed(tool)).collect();
+        tools.extend(own_tools::listed());
+        tools
+    }
+
+    async fn call(
+        &self,
+        request: &Request,
+        cancel: &CancellationToken,
+        out: &mpsc::Sender<Value>,
+    ) -> Result<Value, RpcError> {
+        let params = &request.params;
+        let name = params.get("name").and_then(Value::as_str);
+        let name =
+            name.ok_or_else(|| RpcError::invalid_params("The name of the tool is missing."))?;
+        let arguments = match params.get("arguments") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(arguments)) => arguments.clone(),
+            Some(_) => {
+                let problem = "Error: The arguments are not a JSON object.";
+                return Ok(CallText::problem(problem).to_json());
+            }
+        };
+        let began = match name {
+            LIST_IMAGES => return Ok(self.images().await.to_json()),
+            AWAIT_CALL | CANCEL_CALL => {
+                let found = own_tools::call_id(&arguments).and_then(|id| {
+                    self.client.call(id).ok_or_else(|| {
+                        format!("Error: There is no call {id}; its result was given already.")
+                    })
+                });
+                match found {
+                    Ok(call) if name == CANCEL_CALL => return Ok(self.stop(&call).await),
+                    Ok(call) => call,
+                    Err(problem) => return Ok(CallText::problem(problem).to_json()),
+                }
+            }
+            _ => {
+                if let Err(failure) = self.engine.registry().resolve(name) {
+                    return Err(RpcError::invalid_params(failure.message));
+                }
+                let arguments = match &request.inexact {
+                    Some(problems) => CallArguments::Inexact(problems.clone()),
+                    None => CallArguments::Object(arguments),
+                };
+                match self.client.begin(name, arguments) {
+                    Ok(call) => call,
+                    Err(refusal) => return Ok(refusal.to_json()),
+                }
+            }
+        };
+        let token = params.get("_meta").and_then(|it| it.get("progressToken"));
+        Ok(self.wait(&began, token, cancel, out).await)
+    }
+
+    /// The result of CALL; what it waits for, when that takes too long. TOKEN is the client's for
+    /// notes of progress to OUT.
+    async fn wait(
+        &self,
+        call: &Arc<ClientCall>,
+        token: Option<&Value>,
+        cancel: &CancellationToken,
+        out: &mpsc::Sender<Value>,
+    ) -> Value {
+        let patience = self.client.options().patience();
+        let outcome = tokio::select! {
+            outcome = call.outcome_within(patience) => outcome,
+            () = tell_progress(call, token, out) => None,
+            () = cancel.cancelled() => {
+                call.stop(match self.gone.is_cancelled() {
+                    true => "the client disconnected",
+                    false => "the client cancelled it",
+                });
+                call.outcome_within(STOPPING_TIME).await
+            }
+        };
+        match outcome {
+            Some(outcome) => {
+                self.client.forget(call.id);
+                outcome.to_json()
+            }
+            None => call.pending(self.client.output_so_far(call).await.as_deref()),
+        }
+    }
+
+    async fn stop(&self, call: &ClientCall) -> Value {
+        call.stop("the client cancelled it");
+        match call.outcome_within(STOPPING_TIME).await {
+            Some(outcome) => {
+                self.client.forget(call.id);
+                // To have stopped it is what was wanted.
+                CallText::result(outcome.text).to_json()
+            }
+            None => call.pending(None),
+        }
+    }
+
+    async fn images(&self) -> CallText {
+        let question = json!({"directory": self.client.who().directory});
+        match ask_emacs(&**self.engine.host(), "client-images", question).await {
+            Ok(text) => CallText::result(text),
+            Err(problem) => CallText::problem(format!("Error: {problem}")),
+        }
+    }
+
+    /// What a resource holds: what a look-up tool says of it, by the same way as every call.
+    async fn read_resource(
+        &self,
+        params: &Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> Result<Value, RpcError> {
+        let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");
+        let tool = words::tool_of_resource(uri)?;
+        let text = match self.client.begin(tool, CallArguments::Object(Map::new())) {
+            Ok(call) => {
+                let (nowhere, _) = mpsc::channel(1);
+                let result = self.wait(&call, None, cancel, &nowhere).await;
+                result["content"][0]["text"].clone()
+            }
+            Err(refusal) => refusal.text.into(),
+        };
+        Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
+    }
+
+    /// Tells the client of changes of the tools until CANCEL.
+    async fn listen(&self, request: &Request, cancel: &CancellationToken) -> Value {
+        let wanted = request.params.get("notifications");
+        let tools = wanted.is_some_and(|it| it["toolsListChanged"] == true);
+        let accepted = match tools {
+            true => json!({"toolsListChanged": true}),
+            false => json!({}),
+        };
+        let meta = json!({SUBSCRIPTION_KEY: request.id});
+        self.send(notification(
+            "notifications/subscriptions/acknowledged",
+            json!({"notifications": accepted, "_meta": meta}),
+        ))
+        .await;
+        if tools {
+            held(&self.peer).subscriptions.push(request.id.clone());
+        }
+        cancel.cancelled().await;
+        held(&self.peer)
+            .subscriptions
+            .retain(|id| *id != request.id);
+        json!({"_meta": meta})
+    }
+
+    /// Tells the client that its tools are others now.
+    pub fn tools_changed(&self) {
+        const METHOD: &str = "notifications/tools/list_changed";
+        let peer = held(&self.peer);
+        let mut notes: Vec<Value> = peer
+            .subscriptions
+            .iter()
+            .map(|id| notification(METHOD, json!({"_meta": {SUBSCRIPTION_KEY: id}})))
+            .collect();
+        if peer.introduced {
+            notes.push(notification(METHOD, json!({})));
+        }
+        for note in notes {
+            // Who doesn't read has worse to catch up with.
+            let _ = self.out.try_send(note);
+        }
+    }
+}
+
+/// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
+async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Value>) {
+    let Some(token) = token else {
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::time::sleep(PROGRESS_PACE).await;
+        let note = notification(
+            "notifications/progress",
+            json!({
+                "progressToken": token,
+                "progress": call.seconds(),
+                "message": format!("{} {}", call.tool, call.waits_for()),
+            }),
+        );
+        let _ = out.try_send(note);
+    }
+}
+
+fn shown_name(name: &str) -> String {
+    let name = spelled(name.trim(), LONGEST_NAME);
+    match name.is_empty() {
+        true => "client".to_owned(),
+        false => name,
+    }
+}
+
+fn server() -> Value {
+    json!({"name": "agent-q", "title": "agent-q", "version": env!("CARGO_PKG_VERSION")})
+}
+
+fn capabilities() -> Value {
+    json!({"tools": {"listChanged": true}, "prompts": {}, "resources": {}})
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Messages on a stream, one a line: read within a limit, and written within a time, so that no client
+//! can fill the memory by what it sends or by what it doesn't read.
+
+use std::io;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The longest message that is read, in bytes.
+pub const LONGEST: usize = 8 * 1024 * 1024;
+
+/// How many messages wait for a client that is slow to read.
+pub const WAITING: usize = 64;
+
+/// How long a client may take to read what fills its buffer.
+const READING_TIME: Duration = Duration::from_secs(30);
+
+/// What came from a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    Whole(Vec<u8>),
+    /// A line longer than the limit, which was left out.
+    TooLong,
+    End,
+}
+
+/// Reads the next line of READER, of at most LONGEST bytes.
+///
+/// # Errors
+///
+/// Those of the stream.
+pub async fn read(reader: &mut (impl AsyncBufRead + Unpin), longest: usize) -> io::Result<Line> {
+    let mut line = Vec::new();
+    let mut too_long = false;
+    loop {
+        let available = reader.fill_buf().await?;
+        if available.is_empty() {
+            // What has no end was cut off, and nobody waits for an answer to it.
+            return Ok(Line::End);
+        }
+        let end = memchr::memchr(b'\n', available);
+        let taken = end.unwrap_or(available.len());
+        too_long |= line.len() + taken > longest;
+        if too_long {
+            line = Vec::new();
+        } else {
+            line.extend_from_slice(&available[..taken]);
+        }
+        reader.consume(end.map_or(taken, |end| end + 1));
+        match (end, too_long) {
+            (None, _) => {}
+            (Some(_), true) => return Ok(Line::TooLong),
+            (Some(_), false) => {
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                if !line.is_empty() {
+                    return Ok(Line::Whole(line));
+                }
+            }
+        }
+    }
+}
+
+/// Writes MESSAGES to WRITER, a line each, until there are none any more, GONE is cancelled, or the
+/// client doesn't read.
+pub async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut messages: mpsc::Receiver<Value>,
+    gone: CancellationToken,
+) {
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            () = gone.cancelled() => None,
+        };
+        let Some(message) = message else { break };
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        let written = tokio::time::timeout(READING_TIME, writer.write_all(&line)).await;
+        if !matches!(written, Ok(Ok(()))) {
+            tracing::info!("a client doesn't read what it is sent; its connection is closed");
+            break;
+        }
+    }
+    gone.cancel();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tokio::io::BufReader;
+
+    fn lines(text: &[u8], longest: usize, piece: usize) -> Vec<Line> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut reader = BufReader::with_capacity(piece, text);
+            let mut lines = Vec::new();
+            loop {
+                match read(&mut reader, longest).await.unwrap() {
+                    Line::End => return lines,
+                    line => lines.push(line),
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn lines_are_told_apart_and_long_ones_left_out() {
+        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        assert_eq!(
+            lines(b"a\n\nbcd\r\ntoo long\n\xc3\xa9\nrest", 4, 3),
+            [whole("a"), whole("bcd"), Line::TooLong, whole("\u{e9}")]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(text in proptest::collection::vec(any::<u8>(), 0..200), piece in 1_usize..20) {
+            prop_assert_eq!(lines(&text, 10, piece), lines(&text, 10, 4096));
+        }
+    }
+}

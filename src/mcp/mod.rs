@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The server for other agents: it speaks MCP on a socket that only the user can open. A client is a
+//! session like a chat, whose calls go the way of every call; its buffer and consent are in Emacs.
+
+pub mod call;
+pub mod client;
+mod connection;
+mod emacs;
+pub mod folder;
+pub mod lines;
+mod own_tools;
+pub mod profile;
+pub mod rpc;
+pub mod version;
+mod words;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::getuid;
+use serde_json::{Value, json};
+use tokio::io::BufReader;
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::engine::Engine;
+use crate::protocol::SessionId;
+use crate::runtime::held;
+use client::{ClientOptions, McpClient, Pausing};
+use connection::Connection;
+use folder::SocketError;
+use lines::{LONGEST, Line, WAITING};
+use rpc::{RpcError, reply};
+
+/// How many clients may be connected at once.
+const MOST_CLIENTS: usize = 64;
+
+/// How long changes of tools are gathered before clients hear of them.
+const CHANGES_PACE: Duration = Duration::from_millis(200);
+
+/// The server of one Emacs.
+pub struct McpServer {
+    engine: Arc<Engine>,
+    options: Mutex<ClientOptions>,
+    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    listening: Mutex<Option<Listening>>,
+}
+
+/// A socket that clients can connect to; dropping it closes it.
+struct Listening {
+    path: PathBuf,
+    /// Where it is in the file system, so that another one's is not removed.
+    _stop: DropGuard,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        folder::remove(&self.path);
+    }
+}
+
+impl McpServer {
+    #[must_use]
+    pub fn new(engine: Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            options: Mutex::default(),
+            connections: Mutex::default(),
+            listening: Mutex::default(),
+        })
+    }
+
+    /// Takes over OPTIONS, JSON text; clients that are connected hear of tools that changed.
+    ///
+    /// # Errors
+    ///
+    /// When they are not understood.
+    pub fn configure(&self, options: &str) -> Result<(), serde_json::Error> {
+        let options: ClientOptions = serde_json::from_str(options)?;
+        *held(&self.options) = options.clone();
+        for connection in held(&self.connections).values() {
+            connection.client.set_options(options.clone());
+            connection.tools_changed();
+        }
+        Ok(())
+    }
+
+    /// Listens on a socket in FOLDER, and gives its path. One that it listened on before is closed.
+    ///
+    /// # Errors
+    ///
+    /// When the folder or the socket can't be used.
+    pub fn listen(self: &Arc<Self>, folder: &Path) -> Result<PathBuf, SocketError> {
+        *held(&self.listening) = None;
+        folder::secure(folder)?;
+        folder::remove_stale(folder);
+        let path = folder::socket_in(folder)?;
+        let trouble = |source| SocketError::Bind {
+            path: path.clone(),
+            source,
+        };
+        // One of a process of the same number that is gone.
+        folder::remove(&path);
+        let listener = std::os::unix::net::UnixListener::bind(&path).map_err(trouble)?;
+        folder::close_to_others(&path).map_err(trouble)?;
+        listener.set_nonblocking(true).map_err(trouble)?;
+        folder::describe(&path).map_err(trouble)?;
+        let stop = CancellationToken::new();
+        let server = Arc::clone(self);
+        let stopped = stop.clone();
+        self.engine.spawn(async move {
+            match UnixListener::from_std(listener) {
+                Ok(listener) => server.accept(listener, stopped).await,
+                Err(error) => tracing::error!("the socket can't be listened on: {error}"),
+            }
+        });
+        *held(&self.listening) = Some(Listening {
+            path: path.clone(),
+            _stop: stop.drop_guard(),
+        });
+        Ok(path)
+    }
+
+    /// Closes the socket and all connections.
+    pub fn stop(&self) {
+        *held(&self.listening) = None;
+        for connection in held(&self.connections).values() {
+            connection.gone.cancel();
+        }
+    }
+
+    async fn accept(self: Arc<Self>, listener: UnixListener, stop: CancellationToken) {
+        let mut changes = self.engine.registry().changes();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = changes.changed() => {
+                    // A program that defines many is told of once.
+                    tokio::time::sleep(CHANGES_PACE).await;
+                    changes.mark_unchanged();
+                    for connection in held(&self.connections).values() {
+                        connection.tools_changed();
+                    }
+                }
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => self.admit(stream),
+                    Err(error) => {
+                        tracing::warn!("a client could not connect: {error}");
+                        tokio::time::sleep(CHANGES_PACE).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, stream: UnixStream) {
+        // The folder is the user's alone; this is for one whose rights were changed since.
+        let mine = stream
+            .peer_cred()
+            .is_ok_and(|peer| peer.uid() == getuid().as_raw());
+        if mine {
+            self.engine.spawn(Arc::clone(self).serve(stream));
+        }
+    }
+
+    /// Serves the client behind STREAM until one of both is gone.
+    async fn serve(self: Arc<Self>, stream: UnixStream) {
+        let (reader, writer) = stream.into_split();
+        let (out, messages) = mpsc::channel(WAITING);
+        let gone = CancellationToken::new();
+        let writing = lines::write(writer, messages, gone.clone());
+        if held(&self.connections).len() >= MOST_CLIENTS {
+            let error = RpcError::invalid_request(format!(
+                "{MOST_CLIENTS} clients are connected to this Emacs already. Close some of them."
+            ));
+            let _ = out.try_send(reply(&Value::Null, Err(error)));
+            drop(out);
+            return writing.await;
+        }
+        let options = held(&self.options).clone();
+        let client = Arc::new(McpClient::new(Arc::clone(&self.engine), options));
+        let engine = Arc::clone(&self.engine);
+        let connection = Arc::new(Connection::new(engine, client, out, gone.clone()));
+        let key = next_key();
+        held(&self.connections).insert(key, Arc::clone(&connection));
+        self.engine.spawn(writing);
+        tokio::select! {
+            () = read(reader, &connection) => {}
+            () = gone.cancelled() => {}
+        }
+        gone.cancel();
+        held(&self.connections).remove(&key);
+        connection.client.leave().await;
+    }
+
+    /// The client in whose buffer SESSION is.
+    fn client_of(&self, session: SessionId) -> Option<Arc<McpClient>> {
+        let connections = held(&self.connections);
+        let mut clients = connections.values().map(|it| &it.client);
+        clients
+            .find(|client| client.session() == Some(session))
+            .cloned()
+    }
+
+    /// Stops what the client of SESSION is running; false when it is not connected.
+    #[must_use]
+    pub fn stop_client(&self, session: SessionId) -> bool {
+        let client = self.client_of(session);
+        if let Some(client) = &client {
+            client.stop_calls("the user stopped it");
+        }
+        client.is_some()
+    }
+
+    /// Refuses the calls of SESSION's client from now on, or takes them again; false when it is not
+    /// connected.
+    #[must_use]
+    pub fn pause_client(&self, session: SessionId, pausing: Pausing) -> bool {
+        let client = self.client_of(session);
+        if let Some(client) = &client {
+            client.pause(pausing);
+        }
+        client.is_some()
+    }
+
+    /// What the server does, as JSON.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let socket = held(&self.listening)
+            .as_ref()
+            .map(|it| it.path.display().to_string());
+        // Whether the file is still where it was made.
+        let reachable = socket.as_ref().is_some_and(|it| Path::new(it).exists());
+        let clients: Vec<Value> = held(&self.connections)
+            .values()
+            .map(|connection| {
+                let client = &connection.client;
+                let who = client.who();
+                json!({
+                    "name": who.name,
+                    "directory": who.directory,
+                    "session": client.session().map(|it| it.0),
+                    "paused": client.is_paused(),
+                    "running": client.running(),
+                })
+            })
+            .collect();
+        json!({"socket": socket, "reachable": reachable, "clients": clients})
+    }
+}
+
+fn next_key() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Hands the lines of READER to CONNECTION, until there are none any more.
+async fn read(reader: OwnedReadHalf, connection: &Arc<Connection>) {
+    let mut reader = BufReader::new(reader);
+    loop {
+        match lines::read(&mut reader, LONGEST).await {
+            Ok(Line::Whole(line)) => connection.take(&line).await,
+            Ok(Line::TooLong) => {
+                let error = RpcError::invalid_request(format!(
+                    "The message is longer than {} MB, and was left out.",
+                    LONGEST >> 20
+                ));
+                connection.send(reply(&Value::Null, Err(error))).await;
+            }
+            Ok(Line::End) | Err(_) => return,
+        }
+    }
+}

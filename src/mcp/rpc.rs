@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! JSON-RPC 2.0, as far as MCP needs it: what a message is, and what is answered. Pure.
+
+use serde_json::{Map, Value, json};
+
+use crate::exact;
+
+/// A message of a client's.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    Request(Request),
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
+    /// The answer to a request of ours.
+    Response {
+        id: Value,
+        result: Option<Value>,
+    },
+}
+
+/// A request that wants an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// A string or a number, which the answer repeats.
+    pub id: Value,
+    pub method: String,
+    pub params: Map<String, Value>,
+    /// Why its numbers can't be taken as they are read, as sentences.
+    pub inexact: Option<String>,
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Option<Value>,
+}
+
+impl RpcError {
+    fn new(code: i64, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    #[must_use]
+    pub fn parse(message: impl Into<String>) -> Self {
+        Self::new(-32700, message)
+    }
+
+    #[must_use]
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(-32601, format!("Method not found: {method}"))
+    }
+
+    #[must_use]
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    /// A version that is not spoken here, of those that are SUPPORTED.
+    #[must_use]
+    pub fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
+        Self {
+            data: Some(json!({"requested": requested, "supported": supported})),
+            ..Self::new(-32022, "Unsupported protocol version")
+        }
+    }
+
+    #[must_use]
+    pub fn resource_not_found(uri: &str) -> Self {
+        Self {
+            data: Some(json!({"uri": uri})),
+            ..Self::new(-32002, format!("There is no resource {uri}"))
+        }
+    }
+}
+
+/// The answer to the request ID.
+#[must_use]
+pub fn reply(id: &Value, answer: Result<Value, RpcError>) -> Value {
+    match answer {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => {
+            let mut body = json!({"code": error.code, "message": error.message});
+            if let Some(data) = error.data {
+                body["data"] = data;
+            }
+            json!({"jsonrpc": "2.0", "id": id, "error": body})
+        }
+    }
+}
+
+#[must_use]
+pub fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+/// What LINE says.
+///
+/// # Errors
+///
+/// What is answered to a line that is no message.
+pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
+    let refused = |id: &Value, error: RpcError| reply(id, Err(error));
+    let text = std::str::from_utf8(line).map_err(|_| {
+        let error = RpcError::parse("The message is not UTF-8.");
+        refused(&Value::Null, error)
+    })?;
+    let message: Value = serde_json::from_str(text).map_err(|error| {
+        let error = RpcError::parse(format!("The message is not JSON: {error}"));
+        refused(&Value::Null, error)
+    })?;
+    let Value::Object(mut message) = message else {
+        let error = RpcError::invalid_request(
+            "A message is one JSON object on one line; batches are not supported.",
+        );
+        return Err(refused(&Value::Null, error));
+    };
+    let id = message.remove("id");
+    let known = id.clone().filter(is_id).unwrap_or_default();
+    let invalid = |message: &str| refused(&known, RpcError::invalid_request(message));
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("A message has \"jsonrpc\": \"2.0\"."));
+    }
+    let Some(method) = message.remove("method") else {
+        return match id.filter(is_id) {
+            Some(id) if message.contains_key("result") || message.contains_key("error") => {
+                let result = message.remove("result");
+                Ok(Incoming::Response { id, result })
+            }
+            _ => Err(invalid("The message has neither a method nor a result.")),
+        };
+    };
+    let Value::String(method) = method else {
+        return Err(invalid("The method is not a string."));
+    };
+    let params = match message.remove("params") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => {
+            let error = RpcError::invalid_params("The params are not a JSON object.");
+            return Err(refused(&known, error));
+        }
+    };
+    match id {
+        None => Ok(Incoming::Notification { method, params }),
+        Some(id) if is_id(&id) => Ok(Incoming::Request(Request {
+            id,
+            method,
+            params,
+            inexact: exact::problems(text).map(|it| it.to_string()),
+        })),
+        Some(_) => Err(invalid("The id is neither a string nor a number.")),
+    }
+}
+
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_number()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(line: &str) -> (Value, i64) {
+        let refused = parse(line.as_bytes()).unwrap_err();
+        (
+            refused["id"].clone(),
+            refused["error"]["code"].as_i64().unwrap(),
+        )
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_its_id_where_it_has_one() {
+        assert_eq!(code("{"), (Value::Null, -32700));
+        assert_eq!(code("\u{feff}{}"), (Value::Null, -32700));
+        assert_eq!(code("[]"), (Value::Null, -32600));
+        assert_eq!(code(r#"{"jsonrpc":"1.0","id":7}"#), (json!(7), -32600));
+        assert_eq!(code(r#"{"jsonrpc":"2.0","id":"a"}"#), (json!("a"), -32600));
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#;
+        assert_eq!(code(call), (json!(1), -32602));
+        let call = r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#;
+        assert_eq!(code(call), (Value::Null, -32600));
+        assert!(parse(b"\xff\xfe").is_err());
+        assert!(parse(&b"[".repeat(100_000)).is_err(), "deep nesting");
+    }
+
+    #[test]
+    fn numbers_that_would_change_are_noted() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"n":123456789012345678901234567890}}"#;
+        let Ok(Incoming::Request(request)) = parse(call.as_bytes()) else {
+            panic!("a request")
+        };
+        assert!(request.inexact.is_some());
+    }
+}

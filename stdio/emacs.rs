@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Finding the user's Emacs: each that serves has a socket in a folder that only the user can open, and
+//! beside it a file that says which bridge it wants. Where there are several, they are asked which of
+//! them has to do with this directory.
+
+use std::env;
+use std::fs;
+use std::io::{BufReader, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::line::{Read, line_of, read};
+
+/// As `BRIDGE_INTERFACE` of the server.
+const INTERFACE: u64 = 1;
+
+/// How long one of several Emacsen may think about whether it is meant.
+const ASKING_TIME: Duration = Duration::from_secs(1);
+
+const NOT_RUNNING: &str = "Emacs is not running, or agent-q-mcp-mode is not on in it. Start Emacs, turn it on with M-x agent-q-mcp-mode, and try again.";
+
+/// Where to look.
+pub struct Search {
+    /// The one socket that is meant, if it was named.
+    pub socket: Option<PathBuf>,
+    folders: Vec<PathBuf>,
+}
+
+/// An Emacs that answers.
+pub struct Found {
+    pub stream: UnixStream,
+    /// Which one it is, for people.
+    pub name: String,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    pid: u64,
+    bridge: u64,
+    version: String,
+}
+
+struct Candidate {
+    stream: UnixStream,
+    pid: u64,
+    since: SystemTime,
+}
+
+impl Search {
+    pub fn from_environment() -> Self {
+        let path = |name: &str| {
+            env::var_os(name)
+                .filter(|it| !it.is_empty())
+                .map(PathBuf::from)
+        };
+        let folders = match path("AGENT_Q_MCP_DIRECTORY") {
+            Some(folder) => vec![folder],
+            None => {
+                let home = path("HOME");
+                let uid = home.as_ref().and_then(|home| fs::metadata(home).ok());
+                let runtime = uid.map(|it| PathBuf::from(format!("/run/user/{}", it.uid())));
+                let cache = path("XDG_CACHE_HOME").or(home.map(|home| home.join(".cache")));
+                // A host may run without the variable that Emacs has.
+                let mut folders: Vec<PathBuf> = [path("XDG_RUNTIME_DIR"), runtime, cache]
+                    .into_iter()
+                    .flatten()
+                    .map(|folder| folder.join("agent-q"))
+                    .collect();
+                folders.dedup();
+                folders
+            }
+        };
+        Self {
+            socket: path("AGENT_Q_MCP_SOCKET"),
+            folders,
+        }
+    }
+
+    /// Connects to the user's Emacs.
+    ///
+    /// # Errors
+    ///
+    /// A sentence on why that can't be done.
+    pub fn connect(&self) -> Result<Found, String> {
+        if let Some(socket) = &self.socket {
+            let stream = UnixStream::connect(socket)
+                .map_err(|error| format!("{NOT_RUNNING} ({}: {error})", socket.display()))?;
+            let name = socket.display().to_string();
+            return Ok(Found { stream, name });
+        }
+        let mut candidates = Vec::new();
+        let mut other_version = None;
+        for file in self.folders.iter().flat_map(|folder| descriptions(folder)) {
+            let Some((description, stream, since)) = open(&file) else {
+                continue;
+            };
+            if description.bridge == INTERFACE {
+                candidates.push(Candidate {
+                    stream,
+                    pid: description.pid,
+                    since,
+                });
+            } else {
+                other_version = Some(description);
+            }
+        }
+        match (candidates.len(), other_version) {
+            (0, None) => Err(NOT_RUNNING.to_owned()),
+            (0, Some(other)) => Err(format!(
+                "This agent-q-mcp ({}) doesn't fit the agent-q of the Emacs that runs (process {}, version {}). Run `make build' in agent-q's source tree, restart Emacs, and start this program again.",
+                env!("CARGO_PKG_VERSION"),
+                other.pid,
+                other.version
+            )),
+            _ => Ok(choose(candidates)),
+        }
+    }
+}
+
+fn descriptions(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|it| it == "json"));
+    files
+}
+
+/// The Emacs that FILE describes, if it is there.
+fn open(file: &Path) -> Option<(Description, UnixStream, SystemTime)> {
+    let description = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    let since = fs::metadata(file).ok()?.modified().ok()?;
+    let stream = UnixStream::connect(file.with_extension("sock")).ok()?;
+    Some((description, stream, since))
+}
+
+/// The one of CANDIDATES that has most to do with this directory, or came last.
+fn choose(mut candidates: Vec<Candidate>) -> Found {
+    let several = candidates.len() > 1;
+    let chosen = candidates
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, it)| (if several { affinity(&it.stream) } else { 0 }, it.since))
+        .map_or(0, |(index, _)| index);
+    let chosen = candidates.swap_remove(chosen);
+    Found {
+        name: format!(
+            "the Emacs with process id {}{}",
+            chosen.pid,
+            if several { ", one of several" } else { "" }
+        ),
+        stream: chosen.stream,
+    }
+}
+
+fn affinity(stream: &UnixStream) -> i64 {
+    asked(stream).unwrap_or(0)
+}
+
+fn asked(mut stream: &UnixStream) -> Option<i64> {
+    let question = json!({
+        "jsonrpc": "2.0",
+        "id": "agent-q",
+        "method": "agent-q/affinity",
+        "params": {"directory": directory()},
+    });
+    stream.set_read_timeout(Some(ASKING_TIME)).ok()?;
+    stream.write_all(&line_of(&question)).ok()?;
+    // Nothing else is said before the first request.
+    let answer = read(&mut BufReader::new(stream));
+    stream.set_read_timeout(None).ok()?;
+    match answer {
+        Ok(Read::Line(line)) => {
+            let answer: Value = serde_json::from_slice(&line).ok()?;
+            answer["result"]["affinity"].as_i64()
+        }
+        _ => None,
+    }
+}
+
+/// What Emacs is told before anything else.
+pub fn hello() -> Vec<u8> {
+    line_of(&json!({
+        "jsonrpc": "2.0",
+        "method": "agent-q/hello",
+        "params": {"directory": directory(), "bridge": INTERFACE},
+    }))
+}
+
+fn directory() -> Option<String> {
+    Some(env::current_dir().ok()?.to_string_lossy().into_owned())
+}
