@@ -78,7 +78,7 @@ refuses all calls until you press it again.
         buffer-undo-list t))
 
 (defun agent-q-client--stop-all ()
-  "Stop what the client of this buffer runs, which is being killed."
+  "Stop what this client has under way, as its buffer is being killed."
   (when agent-q-session-number
     (agent-q-core-mcp-stop-client agent-q-session-number)))
 
@@ -91,7 +91,7 @@ refuses all calls until you press it again.
       (agent-q-render-toggle))))
 
 (defun agent-q-client-stop ()
-  "Stop all calls of this client that run or wait for your answer."
+  "Stop what this client has under way or waits for."
   (interactive nil agent-q-client-mode)
   (message (cond ((not (agent-q-core-mcp-stop-client agent-q-session-number))
                   "The client is not connected")
@@ -99,7 +99,7 @@ refuses all calls until you press it again.
                  (t "Nothing is running"))))
 
 (defun agent-q-client-pause ()
-  "Refuse the calls of this client until you use this again."
+  "Refuse this client until you use the command again."
   (interactive nil agent-q-client-mode)
   (let ((pause (not (eq agent-q-session-client-state 'paused))))
     (setq agent-q-session-client-state
@@ -192,7 +192,7 @@ or a new one."
     buffer))
 
 (defun agent-q-client--new-buffer (name)
-  "Return a new buffer for a client called NAME, with the least number that is free."
+  "Return a new buffer for a client called NAME, with the least free number."
   (let ((number 1) (text nil))
     (while (get-buffer (setq text (format "*agent-q: %s %d*" (agent-q-visible-line name 40) number)))
       (setq number (1+ number)))
@@ -226,7 +226,7 @@ or a new one."
 
 (defun agent-q-client--choose-image (named directory)
   "Return (CONNECTION . PROBLEM) for a client that works in DIRECTORY.
-NAMED is the name of an image, or nil.  One of both is nil, or both are where
+NAMED is the name of an image, or nil.  One of both is nil; both are when
 no image is connected."
   (let* ((connections (agent-q-image-connections))
          (near (seq-filter (lambda (connection) (agent-q-client--near-p connection directory))

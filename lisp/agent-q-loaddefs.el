@@ -133,6 +133,13 @@
 (autoload 'agent-q-toggle-markup "agent-q-markdown"
   "Hide the signs of Markdown in this chat, or show them again." t)
 
+;;;; agent-q-mcp-install.el
+
+(autoload 'agent-q-mcp-install "agent-q-mcp-install"
+  "Register agent-q with AGENT, such as \"Claude Code\"." t)
+(autoload 'agent-q-mcp-uninstall "agent-q-mcp-install"
+  "Take back what `agent-q-mcp-install' wrote, in all files where it is." t)
+
 ;;;; agent-q-mcp.el
 
 (put 'agent-q-mcp-directory 'risky-local-variable t)
@@ -140,7 +147,7 @@
 (autoload 'agent-q-mcp-mode "agent-q-mcp"
   "Let other agents call agent-q's tools in the image that you run." t)
 (autoload 'agent-q-mcp-clients "agent-q-mcp"
-  "Go to the buffer of another agent that calls tools; with several, choose." t)
+  "Go to the buffer of another agent; with several, choose one." t)
 
 ;;;; agent-q-menu.el
 

@@ -130,7 +130,7 @@ own programs say.  `agent-q-mcp-install' registers agent-q with them."
 
 ;;;###autoload
 (defun agent-q-mcp-clients ()
-  "Go to the buffer of another agent that calls tools; with several, choose."
+  "Go to the buffer of another agent; with several, choose one."
   (interactive)
   (let ((buffers (agent-q-client-buffers)))
     (cond ((null buffers)

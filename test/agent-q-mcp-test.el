@@ -211,10 +211,9 @@
                         client (agent-q-test-mcp-begin client "t_erase" '(:text "late"))))
                (id (plist-get (plist-get (plist-get answer :result) :_meta) :agent-q/callId)))
           (should (string-prefix-p "pending: t_erase" (agent-q-test-mcp-text answer)))
-          (should (string-match-p "waits for the user's consent in Emacs; nothing has run"
-                                  (agent-q-test-mcp-text answer)))
-          (should (string-prefix-p "pending" (car (agent-q-test-mcp-call client "await_call"
-                                                                         `(:call_id ,id)))))
+          (agent-q-test-until
+           (string-match-p "pending: .* waits for the user's consent in Emacs; nothing has run"
+                           (car (agent-q-test-mcp-call client "await_call" `(:call_id ,id)))))
           (with-current-buffer (agent-q-test-mcp-buffer)
             (agent-q-test-answer "y"))
           (should (string-match-p "^LATE$" (car (agent-q-test-mcp-call client "await_call"

@@ -142,6 +142,7 @@ pub fn signal_gram_error<T>(env: &Env, error: &GramError) -> Result<T> {
 }
 
 /// Has Emacs drain the events without being woken; false when it was woken already.
+#[must_use]
 pub fn attend(core: &Core) -> bool {
     let claimed = core.host.queue.claim_wake();
     if claimed {
@@ -151,6 +152,7 @@ pub fn attend(core: &Core) -> bool {
 }
 
 /// Lets Emacs be woken again; true when it will be at once.
+#[must_use]
 pub fn ready(core: &Core) -> bool {
     on_emacs::leave();
     core.host.queue.ready()

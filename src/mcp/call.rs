@@ -141,7 +141,7 @@ impl ClientCall {
     #[must_use]
     pub fn waits_for(&self) -> String {
         match self.step() {
-            CallStep::Queued => "waits for earlier calls of yours".to_owned(),
+            CallStep::Queued => "waits for Emacs, or for earlier calls of yours".to_owned(),
             CallStep::Asking(reason) if reason.is_empty() => {
                 "waits for the user's consent in Emacs; nothing has run".to_owned()
             }

@@ -13,7 +13,8 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use super::call::{CallHost, CallText, ClientCall};
 use super::emacs::{ask_emacs, ask_session};
-use super::profile::{Profile, WHICH_IMAGE, takes_image};
+use super::options::ClientOptions;
+use super::profile::{WHICH_IMAGE, takes_image};
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::client::ClientTurn;
@@ -58,38 +59,6 @@ pub struct Who {
     pub name: String,
     /// Where it works.
     pub directory: Option<String>,
-}
-
-/// What the user set for clients.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ClientOptions {
-    pub profile: Profile,
-    /// Seconds within which each call is answered.
-    pub patience: f64,
-    /// Seconds without a call after which a turn is over.
-    pub turn_pause: f64,
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            profile: Profile::default(),
-            patience: 45.0,
-            turn_pause: 60.0,
-        }
-    }
-}
-
-impl ClientOptions {
-    #[must_use]
-    pub fn patience(&self) -> Duration {
-        Duration::try_from_secs_f64(self.patience).unwrap_or(Duration::from_secs(45))
-    }
-
-    fn turn_pause(&self) -> Duration {
-        Duration::try_from_secs_f64(self.turn_pause).unwrap_or(Duration::from_secs(60))
-    }
 }
 
 struct OpenTurn {

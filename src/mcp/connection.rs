@@ -18,7 +18,7 @@ use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME
 use super::profile::listed;
 use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
 use super::version::{
-    Cached, SUBSCRIPTION_KEY, Style, client_name, discovered, dressed, negotiated, style,
+    AnswerStyle, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated, style,
 };
 use super::words;
 use crate::builtin::more;
@@ -41,7 +41,7 @@ const LONGEST_NAME: usize = 60;
 const ROOTS: &str = "agent-q-roots";
 
 /// One client's connection.
-pub struct Connection {
+pub struct ClientConnection {
     engine: Arc<Engine>,
     pub client: Arc<McpClient>,
     /// Where messages go that are no answers to what is asked just now.
@@ -61,7 +61,7 @@ struct Peer {
     subscriptions: Vec<Value>,
 }
 
-impl Connection {
+impl ClientConnection {
     #[must_use]
     pub fn new(
         engine: Arc<Engine>,
@@ -138,11 +138,11 @@ impl Connection {
                     cancel.cancel();
                 }
             }
-            "notifications/initialized" | "notifications/roots/list_changed" => {
-                if held(&self.peer).has_roots {
-                    let question = json!({"jsonrpc": "2.0", "id": ROOTS, "method": "roots/list"});
-                    self.send(question).await;
-                }
+            "notifications/initialized" | "notifications/roots/list_changed"
+                if held(&self.peer).has_roots =>
+            {
+                let question = json!({"jsonrpc": "2.0", "id": ROOTS, "method": "roots/list"});
+                self.send(question).await;
             }
             // From our own bridge, before anything else.
             "agent-q/hello" => {
@@ -197,7 +197,7 @@ impl Connection {
             "resources/list" => (json!({"resources": words::resources()}), Cached::Maybe),
             "resources/templates/list" => (json!({"resourceTemplates": []}), Cached::Maybe),
             "resources/read" => (self.read_resource(params, cancel).await?, Cached::Maybe),
-            "subscriptions/listen" if style == Style::Stateless => {
+            "subscriptions/listen" if style == AnswerStyle::Stateless => {
                 (self.listen(request, cancel).await, Cached::Never)
             }
             other => return Err(RpcError::method_not_found(other)),

@@ -8,6 +8,7 @@ mod connection;
 mod emacs;
 pub mod folder;
 pub mod lines;
+pub mod options;
 mod own_tools;
 pub mod profile;
 pub mod rpc;
@@ -31,10 +32,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::engine::Engine;
 use crate::protocol::SessionId;
 use crate::runtime::held;
-use client::{ClientOptions, McpClient, Pausing};
-use connection::Connection;
+use client::{McpClient, Pausing};
+use connection::ClientConnection;
 use folder::SocketError;
 use lines::{LONGEST, Line, WAITING};
+use options::ClientOptions;
 use rpc::{RpcError, reply};
 
 /// How many clients may be connected at once.
@@ -47,7 +49,7 @@ const CHANGES_PACE: Duration = Duration::from_millis(200);
 pub struct McpServer {
     engine: Arc<Engine>,
     options: Mutex<ClientOptions>,
-    connections: Mutex<HashMap<u64, Arc<Connection>>>,
+    connections: Mutex<HashMap<u64, Arc<ClientConnection>>>,
     listening: Mutex<Option<Listening>>,
 }
 
@@ -185,7 +187,7 @@ impl McpServer {
         let options = held(&self.options).clone();
         let client = Arc::new(McpClient::new(Arc::clone(&self.engine), options));
         let engine = Arc::clone(&self.engine);
-        let connection = Arc::new(Connection::new(engine, client, out, gone.clone()));
+        let connection = Arc::new(ClientConnection::new(engine, client, out, gone.clone()));
         let key = next_key();
         held(&self.connections).insert(key, Arc::clone(&connection));
         self.engine.spawn(writing);
@@ -260,7 +262,7 @@ fn next_key() -> u64 {
 }
 
 /// Hands the lines of READER to CONNECTION, until there are none any more.
-async fn read(reader: OwnedReadHalf, connection: &Arc<Connection>) {
+async fn read(reader: OwnedReadHalf, connection: &Arc<ClientConnection>) {
     let mut reader = BufReader::new(reader);
     loop {
         match lines::read(&mut reader, LONGEST).await {

@@ -31,7 +31,7 @@ pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How a request wants to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub enum AnswerStyle {
     /// As in a session that began with `initialize`.
     Session,
     /// As one that stands by itself.
@@ -52,11 +52,11 @@ pub fn negotiated(requested: &str) -> &'static str {
 /// # Errors
 ///
 /// When it names a version that is not spoken here, or lacks what it has to say.
-pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<Style, RpcError> {
+pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<AnswerStyle, RpcError> {
     let meta = params.get("_meta").and_then(Value::as_object);
     let version = meta.and_then(|meta| meta.get(VERSION_KEY));
     match version.map(|it| it.as_str().unwrap_or_default()) {
-        None if introduced => Ok(Style::Session),
+        None if introduced => Ok(AnswerStyle::Session),
         None => Err(RpcError::invalid_params(format!(
             "Send initialize first, or say in _meta what {STATELESS} requires: {VERSION_KEY} and {CAPABILITIES_KEY}."
         ))),
@@ -64,13 +64,13 @@ pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<Style, Rpc
             Err(RpcError::unsupported_version(version, VERSIONS))
         }
         Some(STATELESS) => match meta.and_then(|meta| meta.get(CAPABILITIES_KEY)) {
-            Some(Value::Object(_)) => Ok(Style::Stateless),
+            Some(Value::Object(_)) => Ok(AnswerStyle::Stateless),
             _ => Err(RpcError::invalid_params(format!(
                 "The request's _meta lacks {CAPABILITIES_KEY}."
             ))),
         },
-        Some(_) if introduced => Ok(Style::Session),
-        Some(_) => Ok(Style::Stateless),
+        Some(_) if introduced => Ok(AnswerStyle::Session),
+        Some(_) => Ok(AnswerStyle::Stateless),
     }
 }
 
@@ -83,8 +83,8 @@ pub fn client_name(params: &Map<String, Value>) -> Option<&str> {
 
 /// Adds to RESULT what STYLE wants; CACHED says whether clients may keep results of this kind.
 #[must_use]
-pub fn dressed(mut result: Value, style: Style, cached: Cached) -> Value {
-    if style == Style::Stateless {
+pub fn dressed(mut result: Value, style: AnswerStyle, cached: Cached) -> Value {
+    if style == AnswerStyle::Stateless {
         result["resultType"] = "complete".into();
         if cached == Cached::Maybe {
             // What is listed changes with the user's image: no client may rely on it.
@@ -133,10 +133,10 @@ mod tests {
             let params = json!({"_meta": meta});
             style(params.as_object().unwrap(), false)
         };
-        assert_eq!(style(&Map::new(), true), Ok(Style::Session));
+        assert_eq!(style(&Map::new(), true), Ok(AnswerStyle::Session));
         assert_eq!(style(&Map::new(), false).unwrap_err().code, -32602);
         let whole = json!({VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}});
-        assert_eq!(of(whole), Ok(Style::Stateless));
+        assert_eq!(of(whole), Ok(AnswerStyle::Stateless));
         assert_eq!(
             of(json!({VERSION_KEY: "2026-07-28"})).unwrap_err().code,
             -32602

@@ -1,0 +1,337 @@
+;;; agent-q-mcp-install.el --- Registering agent-q with other agents  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Writes into the settings of other agents that they start agent-q-mcp, and that they need not
+;; ask about its tools: Emacs does.  Each change is shown as a diff and made with consent,
+;; and `agent-q-mcp-uninstall' takes it back.
+
+;;; Code:
+
+(require 'agent-q-json)
+(require 'agent-q-mcp)
+(require 'agent-q-mcp-json)
+(require 'agent-q-module)
+(require 'agent-q-project)
+(require 'cl-lib)
+(require 'diff)
+(require 'seq)
+(require 'subr-x)
+
+(defconst agent-q-mcp-install--name "agent-q"
+  "The name under which other agents know the server.")
+
+(defun agent-q-mcp-install-program ()
+  "Return the file name of the program that other agents start."
+  (expand-file-name "agent-q-mcp" agent-q-module-directory))
+
+;;;; Blocks of text
+
+(defun agent-q-mcp-install--marks (comment)
+  "Return the first and the last line of our block, where COMMENT begins a comment."
+  (cons (concat comment " agent-q: begin (M-x agent-q-mcp-uninstall removes this)")
+        (concat comment " agent-q: end")))
+
+(defun agent-q-mcp-install--remove-block (comment)
+  "Remove our block from the current buffer, where COMMENT begins comments."
+  (pcase-let ((`(,first . ,last) (agent-q-mcp-install--marks comment)))
+    (goto-char (point-min))
+    (when (re-search-forward (concat "^" (regexp-quote first) "$") nil t)
+      (let ((start (match-beginning 0)))
+        (when (re-search-forward (concat "^" (regexp-quote last) "$") nil t)
+          (forward-line)
+          (delete-region start (point))
+          (goto-char start)
+          ;; The empty line that was put in front of it.
+          (when (and (bolp) (looking-back "\n\n" (max (point-min) (- (point) 2))))
+            (delete-char -1)))))))
+
+(defun agent-q-mcp-install--put-block (comment text)
+  "Put our block with TEXT at the end of the buffer; COMMENT begins comments."
+  (agent-q-mcp-install--remove-block comment)
+  (pcase-let ((`(,first . ,last) (agent-q-mcp-install--marks comment)))
+    (goto-char (point-max))
+    (unless (or (bobp) (bolp)) (insert "\n"))
+    (unless (bobp) (insert "\n"))
+    (insert first "\n" text "\n" last "\n")))
+
+;;;; The agents
+
+(defun agent-q-mcp-install--quoted (text)
+  "Return TEXT as a string of TOML."
+  (agent-q-json-string text))
+
+(defun agent-q-mcp-install--codex ()
+  "Return what Codex's settings need."
+  (format "[mcp_servers.%s]
+command = %s
+# agent-q asks in Emacs, so Codex need not.
+default_tools_approval_mode = \"approve\"
+tool_timeout_sec = %d"
+          agent-q-mcp-install--name
+          (agent-q-mcp-install--quoted (agent-q-mcp-install-program))
+          (+ 30 (ceiling agent-q-mcp-patience))))
+
+(defun agent-q-mcp-install--agent-shell ()
+  "Return the Emacs Lisp that agent-shell needs."
+  (format "(with-eval-after-load 'agent-shell
+  (add-to-list 'agent-shell-mcp-servers
+               '((name . %S) (command . %S) (args . ()) (env . ()))))"
+          agent-q-mcp-install--name (agent-q-mcp-install-program)))
+
+(defun agent-q-mcp-install--opencode-file ()
+  "Return the file of opencode's settings."
+  (let ((folder (expand-file-name "opencode" (or (getenv "XDG_CONFIG_HOME") "~/.config"))))
+    (or (seq-find #'file-exists-p (list (expand-file-name "opencode.jsonc" folder)
+                                        (expand-file-name "opencode.json" folder)))
+        (expand-file-name "opencode.json" folder))))
+
+(defun agent-q-mcp-install--stdio ()
+  "Return the entry of a server for programs that take a command and arguments."
+  `(:command ,(agent-q-mcp-install-program) :args []))
+
+(defun agent-q-mcp-install--agents ()
+  "Return the agents that are known, as lists (NAME . FILES).
+Each of FILES is (FILE PUT REMOVE): functions that change the text of the
+current buffer, which is that of FILE."
+  (let ((name agent-q-mcp-install--name))
+    `(("Claude Code"
+       (,(expand-file-name "~/.claude.json")
+        ,(lambda () (agent-q-mcp-json-put (list "mcpServers" name)
+                                          `(:type "stdio" ,@(agent-q-mcp-install--stdio))))
+        ,(lambda () (agent-q-mcp-json-remove (list "mcpServers" name))))
+       (,(expand-file-name "~/.claude/settings.json")
+        ,(lambda () (agent-q-mcp-json-add-to-list '("permissions" "allow")
+                                                  (concat "mcp__" name)))
+        ,(lambda () (agent-q-mcp-json-remove-from-list '("permissions" "allow")
+                                                       (concat "mcp__" name)))))
+      ("Codex"
+       (,(expand-file-name "config.toml" (or (getenv "CODEX_HOME") "~/.codex"))
+        ,(lambda () (agent-q-mcp-install--put-block "#" (agent-q-mcp-install--codex)))
+        ,(lambda () (agent-q-mcp-install--remove-block "#"))))
+      ("opencode"
+       (,(agent-q-mcp-install--opencode-file)
+        ,(lambda ()
+           (agent-q-mcp-json-put (list "mcp" name)
+                                 `(:type "local" :command [,(agent-q-mcp-install-program)]
+                                   :enabled t))
+           (agent-q-mcp-json-put (list "permission" (concat name "_*")) "allow"))
+        ,(lambda ()
+           (agent-q-mcp-json-remove (list "mcp" name))
+           (agent-q-mcp-json-remove (list "permission" (concat name "_*"))))))
+      ("ECA"
+       (,(expand-file-name "eca/config.json" (or (getenv "XDG_CONFIG_HOME") "~/.config"))
+        ,(lambda ()
+           (agent-q-mcp-json-put (list "mcpServers" name) (agent-q-mcp-install--stdio))
+           (agent-q-mcp-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))
+        ,(lambda ()
+           (agent-q-mcp-json-remove (list "mcpServers" name))
+           (agent-q-mcp-json-remove (list "toolCall" "approval" "allow" name)))))
+      ("agent-shell"
+       (,(or user-init-file (expand-file-name "init.el" user-emacs-directory))
+        ,(lambda () (agent-q-mcp-install--put-block ";;" (agent-q-mcp-install--agent-shell)))
+        ,(lambda () (agent-q-mcp-install--remove-block ";;")))))))
+
+;;;; The project
+
+(defconst agent-q-mcp-install--skill
+  "---
+name: lisp-image
+description: Work in the running Common Lisp image through agent-q's tools. Use for any question or change about this Lisp program.
+---
+
+The user's Common Lisp program is running, and agent-q's tools reach it.
+
+1. Look things up in the image, not only in files: `describe_symbol`, `apropos_search`, `find_definition`, `xref`.
+2. Try an expression with `eval_form` before you rely on it. Read errors; their stack stays alive for `debugger_frames`.
+3. Change a definition with `edit_definition` or `insert_definition`, then `compile_form` it, and see that it works.
+4. `run_tests` before you say that it is done. `undo_definition` takes a redefinition back.
+5. A result that says `pending` is waiting for the user or still running: `await_call`, never the same call again.
+
+Don't start a Lisp of your own for this program: it would not have the user's state.
+"
+  "What a project's skill file says to other agents.")
+
+(defconst agent-q-mcp-install--paragraph
+  "## The running image
+
+This program runs in a Common Lisp image that the tools of the MCP server agent-q reach. Prefer them
+to starting a Lisp: look up with describe_symbol and xref, try code with eval_form, change definitions
+with edit_definition and compile them with compile_form, test with run_tests."
+  "What a project's AGENTS.md says to other agents.")
+
+(defun agent-q-mcp-install--project-files (root)
+  "Return the files of the project at ROOT, as in `agent-q-mcp-install--agents'."
+  `((,(expand-file-name ".claude/skills/lisp-image/SKILL.md" root)
+     ,(lambda () (erase-buffer) (insert agent-q-mcp-install--skill))
+     ,(lambda () (when (equal (buffer-string) agent-q-mcp-install--skill) (erase-buffer))))
+    (,(expand-file-name "AGENTS.md" root)
+     ,(lambda () (agent-q-mcp-install--put-paragraph))
+     ,(lambda () (agent-q-mcp-install--remove-paragraph)))))
+
+(defun agent-q-mcp-install--remove-paragraph ()
+  "Remove our paragraph from the current buffer."
+  (goto-char (point-min))
+  (when (search-forward agent-q-mcp-install--paragraph nil t)
+    (let ((start (match-beginning 0)))
+      (skip-chars-forward "\n" (min (point-max) (1+ (point))))
+      (delete-region start (point))
+      (goto-char start)
+      (when (looking-back "\n\n" (max (point-min) (- (point) 2)))
+        (delete-char -1)))))
+
+(defun agent-q-mcp-install--put-paragraph ()
+  "Put our paragraph at the end of the current buffer."
+  (agent-q-mcp-install--remove-paragraph)
+  (goto-char (point-max))
+  (unless (or (bobp) (bolp)) (insert "\n"))
+  (unless (bobp) (insert "\n"))
+  (insert agent-q-mcp-install--paragraph "\n"))
+
+;;;; Changing a file
+
+(defun agent-q-mcp-install--text (file)
+  "Return the text of FILE, empty if there is none."
+  (with-temp-buffer
+    (let ((coding-system-for-read 'utf-8-unix))
+      (when (file-exists-p file)
+        (insert-file-contents file)))
+    (buffer-string)))
+
+(defun agent-q-mcp-install--changed (file function)
+  "Return the text of FILE after FUNCTION was applied to it."
+  (let ((text (agent-q-mcp-install--text file)))
+    (with-temp-buffer
+      (insert text)
+      (funcall function)
+      (buffer-string))))
+
+(defun agent-q-mcp-install--agreed-p (file old new)
+  "Whether the user agrees to FILE becoming NEW, in place of OLD."
+  (let ((before (generate-new-buffer " *agent-q before*"))
+        (after (generate-new-buffer " *agent-q after*")))
+    (unwind-protect
+        (save-window-excursion
+          (with-current-buffer before (insert old))
+          (with-current-buffer after (insert new))
+          (let ((diff (diff-no-select before after "-u" t
+                                      (get-buffer-create "*agent-q registration*"))))
+            (with-current-buffer diff
+              (let ((inhibit-read-only t))
+                (goto-char (point-min))
+                (insert (propertize (format "%s\n" (abbreviate-file-name file)) 'face 'bold)))
+              (goto-char (point-min)))
+            (pop-to-buffer diff)
+            (y-or-n-p (format "Change %s like this? " (abbreviate-file-name file)))))
+      (kill-buffer before)
+      (kill-buffer after)
+      (when (get-buffer "*agent-q registration*")
+        (kill-buffer "*agent-q registration*")))))
+
+(defun agent-q-mcp-install--write (file text)
+  "Write TEXT to FILE, whole or not at all; an empty one is removed.
+What the file may be read by stays as it is."
+  (if (member (string-trim text) '("" "{}"))
+      (when (file-exists-p file) (delete-file file))
+    (let ((target (if (file-exists-p file) (file-truename file) file))
+          (coding-system-for-write 'utf-8-unix))
+      (make-directory (file-name-directory target) t)
+      (let ((new (make-temp-file (concat target ".agent-q"))))
+        (write-region text nil new nil 'silent)
+        ;; A file that may hold keys stays closed to others.
+        (set-file-modes new (or (file-modes target) #o600))
+        (rename-file new target t)))))
+
+(defun agent-q-mcp-install--change (file function)
+  "Change FILE by FUNCTION if the user agrees.
+Return `same', `changed' or `refused'."
+  (let* ((old (agent-q-mcp-install--text file))
+         (new (condition-case failure
+                  (agent-q-mcp-install--changed file function)
+                (error (user-error "%s is left as it is: %s" (abbreviate-file-name file)
+                                   (error-message-string failure))))))
+    (cond ((or (equal old new) (and (string-blank-p old) (string-blank-p new))) 'same)
+          ((not (agent-q-mcp-install--agreed-p file old new)) 'refused)
+          ;; Its program may have written it meanwhile.
+          ((not (equal old (agent-q-mcp-install--text file)))
+           (user-error "%s changed meanwhile; try again" (abbreviate-file-name file)))
+          (t (agent-q-mcp-install--write file new)
+             'changed))))
+
+(defun agent-q-mcp-install--read (prompt)
+  "Ask by PROMPT for an agent that is known; return its name, or nil for another."
+  (let ((choice (completing-read prompt (append (mapcar #'car (agent-q-mcp-install--agents))
+                                                '("another one"))
+                                 nil t)))
+    (unless (equal choice "another one") choice)))
+
+;;;###autoload
+(defun agent-q-mcp-install (agent)
+  "Register agent-q with AGENT, such as \"Claude Code\".
+With nil, show what other programs need.  Each file is shown as a diff first.
+The agent is told not to ask about agent-q's tools, as Emacs asks.  Then
+`agent-q-mcp-mode' serves it."
+  (interactive (list (agent-q-mcp-install--read "Register agent-q with: ")))
+  (unless (file-executable-p (agent-q-mcp-install-program))
+    (user-error "%s is not built: %s" (agent-q-mcp-install-program) (agent-q-module-remedy)))
+  (if (null agent)
+      (agent-q-mcp-install--show-snippet)
+    (let ((results (mapcar (lambda (file) (agent-q-mcp-install--change (nth 0 file) (nth 1 file)))
+                           (cdr (assoc agent (agent-q-mcp-install--agents))))))
+      (agent-q-mcp-install--offer-project)
+      (message "%s" (cond ((memq 'refused results) (format "Not all of %s's settings were changed" agent))
+                          ((memq 'changed results)
+                           (format "%s starts agent-q from its next session on%s" agent
+                                   (if agent-q-mcp-mode "" "; M-x agent-q-mcp-mode serves it")))
+                          (t (format "%s knows agent-q already" agent)))))))
+
+(defun agent-q-mcp-install--offer-project ()
+  "Offer to tell other agents of the image in files of the project at hand."
+  (let ((root (and (agent-q-project-known-p) (agent-q-project-directory))))
+    (when (and root (y-or-n-p (format "Tell agents of the image in files of %s, too? "
+                                      (abbreviate-file-name root))))
+      (pcase-dolist (`(,file ,put ,_) (agent-q-mcp-install--project-files root))
+        (agent-q-mcp-install--change file put)))))
+
+(defun agent-q-mcp-install--show-snippet ()
+  "Show what programs need that are not known here."
+  (with-help-window "*agent-q registration*"
+    (princ "A server of the kind stdio, which most programs take as JSON:\n\n")
+    (princ (agent-q-json-pretty
+            `(:mcpServers (,(intern (concat ":" agent-q-mcp-install--name))
+                           ,(agent-q-mcp-install--stdio)))))
+    (princ (format "\n\nThe command is\n\n    %s\n\nIt takes no arguments.  \
+agent-q asks in Emacs about what may do harm, so let the program call its tools unasked.\n"
+                   (agent-q-mcp-install-program)))))
+
+;;;###autoload
+(defun agent-q-mcp-uninstall ()
+  "Take back what `agent-q-mcp-install' wrote, in all files where it is.
+Each change is shown as a diff first."
+  (interactive)
+  (let ((results nil)
+        (root (and (agent-q-project-known-p) (agent-q-project-directory))))
+    (pcase-dolist (`(,file ,_ ,remove)
+                   (append (apply #'append (mapcar #'cdr (agent-q-mcp-install--agents)))
+                           (and root (agent-q-mcp-install--project-files root))))
+      (when (file-exists-p file)
+        (push (agent-q-mcp-install--change file remove) results)))
+    (message "%s" (cond ((memq 'refused results) "Not all was taken back")
+                        ((memq 'changed results) "No other agent starts agent-q any more")
+                        (t "No other agent was registered")))))
+
+(defun agent-q-mcp-install-registered ()
+  "Return the names of the agents that agent-q is registered with."
+  (mapcar #'car
+          (seq-filter
+           (pcase-lambda (`(,_ (,file ,put ,_) . ,_))
+             (and (file-exists-p file)
+                  (ignore-errors
+                    (let ((text (agent-q-mcp-install--text file)))
+                      (equal text (agent-q-mcp-install--changed file put))))))
+           (agent-q-mcp-install--agents))))
+
+(provide 'agent-q-mcp-install)
+;;; agent-q-mcp-install.el ends here
