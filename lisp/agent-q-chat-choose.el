@@ -16,6 +16,8 @@
 (require 'agent-q-image-tools)
 (require 'agent-q-module)
 (require 'agent-q-provider)
+(require 'agent-q-provider-form)
+(require 'agent-q-provider-list)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-specifications)
@@ -47,16 +49,14 @@
 (defun agent-q-set-model (provider)
   "Use the model of PROVIDER in the current chat, from its next request on.
 Interactively, choose among the models that the hosts with a key and the
-servers on this machine list.  Another model of a listed host can be typed
+servers on this machine list; what is known of each, such as its window and its
+price, stands beside it.  Another model of a listed host can be typed
 after its name."
   (interactive
    (let ((candidates (agent-q-provider-candidates)))
      (unless candidates
        (user-error "%s" (agent-q-provider-advice)))
-     (list (agent-q-provider-chosen
-            (completing-read (format "Model (%s): " (caar candidates))
-                             (mapcar #'car candidates) nil nil nil nil (caar candidates))
-            candidates))))
+     (list (agent-q-provider-chosen (agent-q-provider-read candidates) candidates))))
   (unless agent-q-session-chat-p
     (user-error "Not in a chat; `agent-q-provider' and `agent-q-model' are for new ones"))
   (agent-q-chat-use-provider provider)
@@ -64,6 +64,25 @@ after its name."
   (unless (agent-q-welcome-shown-p)
     (agent-q-render-notice (format "Model: %s" (agent-q-provider-label provider))))
   (message "Model: %s" (agent-q-provider-label provider)))
+
+;;;###autoload
+(defun agent-q-set-effort (effort)
+  "Make the model of the current chat think with EFFORT from its next request on.
+That is a symbol: none, minimal, low, medium, high or max.  nil is the
+provider's own or `agent-q-effort'."
+  (interactive
+   (let ((choice (completing-read
+                  (format-prompt "Effort" (or agent-q-session-effort "as the provider does"))
+                  (mapcar #'symbol-name agent-q-provider-form-efforts) nil t)))
+     (list (if (string-empty-p choice) nil (intern choice)))))
+  (agent-q-session-check)
+  (unless agent-q-session-provider
+    (user-error "This chat has no model; M-x agent-q-set-model chooses one"))
+  (when (and effort (not (agent-q-provider-thinks-p agent-q-session-provider)))
+    (user-error "%s doesn't think" (agent-q-provider-label agent-q-session-provider)))
+  (setq agent-q-session-effort effort)
+  (agent-q-chat-use-provider (agent-q-provider-again agent-q-session-provider))
+  (message "Effort: %s" (or effort "as the provider does")))
 
 (defvar-local agent-q-chat-choose--model nil
   "What the agent of the current chat did to its model, (BEFORE . SINCE), or nil.

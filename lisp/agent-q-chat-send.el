@@ -134,11 +134,18 @@ another image.")))
   "Use PROVIDER in the current chat from now on; nil means no model."
   (agent-q-session-check)
   (setq agent-q-chat--choosing nil)
-  (agent-q-core-configure agent-q-session-number
-                          (agent-q-json-serialize
-                           `((provider . ,(or provider :null)))))
+  (agent-q-core-configure
+   agent-q-session-number
+   (agent-q-json-serialize
+    `((provider . ,(or (if agent-q-session-effort
+                           (agent-q-provider-with-effort provider agent-q-session-effort)
+                         provider)
+                       :null)))))
   (setq agent-q-session-provider (agent-q-provider-public provider)
-        agent-q-header-model (agent-q-provider-label provider))
+        agent-q-header-model (concat (agent-q-provider-label provider)
+                                     (if (and provider agent-q-session-effort)
+                                         (format ", %s effort" agent-q-session-effort)
+                                       "")))
   (let ((messages (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider

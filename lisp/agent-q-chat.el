@@ -87,6 +87,7 @@
     (define-key map (kbd "C-c C-t") #'agent-q-toggle-all)
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
+    (define-key map (kbd "C-c C-t") #'agent-q-set-effort)
     (define-key map (kbd "C-c C-d") #'agent-q-chat-hand-over)
     (agent-q-approve-prompt-define-keys map)
     (define-key map (kbd "C-c C-e") 'agent-q-compose)

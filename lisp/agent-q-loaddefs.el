@@ -40,6 +40,8 @@
 (define-obsolete-function-alias 'agent-q-chat-set-connection #'agent-q-set-image "0.1.0")
 (autoload 'agent-q-set-model "agent-q-chat-choose"
   "Use the model of PROVIDER in the current chat, from its next request on." t)
+(autoload 'agent-q-set-effort "agent-q-chat-choose"
+  "Make the model of the current chat think with EFFORT from its next request on." t)
 (autoload 'agent-q-chat-use-agent "agent-q-chat-choose"
   "Make the current chat follow the agent in FILE, a gram file." t)
 

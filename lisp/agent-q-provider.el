@@ -133,6 +133,15 @@ So an OpenAI-compatible server is three lines:
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-effort nil
+  "How hard models think before they answer, where their provider doesn't say.
+nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat."
+  :type '(choice (const :tag "As the host does" nil)
+                 (const none) (const minimal) (const low) (const medium)
+                 (const high) (const max))
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defconst agent-q-provider-demo-name "demo model"
   "Name of the provider that is only a demo of the path, not of answers.")
 
@@ -141,7 +150,7 @@ So an OpenAI-compatible server is three lines:
 
 ;;;; Providers as the core takes them
 
-(defun agent-q-provider--make (name properties &optional model key)
+(defun agent-q-provider-make (name properties &optional model key)
   "Return the provider called NAME that PROPERTIES describe.
 MODEL and KEY are what to use instead of what PROPERTIES say."
   (agent-q-provider-form-check name properties)
@@ -151,15 +160,16 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
     (user-error "The provider %s can't be used: its key is not a string" name))
   (let* ((url (plist-get properties :base-url))
          (model (or model (plist-get properties :model) ""))
-         (own (agent-q-provider--of-model properties model))
+         (own (agent-q-provider-of-model properties model))
          (facts (agent-q-facts-json (agent-q-facts-of url model own)))
          (property (lambda (name)
                      (plist-get (if (plist-member own name) own properties) name))))
     `((name . ,name)
       (base_url . ,url)
       (model . ,model)
-      ,@(cl-loop for (name . key) in '((:dialect . dialect) (:effort . effort))
-                 for symbol = (funcall property name)
+      ,@(cl-loop for (key . symbol)
+                 in `((dialect . ,(funcall property :dialect))
+                      (effort . ,(or (funcall property :effort) agent-q-effort)))
                  when symbol collect (cons key (symbol-name symbol)))
       (key . ,(or key :null))
       (body . ,(funcall property :body))
@@ -167,7 +177,25 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
       (headers . ,(funcall property :headers))
       ,@(and facts `((facts . ,facts))))))
 
-(defun agent-q-provider--of-model (properties model)
+(defun agent-q-provider-with-effort (provider effort)
+  "Return PROVIDER, an alist or nil, with a model that thinks with EFFORT.
+That is one of `agent-q-provider-form-efforts'."
+  (and provider
+       (cons (cons 'effort (symbol-name effort)) (assq-delete-all 'effort (copy-alist provider)))))
+
+(defun agent-q-provider-thinks-p (provider)
+  "Return nil if the model of PROVIDER, an alist, is known not to think."
+  (let* ((model (alist-get 'model provider))
+         (url (alist-get 'base_url provider))
+         (properties (cl-some (lambda (host)
+                                (and (equal url (plist-get host :base-url)) host))
+                              (append (and (consp agent-q-provider) (list agent-q-provider))
+                                      (mapcar #'cdr agent-q-providers))))
+         (facts (agent-q-facts-of url model (agent-q-provider-of-model properties model))))
+    (or (plist-get facts :thinking)
+        (not (plist-member facts :thinking)))))
+
+(defun agent-q-provider-of-model (properties model)
   "Return what PROPERTIES, those of a provider, say of MODEL in particular."
   (cdr (assoc model (plist-get properties :models))))
 
@@ -188,7 +216,7 @@ PUBLIC is what `agent-q-provider-public' returned; nil for no model."
       (cond ((agent-q-provider-demo-p public) agent-q-provider-demo)
             ((equal url (alist-get 'base_url named)) named)
             ;; A server on this machine.
-            (t (agent-q-provider--make name (list :base-url url) model))))))
+            (t (agent-q-provider-make name (list :base-url url) model))))))
 
 (defun agent-q-provider-demo-p (provider)
   "Return non-nil if PROVIDER is the demo model."
@@ -226,7 +254,7 @@ as far as reading it asks for no passphrase."
    (lambda (finder)
      (seq-some (pcase-lambda (`(,name . ,properties))
                  (let ((key (funcall (cdr finder) properties)))
-                   (and key (agent-q-provider--make (symbol-name name) properties
+                   (and key (agent-q-provider-make (symbol-name name) properties
                                                     agent-q-model key))))
                agent-q-providers))
    (agent-q-provider-key-finders)))
@@ -242,7 +270,7 @@ with :name, :base-url and :models."
     (setq once (lambda (servers)
                  (remove-hook 'agent-q-events-discovered-functions once)
                  (dolist (server servers)
-                   (agent-q-provider--note-limits (plist-get server :base-url) server))
+                   (agent-q-provider-note-limits (plist-get server :base-url) server))
                  (funcall callback servers)))
     (add-hook 'agent-q-events-discovered-functions once)
     (condition-case failure
@@ -251,7 +279,7 @@ with :name, :base-url and :models."
        (remove-hook 'agent-q-events-discovered-functions once)
        (signal (car failure) (cdr failure))))))
 
-(defun agent-q-provider--chat-models (server)
+(defun agent-q-provider-chat-models (server)
   "Return the models of SERVER that can chat."
   (seq-remove (lambda (model) (string-match-p "embed" model))
               (plist-get server :models)))
@@ -260,21 +288,21 @@ with :name, :base-url and :models."
   "Return a provider on one of SERVERS, or nil.
 They are as `agent-q-provider-discover' gives them.  The server that has
 `agent-q-model' is preferred."
-  (let* ((fitting (seq-filter #'agent-q-provider--chat-models servers))
+  (let* ((fitting (seq-filter #'agent-q-provider-chat-models servers))
          (wanted (seq-find (lambda (server)
                              (member agent-q-model (plist-get server :models)))
                            fitting))
          (server (or wanted (car fitting))))
     (and server
-         (agent-q-provider--of-server
-          server (if wanted agent-q-model (car (agent-q-provider--chat-models server)))))))
+         (agent-q-provider-of-server
+          server (if wanted agent-q-model (car (agent-q-provider-chat-models server)))))))
 
-(defun agent-q-provider--of-server (server model)
+(defun agent-q-provider-of-server (server model)
   "Return a provider of MODEL on SERVER, one as it is discovered."
-  (agent-q-provider--make (plist-get server :name)
+  (agent-q-provider-make (plist-get server :name)
                           (list :base-url (plist-get server :base-url)) model))
 
-(defun agent-q-provider--note-limits (url event)
+(defun agent-q-provider-note-limits (url event)
   "Note what the host at URL said in EVENT of the limits of its models."
   (dolist (limit (plist-get event :limits))
     (agent-q-facts-note url (plist-get limit :model)
@@ -282,87 +310,16 @@ They are as `agent-q-provider-discover' gives them.  The server that has
                                  for tokens = (plist-get limit name)
                                  when tokens append (list name tokens)))))
 
-;;;; The models of hosts
-
-(defvar agent-q-provider--questions (make-hash-table)
-  "Callbacks for the models that the core asks hosts for, by question.")
-
-(defvar agent-q-provider--listed nil
-  "What hosts listed, an alist from their base URLs to lists of models.")
-
-(defun agent-q-provider-models (event)
-  "Hand the models in EVENT to whom they are for."
-  (let ((function (gethash (plist-get event :question) agent-q-provider--questions)))
-    (remhash (plist-get event :question) agent-q-provider--questions)
-    (when function
-      (funcall function event))))
-
-(agent-q-events-subscribe :models #'agent-q-provider-models)
-
-(defun agent-q-provider--ask-for-models (provider)
-  "Have the host of PROVIDER asked for its models, for the next choice."
-  (let ((url (alist-get 'base_url provider)))
-    (puthash (agent-q-core-models (agent-q-json-serialize provider))
-             (lambda (event)
-               (when (plist-get event :models)
-                 (setf (alist-get url agent-q-provider--listed nil nil #'equal)
-                       (plist-get event :models))
-                 (agent-q-provider--note-limits url event)))
-             agent-q-provider--questions)))
-
-(defun agent-q-provider--ask-hosts ()
-  "Ask the hosts that have a key for their models, and wait for them a moment.
-What comes later is there the next time."
-  (agent-q-events-ensure)
-  (let ((asked 0)
-        (deadline (time-add nil 2)))
-    (dolist (provider (append (agent-q-provider--hosts)
-                              (and (consp agent-q-provider)
-                                   (list (agent-q-provider--of-setting agent-q-provider)))))
-      (unless (assoc (alist-get 'base_url provider) agent-q-provider--listed)
-        (agent-q-provider--ask-for-models provider)
-        (setq asked (1+ asked))))
-    (unless (zerop asked)
-      (while (and (> (hash-table-count agent-q-provider--questions) 0)
-                  (time-less-p nil deadline))
-        (accept-process-output nil 0.05)))))
-
-(defun agent-q-provider--usable-p (properties)
-  "Whether the host of PROPERTIES needs no key or has one that is found unasked."
-  (or (not (plist-get properties :environment))
-      (agent-q-provider-key-source properties)))
-
-(defun agent-q-provider--hosts ()
-  "Return the providers of `agent-q-providers' that need no key or have theirs.
-A key counts that is found without asking."
-  (delq nil
-        (mapcar (pcase-lambda (`(,name . ,properties))
-                  (and (agent-q-provider--usable-p properties)
-                       (agent-q-provider--make (symbol-name name) properties nil
-                                               (agent-q-provider-key-find properties))))
-                agent-q-providers)))
-
-(defun agent-q-provider--models-of (properties)
-  "Return the models of the host of PROPERTIES, its default first.
-What the host does not list is taken from what is known of it."
-  (let ((own (plist-get properties :model))
-        (url (plist-get properties :base-url)))
-    (delete-dups
-     (append (and own (list own))
-             (mapcar #'car (plist-get properties :models))
-             (or (cdr (assoc url agent-q-provider--listed))
-                 (agent-q-facts-models url))))))
-
 ;;;; Choosing
 
-(defun agent-q-provider--name (properties)
+(defun agent-q-provider-name (properties)
   "Return the name of the provider that PROPERTIES, a property list, describe."
   (or (plist-get properties :name) (agent-q-provider-key-host properties)))
 
-(defun agent-q-provider--of-setting (setting)
+(defun agent-q-provider-of-setting (setting)
   "Return the provider that SETTING, a value of `agent-q-provider', describes."
   (let* ((properties (if (consp setting) setting (alist-get setting agent-q-providers)))
-         (name (if (consp setting) (agent-q-provider--name setting)
+         (name (if (consp setting) (agent-q-provider-name setting)
                  (symbol-name setting)))
          (key (agent-q-provider-key-find properties)))
     (unless (plist-get properties :base-url)
@@ -372,7 +329,7 @@ What the host does not list is taken from what is known of it."
     (unless (or key (not (plist-get properties :environment)))
       (message "agent-q: no key for %s, neither in auth-source (machine %s login apikey) nor in %s"
                name (agent-q-provider-key-host properties) (plist-get properties :environment)))
-    (agent-q-provider--make name properties agent-q-model key)))
+    (agent-q-provider-make name properties agent-q-model key)))
 
 (defun agent-q-provider-named (name model)
   "Return the provider called NAME, in any case, with MODEL, or nil.
@@ -380,7 +337,7 @@ It is `agent-q-provider' or one of `agent-q-providers', and it must have a
 key unless it needs none."
   (let* ((same (lambda (other) (string= (downcase name) (downcase (format "%s" other)))))
          (setting (if (and (consp agent-q-provider)
-                           (funcall same (agent-q-provider--name agent-q-provider)))
+                           (funcall same (agent-q-provider-name agent-q-provider)))
                       agent-q-provider
                     (car (seq-find (lambda (host) (funcall same (car host)))
                                    agent-q-providers))))
@@ -389,7 +346,7 @@ key unless it needs none."
     (and setting
          (or (not (plist-get properties :environment))
              (agent-q-provider-key-find properties))
-         (agent-q-provider--of-setting setting))))
+         (agent-q-provider-of-setting setting))))
 
 (defun agent-q-provider-choose (callback)
   "Choose a provider for a new chat and call CALLBACK with it, or with nil.
@@ -404,73 +361,13 @@ are looked for; then it runs when they have answered."
               (lambda (servers)
                 (funcall callback (or (agent-q-provider--local servers)
                                       agent-q-provider-demo)))))))
-        (t (funcall callback (agent-q-provider--of-setting agent-q-provider)))))
+        (t (funcall callback (agent-q-provider-of-setting agent-q-provider)))))
 
 (defun agent-q-provider-advice ()
   "Return the advice for a user without a model."
   (concat "No model yet: put a key into auth-source (machine api.openai.com login apikey"
           " password …) or the environment (OPENAI_API_KEY), start Ollama, llama.cpp or"
           " LM Studio, or try M-x agent-q-demo-model; M-x agent-q-doctor says more."))
-
-;;;; Switching
-
-(defun agent-q-provider--discover-now ()
-  "Return the model servers on this machine, waiting for them a moment."
-  (let ((servers 'none-yet)
-        (deadline (time-add nil 2)))
-    (agent-q-provider-discover (lambda (found) (setq servers found)))
-    (while (and (eq servers 'none-yet) (time-less-p nil deadline))
-      (accept-process-output nil 0.05))
-    (if (eq servers 'none-yet) nil servers)))
-
-(defun agent-q-provider-candidates ()
-  "Return what the user can choose from, as an alist from text to function.
-The function makes the provider, of the model that it is given or, for nil,
-of the candidate's own."
-  (let ((candidates nil))
-    (agent-q-provider--ask-hosts)
-    (pcase-dolist (`(,name . ,properties) agent-q-providers)
-      (when (agent-q-provider--usable-p properties)
-        (dolist (own (agent-q-provider--models-of properties))
-          (push (cons (format "%s: %s" name own)
-                      (lambda (model)
-                        (agent-q-provider--make (symbol-name name) properties (or model own)
-                                                (agent-q-provider-key-find properties))))
-                candidates))))
-    (dolist (server (agent-q-provider--discover-now))
-      (dolist (own (agent-q-provider--chat-models server))
-        (push (cons (format "%s: %s" (plist-get server :name) own)
-                    (lambda (model)
-                      (agent-q-provider--of-server server (or model own))))
-              candidates)))
-    (when (consp agent-q-provider)
-      (dolist (own (agent-q-provider--models-of agent-q-provider))
-        (push (cons (format "%s: %s" (agent-q-provider--name agent-q-provider) own)
-                    (lambda (model)
-                      (let ((agent-q-model (or model own)))
-                        (agent-q-provider--of-setting agent-q-provider))))
-              candidates)))
-    (when agent-q-provider-demo
-      (push (cons (format "%s: %s" agent-q-provider-demo-name
-                          (alist-get 'model agent-q-provider-demo))
-                  (lambda (_model) agent-q-provider-demo))
-            candidates))
-    (nreverse candidates)))
-
-(defun agent-q-provider-chosen (choice candidates)
-  "Return the provider for CHOICE, the text PROVIDER: MODEL, from CANDIDATES.
-The model may be one that CANDIDATES don't list."
-  (let* ((exact (assoc choice candidates))
-         (colon (string-match ": *" choice))
-         (model (and colon (substring choice (match-end 0))))
-         (like (and colon
-                    (seq-find (lambda (candidate)
-                                (string-prefix-p (concat (substring choice 0 colon) ":")
-                                                 (car candidate)))
-                              candidates))))
-    (cond (exact (funcall (cdr exact) nil))
-          ((and like model (not (string-empty-p model))) (funcall (cdr like) model))
-          (t (user-error "No provider \"%s\"; type it as PROVIDER: MODEL" choice)))))
 
 (provide 'agent-q-provider)
 ;;; agent-q-provider.el ends here

@@ -10,7 +10,9 @@
 ;;; Code:
 
 (require 'agent-q-facts)
+(require 'agent-q-chat-choose)
 (require 'agent-q-provider)
+(require 'agent-q-provider-list)
 (require 'agent-q-test)
 (require 'agent-q-test-registry)
 
@@ -196,6 +198,55 @@
       (dolist (left-out '("\"tools\"" "\"thinking\"" "\"effort\""))
         (goto-char (point-min))
         (should-not (search-forward left-out nil t))))))
+
+;;;; Choosing
+
+(ert-deftest agent-q-facts-stand-beside-the-models-to-choose-from ()
+  (agent-q-facts-test--with-table agent-q-facts-test--form
+    (let* ((process-environment (cons "AGENT_Q_FACTS_KEY=k" process-environment))
+           (auth-sources nil)
+           (agent-q-provider nil)
+           (agent-q-provider-demo nil)
+           (agent-q-providers '((some :base-url "https://api.openai.com/v1" :model "small"
+                                      :models (("own" :window 7000 :tools nil))
+                                      :environment "AGENT_Q_FACTS_KEY")))
+           (agent-q-provider-list--listed nil)
+           (seen nil))
+      (agent-q-facts-note "https://api.openai.com/v1" "listed" '(:window 5000))
+      (cl-letf (((symbol-function 'agent-q-provider-list--ask-hosts)
+                 (lambda () (setq agent-q-provider-list--listed
+                                  '(("https://api.openai.com/v1" "listed")))))
+                ((symbol-function 'agent-q-provider-list--discover-now) #'ignore)
+                ((symbol-function 'completing-read)
+                 (lambda (_prompt table &rest _)
+                   (let ((annotate (alist-get 'annotation-function
+                                              (cdr (funcall table "" nil 'metadata)))))
+                     (setq seen (mapcar (lambda (choice) (concat choice (funcall annotate choice)))
+                                        (all-completions "" table))))
+                   "some: own")))
+        (let ((candidates (agent-q-provider-candidates)))
+          (should (equal "own" (alist-get 'model
+                                          (agent-q-provider-chosen
+                                           (agent-q-provider-read candidates) candidates))))
+          (should (equal '("some: small   8k window, $1 in, $2 out"
+                           "some: own     7k window, no tools"
+                           "some: listed  5k window")
+                         seen)))))))
+
+(ert-deftest agent-q-facts-the-effort-of-a-chat-is-chosen ()
+  (agent-q-facts-test--in-chat nil agent-q-facts-test--script
+    (agent-q-set-effort 'high)
+    (should (string-match-p "scripted (scripted), high effort" agent-q-header--line))
+    (agent-q-test-ask "go")
+    (agent-q-set-effort nil)
+    (agent-q-test-ask "more")
+    (with-temp-buffer
+      (insert-file-contents agent-q-test-requests)
+      (should (= 2 (how-many "\"effort\":\"high\"" (point-min)))))))
+
+(ert-deftest agent-q-facts-no-effort-of-a-model-that-does-not-think ()
+  (agent-q-facts-test--in-chat '(:thinking nil) agent-q-facts-test--script
+    (should-error (agent-q-set-effort 'high) :type 'user-error)))
 
 (ert-deftest agent-q-facts-a-wrong-one-is-named ()
   (agent-q-facts-test--in-chat '(:prices "much") agent-q-facts-test--script

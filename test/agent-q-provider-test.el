@@ -11,6 +11,7 @@
 (require 'ert)
 (require 'auth-source)
 (require 'agent-q-provider)
+(require 'agent-q-provider-list)
 (require 'agent-q-doctor)
 (require 'agent-q-test)
 (require 'agent-q-test-demo)
@@ -189,7 +190,7 @@
         (should (equal (agent-q-provider-test--fields
                         (agent-q-provider-again agent-q-session-provider))
                        '("first" "one" "hidden"))))))
-  (let ((local (agent-q-provider--make "Ollama" '(:base-url "http://127.0.0.1:9/v1") "tiny")))
+  (let ((local (agent-q-provider-make "Ollama" '(:base-url "http://127.0.0.1:9/v1") "tiny")))
     (should (equal local (agent-q-provider-again (agent-q-provider-public local)))))
   (should-not (agent-q-provider-again nil)))
 
@@ -239,10 +240,10 @@
            (agent-q-provider-demo nil)
            (asked 0)
            (count (lambda (event) (when (eq :models (plist-get event :type)) (setq asked (1+ asked)))))
-           (agent-q-provider--listed nil))
+           (agent-q-provider-list--listed nil))
       (add-hook 'agent-q-events-seen-functions count)
       (unwind-protect
-          (cl-letf (((symbol-function 'agent-q-provider--discover-now) #'ignore))
+          (cl-letf (((symbol-function 'agent-q-provider-list--discover-now) #'ignore))
             (dotimes (_ 2)
               (should (equal '("scripted: scripted" "scripted: alpha" "scripted: zeta")
                              (mapcar #'car (agent-q-provider-candidates)))))

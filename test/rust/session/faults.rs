@@ -449,7 +449,7 @@ async fn each_fault_has_its_one_outcome() {
             let name = format!("{status} ({code})");
             async move {
                 let answer = [head, body.into_bytes()].concat();
-                row(&name, "http", 3, |_| send(&[answer.clone()])).await
+                row(&name, "http", 3, |_| send(std::slice::from_ref(&answer))).await
             }
         });
         let rows = futures_util::future::join_all(rows).await;

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Samples of what reading replies costs, a line each: a name and seconds. For each dialect a stream of
+//! MEGABYTES, from bytes to events to show, beside serde_json skipping the same payloads; then how much
+//! memory is held after a reply of 256 MB, in megabytes. AGENT_Q_STREAMS names a folder of recordings,
+//! whose events are used then. `cargo run --release --example bench_streams`, or `make bench`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program for a terminal"
+)]
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use agent_q_core::provider::Dialect;
+use agent_q_core::provider::reply::ReplyReader;
+use serde::de::IgnoredAny;
+
+/// As reqwest hands them on.
+const PIECE: usize = 16 * 1024;
+
+const MEGABYTES: usize = 32;
+
+const DIALECTS: [(&str, Dialect, &str); 5] = [
+    ("chat", Dialect::ChatCompletions, "chat.completions"),
+    ("messages", Dialect::Messages, "messages"),
+    ("responses", Dialect::Responses, "responses"),
+    ("gemini", Dialect::Gemini, "streamGenerateContent"),
+    ("ollama", Dialect::Ollama, "/api/chat"),
+];
+
+/// An event in the middle of an answer, as its server sends it.
+fn event(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::ChatCompletions => concat!(
+            r#"data: {"id":"chatcmpl-CVF7HBNmnpVt5VtBTsZ3","object":"chat.completion.chunk","created":1763000000,"#,
+            r#""model":"gpt-4.1-2025-04-14","service_tier":"default","system_fingerprint":"fp_51e1070cf2","#,
+            r#""choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":null}"#,
+            "\n\n"
+        ),
+        Dialect::Messages => concat!(
+            "event: content_block_delta\n",
+            r#"data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" and some words"}}"#,
+            "\n\n"
+        ),
+        Dialect::Responses => concat!(
+            "event: response.output_text.delta\n",
+            r#"data: {"type":"response.output_text.delta","sequence_number":17,"item_id":"msg_68a1b2c3d4e5f60718293a4b5c6d7e8f","#,
+            r#""output_index":0,"content_index":0,"delta":" word","logprobs":[],"obfuscation":"7Xk2mQ9vLr"}"#,
+            "\n\n"
+        ),
+        Dialect::Gemini => concat!(
+            r#"data: {"candidates": [{"content": {"parts": [{"text": " and a sentence of some words"}],"role": "model"},"index": 0}],"#,
+            r#""usageMetadata": {"promptTokenCount": 812,"candidatesTokenCount": 51,"totalTokenCount": 1863,"#,
+            r#""promptTokensDetails": [{"modality": "TEXT","tokenCount": 812}],"thoughtsTokenCount": 1000},"#,
+            r#""modelVersion": "gemini-2.5-flash","responseId": "0b1NaOT0MOOjz7IPuKWY4Ak"}"#,
+            "\r\n\r\n"
+        ),
+        Dialect::Ollama => concat!(
+            r#"{"model":"qwen3:4b","created_at":"2026-03-01T12:00:00.123456789Z","message":{"role":"assistant","content":" word"},"done":false}"#,
+            "\n"
+        ),
+    }
+}
+
+fn opening(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Messages => concat!(
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n",
+            "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,",
+            "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n"
+        ),
+        _ => "",
+    }
+}
+
+/// A stream of so many bytes that is one answer.
+fn stream(dialect: Dialect, bytes: usize) -> Vec<u8> {
+    let event = event(dialect);
+    let mut stream = opening(dialect).to_owned();
+    stream.push_str(&event.repeat(bytes / event.len()));
+    stream.into_bytes()
+}
+
+/// The payloads of STREAM, one after the other.
+fn payloads(stream: &[u8]) -> Vec<&str> {
+    let text = std::str::from_utf8(stream).unwrap_or_default();
+    text.lines()
+        .filter(|line| !line.starts_with("event:") && !line.is_empty())
+        .map(|line| line.strip_prefix("data: ").unwrap_or(line))
+        .collect()
+}
+
+fn read(dialect: Dialect, stream: &[u8]) -> f64 {
+    let start = Instant::now();
+    let mut reader = ReplyReader::new(dialect);
+    for piece in stream.chunks(PIECE) {
+        black_box(reader.push(piece));
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    assert!(
+        reader.content_bytes() > stream.len() / 100,
+        "nothing was read"
+    );
+    seconds
+}
+
+fn skip(payloads: &[&str]) -> f64 {
+    let start = Instant::now();
+    for payload in payloads {
+        let _ = black_box(serde_json::from_str::<IgnoredAny>(payload));
+    }
+    start.elapsed().as_secs_f64()
+}
+
+/// The recordings of a dialect, with seconds to read them and to skip their payloads, a megabyte each.
+fn recorded(folder: &Path, api: &str, dialect: Dialect) -> Option<(f64, f64)> {
+    let manifest = std::fs::read_to_string(folder.join("manifest.tsv")).ok()?;
+    let mut all = (0, 0.0, 0.0);
+    for line in manifest.lines().skip(1) {
+        let columns: Vec<&str> = line.split('\t').collect();
+        // Those of the other form have lost their framing.
+        if columns[2] != api || columns[0].ends_with(".jsonl") {
+            continue;
+        }
+        let stream = std::fs::read(folder.join(columns[0])).ok()?;
+        let payloads = payloads(&stream);
+        let times = (8 << 20) / stream.len();
+        for _ in 0..times {
+            let start = Instant::now();
+            let mut reader = ReplyReader::new(dialect);
+            for piece in stream.chunks(PIECE) {
+                black_box(reader.push(piece));
+            }
+            let _ = black_box(reader.finish());
+            all.1 += start.elapsed().as_secs_f64();
+            all.2 += skip(&payloads);
+        }
+        all.0 += times * stream.len();
+    }
+    let megabytes = all.0 as f64 / f64::from(1 << 20);
+    (all.0 > 0).then_some((all.1 / megabytes, all.2 / megabytes))
+}
+
+/// Megabytes of memory that this process holds; 0 where that can't be known.
+fn resident() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("VmRSS:")?
+                .split_ascii_whitespace()
+                .next()?
+                .parse::<f64>()
+                .ok()
+        })
+        .unwrap_or(0.0)
+        / 1024.0
+}
+
+/// How much more memory is held when MEGABYTES of signs of life have come.
+fn growth(dialect: Dialect, megabytes: usize) -> f64 {
+    let sign = match dialect {
+        Dialect::Ollama => "\n",
+        Dialect::Messages => "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+        _ => ": OPENROUTER PROCESSING\n\n",
+    };
+    let piece = sign.repeat(PIECE / sign.len()).into_bytes();
+    let mut reader = ReplyReader::new(dialect);
+    reader.push(event(dialect).as_bytes());
+    let before = resident();
+    for _ in 0..(megabytes << 20) / piece.len() {
+        black_box(reader.push(&piece));
+    }
+    resident() - before
+}
+
+fn main() {
+    let folder = std::env::var_os("AGENT_Q_STREAMS");
+    for (name, dialect, api) in DIALECTS {
+        let stream = stream(dialect, MEGABYTES << 20);
+        let payloads = payloads(&stream);
+        for _ in 0..5 {
+            let megabytes = MEGABYTES as f64;
+            println!(
+                "stream-read-{name} {:.6}",
+                read(dialect, &stream) / megabytes
+            );
+            println!("stream-skip-{name} {:.6}", skip(&payloads) / megabytes);
+        }
+        if let Some((read, skip)) = folder
+            .as_ref()
+            .and_then(|folder| recorded(Path::new(folder), api, dialect))
+        {
+            println!("recorded-read-{name} {read:.6}");
+            println!("recorded-skip-{name} {skip:.6}");
+        }
+        println!("stream-growth-{name} {:.6}", growth(dialect, 256));
+    }
+}
