@@ -54,37 +54,25 @@ languages that are written with them.")
     (?\t "\\t")
     (_ (format "\\x%x" character))))
 
-(defconst agent-q-visible--piece 10000
-  "Number of characters that are searched at a time.")
-
 (defun agent-q-visible--spell (text regexp)
   "Return TEXT with each character that REGEXP matches spelled out.
 This takes time in proportion to the length of TEXT, whatever it holds."
   (if (not (string-match-p regexp text))
       text
-    (let ((pieces nil)
-          (from 0))
-      (while (< from (length text))
-        (let ((to (min (length text) (+ from agent-q-visible--piece))))
-          (push (agent-q-visible--spell-piece (substring text from to) regexp) pieces)
-          (setq from to)))
-      (apply #'concat (nreverse pieces)))))
-
-(defun agent-q-visible--spell-piece (text regexp)
-  "Return TEXT, which is short, with what REGEXP matches spelled out."
-  (if (not (string-match-p regexp text))
-      text
+    ;; In a string, finding a character by its place takes long.  In a buffer
+    ;; it does so only after a change.
     (with-temp-buffer
-      ;; To go through a string by the places of its characters takes long, and
-      ;; so does making a long buffer longer again and again.
       (insert text)
       (goto-char (point-min))
-      (while (re-search-forward regexp nil t)
-        (let ((spelled (agent-q-visible--spelled (char-before))))
-          (delete-char -1)
+      (let ((parts nil)
+            (from (point)))
+        (while (re-search-forward regexp nil t)
+          (push (buffer-substring from (1- (point))) parts)
           ;; Without a face: text properties would make this quadratic.
-          (insert spelled)))
-      (buffer-string))))
+          (push (agent-q-visible--spelled (char-before)) parts)
+          (setq from (point)))
+        (push (buffer-substring from (point-max)) parts)
+        (apply #'concat (nreverse parts))))))
 
 (defun agent-q-visible (text)
   "Return TEXT with its invisible characters spelled out.
