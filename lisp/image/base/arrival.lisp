@@ -33,6 +33,8 @@
   "Call FUNCTION, which may expand macros and compile, where the program has no hook for that. It may
 be a call that runs meanwhile which has set one."
   (let* ((*macroexpand-hook* #'funcall)
+         ;; SBCL's compiler interns names of its own, which have no place among the program's.
+         (*package* (find-package "AGENT-Q-IMAGE"))
          (*break-on-signals* nil)
          (package (find-package "SB-C"))
          (hook (and package (find-symbol "*COMPILE-COMPONENT-HOOK*" package))))

@@ -33,13 +33,14 @@
 
 (defun protect-as-new (start size)
   "Protect the pages of this thread's stack as those of a new one."
-  (let ((protect (compile nil (read-from-string
-                               "(lambda (page size protection)
-                                  (sb-alien:alien-funcall
-                                   (sb-alien:extern-alien \"mprotect\"
-                                    (function sb-alien:int sb-alien:unsigned-long
-                                              sb-alien:unsigned-long sb-alien:int))
-                                   page size protection))"))))
+  (let* ((*package* (find-package "AGENT-Q-IMAGE"))
+         (protect (compile nil (read-from-string
+                                "(lambda (page size protection)
+                                   (sb-alien:alien-funcall
+                                    (sb-alien:extern-alien \"mprotect\"
+                                     (function sb-alien:int sb-alien:unsigned-long
+                                               sb-alien:unsigned-long sb-alien:int))
+                                    page size protection))"))))
     (funcall protect (+ start size) size 1)
     (funcall protect (+ start (* 2 size)) size 3)))
 
