@@ -58,6 +58,8 @@
      (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
      (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
      (max_turn_cost . ,(or agent-q-max-turn-cost :null))
+     (context_window . ,(or agent-q-context-window :null))
+     (compact_at . ,(or agent-q-compact-at :null))
      (tools . ,(agent-q-registry-selection))
      (tool_choice . ,(if (stringp agent-q-tool-choice)
                          `((tool . ,agent-q-tool-choice))
@@ -225,6 +227,22 @@ While a turn runs, the text waits until it is over."
           (t
            (agent-q-prompt-take)
            (agent-q-chat-submit text)))))
+
+(defun agent-q-chat-steer ()
+  "Put the text at the prompt into the running turn.
+The model reads it once the tools that run now are done.  Where no turn runs,
+it is sent as usual."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (let ((text (string-trim (agent-q-prompt-text))))
+    (if (or (null agent-q-header-since) (string-empty-p text) (agent-q-console-line-p text)
+            (agent-q-approve-mistyped text))
+        (agent-q-chat-send)
+      (agent-q-core-steer agent-q-session-number (agent-q-text-clean text)
+                          (agent-q-chat-context))
+      (agent-q-queue-steer (agent-q-queue-message :text text))
+      (agent-q-prompt-take))))
 
 (defun agent-q-chat-cancel ()
   "End the running turn and drop the messages that wait behind it."

@@ -50,6 +50,7 @@
 (require 'agent-q-sight)
 (require 'agent-q-visible)
 (require 'agent-q-welcome)
+(require 'agent-q-window)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -57,7 +58,7 @@
 (defconst agent-q-chat--commands
   '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
-    (unguarded . agent-q-list-tools) (paused . agent-q-continue))
+    (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-window))
   "Commands for clicks on the parts of the header line.")
 
 (defvar-local agent-q-chat--timer nil
@@ -72,6 +73,7 @@
   (let ((map (make-sparse-keymap)))
     (define-key map (kbd "RET") #'agent-q-chat-return)
     (define-key map (kbd "S-<return>") #'newline)
+    (define-key map (kbd "M-RET") #'agent-q-chat-steer)
     (define-key map (kbd "M-j") #'newline)
     (define-key map (kbd "C-j") #'newline)
     (define-key map (kbd "TAB") #'agent-q-chat-tab)
@@ -223,8 +225,7 @@ there before the session begins into the empty buffer."
   (agent-q-garbage-let-go (current-buffer))
   (when agent-q-session-number
     (let ((session agent-q-session-number))
-      (agent-q-prompt-keep-draft
-       (mapcar #'agent-q-queue-message-text (agent-q-queue-held)))
+      (agent-q-prompt-keep-draft (agent-q-queue-texts))
       (setq agent-q-session-number nil)
       (agent-q-chat-follow-stop)
       (agent-q-call-leave)
@@ -255,6 +256,8 @@ there before the session begins into the empty buffer."
     (:reasoning (agent-q-chat--streams :reasoning)
                 (agent-q-render-reasoning (plist-get event :text)))
     (:state (setq agent-q-header-state (plist-get event :state))
+            (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
+              (agent-q-chat-start-clock))
             (agent-q-chat--keep-garbage))
     (:turn-started (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
                    (agent-q-chat--turn-started (plist-get event :text)))
@@ -270,6 +273,11 @@ there before the session begins into the empty buffer."
     (:usage (agent-q-header-usage event))
     (:retrying (agent-q-chat-backoff-show event))
     (:cache-lost (setq agent-q-header-cache-lost (plist-get event :why)))
+    (:window-filled (setq agent-q-header-filled
+                          (cons (plist-get event :tokens) (plist-get event :window))))
+    (:summarized (agent-q-window-summarized event))
+    (:steered (agent-q-queue-steered (plist-get event :text))
+              (agent-q-render-user (plist-get event :text)))
     (:limit-reached (agent-q-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
@@ -308,7 +316,8 @@ there before the session begins into the empty buffer."
   (setq agent-q-header-cache-lost nil
         agent-q-header-turn-cost nil)
   (agent-q-render-user text)
-  (let ((message (agent-q-queue-started)))
+  (let ((message (and (not (agent-q-queue-steered text))
+                      (agent-q-queue-started))))
     (when message
       (agent-q-chat--show-along (agent-q-queue-message-look message))
       (when (agent-q-queue-message-review message)

@@ -27,7 +27,7 @@
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
-The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
+The parts are `model', `image', `waiting', `paused', `parked', `window' and `unguarded'.")
 
 (defvar-local agent-q-header-state :idle
   "What the session is doing, as the core said last.")
@@ -51,6 +51,10 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
 
 (defvar-local agent-q-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
+
+(defvar-local agent-q-header-filled nil
+  "How full the model's window is, as (TOKENS . WINDOW), or nil.
+WINDOW is nil where its size is unknown.")
 
 (defvar-local agent-q-header-queued 0
   "Number of messages that wait for the running turn to end.")
@@ -90,6 +94,7 @@ The parts are `model', `image', `waiting', `paused', `parked' and `unguarded'.")
     (:waiting "Waiting")
     (:streaming "Writing")
     (:reasoning "Thinking")
+    (:summarizing "Summarizing")
     (:running (agent-q-header--running (agent-q-call-running)))
     (_ (cond ((eq agent-q-session-client-state 'paused)
               (propertize "Paused" 'face 'agent-q-attention))
@@ -219,6 +224,18 @@ Tokens received: %d"
                   "unknown")
                 (format "\nPrices as of %s" (or (agent-q-facts-date) "nowhere"))))))
 
+(defun agent-q-header--window ()
+  "Return how full the model's window is, or nil where that is unknown."
+  (pcase agent-q-header-filled
+    (`(,tokens . ,(and (pred natnump) (pred (< 0)) window))
+     (let ((share (min 100 (round (* 100.0 tokens) window))))
+       (agent-q-header--segment
+        (format "%d%% of %s" share (agent-q-header-tokens window))
+        (format "About %s tokens are in the model's window\nmouse-1: show what fills it"
+                (agent-q-header-tokens tokens))
+        'window
+        (and (>= share 90) 'agent-q-attention))))))
+
 (defun agent-q-header--all ()
   "Return the parts of the line in their order, each as (WORTH . TEXT).
 In a narrow window, those worth least are left out."
@@ -239,6 +256,7 @@ In a narrow window, those worth least are left out."
                    (agent-q-header--segment (agent-q-visible-line agent-q-header-model 80)
                                             "mouse-1: choose the model of this chat"
                                             'model)))
+      (cons 3 (agent-q-header--window))
       (cons 5 (and (> agent-q-header-queued 0)
                    (format "%d queued" agent-q-header-queued)))
       (cons 2 (and agent-q-header-cache-lost

@@ -295,6 +295,13 @@
 (autoload 'agent-q-tool-failure "agent-q-tools")
 (autoload 'agent-q-format-tool-result "agent-q-tools")
 
+;;;; agent-q-window.el
+
+(autoload 'agent-q-compact "agent-q-window")
+(autoload 'agent-q-undo-compact "agent-q-window")
+(autoload 'agent-q-window "agent-q-window"
+  "Show what fills the window of this chat's model, and where a summary is due." t)
+
 ;;;; agent-q.el
 
 (put 'agent-q-instructions 'risky-local-variable t)

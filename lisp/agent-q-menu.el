@@ -34,7 +34,7 @@
   `((agent-q-chat-mode
      ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-cancel)
       ("e" "Write it in a buffer" agent-q-compose) ("h" "Earlier messages" agent-q-prompt-search)
-      ("q" "Edit a queued one" agent-q-queue-edit))
+      ("q" "Edit a queued one" agent-q-queue-edit) ("b" "Put it into the turn" agent-q-chat-steer))
      ("Turn" ("a" "What waits for you" agent-q-goto-approval)
       ("d" "Take over a parked error" agent-q-chat-hand-over)
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
@@ -42,6 +42,7 @@
       ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request)
+      ("w" "What fills the window" agent-q-window) ("z" "Summarize" agent-q-compact)
       ("t" "Unfold or fold all" agent-q-toggle-all)
       ("n" "Another chat" agent-q-menu-new-chat))
      ,agent-q-menu--lists)

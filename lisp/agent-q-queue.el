@@ -4,8 +4,9 @@
 
 ;;; Commentary:
 
-;; What is sent while a turn runs waits here until the turn is over.  It is shown above
-;; the prompt, where it can be taken back or dropped.  The core gets one message at a time.
+;; What is sent while a turn runs waits here until the turn is over, or until the running
+;; turn takes it in.  It is shown above the prompt, where it can be taken back or dropped.
+;; The core gets one message at a time.
 
 ;;; Code:
 
@@ -16,7 +17,11 @@
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'seq)
+(require 'agent-q-text)
 (require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
 
 (cl-defstruct (agent-q-queue-message (:constructor agent-q-queue-message) (:copier nil))
   "A message that the user sends.
@@ -30,6 +35,9 @@ that the changes of files which its turn makes are reviewed as diffs."
 
 (defvar-local agent-q-queue--sent nil
   "The message that the core has and that has not begun its turn, or nil.")
+
+(defvar-local agent-q-queue--steering nil
+  "The messages that the running turn is to take in, first one first.")
 
 (defvar-local agent-q-queue--overlay nil
   "The overlay that shows the waiting messages above the prompt.")
@@ -55,6 +63,26 @@ Return non-nil if it waits."
   (funcall (agent-q-queue-message-send message))
   (setq agent-q-queue--sent message))
 
+(defun agent-q-queue-steer (message)
+  "Show MESSAGE, which the core has for the running turn, until that has it."
+  (setq agent-q-queue--steering (append agent-q-queue--steering (list message)))
+  (agent-q-queue--changed))
+
+(defun agent-q-queue-steered (text)
+  "Return non-nil if the message TEXT was to be put into a turn; it has its own now."
+  (when-let ((message (seq-find (lambda (message)
+                                  (equal (agent-q-text-clean (agent-q-queue-message-text message))
+                                         text))
+                                agent-q-queue--steering)))
+    (setq agent-q-queue--steering (delq message agent-q-queue--steering))
+    (agent-q-queue--changed)
+    t))
+
+(defun agent-q-queue-texts ()
+  "Return the texts of all messages that wait."
+  (mapcar #'agent-q-queue-message-text
+          (append agent-q-queue--steering agent-q-queue--held)))
+
 (defun agent-q-queue-started ()
   "Return the message whose turn begins, or nil."
   (prog1 agent-q-queue--sent
@@ -74,6 +102,7 @@ Return non-nil if it waits."
 (defun agent-q-queue-clear ()
   "Forget all messages that wait."
   (setq agent-q-queue--held nil
+        agent-q-queue--steering nil
         agent-q-queue--sent nil)
   (agent-q-queue--changed))
 
@@ -103,9 +132,12 @@ Return non-nil if it waits."
                         (1+ (marker-position agent-q-render-end)) nil t nil)))
   (overlay-put
    agent-q-queue--overlay 'after-string
-   (and agent-q-queue--held
+   (and (or agent-q-queue--held agent-q-queue--steering)
         (propertize
          (concat (mapconcat (lambda (message)
+                              (concat "Next step: " (agent-q-queue--line message) "\n"))
+                            agent-q-queue--steering "")
+                 (mapconcat (lambda (message)
                               (concat "Queued: " (agent-q-queue--line message) "\n"))
                             agent-q-queue--held "")
                  (substitute-command-keys
@@ -120,10 +152,17 @@ with \\[universal-argument] it drops it\n"))
   (let ((choices (seq-map-indexed
                   (lambda (message index)
                     (cons (format "%d. %s" (1+ index) (agent-q-queue--line message)) message))
-                  agent-q-queue--held)))
+                  (append agent-q-queue--steering agent-q-queue--held))))
     (cond ((null choices) (user-error "No message is queued"))
           ((null (cdr choices)) (cdar choices))
           (t (cdr (assoc (completing-read prompt choices nil t) choices))))))
+
+(defun agent-q-queue--take-back (message)
+  "Take MESSAGE back from the running turn."
+  (unless (agent-q-core-take-back-steering
+           agent-q-session-number (agent-q-text-clean (agent-q-queue-message-text message)))
+    (user-error "The model has this message already"))
+  (setq agent-q-queue--steering (delq message agent-q-queue--steering)))
 
 (defun agent-q-queue-edit (drop-p)
   "Take a queued message back to the prompt, to be changed and sent again.
@@ -132,7 +171,9 @@ the prompt goes into the history."
   (declare (completion agent-q-session-command-p))
   (interactive "P")
   (let ((message (agent-q-queue--choose (if drop-p "Drop: " "Edit: "))))
-    (setq agent-q-queue--held (delq message agent-q-queue--held))
+    (if (memq message agent-q-queue--steering)
+        (agent-q-queue--take-back message)
+      (setq agent-q-queue--held (delq message agent-q-queue--held)))
     (agent-q-queue--changed)
     (if drop-p
         (message "Dropped: %s" (agent-q-queue--line message))

@@ -53,6 +53,21 @@ many as it likes."
   :type '(choice (number :tag "Dollars") (const :tag "Any number" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-context-window nil
+  "How many tokens the model can take with a request.
+nil means what is known of the model.  Where nothing is, the chat finds out
+when the host refuses a conversation as too long."
+  :type '(choice (natnum :tag "Tokens") (const :tag "What is known of the model" nil))
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defcustom agent-q-compact-at 0.8
+  "Share of the model's window at which a conversation is made shorter for it.
+Old results of tools are trimmed first; then the model writes a summary of
+the older part, which \\[agent-q-undo-compact] takes back.  nil means not before
+the host refuses the conversation as too long."
+  :type '(choice (float :tag "Share") (const :tag "When the host refuses it" nil))
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defcustom agent-q-max-turn-seconds nil
   "How many seconds a turn may work before the chat asks whether it goes on.
 The time in which a call waits for your answer doesn't count.  nil means as

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 19;
+pub const CORE_INTERFACE: i64 = 20;
 
 #[emacs::module(
     name = "agent-q-core",

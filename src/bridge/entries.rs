@@ -28,6 +28,47 @@ fn stop_at_limit(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::AnswerLimit(LimitAnswer::Stop))
 }
 
+/// Give SESSION's running turn the user's message TEXT, which its model reads after the calls that run now.
+/// A `:steered' event says that it has it; CONTEXT is as in `agent-q-core-submit'. Where no turn runs, the
+/// message begins one.
+#[defun]
+fn steer(env: &Env, session: i64, text: Text, context: Option<Text>) -> Result<()> {
+    let context = context_block(env, context)?;
+    let text = text.into();
+    tell(env, session, Op::Steer(UserMessage { text, context }))
+}
+
+/// Take back the message TEXT that SESSION's running turn was to get; return nil when it has it already.
+#[defun]
+fn take_back_steering(env: &Env, session: i64, text: Text) -> Result<bool> {
+    let engine = &core(env)?.engine;
+    engine
+        .take_back_steering(SessionId(session as u64), &text)
+        .or_else(|error| signal(env, error))
+}
+
+/// Find out what fills the window of SESSION's model, and return the number of the question.
+/// A `:window-shown' event brings the answer: `:report', JSON text, or `:problem', a sentence.
+#[defun]
+fn show_window(env: &Env, session: i64) -> Result<i64> {
+    let question = QuestionId::next();
+    tell(env, session, Op::ShowWindow(question))?;
+    Ok(question.0 as i64)
+}
+
+/// Have SESSION's model summarize the conversation, when no turn runs, and read the summary instead.
+/// A `:summarized' event brings it.
+#[defun]
+fn compact(env: &Env, session: i64) -> Result<()> {
+    tell(env, session, Op::Compact)
+}
+
+/// Have SESSION's model read again what the latest summary stands for.
+#[defun]
+fn undo_compaction(env: &Env, session: i64) -> Result<()> {
+    tell(env, session, Op::UndoCompaction)
+}
+
 /// Have SESSION's next request take over the user's instructions as they are then.
 #[defun]
 fn sync_instructions(env: &Env, session: i64) -> Result<()> {

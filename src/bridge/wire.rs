@@ -198,6 +198,32 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             .put("answer", answer.to_string()),
         Event::CacheLost { session, why } => of("cache-lost", session)?.put("why", *why),
         Event::LimitReached { session, text } => of("limit-reached", session)?.put("text", text),
+        Event::WindowFilled {
+            session,
+            tokens,
+            window,
+        } => of("window-filled", session)?
+            .number("tokens", *tokens)?
+            .put("window", window.map(|it| it as i64)),
+        Event::Summarized {
+            session,
+            messages,
+            before,
+            after,
+            summary,
+        } => of("summarized", session)?
+            .put("messages", *messages as i64)?
+            .number("before", *before)?
+            .number("after", *after)?
+            .put("summary", summary),
+        Event::Steered { session, text } => of("steered", session)?.put("text", text),
+        Event::WindowShown { question, report } => {
+            let answer = kind("window-shown")?.number("question", question.0)?;
+            match report {
+                Ok(report) => answer.put("report", report.to_string()),
+                Err(problem) => answer.put("problem", problem),
+            }
+        }
         Event::RequestShown { question, request } => {
             let answer = kind("request-shown")?.number("question", question.0)?;
             match request {
@@ -438,6 +464,7 @@ fn state_name(state: SessionState) -> &'static str {
         SessionState::Running => "running",
         SessionState::Approving => "approving",
         SessionState::Paused => "paused",
+        SessionState::Summarizing => "summarizing",
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod files;
 pub mod image;
 pub mod more;
+pub mod past;
 
 use crate::tool::Tool;
 use crate::tool::registry::Registry;
@@ -29,6 +30,7 @@ pub fn register(registry: &Registry) {
         files::edits::tools(),
         files::moves::tools(),
         more::tools(),
+        past::tools(),
     ];
     for tool in families.into_iter().flatten() {
         registry.register(tool);

@@ -12,6 +12,7 @@ use super::policy::{Approval, EvalPolicy};
 use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
 use crate::tool::offer::Offer;
+use crate::tool::past::PastResults;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 
@@ -62,6 +63,8 @@ pub struct BatchContext {
     pub tools: Arc<Registry>,
     /// What could be called besides, when the model asks for it.
     pub offer: Arc<Offer>,
+    /// Results that the model can read again.
+    pub past: Arc<PastResults>,
     pub approval: Approval,
     /// How long code may run in the image when the call does not say.
     pub eval_deadline: Duration,

@@ -36,6 +36,7 @@ impl Executor {
             reviewed: None,
             tools: Arc::clone(&batch.tools),
             offer: Arc::clone(&batch.offer),
+            past: Arc::clone(&batch.past),
         }
     }
 

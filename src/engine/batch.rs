@@ -62,6 +62,7 @@ impl Engine {
             watcher: Watcher::Nobody,
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
+            past: Arc::default(),
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),

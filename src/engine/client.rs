@@ -101,6 +101,7 @@ impl ClientTurn {
             watcher: Watcher::Chat,
             tools: Arc::clone(&self.tools),
             offer: Arc::clone(&self.handles.offer),
+            past: Arc::default(),
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.handles.workspace),

@@ -92,6 +92,7 @@ impl Engine {
                 libraries: Arc::default(),
                 executor,
                 client: Arc::new(Client::new(ClientSettings::default())),
+                ratios: Arc::default(),
             },
             sessions: Mutex::default(),
             batches: Arc::default(),
@@ -256,6 +257,17 @@ impl Engine {
         let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
         held(&session.prefix).sync();
         Ok(())
+    }
+
+    /// Takes back the message TEXT that the session's running turn was to get; whether it could be.
+    ///
+    /// # Errors
+    ///
+    /// When the session is closed.
+    pub fn take_back_steering(&self, id: SessionId, text: &str) -> Result<bool, RequestError> {
+        let sessions = held(&self.sessions);
+        let session = sessions.get(&id).ok_or(RequestError::NoSession(id.0))?;
+        Ok(session.steering.take_back(text))
     }
 
     /// What the latest turn of the session that changed anything changed, as one diff.

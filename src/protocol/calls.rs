@@ -114,6 +114,11 @@ impl CallResult {
                 format!("Error:\n{content}")
             }
         };
+        // A model that reads only that somebody said no may believe that a part was done.
+        let told = match self.outcome {
+            CallOutcome::Denied => format!("{told}\nThe call did not run and changed nothing."),
+            _ => told,
+        };
         self.with_remark(told)
     }
 

@@ -24,6 +24,8 @@ pub enum SessionState {
     Running,
     /// A tool call waits for the user's approval.
     Approving,
+    /// The model writes a summary of the conversation, which gets too long for it.
+    Summarizing,
     /// The turn met a limit, and waits for the user to say whether it goes on.
     Paused,
 }
@@ -139,6 +141,30 @@ pub enum Event {
         /// What changed, such as "tools changed".
         why: &'static str,
     },
+    /// How full the model's window is, about.
+    WindowFilled {
+        session: SessionId,
+        tokens: u64,
+        /// The size of the window in tokens, where it is known.
+        window: Option<u64>,
+    },
+    /// The model reads a summary in place of what came before from now on. The user sees all as it was.
+    Summarized {
+        session: SessionId,
+        /// How many messages it stands for.
+        messages: usize,
+        /// What the conversation has in tokens without it and with it, about.
+        before: u64,
+        after: u64,
+        summary: String,
+    },
+    /// The user's message that was to be put into the running turn is in it now.
+    Steered { session: SessionId, text: String },
+    /// What fills the window: a JSON object, or why that can't be said.
+    WindowShown {
+        question: QuestionId,
+        report: Result<Value, String>,
+    },
     /// The turn met a limit, as the text says. It waits for an answer: [`Op::AnswerLimit`], a further
     /// message, which ends it, or cancelling.
     ///
@@ -201,6 +227,9 @@ impl Event {
             | Self::Usage { session, .. }
             | Self::Retrying { session, .. }
             | Self::CacheLost { session, .. }
+            | Self::WindowFilled { session, .. }
+            | Self::Summarized { session, .. }
+            | Self::Steered { session, .. }
             | Self::LimitReached { session, .. }
             | Self::Notice { session, .. }
             | Self::ImageChanged { session, .. }
@@ -209,6 +238,7 @@ impl Event {
             Self::BatchFinished { .. }
             | Self::Explained { .. }
             | Self::RequestShown { .. }
+            | Self::WindowShown { .. }
             | Self::HostCancelled { .. }
             | Self::Discovered { .. }
             | Self::Models { .. }

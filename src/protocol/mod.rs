@@ -18,6 +18,9 @@ pub use ids::{BatchId, CallKey, HandlerId, QuestionId, RequestId, SessionId, Tur
 pub enum Op {
     /// The user's message. Queued while a turn runs.
     Submit(UserMessage),
+    /// The user's message for the turn that runs: the model reads it after the calls that run now. When none
+    /// runs, or it ends before that, the message begins a turn.
+    Steer(UserMessage),
     /// A tool call typed by the user, such as `/describe_symbol mapcar`. No model is involved.
     Console(String),
     /// The answer to [`Event::LimitReached`].
@@ -25,6 +28,12 @@ pub enum Op {
     /// Tell what would be sent with this message, or with none, in a [`Event::RequestShown`]; when no
     /// turn runs.
     ShowRequest(QuestionId, Option<UserMessage>),
+    /// Tell what fills the model's window in a [`Event::WindowShown`]; when no turn runs.
+    ShowWindow(QuestionId),
+    /// Have the model summarize the conversation, and read the summary instead; when no turn runs.
+    Compact,
+    /// Have the model read again what the latest summary stands for; when no turn runs.
+    UndoCompaction,
     /// Put back what the latest turn changed in files and buffers, when no turn runs.
     UndoTurn,
     /// End the running turn; every open tool call gets its result first.

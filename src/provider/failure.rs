@@ -34,6 +34,8 @@ pub enum FailureKind {
     Idle,
     /// The server refused the request with this HTTP status.
     Refused(u16),
+    /// The conversation is too long for the model, as the server says.
+    Overflow,
     /// The server reported an error inside the reply.
     Reported,
     /// The reply ended before it was complete.
@@ -129,6 +131,37 @@ impl ErrorReport {
                 .find_map(|field| field.as_u64().and_then(|code| u16::try_from(code).ok())),
         })
     }
+}
+
+/// Codes and words by which servers say that a conversation is too long.
+const TOO_LONG_CODES: &[&str] = &[
+    "context_length_exceeded",
+    "exceed_context_size_error",
+    "request_too_large",
+];
+const TOO_LONG_WORDS: &[&str] = &[
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "too many tokens",
+    "maximum number of tokens",
+    "reduce the length",
+];
+
+/// Whether REPORT, which came with STATUS or inside of a reply, says that the conversation is too long.
+#[must_use]
+pub fn says_too_long(status: Option<u16>, report: &ErrorReport) -> bool {
+    let names = |code: &String| TOO_LONG_CODES.contains(&code.as_str());
+    let limits_rate = |code: &String| code.contains("rate_limit");
+    if report.codes.iter().any(limits_rate) || status == Some(429) {
+        return false;
+    }
+    let message = report.message.to_lowercase();
+    report.codes.iter().any(names)
+        || status == Some(413)
+        || TOO_LONG_WORDS.iter().any(|words| message.contains(words))
 }
 
 fn is_blank(value: &Value) -> bool {

@@ -53,7 +53,7 @@ pub fn host_of(base_url: &str) -> String {
 }
 
 /// Who wrote an answer. Only the same model at the same host understands its seals.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct ModelOrigin {
     pub dialect: Dialect,
     pub host: String,

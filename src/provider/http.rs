@@ -19,6 +19,7 @@ use super::cause::{Cause, root_cause};
 use super::dialect::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
+    says_too_long,
 };
 use super::reply::ReplyReader;
 use super::retry::{RetryAdvice, RetryPolicy, advice};
@@ -157,7 +158,7 @@ impl Client {
         request: &ChatRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
     ) -> Result<ModelReply, ProviderError> {
-        let mut prepared = self.prepare(settings, request)?;
+        let mut prepared = self.prepare(settings, request).await?;
         let mut seals = Seals::of(request);
         let policy = &self.settings.retry;
         let mut attempt = 1;
@@ -179,7 +180,7 @@ impl Client {
                     messages: request.messages.without_seals(),
                     ..request.clone()
                 };
-                prepared = self.prepare(settings, &unsealed)?;
+                prepared = self.prepare(settings, &unsealed).await?;
                 continue;
             }
             let Some(delay) = policy.delay(attempt, error.retry, jitter()) else {
@@ -281,7 +282,10 @@ impl Client {
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let retry = advice(status, &report.codes, header, SystemTime::now());
         ProviderError::new(
-            FailureKind::Refused(status),
+            match says_too_long(Some(status), &report) {
+                true => FailureKind::Overflow,
+                false => FailureKind::Refused(status),
+            },
             retry,
             refusal_sentence(status, &report.message, destination, retry),
         )
@@ -298,7 +302,7 @@ impl Client {
         cause.failure(to)
     }
 
-    fn prepare(
+    async fn prepare(
         &self,
         settings: &ProviderSettings,
         request: &ChatRequest,
@@ -306,8 +310,7 @@ impl Client {
         let url = chat_url(settings)?;
         let host = url.host_str().unwrap_or_default().to_owned();
         let headers = headers(settings, &host)?;
-        let body = serde_json::to_vec(&request_body(settings, request))
-            .map_err(|error| settings_failure(format!("The request can't be written: {error}.")))?;
+        let body = written(settings, request).await?;
         Ok(PreparedRequest {
             client: self.client_for(&url)?,
             destination: Destination {
@@ -357,6 +360,23 @@ impl Client {
                 root_cause(&error)
             ))
         })
+    }
+}
+
+/// The body of REQUEST. A turn may go on on Emacs's thread, and writing a long conversation takes long.
+async fn written(
+    settings: &ProviderSettings,
+    request: &ChatRequest,
+) -> Result<Vec<u8>, ProviderError> {
+    let (settings, request) = (settings.clone(), request.clone());
+    let writing =
+        tokio::task::spawn_blocking(move || serde_json::to_vec(&request_body(&settings, &request)));
+    let failed = |why: &dyn std::fmt::Display| {
+        settings_failure(format!("The request can't be written: {why}."))
+    };
+    match writing.await {
+        Ok(written) => written.map_err(|error| failed(&error)),
+        Err(error) => Err(failed(&error)),
     }
 }
 

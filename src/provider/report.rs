@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::failure::{ErrorReport, FailureKind, ProviderError, excerpt};
+use super::failure::{ErrorReport, FailureKind, ProviderError, excerpt, says_too_long};
 use super::retry::{RetryAdvice, stream_advice};
 
 /// The error that a payload reports, if it reports one.
@@ -20,7 +20,10 @@ pub fn reported(name: &str, data: &str) -> Option<ProviderError> {
         None => return None,
     };
     Some(ProviderError::new(
-        FailureKind::Reported,
+        match says_too_long(report.status, &report) {
+            true => FailureKind::Overflow,
+            false => FailureKind::Reported,
+        },
         stream_advice(report.status, &report.codes),
         format!("The server reported an error: {}", excerpt(&report.message)),
     ))

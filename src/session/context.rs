@@ -34,6 +34,13 @@ impl Told {
         }
     }
 
+    /// All that the model was told, as one block; none when that is nothing.
+    #[must_use]
+    pub fn block(&self) -> Option<String> {
+        let lines: Vec<&str> = self.lines.values().map(String::as_str).collect();
+        (!lines.is_empty()).then(|| format!("{BEGIN}{}\n{END}", lines.join("\n")))
+    }
+
     fn news(&mut self, context: &str) -> Option<String> {
         let parts = context
             .strip_prefix(BEGIN)

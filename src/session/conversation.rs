@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::provider::{ChatMessage, MessagePart, Messages};
+use crate::provider::{ChatMessage, Messages};
 
 /// The number of an entry within its conversation; later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -47,13 +47,27 @@ pub enum EntryContent {
     /// The model reads SUMMARY in place of all up to and with the entry THROUGH.
     Compaction { summary: String, through: EntryId },
     /// The model reads only the beginnings of these results, of so many bytes each.
-    Trim { results: Vec<EntryId>, kept: usize },
+    Trim {
+        results: Vec<EntryId>,
+        kept: usize,
+        again: Again,
+    },
     /// A message that was refused was taken back, with all that followed it.
     TakenBack { from: EntryId },
     /// The user went back to before FROM.
     Rewind { from: EntryId },
     /// A compaction, a trim or a rewind was undone.
     Undone(EntryId),
+}
+
+/// How a model sees a result again that is trimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Again {
+    /// By the tool `read_result`.
+    ReadResult,
+    /// By another call: the chat doesn't offer that tool.
+    Call,
 }
 
 /// Learns of each entry that a conversation gets, in their order.
@@ -78,7 +92,7 @@ pub struct Live<'a> {
     /// The compaction that holds.
     pub compaction: Option<&'a Entry>,
     /// How many bytes the model gets of the results that are trimmed.
-    pub trimmed: HashMap<EntryId, usize>,
+    pub trimmed: HashMap<EntryId, (usize, Again)>,
 }
 
 impl Conversation {
@@ -180,8 +194,13 @@ impl Conversation {
             match &entry.what {
                 EntryContent::Asked { .. } | EntryContent::Message(_) => live.messages.push(entry),
                 EntryContent::Compaction { .. } => live.compaction = Some(entry),
-                EntryContent::Trim { results, kept } => {
-                    live.trimmed.extend(results.iter().map(|id| (*id, *kept)));
+                EntryContent::Trim {
+                    results,
+                    kept,
+                    again,
+                } => {
+                    let trimmed = results.iter().map(|id| (*id, (*kept, *again)));
+                    live.trimmed.extend(trimmed);
                 }
                 EntryContent::TakenBack { .. }
                 | EntryContent::Rewind { .. }
@@ -237,6 +256,13 @@ impl<'a> Live<'a> {
         &self.messages[start..]
     }
 
+    /// The same, as if nothing had been said after the message THROUGH.
+    #[must_use]
+    pub fn until(mut self, through: EntryId) -> Self {
+        self.messages.retain(|entry| entry.id <= through);
+        self
+    }
+
     /// What the model reads.
     #[must_use]
     pub fn for_model(&self) -> Messages {
@@ -276,9 +302,9 @@ impl<'a> Live<'a> {
             return Arc::clone(message);
         };
         match self.trimmed.get(&id) {
-            Some(kept) if *kept < content.len() => Arc::new(ChatMessage::Tool {
+            Some((kept, again)) if *kept < content.len() => Arc::new(ChatMessage::Tool {
                 call_id: call_id.clone(),
-                content: trimmed(content, *kept, id),
+                content: trimmed(content, *kept, *again, id),
                 outcome: *outcome,
             }),
             _ => Arc::clone(message),
@@ -287,36 +313,20 @@ impl<'a> Live<'a> {
 }
 
 /// The first KEPT bytes of CONTENT, the result ID, and a word on the rest.
-fn trimmed(content: &str, kept: usize, id: EntryId) -> String {
+fn trimmed(content: &str, kept: usize, again: Again, id: EntryId) -> String {
     let end = (0..=kept.min(content.len()))
         .rev()
         .find(|&index| content.is_char_boundary(index))
         .unwrap_or(0);
+    let how = match again {
+        Again::ReadResult => format!("read_result with number {} shows all of it", id.0),
+        Again::Call => "make the call again to see it".to_owned(),
+    };
     format!(
-        "{}\n[… {} bytes of this old result were left out to save space. read_result gives all of it: {{\"number\": {}}} …]",
+        "{}\n[… {} bytes of this old result were left out to save space; {how} …]",
         &content[..end],
         content.len() - end,
-        id.0
     )
-}
-
-/// How many bytes of text MESSAGE holds.
-#[must_use]
-pub fn text_bytes(message: &ChatMessage) -> usize {
-    match message {
-        ChatMessage::System(text) | ChatMessage::User(text) => text.len(),
-        ChatMessage::Tool { content, .. } => content.len(),
-        ChatMessage::Assistant { parts, .. } => parts.iter().map(part_bytes).sum(),
-    }
-}
-
-fn part_bytes(part: &MessagePart) -> usize {
-    use crate::provider::PartContent;
-    match &part.content {
-        PartContent::Text(text) | PartContent::Thinking(text) => text.len(),
-        PartContent::Call(call) => call.name.len() + call.raw_arguments.len(),
-        PartContent::Sealed => 0,
-    }
 }
 
 /// How shared messages are written and read.
@@ -418,10 +428,11 @@ mod tests {
         it.append(EntryContent::Trim {
             results: vec![id],
             kept: 2,
+            again: Again::ReadResult,
         });
         assert_eq!(
             read(&it)[1],
-            "a\n[… 3 bytes of this old result were left out to save space. read_result gives all of it: {\"number\": 2} …]"
+            "a\n[… 3 bytes of this old result were left out to save space; read_result with number 2 shows all of it …]"
         );
     }
 
@@ -451,6 +462,7 @@ mod tests {
         it.append(EntryContent::Trim {
             results: vec![EntryId(1)],
             kept: 5,
+            again: Again::Call,
         });
         it.append(EntryContent::Undone(EntryId(2)));
         it.append(EntryContent::TakenBack { from: EntryId(3) });

@@ -3,6 +3,7 @@
 //! Ops come in at any time; messages that arrive while a turn runs wait for its end.
 
 pub mod budget;
+mod compaction;
 pub mod context;
 pub mod conversation;
 pub mod guidance;
@@ -10,10 +11,15 @@ mod pause;
 mod prefix;
 pub mod prompt;
 mod repeats;
+mod reply_end;
+mod room;
 pub mod selection;
 pub mod settings;
 mod shared;
+mod steering;
+pub mod tokens;
 mod turn;
+mod window;
 mod work;
 
 use std::collections::VecDeque;
@@ -35,12 +41,14 @@ use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
 use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
+use crate::tool::past::PastResults;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
 use conversation::Conversation;
 use pause::Pause;
 use prefix::Prefix;
+use steering::Steering;
 use work::{Means, Work};
 
 /// A session as Emacs's side holds it.
@@ -55,6 +63,8 @@ pub struct Session {
     pub offer: Arc<Offer>,
     /// What its requests begin with.
     pub prefix: Arc<Mutex<Prefix>>,
+    /// What its running turn is to get.
+    pub steering: Arc<Steering>,
 }
 
 struct Actor {
@@ -67,9 +77,14 @@ struct Actor {
     pause: Arc<Pause>,
     prefix: Arc<Mutex<Prefix>>,
     /// Where the user was, as the model was told last.
-    told: Told,
+    told: Arc<Mutex<Told>>,
+    steering: Arc<Steering>,
+    /// Results of which the model has only the beginning.
+    past: Arc<PastResults>,
     history: Conversation,
     waiting: VecDeque<Work>,
+    /// Whether something is being done.
+    at_work: bool,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
 }
@@ -118,12 +133,14 @@ pub fn open(
     let workspace = Arc::new(Workspace::default());
     let offer = Arc::new(Offer::new(Arc::clone(&shared.registry)));
     let prefix = Arc::new(Mutex::new(Prefix::default()));
+    let steering = Arc::new(Steering::default());
     let session = Session {
         ops,
         settings: Arc::clone(&settings),
         workspace: Arc::clone(&workspace),
         offer: Arc::clone(&offer),
         prefix: Arc::clone(&prefix),
+        steering: Arc::clone(&steering),
     };
     let actor = Actor {
         id,
@@ -133,9 +150,12 @@ pub fn open(
         offer,
         pause: Arc::default(),
         prefix,
-        told: Told::default(),
+        told: Arc::default(),
+        steering,
+        past: Arc::default(),
         history: Conversation::default(),
         waiting: VecDeque::new(),
+        at_work: false,
         turns: 0,
     };
     (session, actor.live(inbox))
@@ -151,6 +171,10 @@ impl Actor {
                 if self.perform(work, &mut inbox).await == Life::Closed {
                     return;
                 }
+                // What a turn was to get and ended before begins the next one.
+                for message in self.steering.take().into_iter().rev() {
+                    self.waiting.push_front(Work::Message(message));
+                }
             }
         }
     }
@@ -163,6 +187,16 @@ impl Actor {
                 self.pause.settle(LimitAnswer::Stop);
                 self.waiting.push_back(Work::Message(message));
             }
+            Op::Steer(message) => {
+                self.pause.settle(LimitAnswer::GoOn);
+                match self.at_work {
+                    true => self.steering.add(message),
+                    false => self.waiting.push_back(Work::Message(message)),
+                }
+            }
+            Op::ShowWindow(question) => self.waiting.push_back(Work::ShowWindow(question)),
+            Op::Compact => self.waiting.push_back(Work::Compact),
+            Op::UndoCompaction => self.waiting.push_back(Work::UndoCompaction),
             Op::AnswerLimit(answer) => self.pause.settle(answer),
             Op::ShowRequest(question, message) => {
                 self.waiting.push_back(Work::ShowRequest(question, message));
@@ -171,6 +205,7 @@ impl Actor {
             Op::UndoTurn => self.waiting.push_back(Work::Undo),
             Op::Cancel => {
                 self.waiting.clear();
+                drop(self.steering.take());
                 cancel.cancel();
             }
             Op::Close => {
@@ -202,6 +237,7 @@ impl Actor {
             watcher: Watcher::Chat,
             tools: tools.callable,
             offer: Arc::clone(&self.offer),
+            past: Arc::clone(&self.past),
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),
@@ -217,12 +253,13 @@ impl Actor {
         };
         let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
-        let mut told = std::mem::take(&mut self.told);
         let shared = self.shared.clone();
         let mut life = Life::Open;
+        self.at_work = true;
         let outcome = {
             let span = tracing::error_span!("turn", session = self.id.0, turn = turn.0);
             let (pause, prefix) = (Arc::clone(&self.pause), Arc::clone(&self.prefix));
+            let (told, steering) = (Arc::clone(&self.told), Arc::clone(&self.steering));
             let means = Means {
                 shared: &shared,
                 settings: &settings,
@@ -230,8 +267,10 @@ impl Actor {
                 listed: &tools.listed,
                 pause: &pause,
                 prefix: &prefix,
+                told: &told,
+                steering: &steering,
             };
-            let work = means.run(work, &mut history, &mut told).instrument(span);
+            let work = means.run(work, &mut history).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
             loop {
                 tokio::select! {
@@ -243,7 +282,7 @@ impl Actor {
             }
         };
         self.history = history;
-        self.told = told;
+        self.at_work = false;
         self.shared.executor.audit.sync();
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
@@ -262,7 +301,12 @@ impl Actor {
 
     /// Ends WORK, which can't be begun because of PROBLEM.
     fn give_up(&self, work: &Work, problem: String) {
-        if let Work::ShowRequest(question, _) = work {
+        if let Work::ShowWindow(question) = work {
+            self.emit(Event::WindowShown {
+                question: *question,
+                report: Err(problem),
+            });
+        } else if let Work::ShowRequest(question, _) = work {
             self.emit(Event::RequestShown {
                 question: *question,
                 request: Err(problem),
@@ -278,8 +322,13 @@ impl Actor {
         let registry = &self.shared.registry;
         match (work, &settings.agent) {
             // The user may call any tool.
-            (Work::Console(_) | Work::Undo, _) => Ok(TurnTools::all_listed(Arc::clone(registry))),
-            (Work::Message(_) | Work::ShowRequest(..), None) => {
+            (Work::Console(_) | Work::Undo | Work::UndoCompaction, _) => {
+                Ok(TurnTools::all_listed(Arc::clone(registry)))
+            }
+            (
+                Work::Message(_) | Work::ShowRequest(..) | Work::ShowWindow(_) | Work::Compact,
+                None,
+            ) => {
                 let listed = settings.listed(registry, &self.offer);
                 let callable = Registry::of(listed.all());
                 self.offer.complete(&callable);
@@ -288,7 +337,7 @@ impl Actor {
                     callable: Arc::new(callable),
                 })
             }
-            (Work::ShowRequest(..), Some(agent)) => {
+            (Work::ShowRequest(..) | Work::ShowWindow(_) | Work::Compact, Some(agent)) => {
                 let bound = self.shared.libraries.bind(agent, self.turns, registry)?;
                 Ok(TurnTools::all_listed(Arc::new(bound)))
             }
@@ -306,7 +355,11 @@ impl Actor {
         let text = match work {
             Work::Message(message) => &message.text,
             Work::Console(line) => line,
-            Work::Undo | Work::ShowRequest(..) => return Announced::No,
+            // The chat shows what it does, and that it is over.
+            Work::Compact => return Announced::Yes,
+            Work::Undo | Work::UndoCompaction | Work::ShowRequest(..) | Work::ShowWindow(_) => {
+                return Announced::No;
+            }
         };
         self.workspace.journal.begin_turn(turn.0);
         self.emit(Event::TurnStarted {

@@ -43,8 +43,13 @@ impl Repeats {
         }
         let times = self.count(asked, result);
         if times >= TOLD {
+            let how = match result.outcome {
+                CallOutcome::Succeeded => "was made {times} times with the same result",
+                _ => "did not succeed {times} times",
+            };
             result.add_remark(format!(
-                "(This call was made {times} times with the same result. Try something else, or stop and tell the user what you found.)"
+                "(This call {}. Try something else, or stop and tell the user what you found.)",
+                how.replace("{times}", &times.to_string())
             ));
         }
         let (last, end) = match result.outcome {
@@ -67,8 +72,15 @@ impl Repeats {
             content: String::new(),
             times: 0,
         });
-        if seen.times > 0 && (seen.outcome, &seen.content) == (result.outcome, &result.content) {
+        // What fails may say so in other words each time, with a new address or the time.
+        let alike = match (seen.outcome, result.outcome) {
+            (CallOutcome::Succeeded, CallOutcome::Succeeded) => seen.content == result.content,
+            (CallOutcome::Succeeded, _) | (_, CallOutcome::Succeeded) => false,
+            _ => true,
+        };
+        if seen.times > 0 && alike {
             seen.times += 1;
+            seen.outcome = result.outcome;
         } else {
             *seen = SeenResult {
                 outcome: result.outcome,

@@ -40,6 +40,7 @@ pub const USUAL: &[&str] = &[
     "write_file",
     "more_tools",
     "call_tool",
+    "read_result",
 ];
 
 /// The user's selection, as Emacs writes it.

@@ -44,6 +44,13 @@ pub struct SessionSettings {
     /// US dollars; inner none: no limit.
     #[serde(deserialize_with = "present")]
     pub max_turn_cost: Option<Option<f64>>,
+    /// The size of the model's window in tokens; inner none: as the facts of the model say.
+    #[serde(deserialize_with = "present")]
+    pub context_window: Option<Option<u64>>,
+    /// How much of the window may be filled before the conversation is compacted; inner none: all, until the
+    /// host refuses it.
+    #[serde(deserialize_with = "present")]
+    pub compact_at: Option<Option<f64>>,
     /// The tools offered to the model.
     pub tools: Option<ToolSelection>,
     pub tool_choice: Option<ToolChoiceJson>,
@@ -215,6 +222,8 @@ pub struct Settings {
     pub provider: Option<ProviderSettings>,
     pub instructions: Option<String>,
     pub limits: Limits,
+    pub context_window: Option<u64>,
+    pub compact_at: Option<f64>,
     pub tools: ToolSelection,
     pub tool_choice: ToolChoice,
     pub approval: Approval,
@@ -232,6 +241,8 @@ impl Default for Settings {
             provider: None,
             instructions: None,
             limits: Limits::default(),
+            context_window: None,
+            compact_at: Some(0.8),
             tools: ToolSelection::default(),
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
@@ -267,6 +278,12 @@ impl Settings {
         if let Some(limit) = changes.max_turn_cost {
             self.limits.cost = limit;
         }
+        if let Some(window) = changes.context_window {
+            self.context_window = window;
+        }
+        if let Some(share) = changes.compact_at {
+            self.compact_at = share;
+        }
         if let Some(tools) = changes.tools {
             self.tools = tools;
         }
@@ -297,6 +314,23 @@ impl Settings {
         if let Some(seconds) = changes.eval_seconds {
             self.eval_deadline = Duration::try_from_secs_f64(seconds).unwrap_or(self.eval_deadline);
         }
+    }
+
+    /// The size of the model's window in tokens, if it is known.
+    #[must_use]
+    pub fn window(&self) -> Option<u64> {
+        let facts = self
+            .provider
+            .as_ref()
+            .and_then(|it| it.facts.context_window);
+        self.context_window.or(facts)
+    }
+
+    /// How many tokens a request may have before the conversation is compacted.
+    #[must_use]
+    pub fn compacts_at(&self) -> Option<u64> {
+        let share = self.compact_at?.clamp(0.0, 1.0);
+        self.window().map(|window| (window as f64 * share) as u64)
     }
 
     /// The tools of REGISTRY that the requests of this session list: those that the user chose. They

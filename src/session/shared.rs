@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::tokens::TokenRatios;
 use crate::call::executor::Executor;
 use crate::provider::http::Client;
 use crate::tool::libraries::Libraries;
@@ -17,4 +18,6 @@ pub struct Shared {
     pub libraries: Arc<Libraries>,
     pub executor: Executor,
     pub client: Arc<Client>,
+    /// How many bytes each model has to a token.
+    pub ratios: Arc<TokenRatios>,
 }

@@ -9,26 +9,28 @@ use crate::builtin::more::called_through;
 use crate::call::batch::{BatchContext, MOST_CALLS};
 use crate::call::format::{RESULT_LIMIT, cap};
 use crate::call::policy::Approval;
-use crate::protocol::{
-    CallArguments, CallResult, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome,
-};
+use crate::protocol::{CallArguments, Event, LimitAnswer, SessionState, ToolCall, TurnOutcome};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::history::text_of;
 use crate::provider::{
-    ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, PartContent,
-    ProviderSettings, RequestPosition, StreamEvent,
+    ChatMessage, ChatRequest, Finish, MessagePart, Messages, ModelReply, ProviderSettings,
+    RequestPosition, StreamEvent,
 };
 use crate::runtime::held;
 use crate::tool::registry::Registry;
-use crate::trust::fence::draw;
 
 use super::budget::Spent;
+use super::compaction::RoomMaking;
+use super::context::Told;
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::pause::Pause;
 use super::prefix::Prefix;
 use super::repeats::Repeats;
+use super::reply_end::{Calls, TurnEnding, ending, refusal, replayable, result_message, truncated};
 use super::settings::Settings;
 use super::shared::Shared;
+use super::steering::Steering;
+use super::tokens::request_bytes;
 
 /// What a turn needs besides the history.
 pub struct Turn<'a> {
@@ -43,6 +45,9 @@ pub struct Turn<'a> {
     /// Where the turn waits when it meets a limit.
     pub pause: &'a Pause,
     pub prefix: &'a Mutex<Prefix>,
+    pub told: &'a Mutex<Told>,
+    /// What the user put into the running turn.
+    pub steering: &'a Steering,
 }
 
 /// Whether a turn that met a limit goes on.
@@ -72,6 +77,7 @@ impl Turn<'_> {
         let mut repeats = Repeats::default();
         let mut spent = Spent::default();
         self.warn_of_unknown_price();
+        let mut making = RoomMaking::default();
         loop {
             if let Some(reason) = spent.exceeds(&self.settings.limits) {
                 match self.may_go_on(&reason).await {
@@ -79,16 +85,17 @@ impl Turn<'_> {
                     GoingOn::No(outcome) => return outcome,
                 }
             }
+            let fitting = self.fitting_request(history, position, &mut making, &mut spent);
+            let request = match fitting.await {
+                Ok(request) => request,
+                Err(outcome) => return outcome,
+            };
             let began = Instant::now();
-            match self.ask(history.for_model(), position).await {
+            match self.ask(&request).await {
                 AskOutcome::Whole(reply) => {
-                    let cost = reply
-                        .usage
-                        .and_then(|usage| self.provider.facts.cost(&usage));
-                    spent.request(began.elapsed(), reply.tokens(), cost);
+                    self.count(&request, &reply, began.elapsed(), &mut spent);
                     if let Finish::Refused(why) = &reply.finish {
                         let outcome = TurnOutcome::Failed(refusal(why));
-                        self.tell_usage(&reply);
                         self.end_calls(reply).await;
                         // What was refused once is refused again as long as it is in the history.
                         history.append(EntryContent::TakenBack { from: opening });
@@ -96,6 +103,12 @@ impl Turn<'_> {
                     }
                     let taken = self.take(history, reply, &mut repeats, &mut spent).await;
                     if let Some(outcome) = taken {
+                        return outcome;
+                    }
+                }
+                AskOutcome::Broken(error) if error.kind == FailureKind::Overflow => {
+                    let room = self.room_after_overflow(history, &error, &mut making, &mut spent);
+                    if let Err(outcome) = room.await {
                         return outcome;
                     }
                 }
@@ -150,19 +163,18 @@ impl Turn<'_> {
         }
     }
 
-    fn tell_state(&self, state: SessionState) {
+    pub(super) fn tell_state(&self, state: SessionState) {
         self.shared.executor.host.emit(Event::State {
             session: self.batch.session,
             state,
         });
     }
 
-    async fn ask(&self, history: Messages, position: RequestPosition) -> AskOutcome {
+    async fn ask(&self, request: &ChatRequest) -> AskOutcome {
         let session = self.batch.session;
         let host = &self.shared.executor.host;
         self.tell_state(SessionState::Waiting);
-        let request = self.request(history, position);
-        if let Some(why) = held(self.prefix).note(&request, self.provider.origin()) {
+        if let Some(why) = held(self.prefix).note(request, self.provider.origin()) {
             host.emit(Event::CacheLost { session, why });
         }
         let (mut text, mut reasoning) = (String::new(), String::new());
@@ -171,6 +183,9 @@ impl Turn<'_> {
             if !streaming && !matches!(event, StreamEvent::Retrying { .. }) {
                 streaming = true;
                 self.tell_state(SessionState::Streaming);
+            }
+            if let Some(event) = self.retrying(&event) {
+                host.emit(event);
             }
             host.emit(match event {
                 StreamEvent::Text(more) => {
@@ -187,30 +202,58 @@ impl Turn<'_> {
                         text: more,
                     }
                 }
-                StreamEvent::Retrying {
-                    attempt,
-                    attempts,
-                    delay,
-                    reason,
-                } => Event::Retrying {
-                    session,
-                    attempt,
-                    attempts,
-                    delay,
-                    reason,
-                },
+                StreamEvent::Retrying { .. } => return,
             });
         };
         let reply = self
             .shared
             .client
-            .stream_chat(self.provider, &request, &mut sink);
+            .stream_chat(self.provider, request, &mut sink);
         tokio::select! {
             () = self.batch.cancel.cancelled() => AskOutcome::Cancelled { text, reasoning },
             reply = reply => match reply {
                 Ok(reply) => AskOutcome::Whole(reply),
                 Err(error) => AskOutcome::Broken(error),
             },
+        }
+    }
+
+    /// What the user sees of EVENT, if it is about a request that is sent again.
+    pub(super) fn retrying(&self, event: &StreamEvent) -> Option<Event> {
+        match event {
+            StreamEvent::Retrying {
+                attempt,
+                attempts,
+                delay,
+                reason,
+            } => Some(Event::Retrying {
+                session: self.batch.session,
+                attempt: *attempt,
+                attempts: *attempts,
+                delay: *delay,
+                reason: reason.clone(),
+            }),
+            StreamEvent::Text(_) | StreamEvent::Reasoning(_) => None,
+        }
+    }
+
+    /// Takes in what REPLY to REQUEST cost.
+    pub(super) fn count(
+        &self,
+        request: &ChatRequest,
+        reply: &ModelReply,
+        elapsed: Duration,
+        spent: &mut Spent,
+    ) {
+        let cost = reply
+            .usage
+            .and_then(|usage| self.provider.facts.cost(&usage));
+        spent.request(elapsed, reply.tokens(), cost);
+        self.tell_usage(reply);
+        if let Some(usage) = reply.usage {
+            let (origin, bytes) = (self.provider.origin(), request_bytes(request));
+            self.shared.ratios.learn(origin, bytes, usage.input_tokens);
+            self.tell_filled(usage.input_tokens.saturating_add(usage.output_tokens));
         }
     }
 
@@ -240,7 +283,6 @@ impl Turn<'_> {
         repeats: &mut Repeats,
         spent: &mut Spent,
     ) -> Option<TurnOutcome> {
-        self.tell_usage(&reply);
         if reply.finish == Finish::Paused && reply.calls.is_empty() && !reply.parts.is_empty() {
             // It goes on when it gets back what it said.
             history.add(ChatMessage::Assistant {
@@ -280,6 +322,9 @@ impl Turn<'_> {
         for result in results {
             history.add(result_message(result));
         }
+        if !cancelled {
+            self.steer(history);
+        }
         match stuck {
             _ if cancelled => Some(TurnOutcome::Cancelled),
             Some(reason) => Some(TurnOutcome::Limit(reason)),
@@ -309,12 +354,25 @@ impl Turn<'_> {
             }
         };
         match ending(&finish, calls) {
-            Ending::Finished if empty => {
+            TurnEnding::Finished if empty => {
                 TurnOutcome::Failed("The model sent an empty reply.".to_owned())
             }
-            Ending::Finished => TurnOutcome::Finished,
-            Ending::Cut(why) if kept == Kept::Something => TurnOutcome::Interrupted(why),
-            Ending::Cut(why) | Ending::Failed(why) => TurnOutcome::Failed(why),
+            TurnEnding::Finished => TurnOutcome::Finished,
+            TurnEnding::Cut(why) if kept == Kept::Something => TurnOutcome::Interrupted(why),
+            TurnEnding::Cut(why) | TurnEnding::Failed(why) => TurnOutcome::Failed(why),
+        }
+    }
+
+    /// Puts into HISTORY what the user wants the running turn to know.
+    fn steer(&self, history: &mut Conversation) {
+        for message in self.steering.take() {
+            let message = held(self.told).take(message);
+            let text = self.batch.workspace.with_news(message.for_model());
+            history.ask(text, &message.text);
+            self.shared.executor.host.emit(Event::Steered {
+                session: self.batch.session,
+                text: message.text,
+            });
         }
     }
 
@@ -370,82 +428,5 @@ impl Turn<'_> {
             parts,
         });
         Kept::Something
-    }
-}
-
-fn refusal(why: &str) -> String {
-    let reason = match why {
-        "" => String::new(),
-        why => format!(" It says: {why}"),
-    };
-    format!(
-        "The model refused to answer. Your message and what followed it are no longer part of the conversation, so that it can go on.{reason}"
-    )
-}
-
-/// Whether the calls of a reply arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Calls {
-    Whole,
-    Cut,
-}
-
-/// What the end of a reply means for its turn.
-enum Ending {
-    Finished,
-    /// It ended too early, and could go on.
-    Cut(String),
-    Failed(String),
-}
-
-fn ending(finish: &Finish, calls: Calls) -> Ending {
-    match (finish, calls) {
-        (Finish::Length, Calls::Cut) => Ending::Cut(
-            "The reply was cut off at its token limit in the middle of a tool call, which was not run. Raise the limit (max_tokens in the provider's body) or ask for less at a time.".to_owned(),
-        ),
-        (_, Calls::Cut) => Ending::Cut(
-            "The reply ended in the middle of a tool call, which was not run.".to_owned(),
-        ),
-        (Finish::Length, Calls::Whole) => {
-            Ending::Cut("The reply was cut off at its token limit.".to_owned())
-        }
-        (Finish::ContentFilter, Calls::Whole) => {
-            Ending::Failed("The provider's content filter ended the reply.".to_owned())
-        }
-        (Finish::Interrupted, Calls::Whole) => Ending::Cut(
-            "The connection was lost before the reply was complete.".to_owned(),
-        ),
-        (Finish::Refused(why), Calls::Whole) => Ending::Failed(refusal(why)),
-        (Finish::Stop | Finish::ToolCalls | Finish::Paused | Finish::Other(_), Calls::Whole) => {
-            Ending::Finished
-        }
-    }
-}
-
-/// Providers reject a history with broken JSON in it; the result quotes what was wrong.
-fn replayable(mut part: MessagePart) -> MessagePart {
-    if let PartContent::Call(call) = &mut part.content
-        && matches!(
-            call.arguments,
-            CallArguments::Malformed(_) | CallArguments::Truncated
-        )
-    {
-        call.raw_arguments = "{}".to_owned();
-    }
-    part
-}
-
-fn truncated(call: ToolCall) -> ToolCall {
-    ToolCall {
-        arguments: CallArguments::Truncated,
-        ..call
-    }
-}
-
-fn result_message(result: CallResult) -> ChatMessage {
-    ChatMessage::Tool {
-        content: result.for_model(draw()),
-        outcome: result.outcome,
-        call_id: result.id,
     }
 }

@@ -6,15 +6,19 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
+use super::budget::Spent;
 use super::context::Told;
-use super::conversation::Conversation;
+use super::conversation::{Conversation, EntryContent};
 use super::guidance;
 use super::guidance::Guide;
 use super::pause::Pause;
 use super::prefix::{Prefix, Reading};
+use super::room::RoomMade;
 use super::settings::Settings;
 use super::shared::Shared;
+use super::steering::Steering;
 use super::turn::Turn;
+use super::window;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::BatchContext;
@@ -31,9 +35,15 @@ pub enum Work {
     Console(String),
     Undo,
     ShowRequest(QuestionId, Option<UserMessage>),
+    ShowWindow(QuestionId),
+    Compact,
+    UndoCompaction,
 }
 
 const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
+
+/// A conversation of fewer bytes need not be summarized, even where the user asks for it.
+const COMPACTED_BELOW: usize = 8 * 1024;
 
 /// What work is done with.
 #[derive(Clone, Copy)]
@@ -44,16 +54,14 @@ pub struct Means<'a> {
     pub listed: &'a Registry,
     pub pause: &'a Pause,
     pub prefix: &'a Mutex<Prefix>,
+    /// Where the user was, as the model was told last.
+    pub told: &'a Mutex<Told>,
+    pub steering: &'a Steering,
 }
 
 impl Means<'_> {
-    /// Does WORK, in the conversation HISTORY, of whose surroundings the model was TOLD.
-    pub async fn run(
-        &self,
-        work: Work,
-        history: &mut Conversation,
-        told: &mut Told,
-    ) -> TurnOutcome {
+    /// Does WORK, in the conversation HISTORY.
+    pub async fn run(&self, work: Work, history: &mut Conversation) -> TurnOutcome {
         match work {
             Work::Message(message) => {
                 if self.settings.provider.is_none() {
@@ -63,14 +71,14 @@ impl Means<'_> {
                 let Some(turn) = self.turn(None) else {
                     return TurnOutcome::Failed(NO_MODEL.to_owned());
                 };
-                let message = told.take(message);
+                let message = held(self.told).take(message);
                 let text = self.batch.workspace.with_news(message.for_model());
                 history.begin_turn();
                 let opening = history.ask(text, &message.text);
                 let outcome = turn.run(history, opening).await;
                 if !history.holds(opening) {
                     // What the message said went with it.
-                    *told = Told::default();
+                    *held(self.told) = Told::default();
                 }
                 outcome
             }
@@ -80,13 +88,74 @@ impl Means<'_> {
                 TurnOutcome::Finished
             }
             Work::ShowRequest(question, message) => {
-                let message = message.map(|message| told.clone().take(message));
+                let message = message.map(|message| held(self.told).clone().take(message));
                 let now = self.instructions().await.0;
                 let request = self.shown_request(history.for_model(), message, now.as_deref());
                 self.emit(Event::RequestShown { question, request });
                 TurnOutcome::Finished
             }
+            Work::ShowWindow(question) => {
+                let now = self.instructions().await.0;
+                let report = self.window_report(history, now.as_deref());
+                self.emit(Event::WindowShown { question, report });
+                TurnOutcome::Finished
+            }
+            Work::Compact => {
+                let now = self.instructions().await.0;
+                match self.turn(now.as_deref()) {
+                    Some(turn) => self.compact(&turn, history).await,
+                    None => TurnOutcome::Failed(NO_MODEL.to_owned()),
+                }
+            }
+            Work::UndoCompaction => {
+                self.undo_compaction(history);
+                TurnOutcome::Finished
+            }
         }
+    }
+
+    /// Has the model summarize all but the latest of HISTORY, because the user wants it.
+    async fn compact(&self, turn: &Turn<'_>, history: &mut Conversation) -> TurnOutcome {
+        let kept = COMPACTED_BELOW / 2;
+        let made = turn.compact(history, kept, &mut Spent::default()).await;
+        let text = match made {
+            RoomMade::Some => return TurnOutcome::Finished,
+            RoomMade::Cancelled => return TurnOutcome::Cancelled,
+            RoomMade::None => "There is nothing to summarize yet.".to_owned(),
+            RoomMade::Failed(why) => {
+                format!("No summary came about, and the conversation is as it was. {why}")
+            }
+        };
+        turn.tell_notice(text);
+        TurnOutcome::Finished
+    }
+
+    fn undo_compaction(&self, history: &mut Conversation) {
+        let id = history.live().compaction.map(|entry| entry.id);
+        let text = match id {
+            Some(id) => {
+                history.append(EntryContent::Undone(id));
+                *held(self.told) = Told::default();
+                "The model reads what the summary stood for again."
+            }
+            None => "The model reads no summary.",
+        };
+        let (session, text) = (self.batch.session, text.to_owned());
+        self.emit(Event::Notice { session, text });
+    }
+
+    /// What fills the model's window.
+    fn window_report(&self, history: &Conversation, now: Option<&str>) -> Result<Value, String> {
+        let turn = self.turn(now).ok_or(NO_MODEL)?;
+        let live = history.live();
+        let request = turn.request(live.for_model(), RequestPosition::First);
+        let origin = turn.provider.origin();
+        let tokens = |bytes| self.shared.ratios.estimate(&origin, bytes);
+        let mut report = window::report(&request, &live, tokens);
+        report["window"] = self.settings.window().into();
+        report["compacts_at"] = self.settings.compacts_at().into();
+        report["summary"] = live.summary().into();
+        Ok(report)
     }
 
     /// A turn, if there is a model for it. NOW are the instructions for a model that has read none.
@@ -100,6 +169,8 @@ impl Means<'_> {
             sections: held(self.prefix).sections(now),
             pause: self.pause,
             prefix: self.prefix,
+            told: self.told,
+            steering: self.steering,
         })
     }
 

@@ -13,6 +13,7 @@ mod failure;
 pub mod libraries;
 pub mod offer;
 mod parameter;
+pub mod past;
 pub mod preview;
 mod references;
 pub mod registry;

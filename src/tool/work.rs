@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::offer::Offer;
+use super::past::PastResults;
 use super::preview::{Preview, Reviewed};
 use super::registry::Registry;
 use super::{Arguments, Content, ImageTool, Tool, ToolFailure};
@@ -78,6 +79,8 @@ pub struct WorkContext {
     /// The tools that can be called in this turn.
     pub tools: Arc<Registry>,
     pub offer: Arc<Offer>,
+    /// Results that the model can read again.
+    pub past: Arc<PastResults>,
 }
 
 /// What Emacs answered, or why it could not.

@@ -121,7 +121,7 @@ async fn the_users_words_stand_outside_the_fence() {
     assert_eq!(results[0].outcome, CallOutcome::Denied);
     assert_eq!(
         copy(&results[0]),
-        "Error: User denied tool execution: not now"
+        "Error: User denied tool execution: not now\nThe call did not run and changed nothing."
     );
 }
 

@@ -93,6 +93,7 @@ async fn calls() {
     let batch = BatchContext {
         watcher: Watcher::Chat,
         offer: Arc::default(),
+        past: Arc::default(),
         session: SessionId(1),
         tools: Arc::new(registry),
         approval: Approval::None,

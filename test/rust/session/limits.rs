@@ -146,7 +146,7 @@ async fn a_call_that_fails_again_and_again_ends_the_turn() {
     let bodies = chat.server.bodies();
     let last = bodies.last().unwrap()["messages"].to_string();
     assert!(
-        last.contains("made 3 times with the same result. Try something else"),
+        last.contains("did not succeed 3 times. Try something else"),
         "{last}"
     );
 }

@@ -10,7 +10,9 @@ mod faults;
 mod limits;
 mod offer;
 mod shown;
+mod steering;
 mod turns;
+mod window;
 
 #[path = "../support/fault_server.rs"]
 mod fault_server;

@@ -261,7 +261,7 @@ async fn a_call_that_is_repeated_is_remarked_on_and_then_ends_the_turn() {
             it["content"]
                 .as_str()
                 .unwrap()
-                .contains("3 times with the same result")
+                .contains("did not succeed 3 times")
         })
         .collect();
     assert_eq!(told, [false, false, false, false, true, false]);

@@ -141,7 +141,10 @@ async fn a_denial_is_a_result_for_the_model() {
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);
     assert_eq!(
         chat.last_messages()[2],
-        message("tool", "Error: User denied tool execution: not now")
+        message(
+            "tool",
+            "Error: User denied tool execution: not now\nThe call did not run and changed nothing."
+        )
     );
 }
 

@@ -80,6 +80,7 @@ pub fn chat_through(client: ClientSettings, script: &Value, settings: Value) -> 
             rules: Arc::new(Mutex::new(RuleBook::open(Path::new("/nonexistent/rules")))),
         },
         client: Arc::new(Client::new(client)),
+        ratios: Arc::default(),
     };
     let mut all = json!({
         "provider": {"name": "test", "base_url": server.base_url(), "model": "m"},

@@ -65,6 +65,7 @@ pub fn bench(approval: Approval) -> Bench {
         audit_file,
         batch: BatchContext {
             offer: Arc::default(),
+            past: Arc::default(),
             session: SessionId(7),
             watcher: Watcher::Chat,
             tools: Arc::new(Registry::default()),

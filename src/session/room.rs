@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Making room, between two requests, in a conversation that gets too long for its model: old results are
+//! trimmed, or the model writes a summary. Whatever fails leaves the conversation as it was.
+
+use std::time::Instant;
+
+use super::budget::Spent;
+use super::compaction::{self, REQUEST, RoomMaking, cut, head, trim};
+use super::conversation::{Again, Conversation, EntryContent};
+use super::tokens::{message_bytes, request_bytes};
+use super::turn::Turn;
+use crate::builtin::past;
+use crate::protocol::{Event, SessionState, TurnOutcome};
+use crate::provider::{
+    ChatMessage, ChatRequest, FailureKind, Finish, Messages, ModelReply, ProviderError,
+    RequestPosition, StreamEvent, ToolChoice,
+};
+use crate::runtime::held;
+
+/// How many summaries one compaction may take, each of a further part.
+const MOST_SUMMARIES: usize = 12;
+
+/// How much of the size at which a conversation is compacted is kept as it is.
+const KEPT_SHARE: f64 = 0.3;
+
+/// Trimming alone has to bring a conversation below so much of that size; else a summary is made.
+const TRIMMED_SHARE: f64 = 0.7;
+
+/// How making room ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum RoomMade {
+    Some,
+    /// There is nothing to summarize.
+    None,
+    Cancelled,
+    /// No summary came about, as the sentence says.
+    Failed(String),
+}
+
+impl Turn<'_> {
+    /// The request for HISTORY; room was made before, where the model's window needs it.
+    ///
+    /// # Errors
+    ///
+    /// The end of the turn, which was cancelled meanwhile.
+    pub(super) async fn fitting_request(
+        &self,
+        history: &mut Conversation,
+        position: RequestPosition,
+        making: &mut RoomMaking,
+        spent: &mut Spent,
+    ) -> Result<ChatRequest, TurnOutcome> {
+        let request = self.request(history.for_model(), position);
+        let (origin, ratios) = (self.provider.origin(), &self.shared.ratios);
+        let bytes = request_bytes(&request);
+        self.tell_filled(ratios.estimate(&origin, bytes));
+        let Some(limit) = self
+            .settings
+            .compacts_at()
+            .map(|it| ratios.bytes(&origin, it))
+        else {
+            return Ok(request);
+        };
+        if bytes <= limit || making.failure.is_some() {
+            return Ok(request);
+        }
+        let kept = share(limit, KEPT_SHARE);
+        let trimmed = trim(&history.live(), kept, self.again());
+        if let Some((trimmed, saved)) = trimmed
+            && bytes.saturating_sub(saved) <= share(limit, TRIMMED_SHARE)
+        {
+            self.trim(history, trimmed);
+        } else {
+            match self.compact(history, kept, spent).await {
+                RoomMade::Cancelled => return Err(TurnOutcome::Cancelled),
+                RoomMade::Some | RoomMade::None => {}
+                RoomMade::Failed(why) => {
+                    self.tell_notice(format!("The conversation gets too long for the model, and no summary came about, so all of it is sent. {why}"));
+                    making.failure = Some(why);
+                }
+            }
+        }
+        Ok(self.request(history.for_model(), position))
+    }
+
+    /// Makes room after the host refused the conversation as too long.
+    ///
+    /// # Errors
+    ///
+    /// The end of the turn: it was cancelled, or there is no more room to make.
+    pub(super) async fn room_after_overflow(
+        &self,
+        history: &mut Conversation,
+        error: &ProviderError,
+        making: &mut RoomMaking,
+        spent: &mut Spent,
+    ) -> Result<(), TurnOutcome> {
+        making.overflows += 1;
+        let all: usize = history.for_model().iter().map(message_bytes).sum();
+        let kept = match making.overflows {
+            1 => all / 4,
+            _ => 0,
+        };
+        let failed = |why: &str| Err(TurnOutcome::Failed(format!("{error} {why}")));
+        if making.overflows > 3 {
+            return failed("A summary did not help.");
+        }
+        let trimmed = trim(&history.live(), kept, self.again());
+        match self.compact(history, kept, spent).await {
+            RoomMade::Cancelled => Err(TurnOutcome::Cancelled),
+            RoomMade::Some => Ok(()),
+            made => match (trimmed, made) {
+                (Some((trimmed, _)), _) => {
+                    self.trim(history, trimmed);
+                    Ok(())
+                }
+                (None, RoomMade::Failed(why)) => failed(&why),
+                (None, _) => failed("There is nothing to leave out."),
+            },
+        }
+    }
+
+    /// Has the model summarize all but about the newest KEPT bytes of HISTORY.
+    pub(super) async fn compact(
+        &self,
+        history: &mut Conversation,
+        kept: usize,
+        spent: &mut Spent,
+    ) -> RoomMade {
+        let origin = self.provider.origin();
+        let before = self.tokens(history);
+        let messages = history.live().read().len();
+        // What the model can take at once, as far as that is known.
+        let mut most = self.settings.window().map(|window| {
+            let all = self.shared.ratios.bytes(&origin, window);
+            share(all, 0.95).saturating_sub(self.overhead())
+        });
+        let mut made = RoomMade::None;
+        for _ in 0..MOST_SUMMARIES {
+            let live = history.live();
+            let Some(target) = cut(&live, kept) else {
+                break;
+            };
+            let part = most
+                .and_then(|most| head(&live, most))
+                .filter(|part| part.through < target.through)
+                .unwrap_or(target);
+            self.tell_state(SessionState::Summarizing);
+            let read = live.clone().until(part.through).for_model();
+            match self.summary(read, spent).await {
+                Ok(summary) => {
+                    let told = held(self.told).block();
+                    let summary =
+                        compaction::summary(&live, part.through, told.as_deref(), &summary);
+                    history.append(EntryContent::Compaction {
+                        summary: summary.clone(),
+                        through: part.through,
+                    });
+                    made = RoomMade::Some;
+                    let left = history.live().read().len();
+                    if part == target {
+                        self.tell_summarized(history, before, messages - left, summary);
+                        break;
+                    }
+                }
+                Err(NoSummary::Cancelled) => return RoomMade::Cancelled,
+                Err(NoSummary::Overflow(_)) if head(&live, part.before / 2) != Some(part) => {
+                    most = Some(part.before / 2);
+                }
+                Err(NoSummary::Overflow(why) | NoSummary::Failed(why)) => {
+                    return RoomMade::Failed(why);
+                }
+            }
+        }
+        made
+    }
+
+    /// What the model writes of the messages READ.
+    async fn summary(&self, read: Messages, spent: &mut Spent) -> Result<String, NoSummary> {
+        let mut request = self.request(read, RequestPosition::Later);
+        let text = REQUEST.to_owned();
+        request
+            .messages
+            .push(std::sync::Arc::new(ChatMessage::User(text)));
+        let reply = self.ask_quietly(&request, spent).await?;
+        let reply = match reply.text.trim().is_empty() && !reply.calls.is_empty() {
+            true => {
+                // To forbid calls costs some providers' cache, so it is only done where it has to be.
+                request.tool_choice = ToolChoice::None;
+                self.ask_quietly(&request, spent).await?
+            }
+            false => reply,
+        };
+        let failed = |why: &str| Err(NoSummary::Failed(why.to_owned()));
+        match reply.finish {
+            Finish::Length => failed("The model's summary was cut off at its token limit."),
+            Finish::Refused(_) | Finish::ContentFilter => failed("The model refused to write one."),
+            _ if reply.text.trim().is_empty() => failed("The model wrote nothing."),
+            _ => Ok(reply.text),
+        }
+    }
+
+    async fn ask_quietly(
+        &self,
+        request: &ChatRequest,
+        spent: &mut Spent,
+    ) -> Result<ModelReply, NoSummary> {
+        let mut sink = |event: StreamEvent| {
+            if let Some(event) = self.retrying(&event) {
+                self.shared.executor.host.emit(event);
+            }
+        };
+        let began = Instant::now();
+        let reply = self
+            .shared
+            .client
+            .stream_chat(self.provider, request, &mut sink);
+        let reply = tokio::select! {
+            () = self.batch.cancel.cancelled() => return Err(NoSummary::Cancelled),
+            reply = reply => reply,
+        };
+        match reply {
+            Ok(reply) => {
+                self.count(request, &reply, began.elapsed(), spent);
+                Ok(reply)
+            }
+            Err(error) if error.kind == FailureKind::Overflow => {
+                Err(NoSummary::Overflow(error.to_string()))
+            }
+            Err(error) => Err(NoSummary::Failed(error.to_string())),
+        }
+    }
+
+    /// About how many tokens a request for HISTORY has.
+    pub(super) fn tokens(&self, history: &Conversation) -> u64 {
+        let request = self.request(history.for_model(), RequestPosition::Later);
+        self.shared
+            .ratios
+            .estimate(&self.provider.origin(), request_bytes(&request))
+    }
+
+    /// The bytes of a request without any message.
+    fn overhead(&self) -> usize {
+        let request = self.request(Messages::default(), RequestPosition::Later);
+        request_bytes(&request) + REQUEST.len()
+    }
+
+    fn again(&self) -> Again {
+        match self.listed.get(past::NAME) {
+            Some(_) => Again::ReadResult,
+            None => Again::Call,
+        }
+    }
+
+    fn trim(&self, history: &mut Conversation, trimmed: EntryContent) {
+        if let EntryContent::Trim { results, .. } = &trimmed {
+            let plural = if results.len() == 1 { "" } else { "s" };
+            self.tell_notice(format!(
+                "The model reads only the beginning of {} old result{plural} now, to save space.",
+                results.len()
+            ));
+            for id in results {
+                if let Some(message) = history.entry(*id).and_then(|entry| entry.message()) {
+                    self.batch.past.keep(id.0, message);
+                }
+            }
+        }
+        history.append(trimmed);
+        self.tell_lost("old results were trimmed");
+    }
+
+    fn tell_summarized(
+        &self,
+        history: &Conversation,
+        before: u64,
+        messages: usize,
+        summary: String,
+    ) {
+        // The next message says all of its surroundings.
+        *held(self.told) = Default::default();
+        let after = self.tokens(history);
+        self.shared.executor.host.emit(Event::Summarized {
+            session: self.batch.session,
+            messages,
+            before,
+            after,
+            summary,
+        });
+        self.tell_filled(after);
+        self.tell_lost("the conversation was summarized");
+    }
+
+    fn tell_lost(&self, why: &'static str) {
+        self.shared.executor.host.emit(Event::CacheLost {
+            session: self.batch.session,
+            why,
+        });
+    }
+
+    pub(super) fn tell_filled(&self, tokens: u64) {
+        self.shared.executor.host.emit(Event::WindowFilled {
+            session: self.batch.session,
+            tokens,
+            window: self.settings.window(),
+        });
+    }
+
+    pub(super) fn tell_notice(&self, text: String) {
+        let session = self.batch.session;
+        self.shared
+            .executor
+            .host
+            .emit(Event::Notice { session, text });
+    }
+}
+
+/// Why there is no summary.
+enum NoSummary {
+    Cancelled,
+    Overflow(String),
+    Failed(String),
+}
+
+fn share(bytes: usize, share: f64) -> usize {
+    (bytes as f64 * share) as usize
+}

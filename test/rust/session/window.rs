@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Conversations that get too long for their model: old results are trimmed, the model writes a summary,
+//! and whatever fails or is undone leaves all as it was.
+
+use crate::chat::{Chat, chat, one_call, turns};
+use agent_q_core::protocol::{Event, Op, QuestionId, SessionState, TurnOutcome};
+use agent_q_core::tool::{Parameter, ParameterType, Runner, Tool};
+use agent_q_core::trust::SafetyLevel;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Settings of a chat with the tools NAMES whose model takes so many tokens.
+fn window(tokens: u64, names: &[&str]) -> Value {
+    json!({"context_window": tokens, "tools": {"chosen": {"names": names}}})
+}
+
+fn text(size: usize) -> Value {
+    json!([{"text": "x".repeat(size)}])
+}
+
+/// Roles and beginnings of the messages of the request COUNT, without the system prompt.
+fn sent(chat: &Chat, count: usize) -> Vec<String> {
+    chat.server.bodies()[count]["messages"].as_array().unwrap()[1..]
+        .iter()
+        .map(|message| {
+            let content = message["content"].as_str().unwrap_or_default();
+            let beginning: String = content.chars().take(12).collect();
+            format!("{}: {beginning}", message["role"].as_str().unwrap())
+        })
+        .collect()
+}
+
+async fn say_all(chat: &Chat, texts: &[&str]) -> TurnOutcome {
+    let before = chat
+        .host
+        .collect(|event| matches!(event, Event::TurnEnded { .. }).then_some(()));
+    for text in texts {
+        chat.tell(Op::Submit((*text).into()));
+    }
+    chat.ended(before.len() + texts.len()).await
+}
+
+fn notices(chat: &Chat) -> Vec<String> {
+    chat.host.collect(|event| match event {
+        Event::Notice { text, .. } => Some(text.clone()),
+        _ => None,
+    })
+}
+
+fn summaries(chat: &Chat) -> Vec<(usize, String)> {
+    chat.host.collect(|event| match event {
+        Event::Summarized {
+            messages, summary, ..
+        } => Some((*messages, summary.clone())),
+        _ => None,
+    })
+}
+
+fn configure(chat: &Chat, changes: Value) {
+    let changes = serde_json::from_value(changes).unwrap();
+    chat.session.settings.lock().unwrap().apply(changes);
+}
+
+#[tokio::test]
+async fn a_summary_takes_the_place_of_old_messages_before_the_window_is_full() {
+    let script = turns(json!([
+        text(9000), text(9000), [{"text": "NOTES"}], text(10), text(10),
+    ]));
+    let chat = chat(&script, window(7500, &["echo"]));
+    say_all(&chat, &["one", "two", "three"]).await;
+    let bodies = chat.server.bodies();
+    // What is to be summarized begins as it was sent before, with the same tools.
+    assert_eq!(bodies[2]["tools"], bodies[1]["tools"]);
+    let (asked, before) = (
+        bodies[2]["messages"].as_array().unwrap(),
+        bodies[1]["messages"].as_array().unwrap(),
+    );
+    assert_eq!(asked[..before.len()], before[..]);
+    assert!(
+        asked.last().unwrap()["content"]
+            .to_string()
+            .contains("Write notes")
+    );
+    let read = bodies[3]["messages"][1]["content"].to_string();
+    assert!(read.contains("NOTES") && read.contains("three"), "{read}");
+    assert_eq!(sent(&chat, 3).len(), 1);
+    let summaries = summaries(&chat);
+    assert_eq!(summaries.len(), 1);
+    assert_eq!(summaries[0].0, 4);
+
+    configure(&chat, json!({"context_window": null}));
+    chat.tell(Op::UndoCompaction);
+    say_all(&chat, &["four"]).await;
+    let roles = sent(&chat, 4);
+    assert_eq!(roles.len(), 7, "{roles:?}");
+    assert_eq!(roles[0], "user: one");
+    assert!(notices(&chat)[0].contains("reads what the summary stood for again"));
+}
+
+#[tokio::test]
+async fn a_refusal_as_too_long_leads_to_a_summary_and_the_turn_goes_on() {
+    let mut script = turns(json!([text(3000), [], [{"text": "NOTES"}], [{"text": "Done."}]]));
+    script["turns"][1] = json!({"status": 400, "body":
+        {"error": {"code": "context_length_exceeded", "message": "too many"}}});
+    let chat = chat(&script, json!({}));
+    assert_eq!(say_all(&chat, &["one", "two"]).await, TurnOutcome::Finished);
+    let read = chat.server.bodies()[3]["messages"][1]["content"].to_string();
+    assert!(read.contains("NOTES") && read.contains("two"), "{read}");
+    assert_eq!(sent(&chat, 3).len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_too_long_even_so_says_why_and_loses_nothing() {
+    let refusal = json!({"status": 400, "body":
+        {"error": {"message": "This model's maximum context length is 10 tokens."}}});
+    let script = json!({"turns": [refusal], "repeat_last": true});
+    let chat = chat(&script, json!({}));
+    let TurnOutcome::Failed(why) = chat.say("one").await else {
+        panic!("it went on")
+    };
+    assert!(
+        why.contains("maximum context length is 10") && why.contains("nothing to leave out"),
+        "{why}"
+    );
+    say_all(&chat, &["two"]).await;
+    assert!(sent(&chat, 1).contains(&"user: one".to_owned()));
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_changes_nothing() {
+    let mut script = turns(json!([text(6000), text(6000), [], text(10), [], text(10)]));
+    let refusal = json!({"status": 401, "body": {"error": "no"}});
+    script["turns"][2] = refusal.clone();
+    script["turns"][4] = refusal;
+    let chat = chat(&script, window(5000, &["echo"]));
+    assert_eq!(
+        say_all(&chat, &["one", "two", "three"]).await,
+        TurnOutcome::Finished
+    );
+    assert_eq!(sent(&chat, 3).len(), 5, "all of it was sent");
+    let told = notices(&chat);
+    assert!(told[0].contains("no summary came about"), "{told:?}");
+    assert!(summaries(&chat).is_empty());
+
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(4).await, TurnOutcome::Finished);
+    assert!(notices(&chat)[1].contains("the conversation is as it was"));
+}
+
+#[tokio::test]
+async fn a_summary_is_written_on_demand_and_can_be_cancelled() {
+    let script = turns(json!([
+        text(6000), text(6000), [{"stall": true}], [{"text": "NOTES"}], text(10),
+    ]));
+    let chat = chat(&script, json!({}));
+    say_all(&chat, &["one", "two"]).await;
+    chat.tell(Op::Compact);
+    let summarizing = |event: &Event| {
+        matches!(
+            event,
+            Event::State {
+                state: SessionState::Summarizing,
+                ..
+            }
+        )
+        .then_some(())
+    };
+    chat.host.wait_for(summarizing).await;
+    while chat.server.bodies().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    chat.tell(Op::Cancel);
+    assert_eq!(chat.ended(3).await, TurnOutcome::Cancelled);
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(4).await, TurnOutcome::Finished);
+    assert_eq!(summaries(&chat).len(), 1);
+    say_all(&chat, &["three"]).await;
+    let read = sent(&chat, 4);
+    assert!(read.len() <= 3, "{read:?}");
+}
+
+#[tokio::test]
+async fn a_model_with_a_smaller_window_summarizes_part_by_part() {
+    let script = turns(json!([
+        text(5000), text(5000), text(5000), text(5000),
+        [{"text": "NOTES 1"}], [{"text": "NOTES 2"}], [{"text": "NOTES 3"}], [{"text": "NOTES 4"}], text(10),
+    ]));
+    let chat = chat(&script, window(100_000, &["echo"]));
+    say_all(&chat, &["one", "two", "three", "four"]).await;
+    configure(&chat, json!({"context_window": 4500}));
+    assert_eq!(say_all(&chat, &["five"]).await, TurnOutcome::Finished);
+    let bodies = chat.server.bodies();
+    assert!(bodies.len() > 6, "{} requests", bodies.len());
+    for body in &bodies[4..] {
+        let size = body["messages"].to_string().len() + body["tools"].to_string().len();
+        assert!(size < 4500 * 33 / 10, "{size}");
+    }
+    assert!(
+        bodies[5]["messages"][1]["content"]
+            .to_string()
+            .contains("NOTES 1")
+    );
+}
+
+#[tokio::test]
+async fn old_results_are_trimmed_first_and_can_be_read_again() {
+    let long = |letter: &str| one_call(letter, "long", json!({"text": letter}));
+    let script = turns(json!([
+        long("a"),
+        [{"text": "A"}],
+        long("b"),
+        [{"text": "B"}],
+        one_call("r", "read_result", json!({"number": 3})),
+        [{"text": "Read."}],
+    ]));
+    let chat = chat(&script, window(9000, &["long", "read_result"]));
+    chat.registry.register(Tool::new(
+        "long",
+        "Repeats a text.",
+        SafetyLevel::Safe,
+        &[],
+        vec![Parameter::required("text", ParameterType::String, "")],
+        Runner::Worker(Arc::new(|arguments| {
+            Ok(arguments.required_text("text").repeat(9000))
+        })),
+    ));
+    say_all(&chat, &["one", "two"]).await;
+    configure(&chat, json!({"context_window": 7500}));
+    assert_eq!(say_all(&chat, &["three"]).await, TurnOutcome::Finished);
+    let messages = chat.server.bodies()[4]["messages"].clone();
+    let trimmed = messages[3]["content"].as_str().unwrap();
+    assert!(
+        trimmed.len() < 1000 && trimmed.contains("read_result with number 3"),
+        "{} bytes",
+        trimmed.len()
+    );
+    assert!(
+        messages[7]["content"].as_str().unwrap().len() > 9000,
+        "the newest stay"
+    );
+    let read = chat.server.bodies()[5]["messages"]
+        .as_array()
+        .unwrap()
+        .last()
+        .unwrap()
+        .clone();
+    assert!(
+        read["content"]
+            .as_str()
+            .unwrap()
+            .contains(&"a".repeat(9000))
+    );
+    assert!(notices(&chat)[0].contains("only the beginning of 1 old result now"));
+    assert!(summaries(&chat).is_empty());
+}
+
+#[tokio::test]
+async fn what_fills_the_window_is_told() {
+    let script = turns(json!([[{"text": "Hello."}, {"usage": [2000, 10]}]]));
+    let chat = chat(&script, window(8000, &["echo"]));
+    chat.say("one").await;
+    chat.tell(Op::ShowWindow(QuestionId(7)));
+    let report = chat
+        .host
+        .wait_for(|event| match event {
+            Event::WindowShown { report, .. } => Some(report.clone().unwrap()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(report["window"], 8000);
+    assert_eq!(report["compacts_at"], 6400);
+    let names: Vec<&str> = report["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["System prompt", "Tools", "Your messages", "Answers"]
+    );
+    // What the host counted is what is estimated.
+    let tokens = report["tokens"].as_u64().unwrap();
+    assert!((2000..2100).contains(&tokens), "{tokens}");
+    let filled = chat.host.collect(|event| match event {
+        Event::WindowFilled { tokens, window, .. } => Some((*tokens, *window)),
+        _ => None,
+    });
+    assert_eq!(filled.last(), Some(&(2010, Some(8000))));
+}
