@@ -5,7 +5,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defun check-open (form arguments)
-  "Opening a file to write to it, or so that nobody can tell, is a hit."
+  "Opening a file to write to it, or in a way that isn't known, is a hit."
   (let ((options (rest arguments)))
     (if (and (evenp (length options))
              (loop for (option) on options by #'cddr always (keywordp option)))
@@ -234,7 +234,7 @@ whether all of its operators are in the text."
       (check-expander code))))
 
 (defun known-system-p (designator)
-  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as can be told."
+  "Whether DESIGNATOR in the text is a system whose definition is loaded, as far as is known."
   (let ((registered (optional-function "ASDF" "REGISTERED-SYSTEM"))
         (name (if (quoted-p designator) (second designator) designator)))
     (or (null registered)

@@ -124,7 +124,7 @@
 ;;; Classes
 
 (defun note-for-good (control &rest arguments)
-  "Note what can't be undone, which CONTROL and ARGUMENTS tell."
+  "Note what can't be undone, described by CONTROL and ARGUMENTS."
   (pushnew (apply #'format nil control arguments) (findings-notes *findings*) :test #'string=))
 
 (defun note-superclasses (name superclasses)

@@ -61,7 +61,7 @@
                    (or (member symbol +careful-functions+)
                        (nth-value 1 (danger symbol)))
                    (not (eq (symbol-package operator) (find-package "COMMON-LISP"))))
-          ;; Whoever looks a name up has no everyday word in mind.
+          ;; Code that looks a name up doesn't mean an everyday word.
           (hit :reaches "passes on a function that runs code or opens files" symbol))
         (when (and symbol (danger symbol) (not (only-looks-p operator)))
           ;; What Common Lisp's own functions do with it shows where it is called or stored.

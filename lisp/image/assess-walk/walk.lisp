@@ -213,7 +213,7 @@ taken for data of OPERATOR."
         ((lookup-position operator) (push operator (findings-lookups *findings*)))))
 
 (defun mentions-danger-p (forms)
-  "Whether FORMS mention what is dangerous whatever one does with it; that is told too."
+  "Whether FORMS mention what is dangerous whatever one does with it; that is noted, too."
   (let ((before (findings-hits *findings*)))
     (scan-data forms nil)
     (not (eq before (findings-hits *findings*)))))

@@ -61,7 +61,7 @@ constants of the image; NIL otherwise."
   "Operators that write the file which is their second argument.")
 
 (define-table +both-arguments+ '("RENAME-FILE" "RENAME" "RENAME-FILE-OVERWRITING-TARGET" "SYMLINK" "LINK")
-  "Operators about two files, of which the other is told, too.")
+  "Operators about two files, of which the second is shown, too.")
 
 (define-table +named-in-a-list+ '("WITH-OPEN-FILE" "WITH-OUTPUT-FILE" "WITH-OUTPUT-TO-FILE")
   "Macros whose first argument is a list of a variable and a file.")

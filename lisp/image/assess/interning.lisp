@@ -20,7 +20,7 @@
                         (push (first part) open)))))))
 
 (defun nothing-known-p ()
-  "A function that tells at a glance of most symbols without a meaning that they have none. Most of the
+  "A function that quickly recognizes most symbols without a meaning. Most of the
 symbols in an image are such."
   (let ((info (optional-function "SB-KERNEL" "SYMBOL-%INFO")))
     (if info

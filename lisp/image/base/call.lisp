@@ -19,10 +19,10 @@ began, whether it is to be stopped, and its output.")
 that does not matter.")
 
 (defvar *progress* (constantly nil)
-  "A function that tells what the operation has done so far, should it not come to its end.")
+  "A function that says what the operation has done so far, in case it doesn't finish.")
 
 (defvar *on-condition* (constantly nil)
-  "Called with a condition that nobody handled, before it is told: it may leave by a restart.")
+  "Called with an unhandled condition before it is reported: it may leave by a restart.")
 
 (defvar *outer-restarts* '()
   "The restarts that were there before the call: the client's own, nothing to do with the program.")
@@ -81,7 +81,7 @@ that does not matter.")
     report))
 
 (defun perform (operation arguments)
-  "The reply of OPERATION. A condition that gets as far as the debugger is told, not debugged."
+  "The reply of OPERATION. A condition that gets as far as the debugger is reported, not debugged."
   (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
     (block nil
       (catch 'missed

@@ -85,7 +85,7 @@ the rest after all others."
                                :test #'string=))))
 
 (defun no-such-system (name)
-  "Leave the operation: ASDF finds no system NAME. What there is instead is told."
+  "Leave the operation: ASDF finds no system NAME. The answer says what there is instead."
   (missed "ASDF cannot find the system ~A.~@[ Near names: ~{~A~^, ~}.~]~@[ Systems of this project: ~{~A~^, ~}.~] ~
            Its .asd file must be in the project or in ASDF's source registry~@[; ~A~]."
           name (near-systems name)
@@ -137,7 +137,7 @@ just before: dates of files are in seconds, and so can't tell a change in the sa
   (guarded (lambda () (file-write-date pathname)) (constantly nil)))
 
 (defun remember-text (pathname)
-  "Remember what is in the file PATHNAME, which is about to be compiled, if its date won't tell."
+  "Remember what is in the file PATHNAME, which is about to be compiled, if its date won't show a change."
   (let ((date (date-of pathname)))
     (if (and date (< (- (get-universal-time) date) 3))
         (setf (gethash (namestring pathname) *compiled-digests*) (text-digest pathname))

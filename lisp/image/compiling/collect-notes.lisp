@@ -5,7 +5,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *note-limit* 50
-  "How many of the compiler's style-warnings and optimization notes are told at once.")
+  "How many of the compiler's style-warnings and optimization notes are shown at once.")
 
 (defvar *notes* (list '())
   "What the compiler said in this call: a list of the notes, latest first, and of a table of them.")
@@ -48,7 +48,7 @@
       (funcall function))))
 
 (defun muffle (condition)
-  "Keep the compiler from printing the warning that CONDITION tells."
+  "Keep the compiler from printing the warning CONDITION."
   (let* ((original (guarded (lambda () (backend "ORIGINAL-CONDITION" condition))
                             (constantly nil)))
          (restart (and (typep original 'warning) (find-restart 'muffle-warning original))))

@@ -8,7 +8,7 @@
 ;;; What a form defines
 
 (defun standard-definer (name)
-  "The operator by which FOUND-DEFINITIONS tells of what the operator called NAME defines."
+  "The operator by which FOUND-DEFINITIONS reports what the operator called NAME defines."
   (cond ((member name '("DEFPARAMETER" "DEFGLOBAL") :test #'string=) 'defvar)
         (t (find name '(defun defmacro defgeneric defmethod defvar defconstant defclass defstruct
                         define-condition deftype define-compiler-macro define-symbol-macro
@@ -22,13 +22,13 @@
         collect (if (consp parameter) (second parameter) t)))
 
 (defun eql-specializer (specializer)
-  "SPECIALIZER as images tell of it: the object and not a form of it."
+  "SPECIALIZER as images report it: the object, not a form for it."
   (if (and (consp specializer) (quoted-p (second specializer)))
       (list (first specializer) (second (second specializer)))
       specializer))
 
 (defun defined-by (form)
-  "What FORM defines, as FOUND-DEFINITIONS tells of it; NIL when it is not known to define anything."
+  "What FORM defines, as FOUND-DEFINITIONS reports it; NIL when it is not known to define anything."
   (when (and (consp form) (symbolp (first form)) (consp (rest form))
              (prefixed-p "DEF" (symbol-name (first form))))
     (let* ((definer (standard-definer (symbol-name (first form))))
@@ -148,7 +148,7 @@
 
 (defun compile-forms (text origin progress)
   "Compile the forms of TEXT as long as it goes. ORIGIN gives a form's place by its start and what
-it replaces; PROGRESS is told of each form, as keywords, when it begins and ends."
+it replaces; PROGRESS is called, with keywords, when a form begins and when it ends."
   (loop with start = 0
         for count from 1
         for next = (skip-to-form text start)
@@ -248,7 +248,7 @@ what of it is of the compiler's notes."
     (add-note note)))
 
 (defun compile-and-load-file (file progress)
-  "Compile FILE, and load what comes of it unless there was an error. PROGRESS is told of it."
+  "Compile FILE, and load the result unless there was an error. PROGRESS is called with the outcome, as keywords."
   (let ((fasl (fasl-of file)))
     (unwind-protect
          (let ((output (call-noting (lambda () (compile-into file fasl))

@@ -26,7 +26,7 @@
     (if pathname (file-namestring pathname) "a file")))
 
 (defparameter *asdf-warning-limit* 2
-  "How many of ASDF's own warnings, which are about definitions of systems, are told.")
+  "How many of ASDF's own warnings, which are about definitions of systems, are shown.")
 
 (defun asdf-warning-p (note)
   "Whether NOTE is a warning that is about no source file."
@@ -75,7 +75,7 @@
             (push (list name 1) counts))))))
 
 (defun told-notes (all)
-  "What is told of the notes of this call: errors and warnings of all files, style-warnings of our own.
+  "What is shown of this call's notes: errors and warnings of all files, style-warnings of our own.
 Optimization notes are only counted, unless ALL is true."
   (let ((notes (noted *notes*)))
     (flet ((among (predicate) (remove-if-not predicate notes)))
@@ -178,7 +178,7 @@ while it has what they were compiled to."
                                          (native-name pathname))))))))
 
 (defun loading-progress (name all)
-  "A function that tells how far the load of the system NAME has come, for *PROGRESS*."
+  "A function that says how far the load of the system NAME has come, for *PROGRESS*."
   (let ((notes *notes*) (build *build*) (systems *project-systems*))
     (lambda ()
       (let ((*notes* notes) (*build* build) (*project-systems* systems))

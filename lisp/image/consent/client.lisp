@@ -57,7 +57,7 @@ take an answer of the code's for one of the image's."
     ((or string integer float) t)))
 
 (defun plain-indentation-p (message)
-  "Whether Emacs is told no more than numbers about indentation: a function there would be called."
+  "Whether MESSAGE about indentation has nothing but numbers: Emacs would call a function in it."
   (labels ((plain-p (it)
              (typecase it
                (cons (and (whole-list-p it) (every #'plain-p it)))

@@ -79,7 +79,7 @@ forms that the call evaluates."
       number))
 
 (defun frame-variables (number)
-  "The local variables of frame NUMBER, as the client's debugger tells them."
+  "The local variables of frame NUMBER, as the client's debugger lists them."
   (loop for local in (guarded (lambda () (backend "FRAME-LOCALS" (inner-frame number)))
                               (constantly '()))
         for name = (getf local :name)

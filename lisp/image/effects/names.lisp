@@ -55,7 +55,7 @@
      (coerce (absolute-name name) '(simple-array character (*))))))
 
 (defun real-name (designator &key link)
-  "What the user is told as the name of the file DESIGNATOR; with LINK that of a link itself."
+  "The name of the file DESIGNATOR as the user is shown it; with LINK that of a link itself."
   (let ((native (native-text designator)))
     (cond ((null native) (printed designator :limit 300 :writer #'princ))
           (link (followed-but-last native))
@@ -80,7 +80,7 @@
           (t name))))
 
 (defun descriptor-link (descriptor)
-  "Where Linux tells what DESCRIPTOR is open on."
+  "The link by which Linux says what DESCRIPTOR is open on."
   (let ((table (load-time-value
                 (coerce (loop for number below 64
                               collect (format nil "/proc/self/fd/~D" number))

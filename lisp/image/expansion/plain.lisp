@@ -35,7 +35,7 @@
                (and (consp (rest binding)) (null (cddr binding)) (plain-form-p (second binding)))))))
 
 (defun plain-form-p (form)
-  "Whether evaluating FORM certainly defines nothing; NIL when that can't be told at a glance."
+  "Whether evaluating FORM certainly defines nothing; NIL when a quick look can't decide."
   (cond ((symbolp form) (plain-variable-p form))
         ((atom form) t)
         ((not (ignore-errors (list-length form))) nil)

@@ -142,7 +142,7 @@ has it yet."
                                               old errno (failure-of name))))
                           (push (list entry old hook) (first (watch-foreign watch)))
                           (set-memory-word entry hook)))
-                       ;; SBCL writes its table anew when libraries come or go.
+                       ;; SBCL rewrites its table when libraries come or go.
                        ((/= (memory-word entry) (third known))
                         (set-memory-word entry (third known))))))))
 

@@ -44,7 +44,7 @@
                      handle (car (first (last *handles*))) *last-handle*)))))
 
 (defun whole-p (object text)
-  "Whether TEXT, the print of OBJECT, tells all of it."
+  "Whether TEXT, OBJECT as it prints, shows all of it."
   (or (typep object '(or number character symbol string package pathname))
       (not (or (typep object '(or structure-object standard-object condition hash-table function))
                (search "#<" text)

@@ -122,7 +122,7 @@
                               (fact "from" (getf slot :from)))))))
 
 (defun class-view (class offset limit)
-  "A class by its place among the others and its slots, each told in words."
+  "A class by its place among the others and its slots, each in words."
   (let* ((slots (slots-of class))
          (classes (precedence class))
          (subclasses (mop "CLASS-DIRECT-SUBCLASSES" class))

@@ -88,7 +88,7 @@
 (defun symbol-entry (symbol)
   (list :name (symbol-text symbol)
         :kinds (kinds symbol)
-        ;; Whoever asks knows the standard.
+        ;; A model knows the standard.
         :documentation (unless (eq (symbol-package symbol) (find-package "COMMON-LISP"))
                          (first-line (or (and (fboundp symbol) (doc symbol 'function))
                                          (and (boundp symbol) (doc symbol 'variable))

@@ -67,7 +67,7 @@
 (defun doc (object type)
   (let ((text (guarded (lambda () (documentation object type)) (constantly nil))))
     (and (stringp text) (string/= text "")
-         ;; Whoever asks knows the standard; what is long on it only costs.
+         ;; A model knows the standard; long text about it only costs tokens.
          (shortened text (if (and (symbolp object)
                                   (eq (symbol-package object) (find-package "COMMON-LISP")))
                              300
@@ -85,7 +85,7 @@
             :documentation (doc symbol 'function)))))
 
 (defun setf-expander-p (symbol known)
-  "Whether (SETF (SYMBOL ...)) is expanded. Some clients don't tell; ABCL keeps it as a property."
+  "Whether (SETF (SYMBOL ...)) is expanded. Some clients don't say; ABCL keeps it as a property."
   (or (getf known :setf)
       (loop for tail = (symbol-plist symbol) then (cddr tail)
             while (and (consp tail) (consp (cdr tail)))
@@ -162,7 +162,7 @@ KNOWN, what the client knows of SYMBOL, tells."
             :documentation (doc symbol 'type)))))
 
 (defun type-expansion (symbol)
-  "What the type SYMBOL stands for when it needs no arguments, as text, or NIL where nobody tells."
+  "What the type SYMBOL stands for when it needs no arguments, as text, or NIL where that isn't known."
   (let ((expand (optional-function "SB-EXT" "TYPEXPAND-1")))
     (and expand
          (guarded (lambda ()
@@ -191,7 +191,7 @@ KNOWN, what the client knows of SYMBOL, tells."
 ;;; Properties
 
 (defparameter *property-limit* 8
-  "How many entries of a property list are told.")
+  "How many entries of a property list are shown.")
 
 (defun program-property-p (indicator symbol)
   "Whether the property INDICATOR of SYMBOL is of a program, not of the implementation."
@@ -238,7 +238,7 @@ KNOWN, what the client knows of SYMBOL, tells."
         always (equal (getf one key) (getf other key))))
 
 (defun once-each (definitions)
-  "DEFINITIONS without setf expanders that SBCL tells of a name and once more of its setf function."
+  "DEFINITIONS without the setf expanders that SBCL reports for a name and again for its setf function."
   (remove-duplicates definitions
                      :test (lambda (one other)
                              (and (expander-definition-p one) (expander-definition-p other)

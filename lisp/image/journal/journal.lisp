@@ -26,7 +26,7 @@
 
 (defvar *author* nil
   "While a call runs: a list of the chat on whose behalf it does, if any, and of the turn of that,
-as Emacs knows them. A call that was parked goes on for whoever invoked the restart.")
+as Emacs knows them. A call that was parked goes on for the one who invoked the restart.")
 
 (defvar *loads* nil
   "Whether the call that runs does no more than to load files.")
@@ -124,7 +124,7 @@ has changed is left out: others did it.")
         unless (eql old new)
           collect (list kind name old new)))
 
-(defun note-anew ()
+(defun note-all-again ()
   "Note what there is now of all that is noted."
   (loop for entry in (first *noted*)
         for ((nil . name)) = entry
@@ -260,7 +260,7 @@ has changed is left out: others did it.")
                        (unless forget
                          (enter-changes (all-differences before now) text))
                        (setf before now)
-                       (note-anew)))))
+                       (note-all-again)))))
     (unwind-protect (call-noting-settings function)
       (ignore-errors (funcall *settle*)))))
 

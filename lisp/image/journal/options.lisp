@@ -12,7 +12,7 @@
     (and reader (ignore-errors (funcall reader class)))))
 
 (defun report-place (class)
-  "The form of the place that has what reports the conditions of CLASS, where it can be told."
+  "The form of the place that has what reports the conditions of CLASS, where that is known."
   (let ((reader (find-symbol "CONDITION-CLASSOID-REPORT" (or (find-package "SB-KERNEL")
                                                              "COMMON-LISP")))
         (find (find-symbol "FIND-CLASSOID" (or (find-package "SB-KERNEL") "COMMON-LISP"))))

@@ -36,7 +36,7 @@ the package.")
   "Functions that give what a name expands by as a type and as a place, NIL before they are made.")
 
 (defun expander-reader (kind)
-  "A function that gives what a name expands by as KIND, :TYPE or :SETF, where it can be told."
+  "A function that gives what a name expands by as KIND, :TYPE or :SETF, where that is known."
   (let ((info (find-symbol "INFO" (or (find-package "SB-INT") "COMMON-LISP"))))
     (or (and info (fboundp info)
              (ignore-errors
@@ -219,7 +219,7 @@ the package.")
     found))
 
 (defun equalp-states (one other)
-  "Whether nothing differs, told quickly."
+  "Whether nothing differs, by a quick look."
   (and one other
        (eq (part class one) (part class other))
        (eq (part compiler-macro one) (part compiler-macro other))

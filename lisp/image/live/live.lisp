@@ -70,7 +70,7 @@ printed, as its printers may be what runs."
           until (first answer)
           do (sleep 0.02))
     (unless (first answer)
-      (missed "The call's thread did not answer in ~D seconds: it lets nothing interrupt it now."
+      (missed "The call's thread did not answer in ~D seconds: it can't be interrupted now."
               *patience-for-backtrace*))
     (list :frames (mapcar (lambda (name) (if (stringp name) name (printed name :limit 200)))
                           (program-names (first answer))))))

@@ -7,7 +7,7 @@
 ;;; What compile_form made
 
 (defparameter *by-compile-form* "agent-q"
-  "The buffer that is told to the client for definitions which only the agent's text has.")
+  "The buffer that the client is given for definitions which only the agent's text has.")
 
 (defvar *compiled-texts* (make-hash-table :test 'equal)
   "From definitions to the texts that they were compiled from last.")
@@ -22,7 +22,7 @@
   (and (evenp (length hints)) (getf hints :snippet)))
 
 (defun location-plist (location &optional what &key uses)
-  "LOCATION, as the client's backend writes it, as a property list, or NIL when it tells nothing.
+  "LOCATION, as the client's backend writes it, as a property list, or NIL when it says nothing.
 WHAT is defined there, and USES the name that it is about, which is used there."
   (guarded (lambda ()
              (when (and (consp location) (eq (first location) :location))

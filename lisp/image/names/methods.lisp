@@ -15,7 +15,7 @@
          (guarded (lambda () (funcall function argument)) (constantly nil)))))
 
 (defun structure-slot (name slot)
-  "What SLOT-DEFINITION-... would tell of SLOT, which is a vector on ABCL."
+  "What SLOT-DEFINITION-... would give for SLOT, which is a vector on ABCL."
   (let ((position (cdr (assoc name '(("SLOT-DEFINITION-NAME" . 1) ("SLOT-DEFINITION-INITFORM" . 4)
                                      ("SLOT-DEFINITION-TYPE" . 5))
                               :test #'string=))))
@@ -59,7 +59,7 @@
                :key (lambda (method) (length (qualifier-texts method)))))
 
 (defun method-text (method)
-  "What tells METHOD from the others of its function, such as \":AROUND (SQUARE)\"."
+  "What distinguishes METHOD from the others of its function, such as \":AROUND (SQUARE)\"."
   (format nil "~{~A ~}(~{~A~^ ~})" (qualifier-texts method)
           (mapcar #'specializer-text (mop "METHOD-SPECIALIZERS" method))))
 

@@ -46,7 +46,7 @@
   "How deep the code that is proofread may be nested.")
 
 (defparameter *most-mistakes* 60
-  "How many mistakes are told at most.")
+  "How many mistakes are shown at most.")
 
 (defun note-mistake (part kind reason &optional packages)
   (push (list (part-start part) (part-end part) kind reason packages) (proof-mistakes *proof*)))

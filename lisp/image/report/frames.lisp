@@ -14,7 +14,7 @@
     (subseq text 0 remark)))
 
 (defun ecl-frame-text (frame)
-  "ECL tells the function alone; what has no name of its own is called LAMBDA and a number there."
+  "ECL gives the function alone; what has no name of its own is called LAMBDA and a number there."
   (let* ((function (first frame))
          (name (if (functionp function) (backend "FUNCTION-NAME" function) function)))
     (format nil "(~A)"
@@ -33,7 +33,7 @@
             do (write-char character stream))))
 
 (defun clisp-frame-text (frame)
-  "CLISP has frames for blocks, tags and each form that is interpreted. Calls are told, with
+  "CLISP has frames for blocks, tags and each form that is interpreted. Calls are shown, with
 arguments where the function is interpreted."
   (let* ((text (printed-frame frame))
          (line (subseq text 0 (position #\Newline text)))

@@ -5,7 +5,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *frame-limit* 20
-  "How many frames of the program are told.")
+  "How many frames of the program are shown.")
 
 (defun condition-type-name (condition)
   "The type of CONDITION; of CLISP's own SYSTEM::SIMPLE-TYPE-ERROR and the like the standard one."
@@ -51,7 +51,7 @@
   (mentions-package-p "AGENT-Q-IMAGE:" operator))
 
 (defun machinery-frame-p (operator)
-  "Whether OPERATOR only serves to signal, to debug or to evaluate, or nobody can tell what it is."
+  "Whether OPERATOR only serves to signal, to debug or to evaluate, or is unknown."
   (or (own-frame-p operator)
       (search "(\"foreign" operator)
       (eql 0 (search "(#<" operator))

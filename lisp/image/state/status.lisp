@@ -18,7 +18,7 @@
              (constantly nil))))
 
 (defun thread-texts ()
-  "The threads with what they do, as far as the client can tell."
+  "The threads and what they are doing, as far as the client knows."
   (guarded (lambda ()
              (unless (eq :spawn (backend "PREFERRED-COMMUNICATION-STYLE"))
                (return-from thread-texts
@@ -65,7 +65,7 @@
   (subseq system 0 (position #\/ system)))
 
 (defun own-system-p (system)
-  "Whether the files of SYSTEM are the user's own, as far as that can be told."
+  "Whether the files of SYSTEM are the user's own, as far as is known."
   (let ((directory (optional-function "ASDF" "SYSTEM-SOURCE-DIRECTORY"))
         (find (or (optional-function "ASDF" "REGISTERED-SYSTEM")
                   (optional-function "ASDF" "FIND-SYSTEM"))))

@@ -4,7 +4,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *component-limit* 100
-  "How many files of a system are told.")
+  "How many files of a system are listed.")
 
 (defun registered-system (name)
   "The system NAME, if the image has loaded its definition."

@@ -4,7 +4,7 @@
 (cl:in-package "AGENT-Q-IMAGE")
 
 (defparameter *result-limit* 30
-  "How many results that are not passed are told.")
+  "How many results other than passed ones are shown.")
 
 ;;; What to run
 
@@ -17,7 +17,7 @@
                 (and named (list named))))))
 
 (defun no-such-test (text)
-  "Leave the operation: TEXT names nothing that can be run. What does is told."
+  "Leave the operation: TEXT names nothing that can be run. The answer says what does."
   (let* ((names (test-names))
          (bare (subseq text (1+ (or (position #\: text :from-end t) -1))))
          (near (nearest bare (loop for (name full) in names collect (cons name full))))

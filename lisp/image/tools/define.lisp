@@ -14,7 +14,7 @@
   "The tools that the program offers, in the order in which they were defined.")
 
 (defparameter *tools-changed* "agent-q: the program offers other tools now"
-  "What Emacs is told then. Clients pass on only messages that they know; this is a plain one, which
+  "What Emacs is sent then. Clients pass on only messages that they know; this is a plain one, which
 Emacs's side of agent-q keeps to itself.")
 
 (defvar *tool-listeners* '()
@@ -106,7 +106,7 @@ went wrong. Conditions that it signals are caught and told."
         do (handler-case
                (progv (list (client-symbol client "*EMACS-CONNECTION*")) (list connection)
                  (funcall (client-symbol client "BACKGROUND-MESSAGE") "~A" *tools-changed*))
-             ;; A connection that is closed hears no more.
+             ;; A closed connection hears nothing.
              (serious-condition ()
                (setf *tool-listeners*
                      (remove connection *tool-listeners* :key #'second))))))

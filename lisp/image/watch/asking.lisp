@@ -55,7 +55,7 @@
         when word return word))
 
 (defun question-plist (watch consent effect number)
-  "What Emacs is told of EFFECT. Printing calls printers of the program's: they may do nothing."
+  "What Emacs is sent about EFFECT. Printing calls the program's printers, which may have no effects."
   (funcall (watch-call-in watch) (list (quiet consent))
            (lambda ()
              (let ((frames (shown-program-frames)))

@@ -64,7 +64,7 @@ A value that either has bound is its own affair."
 ;;; Guards
 
 (defun restore-guards (watch consent)
-  "Put back the guards that the call has taken away, and tell of that."
+  "Put back the guards that the call has taken away, and note that it did."
   (ignore-errors (add-foreign-hooks watch))
   (dolist (guard (first (watch-guards watch)))
     (let ((name (guard-name guard)))

@@ -22,7 +22,7 @@
   version)
 
 (defvar *watch-version* nil
-  "What the text of this module is told by from an earlier one that an image may have.")
+  "What distinguishes this text of the module from an earlier one that an image may have.")
 
 (setf *watch-version* (list :watch))
 

@@ -19,7 +19,7 @@ so with its memory locked, and for that waits for other threads, which may wait 
 ;;; Code
 
 (defun function-core (function)
-  "FUNCTION without what it closes over and without its dispatch, where that can be told."
+  "FUNCTION without what it closes over and without its dispatch, where that is known."
   (let ((core (optional-function "SB-KERNEL" "%FUN-FUN")))
     (if (and core (functionp function))
         (guarded (lambda () (funcall core function)) (constantly function))
@@ -77,7 +77,7 @@ so with its memory locked, and for that waits for other threads, which may wait 
   (guarded (lambda () (nth-value 2 (function-lambda-expression function))) (constantly nil)))
 
 (defun within-what-is-gone-p (function)
-  "Whether FUNCTION, which has no name of its own, was within a definition that is there no more."
+  "Whether FUNCTION, which has no name of its own, was within a definition that no longer exists."
   (let ((outer (enclosing (function-name function))))
     (and outer (symbolp outer) (fboundp outer)
          (not (methods-of-name outer))
@@ -95,7 +95,7 @@ of what the agent changed can say."
                                       (same-code-p function (symbol-value name)))))))))
 
 (defun living (functions)
-  "Those of FUNCTIONS, compiled as one piece, that are in use, as far as that can be told."
+  "Those of FUNCTIONS, compiled as one piece, that are in use, as far as is known."
   (let ((standings (mapcar (lambda (function)
                              (guarded (lambda () (standing function (function-name function)))
                                       (constantly nil)))
@@ -151,7 +151,7 @@ is SBCL's."
 ;;; What was recorded
 
 (defun functions-of-name (what)
-  "The functions that WHAT, the name of a definition, means now, and whether that can be told."
+  "The functions that WHAT, the name of a definition, means now, and whether that is known."
   (flet ((kind-p (&rest kinds)
            (and (consp what) (symbolp (first what)) (consp (rest what))
                 (member (symbol-name (first what)) kinds :test #'string=))))

@@ -160,7 +160,7 @@
           :nameless (and (null kinds) (null all) t))))
 
 (defun found-by-name (name kind definer parts offset limit)
-  "What is known of NAME as a KIND, or of the definition of it that DEFINER and PARTS tell."
+  "What is known of NAME as a KIND, or of the definition of it that DEFINER and PARTS specify."
   (let* ((all (definitions-of name))
          (of-kind (if kind
                       (remove-if-not (lambda (it) (of-kind-p (first it) kind)) all)

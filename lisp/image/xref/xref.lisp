@@ -103,7 +103,7 @@ it. :NOT-IMPLEMENTED when this implementation does not record them."
           (t 1))))
 
 (defun enclosing (what)
-  "The definition that WHAT is in: SBCL tells of a function within it as (LAMBDA (X) :IN name)."
+  "The definition that WHAT is in: SBCL calls a function within it (LAMBDA (X) :IN name)."
   (let ((outer (and (consp what) (ignore-errors (list-length what))
                     (member (first what) '(lambda flet labels))
                     (second (member :in what)))))
