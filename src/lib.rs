@@ -170,7 +170,7 @@ fn close_session(env: &Env, session: i64) -> Result<()> {
 
 /// Answer the approval request of CALL with DECISION.
 /// DECISION is "approved", "denied" (PAYLOAD is the reason or nil), "modified" (PAYLOAD is
-/// the new arguments, a JSON object), or, about an effect, "stopped". Signal `agent-q-error' when the call waits no more.
+/// the new arguments, a JSON object), or, about an effect, "stopped". Signal `agent-q-error' when the call is no longer waiting.
 #[defun]
 fn decide(env: &Env, call: i64, decision: Text, payload: Option<Text>) -> Result<()> {
     let (engine, payload) = (&core(env)?.engine, payload.map(String::from));
@@ -321,7 +321,7 @@ fn unregister_tool(env: &Env, name: Text) -> Result<bool> {
     Ok(core(env)?.engine.registry().unregister(&name).is_some())
 }
 
-/// Register built-in tools anew: the one called NAME, or for nil those that are missing.
+/// Register built-in tools again: the one called NAME, or for nil those that are missing.
 #[defun]
 fn register_builtin(env: &Env, name: Option<Text>) -> Result<()> {
     builtin::restore(core(env)?.engine.registry(), name.as_deref());
@@ -425,7 +425,7 @@ fn specification_from_gram(env: &Env, text: Text) -> Result<String> {
     bridge::gram::specification_from_gram(env, &text)
 }
 
-/// Return SPECIFICATION, JSON text, with its schema made anew.
+/// Return SPECIFICATION, JSON text, with its schema rebuilt.
 #[defun]
 fn specification_from_json(env: &Env, specification: Text) -> Result<String> {
     bridge::gram::specification_from_json(env, &specification)

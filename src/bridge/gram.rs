@@ -21,7 +21,7 @@ pub fn specification(env: &Env, name: &str, description: &str, signature: &str) 
     specification_text(env, ToolSpecification::create(name, description, signature))
 }
 
-/// The specification that TEXT, JSON, holds, its schema made anew.
+/// The specification that TEXT, JSON, holds, with its schema rebuilt.
 pub fn specification_from_json(env: &Env, text: &str) -> Result<String> {
     Ok(parse(env, text)?.to_json().to_string())
 }

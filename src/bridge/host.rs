@@ -31,7 +31,7 @@ struct Open {
 }
 
 impl EmacsHost {
-    /// Hands Emacs's reply to whoever waits for it; late replies have no taker.
+    /// Hands Emacs's reply to the task that waits for it; late replies are dropped.
     pub fn resolve(&self, request: RequestId, reply: HostReply) {
         if let Some(open) = held(&self.waiting).remove(&request) {
             // The waiter may be gone by now.

@@ -37,7 +37,7 @@ pub fn register(registry: &Registry) {
     }
 }
 
-/// Registers built-in tools anew: the one called NAME, in place of what took its name, or without
+/// Registers built-in tools again: the one called NAME, in place of what took its name, or without
 /// a name those that are missing.
 pub fn restore(registry: &Registry, name: Option<&str>) {
     let all = Registry::default();

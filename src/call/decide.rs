@@ -34,7 +34,7 @@ const MOST_QUESTIONS: usize = 5;
 /// What the model reads when there was no end to that.
 const UNSTEADY: &str = "Each check of this call found something different, so it was not run.";
 
-/// Whether a call may run now, or was asked about anew.
+/// Whether a call may run now, or was asked about again.
 #[derive(PartialEq, Eq)]
 enum Standing {
     Holds,

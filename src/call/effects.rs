@@ -212,7 +212,7 @@ impl<'a> Asking<'a> {
         settled.answer
     }
 
-    /// Asks whoever answers requests here.
+    /// Asks the user or the handler that answers requests here.
     async fn ask(&mut self, explanation: &Explanation) -> Settled {
         let (executor, session) = (self.executor, self.batch.session);
         let answer = executor.approvals.open(self.key, self.facts.clone(), None);

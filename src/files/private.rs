@@ -206,7 +206,7 @@ impl PrivateFiles {
     }
 
     /// Texts of which the name of a private file has at least one, in small letters, unless it has
-    /// letters beyond ASCII. Whoever can't match globs can tell most files by these.
+    /// letters beyond ASCII. Where globs can't be matched, these recognize most files.
     #[must_use]
     pub fn needles(&self) -> &[String] {
         &self.needles

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Writes gram: names, strings, JSON values, and signatures that were built in code. A signature
-//! that an author wrote is never printed anew; its text is kept.
+//! that an author wrote is never printed again; its text is kept.
 
 use std::fmt::{self, Display, Write};
 

@@ -170,7 +170,7 @@ impl ToolSpecification {
         })
     }
 
-    /// Reads what [`Self::to_json`] wrote. The schema is made anew, whatever JSON says of it.
+    /// Reads what [`Self::to_json`] wrote. The schema is rebuilt, whatever JSON says about it.
     ///
     /// # Errors
     ///

@@ -148,7 +148,7 @@ async fn nothing_unsaved(context: &WorkContext, target: &Resolved) -> Result<(),
     }
 }
 
-/// Makes sure that TARGET was not named by a symbolic link: whoever says so means the link, and it is
+/// Makes sure that TARGET was not named by a symbolic link: naming a link means the link itself, and it is
 /// what the link leads to that would go.
 fn not_a_link(target: &Resolved) -> Result<(), ToolFailure> {
     match target.link {

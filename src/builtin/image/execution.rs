@@ -14,7 +14,7 @@ use super::common::{package_parameter, text};
 use super::compiler_output::said_once;
 use super::outcome;
 
-/// The longest that a call may ask for; whoever needs more can start a thread.
+/// The longest time-out that a call may ask for; what takes longer can run in a thread.
 const LONGEST: f64 = 3600.0;
 
 /// The forms of a tool that runs them one after the other.
