@@ -68,7 +68,7 @@ It is one of the same project, and about the same image if LOOK has one."
   (let ((globs (default-value 'agent-q-private-files))
         (remote (file-remote-p file)))
     (agent-q-core-quoting-objection
-     ;; Where it is doesn't matter: whoever asks has chosen it.
+     ;; Where it is doesn't matter: the user has chosen it.
      (agent-q-json-serialize `((project_root . "/")
                                (private_files . ,(if globs (vconcat globs) :null))))
      (agent-q-text-clean (if remote (file-remote-p file 'localname) file))

@@ -96,7 +96,7 @@ PATTERN is a regular expression if REGEX is non-nil.  Stop after MOST."
 
 (agent-q-operations-define "search-in-buffer" (call pattern buffer regex all_matches)
   "List the matches of PATTERN in BUFFER.
-It is a regular expression if REGEX is true.  All matches are told if
+It is a regular expression if REGEX is true.  All matches are listed if
 ALL_MATCHES is true, or else the first."
   (when (string-empty-p pattern)
     (error "The pattern is empty"))

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; An edit is told as a file and numbers of lines, and shown as a diff: in its request
+;; An edit is described by a file and numbers of lines, and shown as a diff: in its request
 ;; with the core's hunks, and in the log with the diff that its result holds.
 
 ;;; Code:

@@ -147,7 +147,7 @@ FUNCTION gets that, a text, or nil when nothing is known."
   (if-let ((call (agent-q-call-live--running))) (agent-q-call-text-line call) ""))
 
 (defun agent-q-call-live--show (words reply)
-  "Show where the call told by WORDS is, by REPLY of the image."
+  "Show where the call described by WORDS is, by REPLY of the image."
   (pcase reply
     (`(:outcome :returned :value ,value . ,_)
      (with-current-buffer

@@ -25,7 +25,7 @@
   "How many characters of its arguments the line of a call has in a wide window.")
 
 (defun agent-q-call-name (call)
-  "Return what the user is told that CALL is, in a sentence."
+  "Return a sentence for the user on what CALL is."
   (if (agent-q-call-effect-p call)
       (format "\"%s\"" (agent-q-call-cut (agent-q-effect-words call)
                                          agent-q-call-text-limit))

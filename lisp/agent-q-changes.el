@@ -102,7 +102,7 @@ Where it is empty, the core says what there is to undo in the image."
         (erase-buffer)
         (insert diff))
       (diff-mode)
-      ;; Refining runs diff in the foreground, for minutes where a large text was written anew.
+      ;; Refining runs diff in the foreground, for minutes where a large text was rewritten.
       (setq-local diff-refine nil)
       (setq-local bidi-paragraph-direction 'left-to-right)
       (agent-q-diff-hunks-show-invisible)

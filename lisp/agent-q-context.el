@@ -5,7 +5,7 @@
 ;;; Commentary:
 
 ;; The project, the image, the package of the user's REPL and their source
-;; buffer, as the core is told with each message.  The system prompt stays the
+;; buffer, as the core is given it with each message.  The system prompt stays the
 ;; same within a chat, so what changes is not in it.
 
 ;;; Code:
@@ -43,7 +43,7 @@ texts that are sent along, each as (WHERE . TEXT)."
 (defun agent-q-context--source-buffer (root)
   "Return the buffer of source code that the user last worked in, or nil.
 It is one of Lisp, or visits a file of the project at ROOT: what else the
-user has open is not told unasked."
+user has open is not sent unasked."
   (agent-q-user-last-buffer
    (lambda (buffer)
      (with-current-buffer buffer
@@ -54,7 +54,7 @@ user has open is not told unasked."
                                  (expand-file-name buffer-file-name))))))))
 
 (defun agent-q-context--source (buffer)
-  "Return what is told of BUFFER, as an alist."
+  "Return what is sent about BUFFER, as an alist."
   (with-current-buffer buffer
     (save-excursion
       (let ((window (get-buffer-window buffer t)))

@@ -345,7 +345,7 @@ Return nil if it can't be read."
   (agent-q-debug--advise))
 
 (defun agent-q-debug--stop ()
-  "Record no more."
+  "Stop recording."
   (remove-hook 'agent-q-events-seen-functions #'agent-q-debug--note-event)
   (remove-hook 'agent-q-image-call-begun-functions #'agent-q-debug--note-begun)
   (remove-hook 'agent-q-image-call-over-functions #'agent-q-debug--note-over)

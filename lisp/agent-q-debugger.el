@@ -139,9 +139,9 @@ THREAD is the name of its thread, or nil."
 
 (agent-q-operations-define "list-debuggers" (call)
   "List the open debuggers."
-  (agent-q-debugger--tell-all call))
+  (agent-q-debugger--list-all call))
 
-(defun agent-q-debugger--tell-all (call)
+(defun agent-q-debugger--list-all (call)
   "Answer CALL with the debuggers that are open, each with its thread."
   (let* ((process (agent-q-debugger--process call))
          (threads (delq nil (mapcar #'agent-q-debugger--waiting-in
@@ -173,12 +173,12 @@ Its reply is the answer to CALL."
 
 (agent-q-operations-define "debugger-frames" (call (name debugger) limit locals)
   "List at most LIMIT frames of the debugger NAME, with LOCALS.
-Without NAME it is the only one; of none or several all are told."
+Without NAME it is the only one; of none or several all are listed."
   (let* ((all (and (null name) (agent-q-debugger--all (agent-q-debugger--process call))))
          (found (cond (name (agent-q-debugger--find call name))
                       ((null (cdr all)) (car all)))))
     (if (null found)
-        (agent-q-debugger--tell-all call)
+        (agent-q-debugger--list-all call)
       (agent-q-debugger--call call found "debugger-frames"
                               (list :debugger (agent-q-debugger--name found)
                                     :limit limit :locals locals)

@@ -1,4 +1,4 @@
-;;; agent-q-diff-refresh.el --- Reviewing an edit anew  -*- lexical-binding: t; -*-
+;;; agent-q-diff-refresh.el --- Reviewing an edit again  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 

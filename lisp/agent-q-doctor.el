@@ -40,7 +40,7 @@
                       'follow-link t))
 
 (defun agent-q-doctor--draw ()
-  "Write the page anew; point stays where it is."
+  "Write the page again; point stays where it is."
   (let ((inhibit-read-only t)
         (line (line-number-at-pos)))
     (erase-buffer)

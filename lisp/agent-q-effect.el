@@ -143,7 +143,7 @@
         'face 'agent-q-failure)))))
 
 (defun agent-q-effect-line (call)
-  "Return the line that stands for the effect CALL, which waits no more.
+  "Return the line that stands for the effect CALL, which is no longer waiting.
 What became of it matters more than all of its words."
   (let* ((sign (concat (agent-q-render-fold-sign call) " "))
          (room (- (agent-q-call-width) (string-width sign) 2))

@@ -129,7 +129,7 @@ longer than most calls."
    (lambda ()
      (condition-case failure
          (agent-q-core-resolve request status text)
-       ;; Whoever asked gets an answer whatever it is.
+       ;; The core needs an answer, whatever it is.
        (error (agent-q-core-resolve
                request "signalled"
                (format "Emacs's answer can't be handed over (%s)"
@@ -207,7 +207,7 @@ That is for what depends on all of them."
     ((error quit)
      (agent-q-log-line (format "Event %S failed: %s" (plist-get event :type)
                                  (error-message-string err)))
-     ;; Whoever asked Emacs must get an answer, or the turn would hang.
+     ;; The core must get an answer, or the turn would hang.
      (when (memq (plist-get event :type) agent-q-events-requests)
        (agent-q-core-resolve (plist-get event :request) "signalled"
                              (error-message-string err))))))

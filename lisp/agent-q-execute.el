@@ -175,7 +175,7 @@ Signal `agent-q-error' when it fails.  The handlers of built-in tools do this."
 
 (defun agent-q-execute--prepared (wanted)
   "Return the batch WANTED as a list, each call in it as the core wants it.
-What the core can't be told of is a failed result instead."
+What the core can't be sent is a failed result instead."
   (let ((number 0))
     (mapcar (lambda (call)
               (setq number (1+ number))
@@ -371,7 +371,7 @@ PROBLEM is what is wrong with the arguments that it was given."
 
 (defun agent-q-execute--tell (event decision payload)
   "Give the core DECISION about the call of EVENT, with PAYLOAD.
-If it waits no more, that is all right."
+If it is no longer waiting, nothing happens."
   (condition-case failure
       (agent-q-core-decide-by-handler (plist-get event :call) decision payload)
     (agent-q-error

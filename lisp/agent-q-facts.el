@@ -133,7 +133,7 @@ TABLE goes from (PROVIDER . MODEL) to property lists.")
                (agent-q-facts--without '(:prices :tiers) facts))))))
 
 (defun agent-q-facts-models (url)
-  "Return the models that the catalogue has at URL, a base URL, but no retired ones."
+  "Return the models that the catalogue has at base URL, but no retired ones."
   (let ((provider (agent-q-facts--provider url))
         (models nil))
     (when provider

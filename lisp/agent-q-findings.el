@@ -39,7 +39,7 @@
         (session (agent-q-module-session-problem)))
     (cond (session (list 'missing "Core" "can't be used in this session" session))
           ((and loaded (agent-q-module-replaced-p))
-           (list 'note "Core" "loaded, and built anew since" "Restart Emacs to use the new one"))
+           (list 'note "Core" "loaded, and rebuilt since" "Restart Emacs to use the new one"))
           (loaded
            (list 'ok "Core" (format "loaded (interface %d)" (agent-q-core-interface)) nil))
           (problem (list 'missing "Core" "can't be used" problem))

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; What models are told of a stack and of the ways out of it.
+;; What models are shown of a stack and of the ways out of it.
 
 ;;; Code:
 
@@ -29,13 +29,13 @@
 
 (defun agent-q-frames-text (frames)
   "Return FRAMES, texts, without those of the machinery, as text, or nil."
-  (let ((told (cl-remove-if (lambda (frame)
-                              (string-match-p agent-q-frames--machinery frame))
-                            frames)))
-    (and told
+  (let ((shown (cl-remove-if (lambda (frame)
+                               (string-match-p agent-q-frames--machinery frame))
+                             frames)))
+    (and shown
          (concat "Backtrace, innermost first:\n"
                  (mapconcat (lambda (frame) (concat "  " frame))
-                            (seq-take told 15) "\n")))))
+                            (seq-take shown 15) "\n")))))
 
 (provide 'agent-q-frames)
 ;;; agent-q-frames.el ends here

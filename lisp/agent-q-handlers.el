@@ -124,7 +124,7 @@ image asks about meanwhile, if the tool is one of an image's."
         (agent-q-handlers-later (agent-q-handlers--call-cancel call))))))
 
 (defun agent-q-handlers--forget (call)
-  "Wait for the value of CALL no more."
+  "Stop waiting for the value of CALL."
   (remhash (agent-q-handlers--call-request call) agent-q-handlers--calls)
   (when (agent-q-handlers--call-timer call)
     (cancel-timer (agent-q-handlers--call-timer call))))
@@ -181,15 +181,15 @@ However the handler ends, the call gets its result."
   "Give the core VALUE, the one of CALL.
 Return non-nil if somebody waited for it; the first value is the one."
   (when (agent-q-handlers--open-p call)
-    (pcase-let ((`(,failed . ,text) (agent-q-handlers--told value)))
+    (pcase-let ((`(,failed . ,text) (agent-q-handlers--result value)))
       (agent-q-handlers--forget call)
       (agent-q-events-resolve (agent-q-handlers--call-request call)
                               (if failed "signalled" "done") text)
       t)))
 
-(defun agent-q-handlers--told (value)
+(defun agent-q-handlers--result (value)
   "Return whether VALUE of a handler is a failure, and its text, as a cons.
-What can't be told is a failure, so that the call gets its result."
+What can't be sent is a failure, so that the call gets its result."
   (condition-case failure
       (cons (agent-q-tools-failure-p value) (agent-q-handlers--text value))
     (error (cons t (format "Tool error: its value can't be sent (%s)"

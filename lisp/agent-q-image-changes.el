@@ -27,7 +27,7 @@
   "Non-nil when the changes of all chats are listed.")
 
 (defvar-local agent-q-image-changes--entries nil
-  "The changes as the image told them, property lists.")
+  "The changes as the image reported them, property lists.")
 
 (defvar agent-q-image-changes-mode-map
   (let ((map (make-sparse-keymap)))

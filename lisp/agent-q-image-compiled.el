@@ -6,7 +6,7 @@
 
 ;; A client that is asked for the definition of what compile_form compiled has
 ;; to show something.  What is in no file is kept here, in a buffer whose name
-;; and positions the image is told.
+;; and positions the image is given.
 
 ;;; Code:
 

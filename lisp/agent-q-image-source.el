@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; An image tells where a definition is by a file name of its own machine and a
+;; An image says where a definition is by a file name of its own machine and a
 ;; character position.  Here these become files and lines of this Emacs, with
 ;; the source text where it is wanted.  What the user has in a buffer is read
 ;; there, unsaved changes included.
@@ -159,7 +159,7 @@ That depends on the file that it visits, as when it is read by name."
 
 (defun agent-q-image-source--file (connection location)
   "Return the file of LOCATION, which is in words of CONNECTION's image, or nil.
-Of frames only a buffer is told.  What compile_file compiled has the
+For frames only a buffer is given.  What compile_file compiled has the
 name of its file for that of a buffer when the user doesn't visit it."
   (let* ((file (plist-get location :file))
          (name (plist-get location :buffer))
@@ -186,7 +186,7 @@ It has the text of FILE, if any, and NAME for the reader."
 
 (defun agent-q-image-source--stale-p (location)
   "Whether the text from which LOCATION was compiled isn't around point any more.
-That can be told of what was compiled as a part of a file, as its text
+That is known of what was compiled as a part of a file, as its text
 comes with it: the beginning, or all when compile_file did it."
   (let* ((snippet (and (plist-get location :buffer)
                        (agent-q-image-source--bare-form

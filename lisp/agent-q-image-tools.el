@@ -164,7 +164,7 @@ It stays while the connection lives, whatever others come and go."
     (setf (agent-q-tool-origin tool) origin)
     tool))
 
-;; A program's words become part of what the model is told, so they must not look
+;; A program's words become part of what the model reads, so they must not look
 ;; like anything else there.
 
 (defun agent-q-image-tools--sentence (text)

@@ -85,7 +85,7 @@ image asks the core's request ASKER; without it REQUEST, if that is one."
 
 (defun agent-q-image--with-place (operation arguments)
   "Return ARGUMENTS of OPERATION, fit for an image.
-What compiles forms is told where the user can see them."
+What compiles forms is given the place where the user can see them."
   (let ((arguments (agent-q-image--clean arguments)))
     (append arguments (agent-q-image-compiled-place operation arguments))))
 

@@ -6,7 +6,7 @@
 
 ;; Links in the text of a model are buttons: an address of the web opens in a
 ;; browser, a file of the project in Emacs.  Nothing else does anything, and
-;; where one leads is told before it is followed.
+;; where one leads is shown before it is followed.
 
 ;;; Code:
 

@@ -1,11 +1,11 @@
-;;; agent-q-log.el --- What went wrong inside, told to the user  -*- lexical-binding: t; -*-
+;;; agent-q-log.el --- What went wrong inside, shown to the user  -*- lexical-binding: t; -*-
 
 ;; SPDX-License-Identifier: GPL-3.0-or-later
 
 ;;; Commentary:
 
 ;; The buffer *agent-q-log*, and hooks whose functions fail each alone: what one of
-;; them does wrong is told, and keeps neither the others nor the caller from going on.
+;; them does wrong is shown, and keeps neither the others nor the caller from going on.
 
 ;;; Code:
 
@@ -25,7 +25,7 @@
 (defun agent-q-log-call (place function &rest arguments)
   "Return what FUNCTION gives for ARGUMENTS, or nil if it fails.
 PLACE, a symbol, says for what it is called.  A function that fails again
-and again is told once."
+and again is shown once."
   (condition-case failure
       (apply function arguments)
     (error

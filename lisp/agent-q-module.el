@@ -250,7 +250,7 @@ The core's file is not opened."
      ((not (file-exists-p file))
       (format "agent-q's core is not built: %s" (agent-q-module-remedy)))
      ((not (and interface host size))
-      (format "agent-q's core at %s has no manifest, so nobody knows whether it fits: %s"
+      (format "agent-q's core at %s has no manifest, so it may not fit: %s"
               (abbreviate-file-name file) (agent-q-module-remedy)))
      ((not (equal (agent-q-module--machine host)
                   (agent-q-module--machine system-configuration)))
@@ -269,7 +269,7 @@ The core's file is not opened."
 
 (defun agent-q-module-loaded-p ()
   "Return non-nil if this session has loaded a core.
-Its feature doesn't tell: Emacs takes that back when it was provided
+Its feature doesn't show that: Emacs takes that back when it was provided
 within a `require' that was quit, but not the functions, and no module
 can be loaded twice."
   (fboundp 'agent-q-core-interface))
@@ -329,7 +329,7 @@ Tell once when its file was replaced."
     (when (and installed agent-q-module--loaded
                (not (member installed (list agent-q-module--loaded agent-q-module--warned))))
       (setq agent-q-module--warned installed)
-      (message "agent-q's core was built anew after this session loaded it; restart Emacs to use it"))))
+      (message "agent-q's core was rebuilt after this session loaded it; restart Emacs to use it"))))
 
 (defun agent-q-module-replaced-p ()
   "Return non-nil if the core was replaced after this session loaded it."
@@ -379,7 +379,7 @@ Nothing is asked there: when something is missing, the buffer says what."
 
 (provide 'agent-q-module)
 
-;; An autoload that is answered by another one would be an error for whoever calls the function.
+;; An autoload that is answered by another one would be an error for the caller of the function.
 (dolist (name agent-q-module--wanted)
   (let ((function (intern name)))
     (autoload-do-load (symbol-function function) function)))

@@ -87,7 +87,7 @@ CONNECTION leads to the image of the chat whose buffer is OWNER."
             (setq quit-flag nil
                   ended t)
             (agent-q-operations-answer call "aborted" "The user quit it.")))
-      ;; A hook of the user's may throw to whoever waits for Emacs's timers.
+      ;; A hook of the user's may throw to code that waits for Emacs's timers.
       (unless ended
         (agent-q-operations-answer call "aborted" "It exited by a throw.")))))
 

@@ -7,7 +7,7 @@
 ;; Puts together what passes by on the connections of SLY and SLIME, and what
 ;; agent-q's own calls bring: evaluations with their values, errors with their
 ;; stacks, compilations with their notes.  What the user does, agent-q-record.el
-;; tells; our own calls are noted whether or not somebody watches the user.
+;; reports; our own calls are noted whether or not somebody watches the user.
 
 ;;; Code:
 
@@ -300,7 +300,7 @@ are the ids of what was running there."
 
 (defun agent-q-past--name-thread (error)
   "Find out the name of the thread that met ERROR.
-SLY's REPL asks for nothing by a request, so that only the name tells its
+SLY's REPL asks for nothing by a request, so that only the name shows its
 errors from those that happen elsewhere meanwhile."
   (let ((connection (cl-find (agent-q-past-error-process error) (agent-q-image-connections)
                              :key #'agent-q-image-connection-process))

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; The project's root and the files that hold secrets, as the core is told.
+;; The project's root and the files that hold secrets, as the core is given them.
 
 ;;; Code:
 

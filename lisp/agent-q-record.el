@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; Shows agent-q-past.el the events that pass between Emacs and the Lisp, which tell
+;; Shows agent-q-past.el the events that pass between Emacs and the Lisp, which show
 ;; what the user did: evaluated, compiled, met an error.  Does nothing until a Lisp
 ;; connects, and never loads the core.
 

@@ -27,7 +27,7 @@
   "The registered tools of Emacs Lisp by name.")
 
 (defvar agent-q-registry--removed nil
-  "The names that were unregistered, so that a core to come has them no more.")
+  "The names that were unregistered, so that a core loaded later lacks them.")
 
 (defvar agent-q-registry--builtin (make-hash-table :test #'equal)
   "The tools of the core that were looked at, by name.")

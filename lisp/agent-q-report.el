@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; Gathers what whoever mends agent-q has to know, in a buffer that the user reads, completes and
+;; Gathers what is needed to fix a bug, in a buffer that the user reads, completes and
 ;; sends.  It takes what Emacs has at hand: no image, no server and no core is asked or started.
 
 ;;; Code:

@@ -209,9 +209,9 @@ This is `agent-q-rules-ask' for programs; SESSION is as there."
     (user-error "%s is an effect of code, not a tool; rules decide about it when it happens"
                 tool))
   (agent-q-rules-ask tool arguments agent-q-rules--session
-                     (lambda (it) (message "%s" (agent-q-rules--told it)))))
+                     (lambda (it) (message "%s" (agent-q-rules--explained it)))))
 
-(defun agent-q-rules--told (it)
+(defun agent-q-rules--explained (it)
   "Return the answer IT as a text."
   (pcase (gethash "outcome" it)
     ("fail" (concat "It would fail: " (gethash "reason" it)))

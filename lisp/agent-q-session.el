@@ -22,7 +22,7 @@
   "The provider that the session uses, without its secrets, or nil.")
 
 (defvar-local agent-q-session-effort nil
-  "How hard the model of this chat is to think, a symbol; nil is as its provider says.")
+  "How hard this chat's model thinks, a symbol; nil is as its provider says.")
 
 (defvar-local agent-q-session-connection nil
   "The connection to the Lisp image of this chat, or nil.")

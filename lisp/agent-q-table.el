@@ -39,7 +39,7 @@ A row is a list of places, start and end of each cell, from START on."
   start end alignments rows dashes)
 
 (defun agent-q-table-put (origin table last)
-  "Align TABLE, which the core told of; its places are counted from ORIGIN.
+  "Align TABLE, which the core reported; its places are counted from ORIGIN.
 LAST means that it doesn't grow any more."
   (pcase-let ((`(,from ,to ,alignments ,rows ,dashes-from ,dashes-to) table))
     (when (and (< (- to from) (if last agent-q-table--limit agent-q-table--growing))
@@ -170,7 +170,7 @@ Most tables need the same few, so they are kept."
       (put-text-property place end 'display (if (char-displayable-p ?…) "…" ".")))))
 
 (defun agent-q-table-refresh ()
-  "Align the tables of this buffer anew."
+  "Align the tables of this buffer again."
   (with-silent-modifications
     (save-excursion
       (save-restriction
@@ -192,10 +192,10 @@ Most tables need the same few, so they are kept."
   "Width for which the tables of this buffer were aligned, or nil.")
 
 (defvar-local agent-q-table--timer nil
-  "The timer that will align the tables of this buffer anew, or nil.")
+  "The timer that will align the tables of this buffer again, or nil.")
 
 (defun agent-q-table-watch ()
-  "Align the tables of this buffer anew when its windows change their width."
+  "Align the tables of this buffer again when its windows change their width."
   (add-hook 'window-size-change-functions #'agent-q-table--resized nil t))
 
 (defun agent-q-table--resized (window)

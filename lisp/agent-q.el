@@ -23,7 +23,7 @@
   :group 'tools
   :prefix "agent-q-")
 
-;;;; What the model is told and may do
+;;;; What the model reads and may do
 
 ;;;###autoload (put 'agent-q-instructions 'risky-local-variable t)
 (defcustom agent-q-instructions ""

@@ -66,7 +66,7 @@ That is a function, or one of \"allow\", \"deny\", \"stop\" and nil."
    :watch (append options '(:patience 30 :private (".env" "id_rsa")))))
 
 (defun agent-q-test-watch-file (name)
-  "Return the name of the file NAME that forms call DIR/NAME, made anew."
+  "Return the name of the file NAME that forms call DIR/NAME, made again."
   (let ((file (expand-file-name name agent-q-test-directory)))
     (write-region "1" nil file nil 'silent)
     (file-truename file)))
