@@ -180,8 +180,9 @@ EXCERPTS, as of `agent-q-look-excerpts', are sent along."
   "Return the message TEXT, with where the user is now.
 LOOK names what is sent along, EXCERPTS are its texts, and REVIEW is as in
 `agent-q-queue-message'."
-  (let ((console (agent-q-console-line-p text))
-        (context (agent-q-chat-context excerpts)))
+  (let* ((console (agent-q-console-line-p text))
+         ;; No model reads it then.
+         (context (and (not console) (agent-q-chat-context excerpts))))
     (agent-q-queue-message
      :text text :look look :review review
      :send (lambda ()

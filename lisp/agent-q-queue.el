@@ -10,6 +10,7 @@
 
 ;;; Code:
 
+(require 'agent-q-events)
 (require 'agent-q-header)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
@@ -111,7 +112,7 @@ Return non-nil if it waits."
   (setq agent-q-header-queued (+ (length agent-q-queue--held)
                                  (if agent-q-queue--sent 1 0)))
   (agent-q-queue--show)
-  (agent-q-header-update))
+  (agent-q-events-afterwards #'agent-q-header-update))
 
 ;;;; What is seen
 

@@ -34,7 +34,8 @@
 
 (defun agent-q-slime-connections ()
   "Return the open connections of SLIME, the user's current one first."
-  (when (featurep 'slime)
+  ;; `featurep' looks through hundreds of names.
+  (when (bound-and-true-p slime-net-processes)
     (let ((current (slime-current-connection)))
       ;; Each call into an image asks, and `seq-filter' takes as long as all the rest.
       (cl-loop for process in (if (memq current slime-net-processes)

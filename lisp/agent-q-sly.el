@@ -34,7 +34,8 @@
 
 (defun agent-q-sly-connections ()
   "Return the open connections of SLY, the user's current one first."
-  (when (featurep 'sly)
+  ;; `featurep' looks through hundreds of names.
+  (when (bound-and-true-p sly-net-processes)
     (let ((current (sly-current-connection)))
       ;; Each call into an image asks, and `seq-filter' takes as long as all the rest.
       (cl-loop for process in (if (memq current sly-net-processes)
