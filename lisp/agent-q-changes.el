@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-diff-hunks)
+(require 'agent-q-header)
 (require 'agent-q-image-query)
 (require 'agent-q-json)
 (require 'agent-q-operations)
@@ -36,10 +37,13 @@
   "Undo what the chat's latest turn changed in files and buffers.
 What you have changed since is left alone; the chat says so.  What the
 turn changed in the image is listed there with a button that undoes
-it.  While a turn runs, this waits until it is over.  With ASK, as when it
-is a command, show what would be undone and ask."
+it.  With ASK, as when it is a command, show what would be undone and ask;
+else, while a turn runs, this waits until it is over."
   (interactive (list t))
   (with-current-buffer (agent-q-changes--chat)
+    ;; What it will have changed then can't be shown now.
+    (when (and ask (agent-q-header-busy-p))
+      (user-error "A turn is running; what it changes can be undone after it"))
     (when (or (not ask) (agent-q-changes--agreed-p (agent-q-core-changes agent-q-session-number)))
       (agent-q-core-undo-turn agent-q-session-number))))
 

@@ -118,7 +118,7 @@ With those that turn the direction around, text is shown as it is stored."
         (setq chosen (1+ chosen)
               added (+ added (agent-q-diff-hunk-added hunk))
               removed (+ removed (agent-q-diff-hunk-removed hunk)))))
-    (setq agent-q-diff-hunks--counts (format " %d of %d hunks, +%d -%d " chosen
+    (setq agent-q-diff-hunks--counts (format " %d/%d hunks, +%d -%d " chosen
                                              (length agent-q-diff-hunks-all) added removed))
     (agent-q-diff-hunks-watch)))
 
@@ -132,8 +132,8 @@ For `post-command-hook', too."
                        (propertize "CHANGED since: g refreshes the review"
                                    'face 'agent-q-failure))
                       ((agent-q-diff-edit-one agent-q-diff-hunks-edit)
-                       "c comment  C-c C-c do it  C-c C-k reject")
-                      (t "SPC toggle  e edit  c comment  C-c C-c apply  C-c C-k reject"))))
+                       "c comment  C-c C-c do it  C-c C-k reject  ? menu")
+                      (t "SPC toggle  e edit  C-c C-c apply  C-c C-k reject  ? menu"))))
     (force-mode-line-update)))
 
 (defun agent-q-diff-hunks-check ()

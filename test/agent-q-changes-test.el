@@ -176,5 +176,14 @@ Its project is a new directory, DIRECTORY."
     (agent-q-test-find "[Undo]")
     (should-error (push-button) :type 'user-error)))
 
+(ert-deftest agent-q-changes-what-a-running-turn-will-change-is-not-undone-unseen ()
+  "The command asks with what it shows, and that can still grow."
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "q")
+    (should-error (call-interactively #'agent-q-undo-turn) :type 'user-error)
+    (agent-q-test-event :turn-ended :outcome :finished)
+    (call-interactively #'agent-q-undo-turn)
+    (agent-q-test-until (agent-q-test-shows "Nothing to undo"))))
+
 (provide 'agent-q-changes-test)
 ;;; agent-q-changes-test.el ends here

@@ -104,7 +104,7 @@ ORIGINAL nil means that there is no file yet."
 (ert-deftest agent-q-diff-two-of-three-hunks-are-applied-and-the-third-is-commented ()
   (agent-q-diff-test--with-review (agent-q-diff-test--lines)
       (agent-q-diff-test--lines 2 20 38)
-    (should (string-match-p "3 of 3 hunks, \\+3 -3" (agent-q-diff-test--head)))
+    (should (string-match-p "3/3 hunks, \\+3 -3" (agent-q-diff-test--head)))
     (should (looking-at "@@ -1,5 \\+1,5 @@"))
     (agent-q-test-press "n")
     (agent-q-test-press "n")
@@ -114,7 +114,7 @@ ORIGINAL nil means that there is no file yet."
     (should (equal (agent-q-diff-test--mark 1) "[x] apply\n"))
     (agent-q-diff-comment "leave the end alone")
     (should (equal (agent-q-diff-test--mark 3) "[ ] reject: leave the end alone\n"))
-    (should (string-match-p "2 of 3 hunks, \\+2 -2" (agent-q-diff-test--head)))
+    (should (string-match-p "2/3 hunks, \\+2 -2" (agent-q-diff-test--head)))
     (agent-q-test-press "C-c C-c")
     (let ((call (agent-q-diff-test--end chat)))
       (should (string-suffix-p
@@ -240,7 +240,7 @@ ORIGINAL nil means that there is no file yet."
     ;; It is not applied to what nobody has reviewed.
     (should-error (agent-q-test-press "C-c C-c") :type 'user-error)
     (should (equal (agent-q-diff-test--disk) (concat "first\n" (agent-q-diff-test--lines 20))))
-    (should (string-match-p "[01] of 1 hunks" (agent-q-diff-test--head)))
+    (should (string-match-p "[01]/1 hunks" (agent-q-diff-test--head)))
     ;; What looks otherwise than it was reviewed is not taken by itself.
     (should (equal (agent-q-diff-test--mark 1) "[ ] reject\n"))
     (agent-q-test-press "SPC")
@@ -308,7 +308,7 @@ three
 two
 three
 "
-      (should (string-match-p "1 of 1 hunks" (agent-q-diff-test--head)))
+      (should (string-match-p "1/1 hunks" (agent-q-diff-test--head)))
       (agent-q-test-press "C-c C-c")
       (agent-q-diff-test--end chat)
       (should (equal (agent-q-diff-test--disk) "one
@@ -441,7 +441,7 @@ three
         (let ((inhibit-message nil))
           (message "A toggle among 500 hunks takes %.3f ms"
                    (/ (* 1000 (- (float-time) started)) 499))))
-      (should (string-match-p "1 of 500 hunks" (agent-q-diff-test--head)))
+      (should (string-match-p "1/500 hunks" (agent-q-diff-test--head)))
       (agent-q-test-press "C-c C-c")
       (agent-q-diff-test--end chat)
       (should (equal (agent-q-diff-test--disk)

@@ -107,14 +107,20 @@ impl Rule {
     /// The rule as a sentence beside the call that it is offered for, which needs no repeating.
     #[must_use]
     pub fn describe_beside_its_call(&self) -> String {
-        if self.other_arguments != OtherArguments::None || self.path.is_some() {
-            return self.describe();
-        }
-        let code = self.arguments.iter().any(|it| it.name == "form");
-        let mut text = format!(
-            "Always run exactly this {}",
-            if code { "form" } else { "call" }
-        );
+        let exact = self.other_arguments == OtherArguments::None && self.path.is_none();
+        let alarms: Vec<String> = self.alarms.iter().map(Alarm::describe).collect();
+        let mut text = match (EffectKind::of_tool(&self.tool), alarms.is_empty()) {
+            (None, true) if exact && self.arguments.iter().any(|it| it.name == "form") => {
+                "Always run exactly this form".to_owned()
+            }
+            (None, true) if exact => "Always run exactly this call".to_owned(),
+            (None, false) => format!(
+                "Always run {} if this is all that it asks about: {}",
+                self.tool,
+                alarms.join("; ")
+            ),
+            _ => return self.describe(),
+        };
         if let Some(connection) = &self.connection {
             text.push_str(&format!(", in {connection}"));
         }

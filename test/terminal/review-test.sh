@@ -34,12 +34,12 @@ open_chat test/terminal/review-script.json 110 50
 type_text 'Change three places.'
 press Enter
 await '? Apply three.lisp: +3 −3, 3 hunks' 'the edit asks'
-await '3 of 3 hunks, +3 -3' 'its diff is shown'
+await '3/3 hunks, +3 -3' 'its diff is shown'
 press C-x o
 press n
 press n
 press Space
-await '2 of 3 hunks, +2 -2' 'the third hunk is left out'
+await '2/3 hunks, +2 -2' 'the third hunk is left out'
 await '\[ \] reject' 'its state is text, too'
 press c
 await 'Comment for the model' 'a comment is asked for'

@@ -58,6 +58,10 @@ fn wider_rules_are_for_the_same_operators_or_the_same_reasons() {
             ),
         ]
     );
+    assert_eq!(
+        offers[1].1.describe_beside_its_call(),
+        "Always run eval_form if this is all that it asks about: runs programs, in this chat."
+    );
     let other = asked(&[(RUNS, Some("SB-EXT:RUN-PROGRAM"))]);
     let both = asked(&[
         (RUNS, Some("UIOP:RUN-PROGRAM")),
