@@ -208,6 +208,7 @@
 (put 'agent-q-provider 'risky-local-variable t)
 (put 'agent-q-model 'risky-local-variable t)
 (put 'agent-q-providers 'risky-local-variable t)
+(put 'agent-q-recordings 'risky-local-variable t)
 
 ;;;; agent-q-registry.el
 

@@ -142,6 +142,17 @@ nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat.
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+;;;###autoload (put 'agent-q-recordings 'risky-local-variable t)
+(defcustom agent-q-recordings nil
+  "Folder in which exchanges with model servers are recorded, or nil for none.
+Each request and its answer become a file, for a bug report that anybody can
+run: CONTRIBUTING.md says how.  Keys are not in them, but all that you and the
+model said is, with what tools told the model.  Chats see a change when their
+model is next chosen."
+  :type '(choice (const :tag "Don't record" nil) directory)
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defconst agent-q-provider-demo-name "demo model"
   "Name of the provider that is only a demo of the path, not of answers.")
 
@@ -175,7 +186,9 @@ MODEL and KEY are what to use instead of what PROPERTIES say."
       (body . ,(funcall property :body))
       (first_body . ,(funcall property :first-body))
       (headers . ,(funcall property :headers))
-      ,@(and facts `((facts . ,facts))))))
+      ,@(and facts `((facts . ,facts)))
+      ,@(and agent-q-recordings
+             `((recordings . ,(expand-file-name agent-q-recordings)))))))
 
 (defun agent-q-provider-with-effort (provider effort)
   "Return PROVIDER, an alist or nil, with a model that thinks with EFFORT.

@@ -174,6 +174,7 @@ mod tests {
             first_body: Map::new(),
             headers: Vec::new(),
             facts: ModelFacts::default(),
+            recordings: None,
         };
         let url = chat_url(&settings).expect("a URL");
         assert_eq!(

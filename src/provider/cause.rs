@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! Why a request could not be sent, read from the chain of errors that the HTTP library gives, and what
-//! to tell the user. `http` sends.
+//! Why a request could not be sent, read from the chain of errors that the HTTP library gives, or why
+//! nobody waits for its answer any more, and what to tell the user. `http` sends.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::time::Duration;
 
 use super::failure::{Destination, FailureKind, ProviderError};
 use super::retry::RetryAdvice;
@@ -117,6 +118,56 @@ impl Cause {
         };
         ProviderError::new(kind, retry, message)
     }
+}
+
+pub fn lost_connection(to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Interrupted,
+        RetryAdvice::Backoff,
+        format!(
+            "The connection to {} was lost before the reply was complete.",
+            to.place()
+        ),
+    )
+}
+
+/// A silent server gets no second request: it may still be working on the first.
+pub fn unanswered_failure(patience: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} did not begin to answer within {} s, so the request was given up.",
+            to.place(),
+            patience.as_secs_f64()
+        ),
+    )
+}
+
+/// Nor does one that falls silent within its answer.
+pub fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} sent nothing for {} s, so the request was given up.",
+            to.place(),
+            idle.as_secs_f64()
+        ),
+    )
+}
+
+/// A server that only says that it is there gets no second request either.
+pub fn silent_failure(silence: Duration, to: &Destination) -> ProviderError {
+    ProviderError::new(
+        FailureKind::Idle,
+        RetryAdvice::Never,
+        format!(
+            "{} sent nothing of a reply for {} s, only signs of life, so the request was given up.",
+            to.place(),
+            silence.as_secs_f64()
+        ),
+    )
 }
 
 /// What the chain of ERROR's causes ends with.

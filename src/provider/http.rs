@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,14 +16,17 @@ use tracing::Instrument as _;
 
 use super::address::{KEY_HEADERS, chat_url, headers, is_loopback, public_part, settings_failure};
 use super::body::{drain, read_up_to};
-use super::cause::{Cause, root_cause};
+use super::cause::{
+    Cause, idle_failure, lost_connection, root_cause, silent_failure, unanswered_failure,
+};
 use super::dialect::request_body;
 use super::failure::{
     Destination, FailureKind, KeyPresence, ProviderError, redact, refusal_report, refusal_sentence,
     says_too_long,
 };
+use super::recording::Recording;
 use super::reply::ReplyReader;
-use super::retry::{RetryAdvice, RetryPolicy, advice};
+use super::retry::{RetryPolicy, advice};
 use super::{ChatRequest, Dialect, ModelReply, ProviderSettings, StreamEvent};
 use crate::log::Causes;
 use crate::runtime::held;
@@ -123,6 +127,23 @@ struct PreparedRequest {
     body: Vec<u8>,
     destination: Destination,
     dialect: Dialect,
+    /// Where the exchange is recorded, if it is.
+    recordings: Option<PathBuf>,
+    /// What no recording may have.
+    secrets: Vec<String>,
+}
+
+impl PreparedRequest {
+    fn recording(&self) -> Option<Recording> {
+        let folder = self.recordings.as_ref()?;
+        let secrets = self.secrets.clone();
+        Some(Recording::begin(
+            folder,
+            self.url.path(),
+            &self.body,
+            secrets,
+        ))
+    }
 }
 
 impl Client {
@@ -219,15 +240,19 @@ impl Client {
             .headers(prepared.headers.clone())
             .body(prepared.body.clone())
             .send();
+        let mut recording = prepared.recording();
         let response = tokio::time::timeout(patience, sending)
             .await
             .map_err(|_| unanswered_failure(patience, destination))?
             .map_err(|error| self.send_failure(&error, destination))?;
         held(&self.answered).insert(destination.place());
+        if let Some(recording) = &mut recording {
+            recording.head(response.status().as_u16(), response.headers());
+        }
         if response.status().is_success() {
-            self.read_reply(response, prepared, sink).await
+            self.read_reply(response, prepared, sink, recording).await
         } else {
-            Err(self.read_refusal(response, destination).await)
+            Err(self.read_refusal(response, destination, recording).await)
         }
     }
 
@@ -236,6 +261,7 @@ impl Client {
         mut response: Response,
         prepared: &PreparedRequest,
         sink: &mut (dyn FnMut(StreamEvent) + Send),
+        mut recording: Option<Recording>,
     ) -> Result<ModelReply, ProviderError> {
         let destination = &prepared.destination;
         let ClientSettings {
@@ -254,10 +280,18 @@ impl Client {
                 return Err(reader.interrupt(silent_failure(silence, destination)));
             }
             match tokio::time::timeout(idle.min(left), response.chunk()).await {
-                Ok(Ok(Some(bytes))) => reader.push(&bytes).into_iter().for_each(&mut *sink),
+                Ok(Ok(Some(bytes))) => {
+                    if let Some(recording) = &mut recording {
+                        recording.piece(&bytes);
+                    }
+                    reader.push(&bytes).into_iter().for_each(&mut *sink);
+                }
                 Ok(Ok(None)) => break,
                 Ok(Err(error)) => {
                     log_causes(&error);
+                    if let Some(recording) = &mut recording {
+                        recording.lose();
+                    }
                     return Err(reader.interrupt(lost_connection(destination)));
                 }
                 Err(_) if left < idle => {}
@@ -268,16 +302,27 @@ impl Client {
                 break;
             }
         }
+        if let Some(recording) = &mut recording {
+            recording.end();
+        }
         let (result, last) = reader.finish();
         last.into_iter().for_each(sink);
         result
     }
 
-    async fn read_refusal(&self, response: Response, destination: &Destination) -> ProviderError {
+    async fn read_refusal(
+        &self,
+        response: Response,
+        destination: &Destination,
+        recording: Option<Recording>,
+    ) -> ProviderError {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let patience = self.settings.idle_timeout.min(ERROR_TIMEOUT);
         let body = read_up_to(MAX_ERROR_BYTES, patience, response).await;
+        if let Some(mut recording) = recording {
+            recording.piece(&body);
+        }
         let report = refusal_report(&body);
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let retry = advice(status, &report.codes, header, SystemTime::now());
@@ -328,6 +373,8 @@ impl Client {
             headers,
             body,
             dialect: settings.dialect,
+            recordings: settings.recordings.clone(),
+            secrets: secrets(settings).into_iter().map(str::to_owned).collect(),
         })
     }
 
@@ -396,56 +443,6 @@ fn log_causes(error: &reqwest::Error) {
     }
 }
 
-fn lost_connection(to: &Destination) -> ProviderError {
-    ProviderError::new(
-        FailureKind::Interrupted,
-        RetryAdvice::Backoff,
-        format!(
-            "The connection to {} was lost before the reply was complete.",
-            to.place()
-        ),
-    )
-}
-
-/// A silent server gets no second request: it may still be working on the first.
-fn unanswered_failure(patience: Duration, to: &Destination) -> ProviderError {
-    ProviderError::new(
-        FailureKind::Idle,
-        RetryAdvice::Never,
-        format!(
-            "{} did not begin to answer within {} s, so the request was given up.",
-            to.place(),
-            patience.as_secs_f64()
-        ),
-    )
-}
-
-/// Nor does one that falls silent within its answer.
-fn idle_failure(idle: Duration, to: &Destination) -> ProviderError {
-    ProviderError::new(
-        FailureKind::Idle,
-        RetryAdvice::Never,
-        format!(
-            "{} sent nothing for {} s, so the request was given up.",
-            to.place(),
-            idle.as_secs_f64()
-        ),
-    )
-}
-
-/// A server that only says that it is there gets no second request either.
-fn silent_failure(silence: Duration, to: &Destination) -> ProviderError {
-    ProviderError::new(
-        FailureKind::Idle,
-        RetryAdvice::Never,
-        format!(
-            "{} sent nothing of a reply for {} s, only signs of life, so the request was given up.",
-            to.place(),
-            silence.as_secs_f64()
-        ),
-    )
-}
-
 /// Whether this machine has a way to anywhere. Nothing is sent: a datagram's socket that is connected
 /// only asks the kernel for the route. The addresses are those kept for documentation.
 fn has_route() -> bool {
@@ -455,15 +452,19 @@ fn has_route() -> bool {
 }
 
 fn without_secrets(message: &str, settings: &ProviderSettings) -> String {
+    redact(message, &secrets(settings))
+}
+
+/// What nobody is to see of SETTINGS.
+fn secrets(settings: &ProviderSettings) -> Vec<&str> {
     // Most extra headers are no secrets and short; one that carries a key is long.
     const SHORTEST_SECRET_HEADER: usize = 16;
     let key = settings.key.as_ref().map(super::Secret::reveal);
     let headers = settings.headers.iter().map(|(_, value)| value.as_str());
-    let secrets: Vec<&str> = key
-        .into_iter()
+    key.into_iter()
         .chain(headers.filter(|value| value.len() >= SHORTEST_SECRET_HEADER))
-        .collect();
-    redact(message, &secrets)
+        .filter(|secret| !secret.trim().is_empty())
+        .collect()
 }
 
 /// A number in 0..1; it only has to differ between clients.

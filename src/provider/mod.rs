@@ -15,12 +15,15 @@ pub mod failure;
 pub mod history;
 pub mod http;
 mod ndjson;
+mod recording;
 pub mod reply;
 mod report;
 pub mod retry;
 pub mod shown;
 pub mod sse;
 mod whole;
+
+use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -63,6 +66,8 @@ pub struct ProviderSettings {
     pub headers: Vec<(String, String)>,
     /// What is known of the model.
     pub facts: ModelFacts,
+    /// The folder in which exchanges are recorded, if the user wants that.
+    pub recordings: Option<PathBuf>,
 }
 
 impl ProviderSettings {

@@ -3,7 +3,7 @@
 //! is left out keeps its value.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -138,6 +138,8 @@ pub struct ProviderJson {
     headers: BTreeMap<String, String>,
     #[serde(default)]
     facts: ModelFacts,
+    #[serde(default)]
+    recordings: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for ProviderJson {
@@ -161,6 +163,7 @@ impl From<ProviderJson> for ProviderSettings {
             first_body: json.first_body,
             headers: json.headers.into_iter().collect(),
             facts: json.facts,
+            recordings: json.recordings,
         }
     }
 }

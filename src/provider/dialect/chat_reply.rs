@@ -2,8 +2,10 @@
 //! What a Chat Completions server sends back. Pure; `chat_completions` writes the request.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
+use super::quick::{Text, or_empty};
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
@@ -39,6 +41,64 @@ struct Delta {
     tool_calls: Option<Value>,
 }
 
+/// A payload in which only text is of interest.
+#[derive(Deserialize)]
+struct QuickChunk<'a> {
+    #[serde(borrow)]
+    choices: [QuickChoice<'a>; 1],
+    error: Option<IgnoredAny>,
+    usage: Option<IgnoredAny>,
+    x_groq: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct QuickChoice<'a> {
+    #[serde(borrow)]
+    delta: QuickDelta<'a>,
+    index: Option<i64>,
+    message: Option<IgnoredAny>,
+    finish_reason: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct QuickDelta<'a> {
+    #[serde(borrow)]
+    content: Option<Text<'a>>,
+    #[serde(borrow)]
+    reasoning_content: Option<Text<'a>>,
+    #[serde(borrow)]
+    reasoning: Option<Text<'a>>,
+    reasoning_details: Option<IgnoredAny>,
+    refusal: Option<IgnoredAny>,
+    tool_calls: Option<IgnoredAny>,
+}
+
+impl QuickChunk<'_> {
+    fn is_only_text(&self) -> bool {
+        let [choice] = &self.choices;
+        let delta = &choice.delta;
+        let rest = [
+            &self.error,
+            &self.usage,
+            &self.x_groq,
+            &choice.message,
+            &choice.finish_reason,
+            &delta.reasoning_details,
+            &delta.refusal,
+            &delta.tool_calls,
+        ];
+        choice.index.unwrap_or(0) == 0 && rest.iter().all(|part| part.is_none())
+    }
+
+    fn take(&self, draft: &mut ReplyDraft) {
+        let [choice] = &self.choices;
+        let reasoning = choice.delta.reasoning_content.as_ref();
+        let reasoning = reasoning.or(choice.delta.reasoning.as_ref());
+        draft.thinking(reasoning.map_or("", Text::as_str));
+        draft.text(or_empty(&choice.delta.content));
+    }
+}
+
 /// The decoder of Chat Completions.
 #[derive(Debug, Default)]
 pub struct ChatDecoder {
@@ -51,6 +111,13 @@ impl ChatDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
         if data == "[DONE]" {
             self.end(draft);
+            return;
+        }
+        if let Ok(chunk) = serde_json::from_str::<QuickChunk<'_>>(data)
+            && name != "error"
+            && chunk.is_only_text()
+        {
+            chunk.take(draft);
             return;
         }
         match serde_json::from_str::<Chunk>(data) {

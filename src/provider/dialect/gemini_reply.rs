@@ -1,13 +1,86 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Gemini sends back: whole responses, each with more parts. Pure; `gemini` writes the request.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
+use super::quick::Text;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
+
+/// A response in which only text is of interest.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QuickResponse<'a> {
+    #[serde(borrow)]
+    candidates: [QuickCandidate<'a>; 1],
+    #[serde(default)]
+    usage_metadata: Option<QuickUsage>,
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QuickCandidate<'a> {
+    #[serde(borrow)]
+    content: QuickContent<'a>,
+    finish_reason: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct QuickContent<'a> {
+    #[serde(borrow)]
+    parts: Vec<QuickPart<'a>>,
+}
+
+/// With anything else in it, it is no such part.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickPart<'a> {
+    #[serde(borrow)]
+    text: Text<'a>,
+    thought: Option<bool>,
+}
+
+/// What was counted; a number that is left out is 0.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct QuickUsage {
+    prompt_token_count: u64,
+    tool_use_prompt_token_count: u64,
+    candidates_token_count: u64,
+    thoughts_token_count: u64,
+    cached_content_token_count: u64,
+}
+
+impl QuickResponse<'_> {
+    fn is_only_text(&self) -> bool {
+        let [candidate] = &self.candidates;
+        self.error.is_none() && candidate.finish_reason.is_none()
+    }
+
+    fn take(&self, draft: &mut ReplyDraft) {
+        if let Some(usage) = &self.usage_metadata {
+            draft.count(Usage {
+                input_tokens: usage.prompt_token_count + usage.tool_use_prompt_token_count,
+                output_tokens: usage.candidates_token_count + usage.thoughts_token_count,
+                cache_read_tokens: usage.cached_content_token_count,
+                cache_write_tokens: 0,
+            });
+        }
+        let [candidate] = &self.candidates;
+        for part in &candidate.content.parts {
+            match part.thought {
+                Some(true) => draft.thinking(part.text.as_str()),
+                _ => draft.text(part.text.as_str()),
+            }
+        }
+    }
+}
 
 /// The decoder of Gemini's responses; each is whole in itself.
 #[derive(Debug, Default)]
@@ -16,6 +89,13 @@ pub struct GeminiDecoder;
 impl GeminiDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
         if data == "[DONE]" {
+            return;
+        }
+        if let Ok(response) = serde_json::from_str::<QuickResponse<'_>>(data)
+            && name != "error"
+            && response.is_only_text()
+        {
+            response.take(draft);
             return;
         }
         match serde_json::from_str::<Value>(data) {

@@ -3,12 +3,39 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::quick::{Text, or_empty};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
+
+/// An event, as far as those with more of a block go.
+#[derive(Deserialize)]
+struct QuickEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    index: Option<u64>,
+    #[serde(borrow)]
+    delta: QuickDelta<'a>,
+}
+
+/// More of a block.
+#[derive(Deserialize)]
+struct QuickDelta<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    text: Option<Text<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow)]
+    partial_json: Option<Text<'a>>,
+    #[serde(borrow)]
+    signature: Option<Text<'a>>,
+}
 
 /// The decoder of Messages.
 #[derive(Debug, Default)]
@@ -44,6 +71,12 @@ impl MessagesDecoder {
         if data == "[DONE]" {
             return;
         }
+        if let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
+            && event.kind.as_ref().map_or(name, Text::as_str) == "content_block_delta"
+        {
+            self.add(event.index.unwrap_or(0), &event.delta, draft);
+            return;
+        }
         let Ok(event) = serde_json::from_str::<Value>(data) else {
             draft.fail(unreadable(name, data));
             return;
@@ -53,7 +86,7 @@ impl MessagesDecoder {
         match kind {
             "message_start" => self.start(&event["message"], draft),
             "content_block_start" => self.open(index, &event["content_block"], draft),
-            "content_block_delta" => self.add(index, &event["delta"], draft),
+            "content_block_delta" => {}
             "content_block_stop" => self.close(index, draft),
             "message_delta" => {
                 self.count(&event["usage"], draft);
@@ -127,17 +160,16 @@ impl MessagesDecoder {
         self.blocks.insert(index, opened);
     }
 
-    fn add(&mut self, index: u64, delta: &Value, draft: &mut ReplyDraft) {
-        let text = |key: &str| delta[key].as_str().unwrap_or_default();
+    fn add(&mut self, index: u64, delta: &QuickDelta<'_>, draft: &mut ReplyDraft) {
         match self.blocks.get_mut(&index) {
-            Some(Block::Text(place)) => draft.add(*place, text("text")),
-            Some(Block::Thinking(place)) if delta["type"] == "signature_delta" => {
-                draft.extend_seal(*place, "signature", text("signature"));
+            Some(Block::Text(place)) => draft.add(*place, or_empty(&delta.text)),
+            Some(Block::Thinking(place)) if or_empty(&delta.kind) == "signature_delta" => {
+                draft.extend_seal(*place, "signature", or_empty(&delta.signature));
             }
-            Some(Block::Thinking(place)) => draft.add(*place, text("thinking")),
-            Some(Block::Call(place)) => draft.add(*place, text("partial_json")),
+            Some(Block::Thinking(place)) => draft.add(*place, or_empty(&delta.thinking)),
+            Some(Block::Call(place)) => draft.add(*place, or_empty(&delta.partial_json)),
             Some(Block::Sealed(_, input)) if input.len() < MAX_CALL_BYTES => {
-                input.push_str(text("partial_json"));
+                input.push_str(or_empty(&delta.partial_json));
             }
             Some(Block::Sealed(..)) | None => {}
         }

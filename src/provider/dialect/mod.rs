@@ -10,6 +10,7 @@ mod messages;
 mod messages_reply;
 mod ollama;
 mod ollama_reply;
+mod quick;
 mod responses;
 mod responses_reply;
 mod wire;

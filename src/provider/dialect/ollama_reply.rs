@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What Ollama sends back: a line of JSON for each piece. Pure; `ollama` writes the request.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::quick::{Text, or_empty};
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
+
+/// A line in which only text is of interest.
+#[derive(Deserialize)]
+struct QuickLine<'a> {
+    #[serde(borrow)]
+    message: QuickMessage<'a>,
+    done: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct QuickMessage<'a> {
+    #[serde(borrow)]
+    content: Option<Text<'a>>,
+    #[serde(borrow)]
+    thinking: Option<Text<'a>>,
+    tool_calls: Option<IgnoredAny>,
+}
 
 /// The decoder of Ollama's lines; each is whole in itself.
 #[derive(Debug, Default)]
@@ -13,6 +33,14 @@ pub struct OllamaDecoder;
 
 impl OllamaDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
+        if let Ok(line) = serde_json::from_str::<QuickLine<'_>>(data)
+            && line.message.tool_calls.is_none()
+            && line.done != Some(true)
+        {
+            draft.thinking(or_empty(&line.message.thinking));
+            draft.text(or_empty(&line.message.content));
+            return;
+        }
         let Ok(line) = serde_json::from_str::<Value>(data) else {
             draft.fail(unreadable(name, data));
             return;

@@ -3,13 +3,27 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::quick::{Text, or_empty};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
+
+/// An event, as far as those with more of an item go.
+#[derive(Deserialize)]
+struct QuickEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    delta: Text<'a>,
+    output_index: Option<u64>,
+    #[serde(borrow)]
+    item_id: Option<Text<'a>>,
+}
 
 /// The decoder of Responses.
 #[derive(Debug, Default)]
@@ -39,11 +53,15 @@ impl ResponsesDecoder {
         if data == "[DONE]" {
             return;
         }
+        if let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
+            && self.take_delta(name, &event, draft)
+        {
+            return;
+        }
         let Ok(event) = serde_json::from_str::<Value>(data) else {
             draft.fail(unreadable(name, data));
             return;
         };
-        let delta = event["delta"].as_str().unwrap_or_default();
         match event["type"].as_str().unwrap_or(name) {
             "response.output_item.added" => {
                 self.open(key(&event, &event["item"]["id"]), &event["item"], draft);
@@ -51,20 +69,7 @@ impl ResponsesDecoder {
             "response.output_item.done" => {
                 self.close(key(&event, &event["item"]["id"]), &event["item"], draft);
             }
-            "response.output_text.delta" => self.add(&event, delta, draft, ReplyDraft::open_text),
-            "response.refusal.delta" => {
-                self.refuses = Refusal::Said;
-                self.add(&event, delta, draft, ReplyDraft::open_text);
-            }
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.add(&event, delta, draft, ReplyDraft::open_thinking);
-            }
             "response.reasoning_summary_part.added" => self.part_thinking(&event, draft),
-            "response.function_call_arguments.delta" => {
-                if let Some(place) = self.items.get(&key(&event, &event["item_id"])) {
-                    draft.add(*place, delta);
-                }
-            }
             "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
                 self.end(&event["response"], draft);
             }
@@ -76,6 +81,32 @@ impl ResponsesDecoder {
                 }
             }
         }
+    }
+
+    /// Takes EVENT, which NAME may name, if it is more of an item. Says whether it was.
+    fn take_delta(&mut self, name: &str, event: &QuickEvent<'_>, draft: &mut ReplyDraft) -> bool {
+        let delta = event.delta.as_str();
+        let key = match event.output_index {
+            Some(index) => ItemKey::Index(index),
+            None => ItemKey::Id(or_empty(&event.item_id).to_owned()),
+        };
+        match event.kind.as_ref().map_or(name, Text::as_str) {
+            "response.output_text.delta" => self.add(key, delta, draft, ReplyDraft::open_text),
+            "response.refusal.delta" => {
+                self.refuses = Refusal::Said;
+                self.add(key, delta, draft, ReplyDraft::open_text);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.add(key, delta, draft, ReplyDraft::open_thinking);
+            }
+            "response.function_call_arguments.delta" => {
+                if let Some(place) = self.items.get(&key) {
+                    draft.add(*place, delta);
+                }
+            }
+            _ => return false,
+        }
+        true
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
@@ -105,12 +136,11 @@ impl ResponsesDecoder {
 
     fn add(
         &mut self,
-        event: &Value,
+        key: ItemKey,
         delta: &str,
         draft: &mut ReplyDraft,
         open: fn(&mut ReplyDraft) -> PartPlace,
     ) {
-        let key = key(event, &event["item_id"]);
         let place = *self.items.entry(key).or_insert_with(|| open(draft));
         draft.add(place, delta);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! The scripted model server as a program:
-//! `scripted-server SCRIPT.json [--requests FILE] [--port N]`. It says where it listens and serves
+//! `scripted-server SCRIPT.json|FOLDER [--requests FILE] [--port N]`, where FOLDER holds what
+//! `agent-q-recordings` recorded. It says where it listens and serves
 //! until its standard input closes or it is killed.
 #![allow(
     clippy::print_stdout,
@@ -10,6 +11,7 @@
 
 use std::fs::OpenOptions;
 use std::io::Read;
+use std::path::Path;
 use std::process::ExitCode;
 
 #[path = "../support/scripted_server.rs"]
@@ -17,7 +19,7 @@ mod scripted_server;
 
 use scripted_server::{Script, ScriptedServer};
 
-const USAGE: &str = "usage: scripted-server SCRIPT.json [--requests FILE] [--port N]";
+const USAGE: &str = "usage: scripted-server SCRIPT.json|FOLDER [--requests FILE] [--port N]";
 
 fn main() -> ExitCode {
     match start() {
@@ -35,6 +37,15 @@ fn main() -> ExitCode {
     }
 }
 
+/// The script in a file, or in a folder of recordings.
+fn read(path: &str) -> Result<Script, String> {
+    if Path::new(path).is_dir() {
+        return Script::of_folder(Path::new(path));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    Script::parse(&text)
+}
+
 fn start() -> Result<ScriptedServer, String> {
     let mut words = std::env::args().skip(1);
     let (mut script, mut requests, mut port) = (None, None, 0);
@@ -48,8 +59,7 @@ fn start() -> Result<ScriptedServer, String> {
         }
     }
     let path = script.ok_or(USAGE)?;
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    let script = Script::parse(&text).map_err(|error| format!("{path}: {error}"))?;
+    let script = read(&path).map_err(|error| format!("{path}: {error}"))?;
     let log = requests
         .map(|path| {
             OpenOptions::new()

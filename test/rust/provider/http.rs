@@ -43,6 +43,7 @@ pub(super) fn settings(base_url: String) -> ProviderSettings {
         first_body: Map::new(),
         headers: Vec::new(),
         facts: agent_q_core::provider::ModelFacts::default(),
+        recordings: None,
     }
 }
 

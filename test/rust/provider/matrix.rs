@@ -32,6 +32,7 @@ pub fn settings(dialect: Dialect) -> ProviderSettings {
         first_body: Map::new(),
         headers: Vec::new(),
         facts: ModelFacts::default(),
+        recordings: None,
     }
 }
 

@@ -15,6 +15,8 @@ use agent_q_core::provider::{
 };
 use serde_json::{Value, json};
 
+use crate::scripted_server::{Script, ScriptedServer};
+
 use super::http::{ask, ask_with, client, failure, request, retries, settings, start};
 
 /// A port of this machine at which nothing listens.
@@ -409,4 +411,87 @@ async fn a_server_that_never_begins_to_answer_is_given_up() {
         "{error}"
     );
     assert_eq!(server.requests().len(), 1, "it may still be working on it");
+}
+
+/// What was recorded is played again, and has no key.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_is_recorded_and_played_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let echo = format!(
+        "Wrong key: {}.",
+        settings(String::new()).key.expect("a key").reveal()
+    );
+    let server = start(json!({"turns": [
+        {"status": 429, "headers": {"retry-after-ms": "1", "set-cookie": "private"},
+         "body": {"error": {"message": "Slow down."}}},
+        {"steps": [{"split": 7}, {"text": "Zwölf "}, {"pause_ms": 50}, {"text": "Boxkämpfer"},
+                   {"tool_calls": [{"name": "f", "arguments": {"x": "é"}}]}, {"usage": [10, 5]}]},
+        {"steps": [{"text": "So far"}, {"cut": true}]},
+        {"status": 401, "body": {"error": {"message": echo}}},
+        {"steps": [{"text": echo}]},
+    ]}));
+    let asked = |base_url: String| {
+        let mut settings = settings(base_url);
+        settings.recordings = Some(folder.path().join("new"));
+        async move {
+            let mut seen = Vec::new();
+            for _ in 0..4 {
+                let (result, events) = ask_with(&settings).await;
+                let outcome = match result {
+                    Ok(reply) => format!("{} {:?} {:?}", reply.text, reply.calls, reply.usage),
+                    Err(error) => format!(
+                        "{:?} {}",
+                        error.kind,
+                        error
+                            .partial
+                            .map(|partial| partial.text)
+                            .unwrap_or_default()
+                    ),
+                };
+                seen.push((outcome, retries(&events)));
+            }
+            seen
+        }
+    };
+    let first = asked(server.base_url()).await;
+    let files = await_files(&folder.path().join("new"), 5).await;
+    for file in &files {
+        let text = std::fs::read_to_string(file).expect("a recording");
+        assert!(
+            !text.contains("sk-test") && !text.contains("private"),
+            "{text}"
+        );
+        assert!(text.contains("\"path\": \"/v1/chat/completions\""));
+        assert!(text.contains("\"content\": \"Hi\""));
+    }
+    let replayed = ScriptedServer::listen(
+        Script::of_folder(&folder.path().join("new")).expect("a script"),
+        0,
+        None,
+    );
+    let replayed = replayed.expect("a server");
+    let mut again = asked(replayed.base_url()).await;
+    // The echoed key is not the key any more.
+    again[3].0 = again[3].0.replace(
+        "[redacted]",
+        settings(String::new()).key.expect("a key").reveal(),
+    );
+    assert_eq!(first, again);
+    assert_eq!(replayed.requests().len(), 5);
+}
+
+/// The files in FOLDER, once there are COUNT that are whole.
+async fn await_files(folder: &std::path::Path, count: usize) -> Vec<std::path::PathBuf> {
+    loop {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files: Vec<_> = entries.map(|entry| entry.path()).collect();
+        let whole = files.iter().all(|file| {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            serde_json::from_str::<Value>(&text).is_ok()
+        });
+        if files.len() == count && whole {
+            return files;
+        }
+        tokio::task::yield_now().await;
+    }
 }

@@ -28,6 +28,7 @@ fn settings() -> ProviderSettings {
         first_body: Map::new(),
         headers: Vec::new(),
         facts: ModelFacts::default(),
+        recordings: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! The scripts of the scripted model server: the JSON that people write, and the bytes and pauses
 //! that it stands for. Used by `scripted_server`.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
@@ -39,6 +40,8 @@ pub struct Turn {
     pub hang_up: bool,
     /// Leave the finish and [DONE] that every stream gets out.
     pub no_end: bool,
+    /// Add nothing to the steps, as they were recorded.
+    pub exact: bool,
     pub expect: Expect,
 }
 
@@ -117,6 +120,28 @@ impl Script {
         Ok(script)
     }
 
+    /// The script that plays what was recorded in FOLDER: the answers of its files, by their names.
+    pub fn of_folder(folder: &Path) -> Result<Self, String> {
+        let entries = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+        let mut files: Vec<PathBuf> = entries
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|it| it == "json"))
+            .collect();
+        files.sort();
+        let turn = |file: &PathBuf| -> Result<Turn, String> {
+            let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+            let mut exchange: Value =
+                serde_json::from_str(&text).map_err(|error| error.to_string())?;
+            serde_json::from_value(exchange["answer"].take())
+                .map_err(|error| format!("{}: {error}", file.display()))
+        };
+        Ok(Self {
+            turns: files.iter().map(turn).collect::<Result<_, _>>()?,
+            ..Self::default()
+        })
+    }
+
     /// The answer to the request with this number, from 0.
     pub fn turn(&self, number: usize) -> Option<&Turn> {
         match self.turns.get(number) {
@@ -130,7 +155,7 @@ impl Turn {
     /// The steps as actions. `number` makes the ids of calls without one differ between turns.
     pub fn actions(&self, number: usize, wire: Wire) -> Result<Vec<Action>, String> {
         let mut actions = vec![Action::Send(wire.opening())];
-        actions.retain(|action| *action != Action::Send(Vec::new()));
+        actions.retain(|action| !self.exact && *action != Action::Send(Vec::new()));
         let mut calls = 0;
         for step in &self.steps {
             step.act(number, wire, &mut calls, &mut actions)?;
@@ -141,7 +166,7 @@ impl Turn {
                 || step.cut.is_some()
                 || step.stall.is_some()
         });
-        if !ends && !self.no_end {
+        if !ends && !self.no_end && !self.exact {
             let reason = if calls > 0 { "tool_calls" } else { "stop" };
             actions.push(Action::Send(wire.translate(finish(reason))));
             actions.push(Action::Send(wire.translate(event("[DONE]"))));
