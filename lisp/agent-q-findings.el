@@ -11,6 +11,7 @@
 
 (require 'agent-q)
 (require 'agent-q-image-connection)
+(require 'agent-q-mcp-install)
 (require 'seq)
 (require 'subr-x)
 (require 'agent-q-module)
@@ -181,7 +182,8 @@ SERVERS is as for `agent-q-findings'."
           ,(agent-q-findings--setting)
           ,@(agent-q-findings--keys)
           ,@(agent-q-findings--local servers)
-          ,(agent-q-findings--demo))))
+          ,(agent-q-findings--demo)
+          ,(agent-q-mcp-install-finding))))
 
 ;;;; As text
 

@@ -333,5 +333,29 @@ Each change is shown as a diff first."
                       (equal text (agent-q-mcp-install--changed file put))))))
            (agent-q-mcp-install--agents))))
 
+(defun agent-q-mcp-install-finding ()
+  "Return the finding about other agents, or nil when there are none.
+It is a list as in agent-q-findings.el."
+  (let* ((registered (agent-q-mcp-install-registered))
+         (status (agent-q-mcp-status))
+         (names (if registered
+                    (concat "registered with " (string-join registered ", "))
+                  "registered with none"))
+         (clients (length (alist-get 'clients status))))
+    (cond ((not (or registered agent-q-mcp-mode)) nil)
+          ((not (file-executable-p (agent-q-mcp-install-program)))
+           (list 'missing "Other agents" (format "%s, which start a program that is not there" names)
+                 (concat "For agent-q-mcp, " (agent-q-module-remedy))))
+          ((null status)
+           (list 'note "Other agents" (concat names ", but not served")
+                 "M-x agent-q-mcp-mode, or (agent-q-mcp-mode 1) in your init file"))
+          ((not (alist-get 'reachable status))
+           (list 'missing "Other agents" (format "the socket %s is gone"
+                                                 (abbreviate-file-name (alist-get 'socket status)))
+                 "M-x agent-q-mcp-mode twice makes another one"))
+          (t (list 'ok "Other agents"
+                   (format "served, %d connected, %s" clients names)
+                   (unless registered "M-x agent-q-mcp-install registers agent-q with them"))))))
+
 (provide 'agent-q-mcp-install)
 ;;; agent-q-mcp-install.el ends here

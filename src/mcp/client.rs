@@ -149,6 +149,8 @@ impl McpClient {
 
     pub fn set_options(&self, options: ClientOptions) {
         *held(&self.options) = options;
+        // A turn may be over by now.
+        self.resting.notify_one();
     }
 
     #[must_use]

@@ -84,11 +84,39 @@ impl ClientConnection {
     pub async fn take(self: &Arc<Self>, line: &[u8]) {
         match parse(line) {
             Err(refusal) => self.send(refusal).await,
-            Ok(Incoming::Request(request)) => self.begin(request).await,
-            Ok(Incoming::Notification { method, params }) => self.noted(&method, &params).await,
-            Ok(Incoming::Response { id, result }) if id == ROOTS => self.take_roots(result),
-            Ok(Incoming::Response { .. }) => {}
+            Ok(message) => self.take_incoming(message).await,
         }
+    }
+
+    /// Takes in MESSAGE; its answer comes in time.
+    pub async fn take_incoming(self: &Arc<Self>, message: Incoming) {
+        match message {
+            Incoming::Request(request) => self.begin(request).await,
+            Incoming::Notification { method, params } => self.noted(&method, &params).await,
+            Incoming::Response { id, result } if id == ROOTS => self.take_roots(result),
+            Incoming::Response { .. } => {}
+        }
+    }
+
+    /// The answer to REQUEST, which goes on until CANCEL even if nobody waits for it any more.
+    pub async fn respond(self: &Arc<Self>, request: Request, cancel: CancellationToken) -> Value {
+        let id = request.id.clone();
+        if request.method == "initialize" {
+            return reply(&id, Ok(self.initialize(&request.params)));
+        }
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let connection = Arc::clone(self);
+        let key = id.to_string();
+        held(&self.requests).insert(key.clone(), cancel.clone());
+        self.engine.spawn(async move {
+            let out = connection.out.clone();
+            let answer = connection.answer(&request, &cancel, &out).await;
+            held(&connection.requests).remove(&key);
+            // Whoever asked may be gone.
+            let _ = sender.send(answer);
+        });
+        let lost = || Err(RpcError::invalid_request("The request was dropped."));
+        reply(&id, receiver.await.unwrap_or_else(|_| lost()))
     }
 
     /// Sends MESSAGE, unless the client is gone.

@@ -7,11 +7,13 @@ pub mod client;
 mod connection;
 mod emacs;
 pub mod folder;
+mod http;
 pub mod lines;
 pub mod options;
 mod own_tools;
 pub mod profile;
 pub mod rpc;
+mod token;
 pub mod version;
 mod words;
 
@@ -25,7 +27,7 @@ use rustix::process::getuid;
 use serde_json::{Value, json};
 use tokio::io::BufReader;
 use tokio::net::unix::OwnedReadHalf;
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -35,9 +37,11 @@ use crate::runtime::held;
 use client::{McpClient, Pausing};
 use connection::ClientConnection;
 use folder::SocketError;
+use http::HttpService;
 use lines::{LONGEST, Line, WAITING};
 use options::ClientOptions;
 use rpc::{RpcError, reply};
+use token::Token;
 
 /// How many clients may be connected at once.
 const MOST_CLIENTS: usize = 64;
@@ -51,6 +55,13 @@ pub struct McpServer {
     options: Mutex<ClientOptions>,
     connections: Mutex<HashMap<u64, Arc<ClientConnection>>>,
     listening: Mutex<Option<Listening>>,
+    http: Mutex<Option<HttpListening>>,
+}
+
+/// A port that clients can connect to; dropping it closes it.
+struct HttpListening {
+    port: u16,
+    _stop: DropGuard,
 }
 
 /// A socket that clients can connect to; dropping it closes it.
@@ -74,6 +85,7 @@ impl McpServer {
             options: Mutex::default(),
             connections: Mutex::default(),
             listening: Mutex::default(),
+            http: Mutex::default(),
         })
     }
 
@@ -128,9 +140,74 @@ impl McpServer {
         Ok(path)
     }
 
+    /// Listens on PORT of this machine, too, for those who know the token in FILE; gives the port.
+    ///
+    /// # Errors
+    ///
+    /// When the token or the port can't be had.
+    pub fn listen_http(self: &Arc<Self>, port: u16, file: &Path) -> Result<u16, SocketError> {
+        *held(&self.http) = None;
+        let token = Token::in_file(file).map_err(|source| SocketError::Token {
+            file: file.to_owned(),
+            source,
+        })?;
+        let trouble = |source| SocketError::Port { port, source };
+        let listener = http::listen(port).map_err(trouble)?;
+        let port = listener.local_addr().map_err(trouble)?.port();
+        let stop = CancellationToken::new();
+        let (server, stopped) = (Arc::clone(self), stop.clone());
+        let admit = Arc::clone(self);
+        let service = Arc::new(HttpService::new(
+            port,
+            token,
+            Box::new(move |out, gone| admit.admit_client(out, gone)),
+        ));
+        self.engine.spawn(async move {
+            match TcpListener::from_std(listener) {
+                Ok(listener) => {
+                    let spawn = |work| server.engine.spawn(work);
+                    service.serve(listener, stopped, spawn).await;
+                }
+                Err(error) => tracing::error!("the port can't be listened on: {error}"),
+            }
+        });
+        *held(&self.http) = Some(HttpListening {
+            port,
+            _stop: stop.drop_guard(),
+        });
+        Ok(port)
+    }
+
+    /// Listens on no port any more.
+    pub fn stop_http(&self) {
+        *held(&self.http) = None;
+    }
+
+    /// The connection of a client that sends what it is told to OUT, until it is GONE.
+    fn admit_client(
+        self: &Arc<Self>,
+        out: mpsc::Sender<Value>,
+        gone: CancellationToken,
+    ) -> Arc<ClientConnection> {
+        let options = held(&self.options).clone();
+        let client = Arc::new(McpClient::new(Arc::clone(&self.engine), options));
+        let engine = Arc::clone(&self.engine);
+        let connection = Arc::new(ClientConnection::new(engine, client, out, gone.clone()));
+        let key = next_key();
+        held(&self.connections).insert(key, Arc::clone(&connection));
+        let (server, leaving) = (Arc::clone(self), Arc::clone(&connection));
+        self.engine.spawn(async move {
+            gone.cancelled().await;
+            held(&server.connections).remove(&key);
+            leaving.client.leave().await;
+        });
+        connection
+    }
+
     /// Closes the socket and all connections.
     pub fn stop(&self) {
         *held(&self.listening) = None;
+        *held(&self.http) = None;
         for connection in held(&self.connections).values() {
             connection.gone.cancel();
         }
@@ -184,20 +261,13 @@ impl McpServer {
             drop(out);
             return writing.await;
         }
-        let options = held(&self.options).clone();
-        let client = Arc::new(McpClient::new(Arc::clone(&self.engine), options));
-        let engine = Arc::clone(&self.engine);
-        let connection = Arc::new(ClientConnection::new(engine, client, out, gone.clone()));
-        let key = next_key();
-        held(&self.connections).insert(key, Arc::clone(&connection));
+        let connection = self.admit_client(out, gone.clone());
         self.engine.spawn(writing);
         tokio::select! {
             () = read(reader, &connection) => {}
             () = gone.cancelled() => {}
         }
         gone.cancel();
-        held(&self.connections).remove(&key);
-        connection.client.leave().await;
     }
 
     /// The client in whose buffer SESSION is.
@@ -252,7 +322,8 @@ impl McpServer {
                 })
             })
             .collect();
-        json!({"socket": socket, "reachable": reachable, "clients": clients})
+        let port = held(&self.http).as_ref().map(|it| it.port);
+        json!({"socket": socket, "reachable": reachable, "port": port, "clients": clients})
     }
 }
 

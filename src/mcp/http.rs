@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! MCP over HTTP on this machine, for programs that want a URL: Streamable HTTP, each answer as one JSON
+//! text. A request has to know the token, and to come from no web page: its Host and Origin are checked.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming as Body};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::connection::ClientConnection;
+use super::lines::{LONGEST, WAITING};
+use super::rpc::{Incoming, RpcError, parse, reply};
+use super::token::Token;
+use super::version::STATELESS;
+use crate::runtime::held;
+
+/// The path of the one endpoint.
+const PATH: &str = "/mcp";
+
+const SESSION: &str = "mcp-session-id";
+const VERSION: &str = "mcp-protocol-version";
+
+/// How many sessions are kept; those that rested longest go first.
+const MOST_SESSIONS: usize = 32;
+
+/// How many connections are served at once.
+const MOST_CONNECTIONS: usize = 64;
+
+/// How long a client may take to send a request's head.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// Makes the connection of a client that came over HTTP.
+pub type Admit =
+    Box<dyn Fn(mpsc::Sender<Value>, CancellationToken) -> Arc<ClientConnection> + Send + Sync>;
+
+/// What is served over HTTP.
+pub struct HttpService {
+    port: u16,
+    token: Token,
+    admit: Admit,
+    sessions: Mutex<HashMap<String, HttpSession>>,
+}
+
+struct HttpSession {
+    connection: Arc<ClientConnection>,
+    used: Instant,
+}
+
+type Answer = Response<Full<Bytes>>;
+
+/// A listener on PORT of this machine alone; 0 is any that is free.
+///
+/// # Errors
+///
+/// When the port can't be had.
+pub fn listen(port: u16) -> std::io::Result<std::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl HttpService {
+    #[must_use]
+    pub fn new(port: u16, token: Token, admit: Admit) -> Self {
+        Self {
+            port,
+            token,
+            admit,
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// Serves what comes to LISTENER until STOP. SPAWN runs what takes longer.
+    pub async fn serve<F>(self: Arc<Self>, listener: TcpListener, stop: CancellationToken, spawn: F)
+    where
+        F: Fn(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>),
+    {
+        let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    // Who comes when all are taken is not kept waiting.
+                    if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
+                        let (service, stop) = (Arc::clone(&self), stop.clone());
+                        spawn(Box::pin(async move {
+                            service.serve_one(stream, stop).await;
+                            drop(permit);
+                        }));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!("a client could not connect: {error}");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }
+        for (_, session) in held(&self.sessions).drain() {
+            session.connection.gone.cancel();
+        }
+    }
+
+    async fn serve_one(self: Arc<Self>, stream: TcpStream, stop: CancellationToken) {
+        let service = service_fn(|request| {
+            let service = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(service.answer(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::select! {
+            // A connection that broke has nobody to tell.
+            _ = connection => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Answer {
+        if let Err(refusal) = admissible(request.headers(), self.port, &self.token) {
+            return refusal;
+        }
+        if request.uri().path() != PATH {
+            return plain(StatusCode::NOT_FOUND, "There is only /mcp.");
+        }
+        match *request.method() {
+            Method::POST => self.post(request).await,
+            Method::DELETE => self.end(request.headers()),
+            _ => plain(StatusCode::METHOD_NOT_ALLOWED, "POST a message."),
+        }
+    }
+
+    async fn post(&self, request: Request<Body>) -> Answer {
+        let headers = request.headers().clone();
+        if !text(&headers, CONTENT_TYPE.as_str()).starts_with("application/json") {
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Send application/json.");
+        }
+        let body = match Limited::new(request.into_body(), LONGEST).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "The message is too long."),
+        };
+        let message = match parse(&body) {
+            Ok(message) => message,
+            Err(refusal) => return json_answer(StatusCode::BAD_REQUEST, &refusal),
+        };
+        let initialize =
+            matches!(&message, Incoming::Request(request) if request.method == "initialize");
+        let stateless = text(&headers, VERSION) == STATELESS;
+        let (key, connection) = match (text(&headers, SESSION), initialize || stateless) {
+            ("", true) => self.begin(),
+            ("", false) => {
+                let error =
+                    RpcError::invalid_request("Send initialize first, and its session's id.");
+                return json_answer(StatusCode::BAD_REQUEST, &reply(&Value::Null, Err(error)));
+            }
+            (key, _) => match self.session(key) {
+                Some(connection) => (key.to_owned(), connection),
+                None => return plain(StatusCode::NOT_FOUND, "There is no such session."),
+            },
+        };
+        let mut answer = match message {
+            Incoming::Request(request) => {
+                let cancel = connection.gone.child_token();
+                // What stands by itself is over when its client is gone; else a client says so.
+                let _guard = stateless.then(|| cancel.clone().drop_guard());
+                let answer = connection.respond(request, cancel).await;
+                json_answer(StatusCode::OK, &answer)
+            }
+            other => {
+                connection.take_incoming(other).await;
+                Response::builder()
+                    .status(StatusCode::ACCEPTED)
+                    .body(Full::default())
+                    .unwrap_or_default()
+            }
+        };
+        if initialize && let Ok(key) = HeaderValue::from_str(&key) {
+            answer.headers_mut().insert(SESSION, key);
+        }
+        if stateless {
+            self.forget(&key);
+        }
+        answer
+    }
+
+    fn begin(&self) -> (String, Arc<ClientConnection>) {
+        let (out, mut messages) = mpsc::channel(WAITING);
+        let gone = CancellationToken::new();
+        let connection = (self.admit)(out, gone.clone());
+        // What is said unasked has no way to a client that only posts.
+        crate::runtime::spawn(async move {
+            tokio::select! {
+                () = async { while messages.recv().await.is_some() {} } => {}
+                () = gone.cancelled() => {}
+            }
+        });
+        let key = Token::random_key();
+        let mut sessions = held(&self.sessions);
+        if sessions.len() >= MOST_SESSIONS {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.used);
+            if let Some(old) = oldest.map(|(key, _)| key.clone())
+                && let Some(session) = sessions.remove(&old)
+            {
+                session.connection.gone.cancel();
+            }
+        }
+        let session = HttpSession {
+            connection: Arc::clone(&connection),
+            used: Instant::now(),
+        };
+        sessions.insert(key.clone(), session);
+        (key, connection)
+    }
+
+    fn session(&self, key: &str) -> Option<Arc<ClientConnection>> {
+        let mut sessions = held(&self.sessions);
+        let session = sessions.get_mut(key)?;
+        session.used = Instant::now();
+        Some(Arc::clone(&session.connection))
+    }
+
+    fn forget(&self, key: &str) {
+        if let Some(session) = held(&self.sessions).remove(key) {
+            session.connection.gone.cancel();
+        }
+    }
+
+    fn end(&self, headers: &HeaderMap) -> Answer {
+        self.forget(text(headers, SESSION));
+        plain(StatusCode::OK, "")
+    }
+}
+
+/// Refuses a request with HEADERS that comes from a web page, was led here under another name than this
+/// machine's, or does not know TOKEN.
+fn admissible(headers: &HeaderMap, port: u16, token: &Token) -> Result<(), Answer> {
+    let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
+    let host = text(headers, HOST.as_str());
+    if headers.get_all(HOST).iter().count() != 1 || !names.iter().any(|name| name == host) {
+        return Err(plain(
+            StatusCode::FORBIDDEN,
+            "This is not the host that was meant.",
+        ));
+    }
+    // Programs send none; a page of this very server's does not exist.
+    if headers.contains_key(ORIGIN) {
+        return Err(plain(StatusCode::FORBIDDEN, "Web pages are not served."));
+    }
+    match token.is_in(headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok())) {
+        true => Ok(()),
+        false => {
+            let mut refusal = plain(StatusCode::UNAUTHORIZED, "The token is missing or wrong.");
+            let scheme = HeaderValue::from_static("Bearer");
+            refusal.headers_mut().insert("www-authenticate", scheme);
+            Err(refusal)
+        }
+    }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+    let value = headers.get(name).and_then(|it| it.to_str().ok());
+    value.unwrap_or_default()
+}
+
+fn plain(status: StatusCode, why: &str) -> Answer {
+    json_answer(status, &json!({"error": why}))
+}
+
+fn json_answer(status: StatusCode, body: &Value) -> Answer {
+    Response::builder()
+        .status(status)
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_programs_of_this_machine_that_know_the_token_are_served() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("token");
+        let token = Token::in_file(&file).unwrap();
+        let known = format!("Bearer {}", std::fs::read_to_string(&file).unwrap());
+        let status = |headers: &[(&'static str, &str)]| {
+            let headers = headers
+                .iter()
+                .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+                .collect();
+            admissible(&headers, 7000, &token)
+                .err()
+                .map(|it| it.status().as_u16())
+        };
+        let (host, token) = (("host", "localhost:7000"), ("authorization", &*known));
+        assert_eq!(status(&[host, token]), None);
+        assert_eq!(status(&[("host", "127.0.0.1:7000"), token]), None);
+        assert_eq!(status(&[host]), Some(401));
+        assert_eq!(
+            status(&[host, ("authorization", "Bearer guess")]),
+            Some(401)
+        );
+        for host in [
+            "evil.example",
+            "localhost",
+            "localhost:7001",
+            "127.0.0.1.evil.example:7000",
+            "",
+        ] {
+            assert_eq!(status(&[("host", host), token]), Some(403), "{host}");
+        }
+        assert_eq!(status(&[token]), Some(403));
+        for origin in ["https://evil.example", "http://localhost:7000", "null"] {
+            assert_eq!(
+                status(&[host, token, ("origin", origin)]),
+                Some(403),
+                "{origin}"
+            );
+        }
+    }
+}

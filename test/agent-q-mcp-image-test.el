@@ -1,0 +1,195 @@
+;;; agent-q-mcp-image-test.el --- Other agents in a real image  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What other agents do in a real SBCL, through SLIME and SLY: by our own client, and by those
+;; that the official SDKs for Python and TypeScript make, where those can be had.
+
+;;; Code:
+
+(require 'agent-q-test-mcp)
+(require 'agent-q-test-image)
+(require 'agent-q-image-changes)
+(require 'seq)
+
+(defun agent-q-mcp-image-test--text (client tool &rest arguments)
+  "Return the text of a call of TOOL with ARGUMENTS by CLIENT."
+  (car (agent-q-test-mcp-call client tool arguments)))
+
+(defmacro agent-q-mcp-image-test--serving (connection &rest body)
+  "Run BODY while other agents are served, for whom CONNECTION's is the only image.
+That of another test may be connected, too."
+  (declare (indent 1) (debug t))
+  `(cl-letf (((symbol-function 'agent-q-image-connections) (lambda () (list ,connection))))
+     (agent-q-test-mcp-serving ,@body)))
+
+(agent-q-test-image-on-each "mcp-redefinition-is-listed-and-taken-back" ()
+  "What a client redefines is in the journal under its name, and is undone by its turn."
+  (agent-q-mcp-image-test--serving connection
+    (let ((client (agent-q-test-mcp-client "claude-code")))
+      (agent-q-test-image-directly connection "(defun aq-mcp () 1)")
+      (should (string-match-p "AQ-MCP" (agent-q-mcp-image-test--text
+                                        client "compile_form" :form "(defun aq-mcp () 2)")))
+      (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
+                                      client "eval_form" :form "(aq-mcp)")))
+      (let ((change (car (plist-get (agent-q-test-image-value connection "journal-list" :limit 1)
+                                    :changes))))
+        (should (string-match-p "AQ-MCP" (plist-get change :name)))
+        (should (string-prefix-p "*agent-q: claude-code 1*" (plist-get change :chat))))
+      (customize-set-variable 'agent-q-mcp-turn-pause 0.05)
+      (unwind-protect
+          (with-current-buffer (agent-q-test-mcp-buffer)
+            (agent-q-test-until (agent-q-test-shows "Changed AQ-MCP"))
+            (cl-letf (((symbol-function 'y-or-n-p) (lambda (_) t)))
+              (agent-q-test-find "[Undo]")
+              (push-button))
+            (agent-q-test-until (string-match-p "=> 1" (agent-q-mcp-image-test--text
+                                                        client "eval_form" :form "(aq-mcp)"))))
+        (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
+
+(agent-q-test-image-on-each "mcp-errors-are-results" ()
+  "An error of evaluated code is a result, and its output so far comes with a pending one."
+  (agent-q-mcp-image-test--serving connection
+    (let ((client (agent-q-test-mcp-client)))
+      (pcase-let ((`(,text . ,error) (agent-q-test-mcp-call client "eval_form" '(:form "(car 3)"))))
+        (should error)
+        (should (string-match-p "TYPE-ERROR" text))
+        (should (string-match-p "<data-[0-9a-f]+ from=\"image" text)))
+      (customize-set-variable 'agent-q-mcp-patience 0.5)
+      (unwind-protect
+          (let ((answer (agent-q-mcp-image-test--text
+                         client "eval_form" :form "(progn (print :begun) (finish-output) (sleep 30))")))
+            (should (string-match "\\`pending: .*call_id \\([0-9]+\\)" answer))
+            (let ((id (string-to-number (match-string 1 answer))))
+              (agent-q-test-until
+               (string-match-p "is running.*\nOutput so far:\n<data-.*\n*:BEGUN"
+                               (agent-q-mcp-image-test--text client "await_call" :call_id id)))
+              (should (string-match-p "the client cancelled it"
+                                      (agent-q-mcp-image-test--text client "cancel_call"
+                                                                    :call_id id)))))
+        (customize-set-variable 'agent-q-mcp-patience 45)))))
+
+(ert-deftest agent-q-mcp-image-says-which-of-several-is-meant ()
+  :tags '(:image :slime)
+  (let ((connection (agent-q-test-image-connection 'slime))
+        (other nil))
+    (unless connection (ert-skip "No SBCL through SLIME"))
+    (unwind-protect
+        (agent-q-test-mcp-serving
+          (setq other (agent-q-test-image-another 'slime))
+          (let* ((client (agent-q-test-mcp-client))
+                 (names (mapcar #'agent-q-image-label (list connection other)))
+                 (listed (agent-q-mcp-image-test--text client "list_images")))
+            (dolist (name names)
+              (should (string-match-p (regexp-quote (concat "- " name ":")) listed)))
+            (agent-q-test-image-directly connection "(defparameter cl-user::*aq-which* :first)")
+            (agent-q-test-image-directly other "(defparameter cl-user::*aq-which* :other)")
+            ;; Both are of one directory, and the client said none.
+            (should (string-match-p "Several images are connected"
+                                    (agent-q-mcp-image-test--text
+                                     client "eval_form" :form "cl-user::*aq-which*")))
+            (pcase-dolist (`(,name . ,value) (list (cons (nth 0 names) ":FIRST")
+                                                   (cons (nth 1 names) ":OTHER")
+                                                   (cons (nth 0 names) ":FIRST")))
+              (should (string-match-p (concat "=> " value)
+                                      (agent-q-mcp-image-test--text
+                                       client "eval_form" :form "cl-user::*aq-which*" :image name))))
+            ;; The one that was named goes on being meant.
+            (should (string-match-p "=> :FIRST" (agent-q-mcp-image-test--text
+                                                 client "eval_form" :form "cl-user::*aq-which*")))
+            (should (string-match-p "No image is called nope"
+                                    (agent-q-mcp-image-test--text
+                                     client "eval_form" :form "1" :image "nope")))))
+      (when other (agent-q-test-image-kill other)))))
+
+;;;; The official SDKs
+
+(defun agent-q-mcp-image-test--run (&rest command)
+  "Run COMMAND; return its output, or nil when it fails."
+  (with-temp-buffer
+    (let ((default-directory (file-name-as-directory (expand-file-name ".cache"))))
+      (and (executable-find (car command))
+           (eql 0 (apply #'call-process (car command) nil t nil (cdr command)))
+           (buffer-string)))))
+
+(defun agent-q-mcp-image-test--python ()
+  "Return a Python that has the official SDK, or nil."
+  (make-directory ".cache" t)
+  (let ((python (expand-file-name ".cache/mcp-python/bin/python")))
+    (and (or (file-exists-p python)
+             (and (agent-q-mcp-image-test--run "python3" "-m" "venv" "mcp-python")
+                  (agent-q-mcp-image-test--run python "-m" "pip" "install" "--quiet" "mcp>=1.10")))
+         (agent-q-mcp-image-test--run python "-c" "import mcp")
+         python)))
+
+(defun agent-q-mcp-image-test--node ()
+  "Return a script for node that finds the official SDK, or nil."
+  (let* ((folder (expand-file-name ".cache/mcp-node"))
+         (script (expand-file-name "client.mjs" folder)))
+    (make-directory folder t)
+    (copy-file "test/fixtures/mcp/client.mjs" script t)
+    (and (or (file-directory-p (expand-file-name "node_modules/@modelcontextprotocol/sdk" folder))
+             (agent-q-mcp-image-test--run "npm" "install" "--silent" "--no-audit" "--no-fund"
+                                          "--prefix" folder "@modelcontextprotocol/sdk"))
+         script)))
+
+(defun agent-q-mcp-image-test--client (connection command name)
+  "Have COMMAND be a client called NAME in the image of CONNECTION; return its lines.
+Whatever it asks for is denied."
+  (agent-q-mcp-image-test--serving connection
+    (customize-set-variable 'agent-q-mcp-patience 0.5)
+    (unwind-protect
+        (let* ((process-environment (cons (concat "AGENT_Q_MCP_DIRECTORY=" agent-q-mcp-directory)
+                                          process-environment))
+               (output (generate-new-buffer " *aq-sdk*"))
+               (process (make-process :name "aq-sdk" :buffer output :noquery t :connection-type 'pipe
+                                      :sentinel #'ignore
+                                      :stderr (get-buffer-create " *aq-sdk-stderr*")
+                                      :command (append command
+                                                       (list (expand-file-name
+                                                              "agent-q-mcp" agent-q-module-directory))))))
+          (agent-q-test--until
+           (lambda ()
+             (let ((buffer (car (agent-q-client-buffers))))
+               (when buffer
+                 (with-current-buffer buffer
+                   (let ((call (agent-q-call-waiting)))
+                     (when call
+                       (agent-q-test-see call)
+                       (goto-char (agent-q-render-item-start call))
+                       (agent-q-test-press "n"))))))
+             (not (process-live-p process)))
+           "the end of the client")
+          (with-current-buffer (car (agent-q-client-buffers))
+            (should (string-prefix-p name agent-q-session-client))
+            (agent-q-test-until (string-match-p ":never) cancelled" (agent-q-test-log)))
+            (should (string-match-p "=> 3\\|⇒ 3" (agent-q-test-log))))
+          (prog1 (with-current-buffer output (split-string (buffer-string) "\n" t))
+            (kill-buffer output)))
+      (customize-set-variable 'agent-q-mcp-patience 45))))
+
+(agent-q-test-image-on-each "mcp-python-sdk" ()
+  "A client of the official Python SDK lists, calls, is refused, awaits and cancels."
+  (let ((python (agent-q-mcp-image-test--python)))
+    (unless python (ert-skip "The Python SDK can't be had here"))
+    (should (equal (agent-q-mcp-image-test--client
+                    connection (list python (expand-file-name "test/fixtures/mcp/client.py")) "mcp")
+                   '("listed ['await_call', 'eval_form']" "called True False" "signalled True True"
+                     "refused True True" "pending True" "awaited True"
+                     "prompts ['repl_loop', 'debug_error']" "resource True" "cancelled")))))
+
+(ert-deftest agent-q-mcp-image-typescript-sdk ()
+  :tags '(:image :slime)
+  (let ((script (agent-q-mcp-image-test--node))
+        (connection (agent-q-test-image-connection 'slime)))
+    (unless (and script (executable-find "node")) (ert-skip "The TypeScript SDK can't be had here"))
+    (unless connection (ert-skip "No SBCL through SLIME"))
+    (should (equal (agent-q-mcp-image-test--client connection (list "node" script) "typescript")
+                   '("listed [ 'await_call', 'eval_form' ]" "called true false" "signalled true true"
+                     "refused true true" "pending true" "awaited true"
+                     "prompts [ 'repl_loop', 'debug_error' ]" "resource true" "cancelled")))))
+
+(provide 'agent-q-mcp-image-test)
+;;; agent-q-mcp-image-test.el ends here

@@ -1,0 +1,119 @@
+;;; agent-q-mcp-install-test.el --- Tests of registering with other agents  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; What is written into other programs' files, and that taking it back leaves them as they were.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-mcp-install)
+(require 'seq)
+
+(defvar agent-q-mcp-install-test--asked nil "The questions that were asked, latest first.")
+
+(defmacro agent-q-mcp-install-test--at-home (answer &rest body)
+  "Run BODY in a home of its own, where each question is answered by ANSWER."
+  (declare (indent 1) (debug t))
+  `(let* ((home (file-name-as-directory (make-temp-file "aq-home" t)))
+          (process-environment (append (list (concat "HOME=" home) "XDG_CONFIG_HOME" "CODEX_HOME")
+                                       process-environment))
+          (user-init-file (expand-file-name "init.el" home))
+          (default-directory home)
+          (inhibit-message t)
+          (agent-q-mcp-install-test--asked nil))
+     (unwind-protect
+         (cl-letf (((symbol-function 'y-or-n-p)
+                    (lambda (question)
+                      (push question agent-q-mcp-install-test--asked)
+                      ,answer)))
+           ,@body)
+       (delete-directory home t))))
+
+(defun agent-q-mcp-install-test--write (file text)
+  "Write TEXT to FILE of the home."
+  (make-directory (file-name-directory (expand-file-name file)) t)
+  (write-region text nil file nil 'silent))
+
+(defun agent-q-mcp-install-test--read (file)
+  "Return the text of FILE of the home, or nil."
+  (and (file-exists-p file)
+       (with-temp-buffer (insert-file-contents file) (buffer-string))))
+
+(defconst agent-q-mcp-install-test--files
+  '((".claude.json" . "{\"numStartups\": 12345678901234567890, \"mcpServers\": {\"x\": {\"command\": \"y\"}},\n \"tips\":[1.50,\"ü\"]}")
+    (".claude/settings.json" . "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(ls:*)\"\n    ]\n  }\n}\n")
+    (".codex/config.toml" . "model = \"m\"\n\n[mcp_servers.other]\ncommand = \"z\"\n")
+    (".config/opencode/opencode.json" . "{\n  // mine\n  \"theme\": \"dark\" /* so */\n}\n")
+    (".config/eca/config.json" . "{}\n")
+    ("init.el" . "(setq a 1)"))
+  "Files of other programs, with what they hold before.")
+
+(ert-deftest agent-q-mcp-install-and-back-leaves-every-character ()
+  (agent-q-mcp-install-test--at-home t
+    (pcase-dolist (`(,file . ,text) agent-q-mcp-install-test--files)
+      (agent-q-mcp-install-test--write file text))
+    (set-file-modes ".claude.json" #o600)
+    (should-not (agent-q-mcp-install-registered))
+    (dolist (agent '("Claude Code" "Codex" "opencode" "ECA" "agent-shell"))
+      (agent-q-mcp-install agent)
+      (should (member agent (agent-q-mcp-install-registered))))
+    (let ((text (agent-q-mcp-install-test--read ".claude.json")))
+      (should (string-match-p "12345678901234567890.*1.50" (string-replace "\n" " " text)))
+      (should (equal (agent-q-mcp-install-program)
+                     (let ((servers (gethash "mcpServers" (agent-q-json-parse text))))
+                       (gethash "command" (gethash "agent-q" servers)))))
+      (should (eql #o600 (file-modes ".claude.json"))))
+    (should (string-match-p "\"mcp__agent-q\"" (agent-q-mcp-install-test--read ".claude/settings.json")))
+    (should (string-match-p "default_tools_approval_mode = \"approve\""
+                            (agent-q-mcp-install-test--read ".codex/config.toml")))
+    (should (string-match-p "\"agent-q_\\*\": \"allow\""
+                            (agent-q-mcp-install-test--read ".config/opencode/opencode.json")))
+    (with-temp-buffer
+      (insert (agent-q-mcp-install-test--read "init.el"))
+      (check-parens))
+    ;; Twice is once, and asks nothing.
+    (setq agent-q-mcp-install-test--asked nil)
+    (agent-q-mcp-install "Codex")
+    (should-not agent-q-mcp-install-test--asked)
+    (agent-q-mcp-uninstall)
+    (pcase-dolist (`(,file . ,text) agent-q-mcp-install-test--files)
+      (should (member (agent-q-mcp-install-test--read file)
+                      ;; One that ends within a line gets an end, and an empty object goes.
+                      (if (equal text "{}\n") '(nil) (list text (concat text "\n"))))))
+    (should-not (agent-q-mcp-install-registered))))
+
+(ert-deftest agent-q-mcp-install-needs-consent-and-a-file-that-it-understands ()
+  (agent-q-mcp-install-test--at-home nil
+    (agent-q-mcp-install-test--write ".claude.json" "{\"a\": 1}")
+    (agent-q-mcp-install "Claude Code")
+    (should (string-match-p "Change .*settings.json like this" (car agent-q-mcp-install-test--asked)))
+    (should (equal "{\"a\": 1}" (agent-q-mcp-install-test--read ".claude.json")))
+    (should-not (file-exists-p ".claude/settings.json"))
+    (dolist (broken '("[1]" "{\"a\" 1}" "{\"mcpServers\": 3}" "{"))
+      (agent-q-mcp-install-test--write ".claude.json" broken)
+      (should-error (agent-q-mcp-install "Claude Code") :type 'user-error)
+      (should (equal broken (agent-q-mcp-install-test--read ".claude.json"))))))
+
+(ert-deftest agent-q-mcp-install-tells-the-project ()
+  (agent-q-mcp-install-test--at-home t
+    (make-directory ".git")
+    (agent-q-mcp-install-test--write "AGENTS.md" "# Mine\n")
+    (agent-q-mcp-install "Codex")
+    (should (string-match-p "\\`# Mine\n\n## The running image" (agent-q-mcp-install-test--read "AGENTS.md")))
+    (should (string-match-p "\\`---\nname: lisp-image"
+                            (agent-q-mcp-install-test--read ".claude/skills/lisp-image/SKILL.md")))
+    (agent-q-mcp-uninstall)
+    (should (equal "# Mine\n" (agent-q-mcp-install-test--read "AGENTS.md")))
+    (should-not (file-exists-p ".claude/skills/lisp-image/SKILL.md"))))
+
+(ert-deftest agent-q-mcp-install-the-doctor-knows ()
+  (agent-q-mcp-install-test--at-home t
+    (should-not (agent-q-mcp-install-finding))
+    (agent-q-mcp-install "Codex")
+    (should (equal (nth 2 (agent-q-mcp-install-finding)) "registered with Codex, but not served"))))
+
+(provide 'agent-q-mcp-install-test)
+;;; agent-q-mcp-install-test.el ends here
