@@ -18,6 +18,7 @@
 (require 'agent-q-effect)
 (require 'agent-q-json)
 (require 'agent-q-render)
+(require 'agent-q-session)
 (require 'agent-q-sight)
 (require 'agent-q-visible)
 (require 'cl-lib)
@@ -260,7 +261,9 @@ A change that is reviewed beside it is not shown here, too."
      (if (string-empty-p body) "" "\n")
      (agent-q-approve-text--end
       (agent-q-approve-text--buttons (agent-q-approve-text-labels call) keymap))
-     "\n" (agent-q-approve-text--line "Keys answer here and at the empty prompt"))))
+     "\n" (agent-q-approve-text--line
+           (concat "Keys answer here and at the "
+                   (if agent-q-session-client "end of the buffer" "empty prompt"))))))
 
 (defun agent-q-approve-text--end (buttons)
   "Return BUTTONS, marked at their start as the end of what the call would do."

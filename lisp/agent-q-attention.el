@@ -112,7 +112,7 @@ Emacs reaches by D-Bus."
 (defun agent-q-attention--how ()
   "Return how the user gets to the next request of the current chat."
   (if (eq (window-buffer (selected-window)) (current-buffer))
-      "y or n at the empty prompt"
+      (if agent-q-session-client "y or n at the end of the buffer" "y or n at the empty prompt")
     (let ((key (with-current-buffer (window-buffer (selected-window))
                  (where-is-internal #'agent-q-goto-approval nil t))))
       (concat (if key (concat (key-description key) ", ") "")

@@ -39,6 +39,9 @@
 (defvar-local agent-q-client--directory nil
   "Where the client of this buffer works, as it said, or nil.")
 
+(defvar-local agent-q-client--there nil
+  "Whether the client of this buffer is connected; it may be paused as well.")
+
 ;;;; The mode
 
 (defvar agent-q-client-mode-map
@@ -102,10 +105,12 @@ refuses all calls until you press it again.
   "Refuse this client until you use the command again."
   (interactive nil agent-q-client-mode)
   (let ((pause (not (eq agent-q-session-client-state 'paused))))
+    ;; One that is not connected finds it paused when it comes back.
+    (agent-q-core-mcp-pause-client agent-q-session-number pause)
     (setq agent-q-session-client-state
-          (cond ((not (agent-q-core-mcp-pause-client agent-q-session-number pause)) 'gone)
-                (pause 'paused)
-                (t 'connected)))
+          (cond (pause 'paused)
+                (agent-q-client--there 'connected)
+                (t 'gone)))
     (agent-q-header-update)
     (message (pcase agent-q-session-client-state
                ('paused "Calls of this client are refused until you resume it")
@@ -160,7 +165,7 @@ or a new one."
                        buffers))
         (seq-find (lambda (buffer)
                     (with-current-buffer buffer
-                      (and (eq agent-q-session-client-state 'gone)
+                      (and (not agent-q-client--there)
                            (equal name agent-q-session-client)
                            (equal directory agent-q-client--directory))))
                   buffers)
@@ -251,6 +256,7 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
   "Return as JSON how a client may call from now on, and in which session."
   (ignore call)
   (with-current-buffer (agent-q-client--buffer name directory session)
+    (setq agent-q-client--there t)
     (unless (eq agent-q-session-client-state 'paused)
       (setq agent-q-session-client-state 'connected))
     (let ((problem nil))
@@ -271,6 +277,7 @@ parameter \"image\":\n" (agent-q-client--list connections)))))))
 (agent-q-operations-define "client-left" (call)
   "Note that the client of CALL's session is not connected any more."
   (with-current-buffer (agent-q-operations-call-owner call)
+    (setq agent-q-client--there nil)
     (unless (eq agent-q-session-client-state 'paused)
       (setq agent-q-session-client-state 'gone))
     (agent-q-render-finish)

@@ -25,7 +25,7 @@ use super::connection::ClientConnection;
 use super::lines::{LONGEST, WAITING};
 use super::rpc::{Incoming, RpcError, parse, reply};
 use super::token::Token;
-use super::version::STATELESS;
+use super::version::{STATELESS, client_name};
 use crate::runtime::held;
 
 /// The path of the one endpoint.
@@ -162,15 +162,26 @@ impl HttpService {
         };
         let initialize =
             matches!(&message, Incoming::Request(request) if request.method == "initialize");
-        let stateless = text(&headers, VERSION) == STATELESS;
-        let (key, connection) = match (text(&headers, SESSION), initialize || stateless) {
-            ("", true) => self.begin(),
-            ("", false) => {
+        // What the same program asks belongs together, as its calls may go on meanwhile.
+        let stateless = match &message {
+            Incoming::Request(request) if text(&headers, VERSION) == STATELESS => {
+                let name = client_name(&request.params).unwrap_or_default();
+                Some(format!("without a session: {name}"))
+            }
+            _ => None,
+        };
+        let (key, connection) = match (&stateless, text(&headers, SESSION)) {
+            (Some(key), _) => match self.session(key) {
+                Some(connection) => (key.clone(), connection),
+                None => self.begin(key.clone()),
+            },
+            (None, "") if initialize => self.begin(Token::random_key()),
+            (None, "") => {
                 let error =
                     RpcError::invalid_request("Send initialize first, and its session's id.");
                 return json_answer(StatusCode::BAD_REQUEST, &reply(&Value::Null, Err(error)));
             }
-            (key, _) => match self.session(key) {
+            (None, key) => match self.session(key) {
                 Some(connection) => (key.to_owned(), connection),
                 None => return plain(StatusCode::NOT_FOUND, "There is no such session."),
             },
@@ -179,7 +190,7 @@ impl HttpService {
             Incoming::Request(request) => {
                 let cancel = connection.gone.child_token();
                 // What stands by itself is over when its client is gone; else a client says so.
-                let _guard = stateless.then(|| cancel.clone().drop_guard());
+                let _guard = stateless.as_ref().map(|_| cancel.clone().drop_guard());
                 let answer = connection.respond(request, cancel).await;
                 json_answer(StatusCode::OK, &answer)
             }
@@ -194,13 +205,11 @@ impl HttpService {
         if initialize && let Ok(key) = HeaderValue::from_str(&key) {
             answer.headers_mut().insert(SESSION, key);
         }
-        if stateless {
-            self.forget(&key);
-        }
         answer
     }
 
-    fn begin(&self) -> (String, Arc<ClientConnection>) {
+    /// Begins a session that is known as KEY.
+    fn begin(&self, key: String) -> (String, Arc<ClientConnection>) {
         let (out, mut messages) = mpsc::channel(WAITING);
         let gone = CancellationToken::new();
         let connection = (self.admit)(out, gone.clone());
@@ -211,7 +220,6 @@ impl HttpService {
                 () = gone.cancelled() => {}
             }
         });
-        let key = Token::random_key();
         let mut sessions = held(&self.sessions);
         if sessions.len() >= MOST_SESSIONS {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.used);

@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-bench)
+(require 'mcp-bench)
 (require 'agent-q-execute)
 (require 'agent-q-image)
 (require 'lisp-ide)
@@ -217,8 +218,29 @@ WATCH is the argument by which it is watched, or nil."
                                                          '(:symbol "mapcar"))))
      (cons "describe.tool" (lambda () (image-bench--tool "describe_symbol" :symbol "mapcar")))
      (cons "describe.chat" (lambda ()
-                             (image-bench--console chat "/describe_symbol mapcar"))))
+                             (image-bench--console chat "/describe_symbol mapcar")))
+     (cons "describe.mcp" (image-bench--by-mcp "describe_symbol" "{\"symbol\":\"mapcar\"}")))
     (kill-buffer chat)))
+
+(defun image-bench--by-mcp (tool arguments)
+  "Return a function that calls TOOL with ARGUMENTS through a bridge of its own."
+  (let ((bridge (mcp-bench-bridge)))
+    (image-bench--seconds (lambda () (mcp-bench-introduce bridge "bench" #'image-bench--end)))
+    (lambda () (mcp-bench-call bridge tool arguments #'image-bench--end))))
+
+(defun image-bench--other-agents ()
+  "Measure what serving other agents takes besides."
+  (let ((echo (mcp-bench-bridge)))
+    (image-bench--in-turns
+     100
+     (cons "mcp.ping" (lambda () (mcp-bench-ask echo "ping" "{}" #'image-bench--end)))
+     (cons "mcp.rust" (image-bench--by-mcp "more_tools" "{\"group\":\"clos\"}"))))
+  (dotimes (_ 10)
+    (image-bench--sample "mcp.bridge" (lambda () (mcp-bench-ask (mcp-bench-bridge) "ping" "{}"
+                                                                #'image-bench--end))))
+  (pcase-let ((`(,seconds ,pause) (mcp-bench-crowd)))
+    (agent-q-bench-sample (image-bench--name "mcp.crowd") seconds)
+    (agent-q-bench-sample (image-bench--name "mcp.pause") pause)))
 
 (defun image-bench--side-by-side ()
   "Measure eight calls of half a second each, with the user's REPL beside them."
@@ -254,7 +276,10 @@ WATCH is the argument by which it is watched, or nil."
   (image-bench--watched)
   (image-bench--side-by-side)
   (image-bench--cancel)
+  (mcp-bench-serve)
   (image-bench--pipeline)
+  (image-bench--other-agents)
+  (mcp-bench-end)
   (agent-q-bench-end))
 
 (defun image-bench-main ()

@@ -155,7 +155,12 @@
            ("first call, which ships our half" "ship" "ship.bare" ms 100)
            ("8 calls of 0.5 s side by side" "eight" nil ms 700)
            ("the user's form beside them" "beside" "bare" ms nil)
-           ("cancelling (loop)" "cancel" nil ms 100)))))
+           ("cancelling (loop)" "cancel" nil ms 100)
+           ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat" ms (ratio 1.5))
+           ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms 0.5)
+           ("1,000 calls of 10 clients by MCP" "mcp.crowd" nil ms nil)
+           ("the longest pause of Emacs meanwhile" "mcp.pause" nil ms nil)
+           ("the bridge, from its start to its first answer" "mcp.bridge" nil ms 30)))))
 
 ;;;; Numbers
 
