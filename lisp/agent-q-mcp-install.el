@@ -81,9 +81,14 @@ tool_timeout_sec = %d"
                '((name . %S) (command . %S) (args . ()) (env . ()))))"
           agent-q-mcp-install--name (agent-q-mcp-install-program)))
 
+(defun agent-q-mcp-install--place (variable otherwise)
+  "Return the folder that the environment's VARIABLE names, or OTHERWISE."
+  (let ((folder (getenv variable)))
+    (if (member folder '(nil "")) otherwise folder)))
+
 (defun agent-q-mcp-install--opencode-file ()
   "Return the file of opencode's settings."
-  (let ((folder (expand-file-name "opencode" (or (getenv "XDG_CONFIG_HOME") "~/.config"))))
+  (let ((folder (expand-file-name "opencode" (agent-q-mcp-install--place "XDG_CONFIG_HOME" "~/.config"))))
     (or (seq-find #'file-exists-p (list (expand-file-name "opencode.jsonc" folder)
                                         (expand-file-name "opencode.json" folder)))
         (expand-file-name "opencode.json" folder))))
@@ -108,7 +113,7 @@ current buffer, which is that of FILE."
         ,(lambda () (agent-q-mcp-json-remove-from-list '("permissions" "allow")
                                                        (concat "mcp__" name)))))
       ("Codex"
-       (,(expand-file-name "config.toml" (or (getenv "CODEX_HOME") "~/.codex"))
+       (,(expand-file-name "config.toml" (agent-q-mcp-install--place "CODEX_HOME" "~/.codex"))
         ,(lambda () (agent-q-mcp-install--put-block "#" (agent-q-mcp-install--codex)))
         ,(lambda () (agent-q-mcp-install--remove-block "#"))))
       ("opencode"
@@ -122,7 +127,7 @@ current buffer, which is that of FILE."
            (agent-q-mcp-json-remove (list "mcp" name))
            (agent-q-mcp-json-remove (list "permission" (concat name "_*"))))))
       ("ECA"
-       (,(expand-file-name "eca/config.json" (or (getenv "XDG_CONFIG_HOME") "~/.config"))
+       (,(expand-file-name "eca/config.json" (agent-q-mcp-install--place "XDG_CONFIG_HOME" "~/.config"))
         ,(lambda ()
            (agent-q-mcp-json-put (list "mcpServers" name) (agent-q-mcp-install--stdio))
            (agent-q-mcp-json-put (list "toolCall" "approval" "allow" name) (make-hash-table)))

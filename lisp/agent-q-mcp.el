@@ -107,7 +107,10 @@ turned on."
       (let ((runtime (seq-find (lambda (folder) (and folder (file-accessible-directory-p folder)))
                                (list (getenv "XDG_RUNTIME_DIR")
                                      (format "/run/user/%d" (user-uid))))))
-        (expand-file-name "agent-q" (or runtime (getenv "XDG_CACHE_HOME") "~/.cache")))))
+        (expand-file-name "agent-q" (or runtime
+                                        (let ((cache (getenv "XDG_CACHE_HOME")))
+                                          (unless (equal cache "") cache))
+                                        "~/.cache")))))
 
 ;;;###autoload
 (define-minor-mode agent-q-mcp-mode
