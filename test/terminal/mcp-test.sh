@@ -17,7 +17,7 @@ cat > "$scratch/settings.el" <<LISP
 (setq agent-q-log-file "$scratch/core.log"
       inhibit-startup-screen t)
 LISP
-terminal new-session -d -x 90 -y 24 \
+terminal new-session -d -x 90 -y 44 \
   "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color AGENT_Q_MCP_DIRECTORY='$scratch/run' \
     '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q --eval '(agent-q-mcp-mode 1)' \
     2> '$scratch/emacs.log'" || fail 'tmux did not start'
