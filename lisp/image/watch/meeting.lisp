@@ -300,9 +300,11 @@ a call has changed do, where nobody is asked: it may be the thread that brings a
   (let ((consent (and hooks (null hold)
                       (find-if-not (lambda (consent) (hooks-before-p hooks consent))
                                    (first (watch-consents watch))))))
-    (if consent
-        (funcall (watch-call-in watch) (list (quiet consent)) work)
-        (funcall work))))
+    (cond (consent (funcall (watch-call-in watch) (list (quiet consent)) work))
+          ;; A collection may have come while the system opens a file.
+          ((member :reading (rest hold) :test #'eq)
+           (funcall (watch-call-in watch) (remove :reading hold) work))
+          (t (funcall work)))))
 
 (defun call-defining (watch hold function arguments)
   "Define something, upon which SBCL calls hooks. Threads that are of no call get those of before."
