@@ -13,20 +13,13 @@
 (require 'agent-q-chat)
 (require 'agent-q-chat-choose)
 (require 'agent-q-chat-send)
-(require 'agent-q-events)
 (require 'agent-q-image-connection)
-(require 'agent-q-json)
 (require 'agent-q-look)
+(require 'agent-q-private)
 (require 'agent-q-render)
 (require 'agent-q-session)
-(require 'agent-q-text)
-(require 'agent-q-visible)
 (require 'cl-lib)
 (require 'subr-x)
-(eval-when-compile (require 'agent-q-core-functions))
-
-(agent-q-declare-core)
-
 (defvar agent-q-ask-history nil
   "The questions that were asked, latest first.")
 
@@ -62,26 +55,10 @@ It is one of the same project, and about the same image if LOOK has one."
     (when (and window (not (eq window (selected-window))))
       (set-window-point window (with-current-buffer chat (point-max))))))
 
-(defun agent-q-ask--objection (file)
-  "Return why FILE is private, by `agent-q-private-files', or nil."
-  (agent-q-events-ensure)
-  (let ((globs (default-value 'agent-q-private-files))
-        (remote (file-remote-p file)))
-    (agent-q-core-quoting-objection
-     ;; Where it is doesn't matter: the user has chosen it.
-     (agent-q-json-serialize `((project_root . "/")
-                               (private_files . ,(if globs (vconcat globs) :null))))
-     (agent-q-text-clean (if remote (file-remote-p file 'localname) file))
-     (and remote t))))
-
 (defun agent-q-ask--check-private (look)
   "Have the user agree that LOOK is sent if it is of a private file."
-  (let ((objection (and (agent-q-look-file look)
-                        (agent-q-ask--objection (agent-q-look-file look)))))
-    (when (and objection
-               (not (y-or-n-p (format "%s  Send its text to the model? "
-                                      (agent-q-visible-line objection)))))
-      (user-error "Nothing was sent"))))
+  (unless (agent-q-private-allowed-p (agent-q-look-file look))
+    (user-error "Nothing was sent")))
 
 (defun agent-q-ask--send (text look new &optional review)
   "Send TEXT about LOOK to the chat of its project, or to a NEW one.

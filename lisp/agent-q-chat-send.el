@@ -14,12 +14,15 @@
 (require 'agent-q-approve)
 (require 'agent-q-console)
 (require 'agent-q-context)
+(require 'agent-q-context-items)
 (require 'agent-q-events)
+(require 'agent-q-excerpt)
 (require 'agent-q-header)
 (require 'agent-q-host)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
+(require 'agent-q-mention)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
@@ -27,6 +30,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-session)
+(require 'agent-q-slash)
 (require 'agent-q-text)
 (require 'agent-q-welcome)
 (require 'cl-lib)
@@ -170,21 +174,22 @@ another image.")))
     (when (= (point) agent-q-prompt-start)
       (goto-char (point-max)))))
 
-(defun agent-q-chat-context (&optional excerpts)
+(defun agent-q-chat-context (&optional pairs)
   "Return as JSON what the model is told with a message that is sent now.
-EXCERPTS, as of `agent-q-look-excerpts', are sent along."
+PAIRS, as of `agent-q-look-excerpts', are sent along."
   (agent-q-context-json (and (agent-q-chat-connected-p) agent-q-session-connection)
-                        excerpts))
+                        pairs))
 
-(defun agent-q-chat--message (text &optional look excerpts review)
+(defun agent-q-chat--message (text look pairs review excerpts)
   "Return the message TEXT, with where the user is now.
-LOOK names what is sent along, EXCERPTS are its texts, and REVIEW is as in
-`agent-q-queue-message'."
+LOOK names what is sent along, PAIRS are its texts, and REVIEW and EXCERPTS
+are as in `agent-q-queue-message'."
   (let* ((console (agent-q-console-line-p text))
          ;; No model reads it then.
-         (context (and (not console) (agent-q-chat-context excerpts))))
+         (context (and (not console)
+                       (agent-q-chat-context (append pairs (agent-q-excerpt-pairs excerpts))))))
     (agent-q-queue-message
-     :text text :look look :review review
+     :text text :look look :review review :excerpts excerpts
      :send (lambda ()
              (agent-q-chat-configure)
              (if console
@@ -192,22 +197,120 @@ LOOK names what is sent along, EXCERPTS are its texts, and REVIEW is as in
                (agent-q-core-submit agent-q-session-number (agent-q-text-clean text)
                                     context))))))
 
-(defun agent-q-chat-submit (text &optional look excerpts review)
+(defun agent-q-chat-submit (text &optional look pairs review)
   "Send TEXT from this chat, whatever is at its prompt.
-LOOK names what is sent along and EXCERPTS are its texts; with REVIEW, changes
-of files in its turn are reviewed as diffs.  While a turn runs, it waits."
+LOOK names what is sent along and PAIRS are its texts, each (WHERE . TEXT);
+with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
+mentions is fetched first, as is what the chat has in its context.  While a
+turn runs, the message waits.  Signal an error if it can't be sent."
   (agent-q-session-check)
   (agent-q-events-ensure)
-  (let ((message (agent-q-chat--message text look excerpts review)))
-    (cond ((or agent-q-session-provider (agent-q-console-line-p text))
-           (when (agent-q-queue-add message)
-             (if (eq agent-q-header-state :paused)
-                 ;; Who sends something else doesn't want the turn to go on.
-                 (agent-q-core-stop-at-limit agent-q-session-number)
-               (message "Queued: sent when this turn ends"))))
-          (t
-           (push message agent-q-chat--unsent)
-           (agent-q-chat-choose-provider)))))
+  (if (agent-q-console-line-p text)
+      (agent-q-chat--submit (agent-q-chat--message text look pairs review nil))
+    (agent-q-chat--gather
+     text
+     (lambda (excerpts)
+       (agent-q-chat--submit
+        (agent-q-chat--message text look pairs review excerpts))))))
+
+(defun agent-q-chat--submit (message)
+  "Hand MESSAGE to the core when its time has come."
+  (cond ((or agent-q-session-provider
+             (agent-q-console-line-p (agent-q-queue-message-text message)))
+         (when (agent-q-queue-add message)
+           (if (eq agent-q-header-state :paused)
+               ;; Who sends something else doesn't want the turn to go on.
+               (agent-q-core-stop-at-limit agent-q-session-number)
+             (message "Queued: sent when this turn ends"))))
+        (t
+         (push message agent-q-chat--unsent)
+         (agent-q-chat-choose-provider))))
+
+;;;; What goes along
+
+(defvar-local agent-q-chat--gathering nil
+  "The message whose mentions are being fetched, or nil.
+It is a cons of a function that gives it up and the text.")
+
+;;;###autoload (put 'agent-q-send-image-map 'risky-local-variable t)
+(defcustom agent-q-send-image-map nil
+  "Whether the first message of a chat takes a map of the project along.
+That is what \"@map\" mentions: the packages of the project that the image has
+and what they export with its arguments, in at most about 1,000 tokens."
+  :type 'boolean
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defvar-local agent-q-chat--map-sent nil
+  "Whether the map of the project was sent from this chat, or tried to be.")
+
+(defun agent-q-chat--fetch-map (function)
+  "Call FUNCTION with the map of the project, a list of an excerpt, or nil.
+It is sent with the first message if `agent-q-send-image-map' says so."
+  (if (or agent-q-chat--map-sent (not (default-value 'agent-q-send-image-map))
+          (not (agent-q-chat-connected-p)))
+      (funcall function nil)
+    (setq agent-q-chat--map-sent t)
+    (agent-q-mention-fetch-all (agent-q-mention-find "@map")
+                               (lambda (excerpts _problem) (funcall function excerpts)))))
+
+(defun agent-q-chat--gather (text send)
+  "Fetch what TEXT mentions and what is kept in the context and has changed.
+Then SEND is called with the excerpts.  Signal an error if something that TEXT
+mentions can't be had; if that turns out later, TEXT is put back to the prompt,
+and the log says why."
+  (when agent-q-chat--gathering
+    (user-error "What your last message mentions is still being fetched; C-c C-k gives it up"))
+  (let* ((returned nil) (problem nil) (over nil)
+         (finish
+          (lambda (trouble items excerpts)
+            ;; Who gave it up has the text back.
+            (unless over
+              (setq over t
+                    agent-q-chat--gathering nil)
+              (cond ((and trouble returned) (agent-q-chat--not-sent text trouble))
+                    (trouble (setq problem trouble))
+                    ((not returned) (agent-q-chat--send-along items excerpts send))
+                    (t (condition-case failure
+                           (agent-q-chat--send-along items excerpts send)
+                         (error (agent-q-chat--not-sent
+                                 text (error-message-string failure))))))))))
+    (agent-q-context-items-fetch
+     (lambda (items troubles)
+       (dolist (trouble troubles)
+         (agent-q-render-notice (format "Kept in the context, but not sent: %s" trouble)))
+       (agent-q-chat--fetch-map
+        (lambda (map)
+          (agent-q-mention-fetch-all
+           (agent-q-mention-find text)
+           (lambda (excerpts trouble) (funcall finish trouble items (append map excerpts))))))))
+    (setq returned t)
+    (cond (problem (user-error "Not sent.  %s" problem))
+          ((not over)
+           (setq agent-q-chat--gathering (cons (lambda () (setq over t)) text))
+           (message "Fetching what the message mentions...")))))
+
+(defun agent-q-chat--give-up ()
+  "Give up fetching what a message mentions, and return non-nil if one was.
+The message is at the prompt again."
+  (when agent-q-chat--gathering
+    (let ((gathering agent-q-chat--gathering))
+      (setq agent-q-chat--gathering nil)
+      (funcall (car gathering))
+      (agent-q-prompt-give-back (cdr gathering))
+      t)))
+
+(defun agent-q-chat--send-along (items excerpts send)
+  "Call SEND with EXCERPTS and those of ITEMS, pairs of item and excerpt."
+  (let ((all (agent-q-excerpt-fit (append (mapcar #'cdr items) excerpts))))
+    (funcall send all)
+    (when all
+      (agent-q-context-note-sent items all))))
+
+(defun agent-q-chat--not-sent (text trouble)
+  "Put TEXT, which can't be sent because of TROUBLE, back to the prompt."
+  (agent-q-render-notice (format "Not sent.  %s" trouble) 'agent-q-failure)
+  (agent-q-prompt-give-back text))
 
 (defun agent-q-chat-send ()
   "Send the text at the prompt.
@@ -221,13 +324,34 @@ While a turn runs, the text waits until it is over."
           ((agent-q-approve-mistyped text)
            (message "%s" (agent-q-approve-mistyped text))
            (agent-q-prompt-replace ""))
-          ((or agent-q-session-provider (agent-q-console-line-p text))
-           ;; What can't be sent stays at the prompt.
-           (agent-q-chat-submit text)
-           (agent-q-prompt-take))
-          (t
-           (agent-q-prompt-take)
-           (agent-q-chat-submit text)))))
+          (t (pcase (agent-q-slash-action text)
+               (`(command . ,command)
+                (agent-q-prompt-take)
+                (call-interactively command))
+               (`(place . ,prompt)
+                (agent-q-prompt-take)
+                (agent-q-prompt-replace prompt)
+                (message "A prompt of this project: read it, RET sends it"))
+               ;; The space keeps a prompt from being a call of a tool.
+               (`(send . ,prompt)
+                (agent-q-chat--send-typed
+                 (if (agent-q-console-line-p prompt) (concat " " prompt) prompt)))
+               (_ (agent-q-chat--send-typed text)))))))
+
+(defun agent-q-chat--send-typed (text)
+  "Send TEXT for what is at the prompt, and keep the latter in the history."
+  (if (or agent-q-session-provider (agent-q-console-line-p text))
+      (progn
+        ;; What can't be sent stays at the prompt.
+        (agent-q-chat-submit text)
+        (agent-q-prompt-take))
+    (let ((typed (string-trim (agent-q-prompt-text))))
+      (agent-q-prompt-take)
+      (condition-case failure
+          (agent-q-chat-submit text)
+        ((error quit)
+         (agent-q-prompt-give-back typed)
+         (signal (car failure) (cdr failure)))))))
 
 (defun agent-q-chat-steer ()
   "Put the text at the prompt into the running turn.
@@ -240,9 +364,12 @@ it is sent as usual."
     (if (or (null agent-q-header-since) (string-empty-p text) (agent-q-console-line-p text)
             (agent-q-approve-mistyped text))
         (agent-q-chat-send)
-      (agent-q-core-steer agent-q-session-number (agent-q-text-clean text)
-                          (agent-q-chat-context))
-      (agent-q-queue-steer (agent-q-queue-message :text text))
+      (agent-q-chat--gather
+       text
+       (lambda (excerpts)
+         (agent-q-core-steer agent-q-session-number (agent-q-text-clean text)
+                             (agent-q-chat-context (agent-q-excerpt-pairs excerpts)))
+         (agent-q-queue-steer (agent-q-queue-message :text text :excerpts excerpts))))
       (agent-q-prompt-take))))
 
 (defun agent-q-chat-cancel ()
@@ -250,7 +377,9 @@ it is sent as usual."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (cond ((agent-q-header-busy-p)
+  (cond ((agent-q-chat--give-up)
+         (message "Not sent"))
+        ((agent-q-header-busy-p)
          (agent-q-core-cancel agent-q-session-number)
          (agent-q-queue-clear)
          (message "Cancelled"))

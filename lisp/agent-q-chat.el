@@ -24,10 +24,12 @@
 (require 'agent-q-code-block)
 (require 'agent-q-code-lisp)
 (require 'agent-q-console)
+(require 'agent-q-context-items)
 (require 'agent-q-debugger)
 (require 'agent-q-diff)
 (require 'agent-q-echo)
 (require 'agent-q-events)
+(require 'agent-q-excerpt)
 (require 'agent-q-execute)
 (require 'agent-q-garbage)
 (require 'agent-q-header)
@@ -37,6 +39,7 @@
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
 (require 'agent-q-image-tools)
+(require 'agent-q-mention-complete)
 (require 'agent-q-module)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
@@ -48,6 +51,7 @@
 (require 'agent-q-retry)
 (require 'agent-q-session)
 (require 'agent-q-sight)
+(require 'agent-q-slash)
 (require 'agent-q-visible)
 (require 'agent-q-welcome)
 (require 'agent-q-window)
@@ -124,6 +128,8 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
+  (agent-q-mention-complete-setup)
+  (setq-local agent-q-console-names-function #'agent-q-slash-names)
   ;; Emacs 30's words of a dictionary, which is an error where there is none.
   (remove-hook 'completion-at-point-functions 'ispell-completion-at-point t)
   (add-hook 'post-command-hook #'agent-q-sight-watch nil t)
@@ -275,9 +281,11 @@ there before the session begins into the empty buffer."
     (:cache-lost (setq agent-q-header-cache-lost (plist-get event :why)))
     (:window-filled (setq agent-q-header-filled
                           (cons (plist-get event :tokens) (plist-get event :window))))
-    (:summarized (agent-q-window-summarized event))
-    (:steered (agent-q-queue-steered (plist-get event :text))
-              (agent-q-render-user (plist-get event :text)))
+    (:summarized (agent-q-window-summarized event)
+                 ;; The model has no more of it than the summary says.
+                 (agent-q-context-forget-sent))
+    (:steered (agent-q-render-user (plist-get event :text))
+              (agent-q-chat--show-along (agent-q-queue-steered (plist-get event :text))))
     (:limit-reached (agent-q-retry-ask (plist-get event :text)))
     (:notice (agent-q-render-notice (plist-get event :text)))
     ((or :image-call :emacs-call) (agent-q-chat-host-call event)))
@@ -316,10 +324,10 @@ there before the session begins into the empty buffer."
   (setq agent-q-header-cache-lost nil
         agent-q-header-turn-cost nil)
   (agent-q-render-user text)
-  (let ((message (and (not (agent-q-queue-steered text))
-                      (agent-q-queue-started))))
+  (let ((message (or (agent-q-queue-steered text)
+                     (agent-q-queue-started))))
     (when message
-      (agent-q-chat--show-along (agent-q-queue-message-look message))
+      (agent-q-chat--show-along message)
       (when (agent-q-queue-message-review message)
         (setq-local agent-q-review-edits t
                     agent-q-chat--reviewing t))))
@@ -332,10 +340,12 @@ there before the session begins into the empty buffer."
   (setq agent-q-chat--timer
         (run-at-time 1 1 #'agent-q-chat--tick (current-buffer))))
 
-(defun agent-q-chat--show-along (look)
-  "Show under the user's message the name of what it is about, LOOK or nil."
-  (when look
-    (agent-q-render-notice (concat "  about " look))))
+(defun agent-q-chat--show-along (message)
+  "Show what is sent along with the user's MESSAGE, which may be nil."
+  (when message
+    (when (agent-q-queue-message-look message)
+      (agent-q-render-notice (concat "  about " (agent-q-queue-message-look message))))
+    (mapc #'agent-q-excerpt-show (agent-q-queue-message-excerpts message))))
 
 (defun agent-q-chat--turn-ended (outcome message)
   "Show that a turn ended with OUTCOME, and MESSAGE if there is one."
@@ -347,6 +357,8 @@ there before the session begins into the empty buffer."
     ((or :failed :limit :interrupted)
      (agent-q-render-notice (or message "The turn failed.")
                             'agent-q-failure)
+     ;; Its message may not be in the conversation.
+     (agent-q-context-forget-sent)
      (agent-q-retry-offer outcome)))
   (setq agent-q-header-since nil
         agent-q-header-state :idle)

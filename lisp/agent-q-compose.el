@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-chat-send)
+(require 'agent-q-mention-complete)
 (require 'agent-q-prompt)
 (require 'agent-q-session)
 (require 'subr-x)
@@ -32,6 +33,8 @@
         (substitute-command-keys
          "\\<agent-q-compose-mode-map> \\[agent-q-compose-send] sends, \
 \\[agent-q-compose-leave] takes it back to the prompt"))
+  ;; TAB completes mentions.
+  (setq-local tab-always-indent 'complete)
   (add-hook 'kill-buffer-hook #'agent-q-compose--give-back nil t))
 
 ;;;###autoload
@@ -47,7 +50,8 @@
     (pop-to-buffer buffer)
     (unless (derived-mode-p 'agent-q-compose-mode)
       (agent-q-compose-mode)
-      (setq agent-q-compose--chat chat))
+      (setq agent-q-compose--chat chat)
+      (agent-q-mention-complete-setup chat))
     (goto-char (point-max))
     (insert text)))
 

@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; A line such as "/describe_symbol mapcar" calls a tool without a model.
-;; This file knows such lines and completes them.
+;; This file knows such lines and completes them; what else a slash can stand before is in
+;; agent-q-slash.el.
 
 ;;; Code:
 
@@ -24,6 +25,14 @@
   "Return the core's description of the tool called NAME, or nil."
   (seq-find (lambda (tool) (equal (plist-get tool :name) name))
             (agent-q-core-tools)))
+
+(defun agent-q-console-tool-p (name)
+  "Whether a tool is called NAME."
+  (and (agent-q-console--tool name) t))
+
+(defvar agent-q-console-names-function #'ignore
+  "Function that returns what a slash can stand before besides tools.
+These are conses of a name and a note on it.")
 
 (defun agent-q-console--first-line (text)
   "Return the first sentence of TEXT, as far as it fits beside a name."
@@ -49,18 +58,23 @@ For `completion-at-point-functions'."
           (agent-q-console--complete-argument tool name-end))))))
 
 (defun agent-q-console--complete-name (start end)
-  "Complete the name of a tool from START to END."
-  (let ((tools (agent-q-core-tools)))
-    (list start end (mapcar (lambda (tool) (plist-get tool :name)) tools)
+  "Complete the name of a tool, command or prompt from START to END."
+  (let* ((tools (agent-q-core-tools))
+         (names (mapcar (lambda (tool) (plist-get tool :name)) tools))
+         (more (seq-remove (lambda (more) (member (car more) names))
+                           (funcall agent-q-console-names-function))))
+    (list start end (append (mapcar #'car more) names)
           :exclusive 'no
           :annotation-function
           (lambda (name)
-            (when-let ((tool (seq-find (lambda (tool)
-                                         (equal (plist-get tool :name) name))
-                                       tools)))
-              (format "  %s  %s" (plist-get tool :level)
-                      (agent-q-console--first-line
-                       (plist-get tool :description)))))
+            (if-let ((tool (seq-find (lambda (tool)
+                                       (equal (plist-get tool :name) name))
+                                     tools)))
+                (format "  %s  %s" (plist-get tool :level)
+                        (agent-q-console--first-line
+                         (plist-get tool :description)))
+              (when-let ((note (cdr (assoc name more))))
+                (concat "  " note))))
           :exit-function
           (lambda (_name status)
             (when (and (eq status 'finished)

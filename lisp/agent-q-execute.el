@@ -110,6 +110,24 @@ before this returns."
     (and globs (vconcat globs))))
 
 ;;;###autoload
+(defun agent-q-execute-look-up (session name arguments function)
+  "Run the safe tool NAME with ARGUMENTS for the user of SESSION, a core's number.
+It is about the project and the image of that chat, which doesn't show it.
+FUNCTION gets the result, an `agent-q-tool-result'.  Return the batch, for
+`agent-q-cancel-tool-calls'."
+  (agent-q-registry-ensure)
+  (agent-q-events-attend
+   (lambda ()
+     (let ((batch (agent-q-core-look-up
+                   session (vector (agent-q-execute--prepare
+                                    (list :id "call" :name name :arguments arguments) "call")))))
+       (puthash batch
+                (lambda (results)
+                  (agent-q-handlers-later function (car results)))
+                agent-q-execute--batches)
+       batch))))
+
+;;;###autoload
 (defun agent-q-cancel-tool-calls (batch)
   "Cancel what has no result yet in BATCH; this becomes its result."
   (agent-q-json-expect #'natnump batch "BATCH" "what `agent-q-execute-tool-calls' returned")

@@ -53,6 +53,7 @@
 ;;;; agent-q-chat-send.el
 
 (autoload 'agent-q-chat-use-provider "agent-q-chat-send")
+(put 'agent-q-send-image-map 'risky-local-variable t)
 
 ;;;; agent-q-chat.el
 
@@ -61,9 +62,31 @@
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show everything the current chat sends to the model besides your messages." t)
 
+;;;; agent-q-commit.el
+
+(autoload 'agent-q-commit-message "agent-q-commit"
+  "Insert at point a message for the commit that this buffer is about." t)
+
 ;;;; agent-q-compose.el
 
 (autoload 'agent-q-compose "agent-q-compose")
+
+;;;; agent-q-context-panel.el
+
+(autoload 'agent-q-context-add-file "agent-q-context-panel"
+  "Add FILE to the context of this project's chat." t)
+(autoload 'agent-q-context-add-buffer "agent-q-context-panel"
+  "Add BUFFER to the context of this project's chat." t)
+(autoload 'agent-q-context-add-region "agent-q-context-panel"
+  "Add the region, as it is now, to the context of this project's chat." t)
+(autoload 'agent-q-context-add-definition "agent-q-context-panel"
+  "Add the definition at point to the context of this project's chat." t)
+(autoload 'agent-q-context-add "agent-q-context-panel"
+  "Add what MENTION is about to the context of this project's chat." t)
+(autoload 'agent-q-context-clear "agent-q-context-panel"
+  "Remove all that is kept in the context of this project's chat." t)
+(autoload 'agent-q-context "agent-q-context-panel"
+  "Show what is in the context of this project's chat, with sizes." t)
 
 ;;;; agent-q-debug.el
 
@@ -100,6 +123,7 @@
 (autoload 'agent-q-tool-result-error "agent-q-execute")
 (autoload 'agent-q-tool-result-metadata "agent-q-execute")
 (autoload 'agent-q-execute-tool-calls "agent-q-execute")
+(autoload 'agent-q-execute-look-up "agent-q-execute")
 (autoload 'agent-q-cancel-tool-calls "agent-q-execute")
 (autoload 'agent-q-execute-tool-calls-sync "agent-q-execute")
 (defvar agent-q-registry-run-function #'agent-q-execute-one)
@@ -155,8 +179,15 @@
 (autoload 'agent-q-mcp-clients "agent-q-mcp"
   "Go to the buffer of another agent; with several, choose one." t)
 
+;;;; agent-q-mention-complete.el
+
+(autoload 'agent-q-mention-complete "agent-q-mention-complete")
+(autoload 'agent-q-mention-complete-setup "agent-q-mention-complete")
+
 ;;;; agent-q-menu.el
 
+(autoload 'agent-q-menu-install-slash "agent-q-menu")
+(with-eval-after-load 'agent-q-slash (agent-q-menu-install-slash))
 (autoload 'agent-q-menu "agent-q-menu"
   "Show a menu of what agent-q can do in this buffer." t)
 (autoload 'agent-q-menu-install "agent-q-menu")
@@ -165,6 +196,7 @@
 (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
+(with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

@@ -259,6 +259,22 @@ It is nil where they say nothing."
      :process (cond ((bound-and-true-p sly-buffer-connection))
                     ((bound-and-true-p slime-buffer-connection))))))
 
+;;;; By name
+
+(defun agent-q-look-region ()
+  "Return the region of this buffer, or signal that there is none."
+  (unless (and mark-active (mark) (/= (mark) (point)))
+    (user-error "No region is selected in %s" (buffer-name)))
+  (agent-q-look--make-part 'region "region" (region-beginning) (region-end)))
+
+(defun agent-q-look-definition ()
+  "Return the definition at point, or signal that there is none."
+  (let ((bounds (agent-q-look--definition-bounds)))
+    (unless bounds
+      (user-error "There is no definition at point in %s" (buffer-name)))
+    (agent-q-look--make-part 'definition (agent-q-look--definition-name (car bounds))
+                             (car bounds) (cdr bounds))))
+
 ;;;; All
 
 (defun agent-q-look-here ()

@@ -41,9 +41,9 @@
      ("This chat" ("m" "Model" agent-q-set-model) ("t" "Effort of thinking" agent-q-set-effort)
       ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
-      ("r" "Request" agent-q-show-request)
+      ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
       ("w" "What fills the window" agent-q-window) ("z" "Summarize" agent-q-compact)
-      ("t" "Unfold or fold all" agent-q-toggle-all)
+      ("f" "Unfold or fold all" agent-q-toggle-all)
       ("n" "Another chat" agent-q-menu-new-chat))
      ,agent-q-menu--lists)
     (agent-q-tool-list-mode
@@ -56,6 +56,10 @@
       ("t" "Test a call" agent-q-rules-test) ("RET" "Describe" agent-q-rules-describe)))
     (agent-q-audit-mode
      ("Audit log" ("RET" "Describe" agent-q-audit-describe) ("+" "Show more" agent-q-audit-more)))
+    (agent-q-context-mode
+     ("Context" ("RET" "Show the text" agent-q-context-show) ("o" "Go there" agent-q-context-visit)
+      ("a" "Add..." agent-q-context-add) ("d" "Remove" agent-q-context-remove)
+      ("C" "Remove all" agent-q-context-clear)))
     (agent-q-image-changes-mode
      ("Changes" ("RET" "Show the form" agent-q-image-changes-source)
       ("u" "Undo" agent-q-image-changes-restore) ("U" "Undo all" agent-q-image-changes-restore-all)
@@ -65,6 +69,32 @@
       ("e" "Edit the hunk" agent-q-diff-edit-hunk) ("c" "Comment" agent-q-diff-comment)
       ("a" "Apply" agent-q-diff-apply) ("r" "Reject all" agent-q-diff-reject))))
   "The commands of each mode, in groups: a title and entries (KEY LABEL COMMAND).")
+
+(defconst agent-q-menu--slash
+  '(("help" agent-q-slash-help "what can be typed behind a slash")
+    ("model" agent-q-set-model "choose the model")
+    ("image" agent-q-set-image "choose the Lisp image")
+    ("context" agent-q-context "what is in the context, with sizes")
+    ("window" agent-q-window "what fills the model's window")
+    ("compact" agent-q-compact "summarize what was said so far")
+    ("new" agent-q-menu-new-chat "open another chat of this project")
+    ("clear" agent-q-menu-new-chat "go on in a chat that remembers nothing")
+    ("changes" agent-q-changes "what the last turn changed")
+    ("undo" agent-q-undo-turn "undo what the last turn changed")
+    ("tools" agent-q-list-tools "the tools, and which are offered")
+    ("rules" agent-q-rules "your rules about calls")
+    ("system" agent-q-show-system-prompt "what the model is told besides")
+    ("doctor" agent-q-doctor "what is found and what is missing"))
+  "Commands that can be typed behind a slash: lists (NAME COMMAND NOTE).")
+
+(defvar agent-q-slash-commands)
+
+;;;###autoload
+(defun agent-q-menu-install-slash ()
+  "Make known which commands can be typed behind a slash."
+  (setq agent-q-slash-commands agent-q-menu--slash))
+
+;;;###autoload (with-eval-after-load 'agent-q-slash (agent-q-menu-install-slash))
 
 (defun agent-q-menu-new-chat ()
   "Open another chat of this project."
@@ -159,6 +189,7 @@
 ;;;###autoload (with-eval-after-load 'agent-q-chat (agent-q-menu-install 'agent-q-chat-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
+;;;###autoload (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

@@ -52,6 +52,14 @@
   (goto-char (point-max))
   (insert text))
 
+(defun agent-q-prompt-give-back (text)
+  "Put TEXT, which was not sent, before what the user has typed since."
+  (save-excursion
+    (goto-char agent-q-prompt-start)
+    (insert text (if (string-blank-p (agent-q-prompt-text)) "" "\n")))
+  (when (= (point) agent-q-prompt-start)
+    (goto-char (point-max))))
+
 (defun agent-q-prompt-remember (text)
   "Put TEXT, which is sent, into the history."
   (unless (equal text (car agent-q-prompt--history))

@@ -28,8 +28,9 @@
   "A message that the user sends.
 TEXT is what they typed.  SEND is a function that hands it to the core, whose
 error is the user's.  LOOK is what they send along, or nil, and REVIEW says
-that the changes of files which its turn makes are reviewed as diffs."
-  text send look review)
+that the changes of files which its turn makes are reviewed as diffs.
+EXCERPTS are what goes along because the message mentions it."
+  text send look review excerpts)
 
 (defvar-local agent-q-queue--held nil
   "The messages that wait for the running turn to end, first one first.")
@@ -70,14 +71,14 @@ Return non-nil if it waits."
   (agent-q-queue--changed))
 
 (defun agent-q-queue-steered (text)
-  "Return non-nil if the message TEXT was to be put into a turn; it has its own now."
+  "Return the message TEXT if it was to be put into a turn; it is there now."
   (when-let ((message (seq-find (lambda (message)
                                   (equal (agent-q-text-clean (agent-q-queue-message-text message))
                                          text))
                                 agent-q-queue--steering)))
     (setq agent-q-queue--steering (delq message agent-q-queue--steering))
     (agent-q-queue--changed)
-    t))
+    message))
 
 (defun agent-q-queue-texts ()
   "Return the texts of all messages that wait."

@@ -44,7 +44,7 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 20;
+pub const CORE_INTERFACE: i64 = 21;
 
 #[emacs::module(
     name = "agent-q-core",
@@ -361,6 +361,22 @@ fn execute(
     let private = private.map(bridge::wire::texts).transpose()?;
     let engine = &core(env)?.engine;
     Ok(engine.execute(calls, approval, watcher, private).0 as i64)
+}
+
+/// Run CALLS, as in `agent-q-core-execute', for the user of SESSION: in its project and its image, where
+/// nobody is asked or told, so only what is safe runs. Return the number of the batch.
+#[defun]
+fn look_up(env: &Env, session: i64, calls: Vector<'_>) -> Result<i64> {
+    let calls = bridge::wire::calls(calls)?;
+    let engine = &core(env)?.engine;
+    Ok(engine.look_up(session_id(session), calls).0 as i64)
+}
+
+/// Find the files of SESSION's project, without ignored and private ones, and return the number of the
+/// question. A `:project-files' event brings the answer.
+#[defun]
+fn project_files(env: &Env, session: i64) -> Result<i64> {
+    Ok(core(env)?.engine.project_files(session_id(session)).0 as i64)
 }
 
 /// Cancel BATCH; its calls still get their results, which say WHY.

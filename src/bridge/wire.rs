@@ -196,6 +196,14 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Explained { question, answer } => kind("explained")?
             .number("question", question.0)?
             .put("answer", answer.to_string()),
+        Event::ProjectFiles { question, files } => {
+            let answer = kind("project-files")?.number("question", question.0)?;
+            match files {
+                // One text: thousands of strings would each be a call into Emacs.
+                Ok((files, more)) => answer.put("files", files.join("\n"))?.number("more", *more),
+                Err(problem) => answer.put("problem", problem),
+            }
+        }
         Event::CacheLost { session, why } => of("cache-lost", session)?.put("why", *why),
         Event::LimitReached { session, text } => of("limit-reached", session)?.put("text", text),
         Event::WindowFilled {

@@ -2,6 +2,7 @@
 //! Tool calls that Emacs Lisp asks for outside a chat: the same pipeline, all tools, and the
 //! results in one event.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -10,11 +11,14 @@ use super::Engine;
 use super::running::RunningBatch;
 use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::Approval;
-use crate::protocol::{BatchId, Event, SessionId, ToolCall, TurnId};
+use crate::files::FileError;
+use crate::files::path::PathPolicy;
+use crate::files::search::{FileSearch, search_files};
+use crate::protocol::{BatchId, Event, QuestionId, SessionId, ToolCall, TurnId};
 use crate::rules::TurnPlace;
 use crate::runtime::{held, on_emacs};
 use crate::session::settings::Settings;
-use crate::workspace::ProjectSettings;
+use crate::workspace::{ProjectSettings, Workspace};
 
 /// Calls made outside a chat belong to no session.
 pub const NO_SESSION: SessionId = SessionId(0);
@@ -29,18 +33,27 @@ impl Engine {
         watcher: Watcher,
         private: Option<Vec<String>>,
     ) -> BatchId {
-        let batch = BatchId::next();
         let running = RunningBatch::default();
-        held(&self.batches).insert(batch, running.clone());
         let context = BatchContext {
             watcher,
-            why_cancelled: running.why_cancelled,
-            ..self.outside_chats(approval, running.cancel)
+            why_cancelled: Arc::clone(&running.why_cancelled),
+            ..self.outside_chats(approval, running.cancel.clone())
         };
         context.workspace.set_ground(&ProjectSettings {
             root: None,
             private,
         });
+        self.run_batch(calls, running, context)
+    }
+
+    fn run_batch(
+        &self,
+        calls: Vec<ToolCall>,
+        running: RunningBatch,
+        context: BatchContext,
+    ) -> BatchId {
+        let batch = BatchId::next();
+        held(&self.batches).insert(batch, running);
         let executor = self.shared.executor.clone();
         let batches = Arc::clone(&self.batches);
         on_emacs::spawn(self.guarded(async move {
@@ -49,6 +62,33 @@ impl Engine {
             executor.host.emit(Event::BatchFinished { batch, results });
         }));
         batch
+    }
+
+    /// Runs CALLS in the project and the image of the chat SESSION, for its user and not for its model;
+    /// a `BatchFinished` event brings the results.
+    pub fn look_up(&self, session: SessionId, calls: Vec<ToolCall>) -> BatchId {
+        let running = RunningBatch::default();
+        let context = BatchContext {
+            watcher: Watcher::Nobody,
+            approval: Approval::None,
+            cancel: running.cancel.clone(),
+            why_cancelled: Arc::clone(&running.why_cancelled),
+            ..self.context(Some(session.0))
+        };
+        self.run_batch(calls, running, context)
+    }
+
+    /// Finds the files of the project of the chat SESSION; a `ProjectFiles` event brings the answer.
+    pub fn project_files(&self, session: SessionId) -> QuestionId {
+        let question = QuestionId::next();
+        let workspace = self.context(Some(session.0)).workspace;
+        let host = Arc::clone(&self.shared.executor.host);
+        self.spawn(async move {
+            let found = tokio::task::spawn_blocking(move || files_of(&workspace)).await;
+            let files = found.unwrap_or_else(|_| Err("The search failed.".to_owned()));
+            host.emit(Event::ProjectFiles { question, files });
+        });
+        question
     }
 
     /// The context of calls that no chat makes.
@@ -82,4 +122,33 @@ impl Engine {
             running.cancel.cancel();
         }
     }
+}
+
+/// The most files of a project that are named to its user.
+const MOST_FILES: usize = 20_000;
+
+/// The files of the project of WORKSPACE, and how many more there are; or why there are none.
+fn files_of(workspace: &Workspace) -> Result<(Vec<String>, u64), String> {
+    let policy = workspace
+        .policy()
+        .ok_or("This chat has no project.")?
+        .map_err(|error| error.message)?;
+    let found = search(&policy).map_err(|error| error.message)?;
+    let files = found.0.into_iter();
+    // A name that isn't text, or has lines, can't be typed.
+    let files = files
+        .filter_map(|path| path.into_os_string().into_string().ok())
+        .filter(|name| !name.contains('\n'))
+        .collect();
+    Ok((files, found.1))
+}
+
+fn search(policy: &PathPolicy) -> Result<(Vec<PathBuf>, u64), FileError> {
+    let folder = policy.judge(".").resolved()?;
+    let all = FileSearch {
+        limit: MOST_FILES,
+        ..FileSearch::new("*")
+    };
+    let found = search_files(policy, &folder, &all, &|| false)?;
+    Ok((found.paths, found.more))
 }

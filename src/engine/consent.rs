@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// The context of a call that the chat SESSION would make in its next turn.
-    fn context(&self, session: Option<u64>) -> BatchContext {
+    pub(super) fn context(&self, session: Option<u64>) -> BatchContext {
         let outside = self.outside_chats(Approval::Ask, CancellationToken::new());
         let id = SessionId(session.unwrap_or_default());
         let sessions = held(&self.sessions);

@@ -114,6 +114,12 @@ pub enum Event {
         batch: BatchId,
         results: Vec<CallResult>,
     },
+    /// Files of a project, relative to its root and in the order of their names, and how many more there
+    /// are; or why there are none.
+    ProjectFiles {
+        question: QuestionId,
+        files: Result<(Vec<String>, u64), String>,
+    },
     /// What would happen to a call that the user wondered about: a JSON object.
     Explained { question: QuestionId, answer: Value },
     /// Tokens of one request, as the provider counted them.
@@ -243,6 +249,7 @@ impl Event {
             | Self::Discovered { .. }
             | Self::Models { .. }
             | Self::Trouble { .. }
+            | Self::ProjectFiles { .. }
             | Self::Fault { .. } => None,
         }
     }

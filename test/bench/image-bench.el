@@ -18,6 +18,9 @@
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
 (declare-function agent-q-image-call "agent-q-image")
+(declare-function agent-q-mention-complete "agent-q-mention-complete")
+(declare-function agent-q-prompt-replace "agent-q-prompt")
+(defvar agent-q-session-connection)
 
 (defconst image-bench--rounds 300
   "How many calls of each kind are measured.")
@@ -242,6 +245,32 @@ WATCH is the argument by which it is watched, or nil."
     (agent-q-bench-sample (image-bench--name "mcp.crowd") seconds)
     (agent-q-bench-sample (image-bench--name "mcp.pause") pause)))
 
+(defun image-bench--mention ()
+  "Measure completing a mention of a symbol, where the image has 65,000 more.
+That is what Emacs does at once, how long it is until the names are there, and
+what narrowing them takes."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (with-current-buffer (agent-q-bench-chat)
+    (setq agent-q-session-connection image-bench--connection)
+    (dotimes (i 40)
+      (let ((began (float-time)) (there nil))
+        (goto-char (point-max))
+        (insert (format "@symbol:image-bench-%d" (+ 10 i)))
+        (agent-q-mention-complete)
+        (agent-q-bench-sample (image-bench--name "mention.ask") (- (float-time) began))
+        (while (null there)
+          (accept-process-output nil 0.001)
+          (let ((found (agent-q-mention-complete)))
+            (setq there (and (all-completions "" (nth 2 found)) found))))
+        (agent-q-bench-sample (image-bench--name "mention.there") (- (float-time) began))
+        (insert "1")
+        (setq began (float-time))
+        (let ((text (buffer-substring (car there) (point))))
+          (completion-all-completions text (nth 2 (agent-q-mention-complete)) nil (length text)))
+        (agent-q-bench-sample (image-bench--name "mention.narrow") (- (float-time) began))
+        (agent-q-prompt-replace "")))
+    (kill-buffer)))
+
 (defun image-bench--side-by-side ()
   "Measure eight calls of half a second each, with the user's REPL beside them."
   (let ((left 8)
@@ -274,6 +303,7 @@ WATCH is the argument by which it is watched, or nil."
   (image-bench--shipping)
   (image-bench--trivial)
   (image-bench--watched)
+  (image-bench--mention)
   (image-bench--side-by-side)
   (image-bench--cancel)
   (mcp-bench-serve)

@@ -1,0 +1,204 @@
+;;; agent-q-commit.el --- Messages for commits  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Has the model write the message of the commit that is being made, and inserts it at
+;; point: in the log buffers of VC, in Magit's, and wherever Git opens COMMIT_EDITMSG.  The
+;; model gets the difference without private files, and no tools.  It is a session of its
+;; own, which no chat shows.
+
+;;; Code:
+
+(require 'agent-q-context)
+(require 'agent-q-events)
+(require 'agent-q-excerpt)
+(require 'agent-q-git)
+(require 'agent-q-json)
+(require 'agent-q-provider)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(declare-function log-edit-files "log-edit")
+
+(defcustom agent-q-commit-instructions ""
+  "What messages of commits should be like, for example \"In German\".
+By default they follow the latest ones of the repository."
+  :type 'string
+  :group 'agent-q
+  :package-version '(agent-q-module . "0.1.0"))
+
+(defconst agent-q-commit--task
+  "Write the message for the commit whose difference is above. Only the message: no fence, no \
+remark about it. A subject in the imperative, at most 72 characters, without a period; if the \
+reason isn't plain from it, an empty line and what changes for whom and why, wrapped at 72. \
+Follow the style of the latest subjects, if there are any.\n"
+  "What the model is asked for.")
+
+(cl-defstruct (agent-q-commit--job (:constructor agent-q-commit--make-job) (:copier nil))
+  "A message that is being written.
+PLACE is a marker where it goes, PIECES what came of it, latest first, LEFT-OUT
+the private files, and SESSION the core's number."
+  place pieces left-out session)
+
+(defvar-local agent-q-commit--job nil
+  "In a session's buffer its job, in the buffer of a commit the session's buffer.")
+
+;;;; What is committed
+
+(defun agent-q-commit--directory ()
+  "Return the directory of the working tree that this buffer's commit is of."
+  (let ((git (and buffer-file-name
+                  (string-match "\\`\\(.*/\\)\\.git/" buffer-file-name)
+                  (match-string 1 buffer-file-name)))
+        (link (expand-file-name "gitdir" default-directory)))
+    (cond ((and buffer-file-name (file-readable-p link))
+           ;; Of another working tree: the file names its .git.
+           (with-temp-buffer
+             (insert-file-contents link)
+             (file-name-directory (string-trim (buffer-string)))))
+          (git)
+          (t default-directory))))
+
+(defun agent-q-commit--what ()
+  "Return what this buffer's commit has: arguments of \"git diff\" and paths."
+  (cond ((derived-mode-p 'log-edit-mode)
+         (list '("HEAD") (mapcar (lambda (file) (concat ":(literal)" (file-relative-name file)))
+                                 (log-edit-files))))
+        ((or (bound-and-true-p git-commit-mode)
+             (and buffer-file-name
+                  (member (file-name-nondirectory buffer-file-name)
+                          '("COMMIT_EDITMSG" "MERGE_MSG"))))
+         (list '("--cached") nil))
+        (t (user-error "This is not the message of a commit"))))
+
+;;;; Asking
+
+;;;###autoload
+(defun agent-q-commit-message ()
+  "Insert at point a message for the commit that this buffer is about.
+The model gets the difference that is committed, without private files, and
+the subjects of the latest commits.  Nothing but the message is changed.  While
+one is being written, give it up."
+  (interactive)
+  (if (buffer-live-p agent-q-commit--job)
+      (progn (agent-q-commit--end agent-q-commit--job)
+             (message "No message is written"))
+    (barf-if-buffer-read-only)
+    (pcase-let ((`(,arguments ,paths) (agent-q-commit--what))
+                (directory (agent-q-commit--directory))
+                (place (copy-marker (point) t)))
+      (agent-q-events-ensure)
+      (message "Reading what is committed...")
+      (agent-q-git-diff
+       directory arguments paths
+       (lambda (text more)
+         (cond ((null text) (message "%s" more))
+               ((not (string-blank-p text))
+                (agent-q-git-subjects directory
+                                      (lambda (subjects)
+                                        (agent-q-commit--ask place text more subjects))))
+               (more (message "Only private files are committed; their text is not sent"))
+               (t (message "Nothing is %s" (if (equal arguments '("--cached"))
+                                               "staged" "changed")))))))))
+
+(defun agent-q-commit--ask (place text left-out subjects)
+  "Ask for a message at PLACE about TEXT, a difference without the files LEFT-OUT.
+SUBJECTS are those of the latest commits, a text."
+  (agent-q-provider-choose
+   (lambda (provider)
+     (cond ((not (buffer-live-p (marker-buffer place))))
+           (provider (agent-q-commit--start place text left-out subjects provider))
+           (t (message "%s" (agent-q-provider-advice)))))))
+
+(defun agent-q-commit--start (place text left-out subjects provider)
+  "Have PROVIDER write a message at PLACE.
+TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
+  (let ((buffer (generate-new-buffer " *agent-q commit*"))
+        (session (agent-q-core-open-session
+                  (agent-q-json-serialize
+                   `((provider . ,provider) (tools . "none") (project_root . :null)
+                     (project_instructions . "ignore") (max_iterations . 1)))))
+        (excerpt (agent-q-excerpt-make "diff" "git diff" text)))
+    (with-current-buffer buffer
+      (setq agent-q-commit--job (agent-q-commit--make-job :place place :left-out left-out
+                                                          :session session)
+            agent-q-events-handler #'agent-q-commit--handle)
+      (add-hook 'kill-buffer-hook #'agent-q-commit--close nil t))
+    (agent-q-events-register session buffer)
+    (with-current-buffer (marker-buffer place)
+      (setq agent-q-commit--job buffer))
+    (agent-q-core-submit
+     session (concat agent-q-commit--task agent-q-commit-instructions)
+     (agent-q-context-json nil `(,@(agent-q-excerpt-pairs (list excerpt))
+                                 ,@(and (not (string-blank-p subjects))
+                                        (list (cons "git log, the latest subjects" subjects))))))
+    (message "Writing a message for the commit...%s"
+             (if (< (length (agent-q-excerpt-text excerpt)) (length text))
+                 "  (The difference is long; the model gets its beginning.)" ""))))
+
+;;;; Its answer
+
+(defun agent-q-commit--handle (event)
+  "Apply EVENT of the session that writes a message."
+  (pcase (plist-get event :type)
+    (:text (push (plist-get event :text) (agent-q-commit--job-pieces agent-q-commit--job)))
+    (:turn-ended
+     (let ((job agent-q-commit--job)
+           (outcome (plist-get event :outcome))
+           (problem (plist-get event :message)))
+       (agent-q-commit--end (current-buffer))
+       (if (eq outcome :finished)
+           (agent-q-commit--insert job)
+         (message "No message was written: %s" (or problem "the model failed")))))))
+
+(defun agent-q-commit--clean (text)
+  "Return TEXT, a model's answer, as the message of a commit."
+  (let ((text (string-trim (replace-regexp-in-string "[^[:print:]\n\t]" "" text))))
+    (if (string-match "\\````+[a-z]*\n\\(\\(?:.\\|\n\\)*?\\)\n```+\\'" text)
+        (string-trim (match-string 1 text))
+      text)))
+
+(defun agent-q-commit--insert (job)
+  "Insert the message of JOB at its place."
+  (let ((text (agent-q-commit--clean
+               (apply #'concat (reverse (agent-q-commit--job-pieces job)))))
+        (place (agent-q-commit--job-place job))
+        (left-out (agent-q-commit--job-left-out job)))
+    (cond ((not (buffer-live-p (marker-buffer place))))
+          ((string-empty-p text) (message "The model wrote no message"))
+          (t (with-current-buffer (marker-buffer place)
+               (save-excursion
+                 (goto-char place)
+                 (undo-boundary)
+                 (insert text)
+                 (undo-boundary)))
+             (message "Read the message before you commit%s"
+                      (if left-out
+                          (format "; the model has not seen %s"
+                                  (string-join left-out ", "))
+                        ""))))
+    (set-marker place nil)))
+
+(defun agent-q-commit--end (buffer)
+  "Close the session of BUFFER, and forget it."
+  (let* ((job (buffer-local-value 'agent-q-commit--job buffer))
+         (commit (marker-buffer (agent-q-commit--job-place job))))
+    (when (buffer-live-p commit)
+      (with-current-buffer commit
+        (kill-local-variable 'agent-q-commit--job)))
+    (kill-buffer buffer)))
+
+(defun agent-q-commit--close ()
+  "Close the session of this buffer, which is killed."
+  (let ((session (agent-q-commit--job-session agent-q-commit--job)))
+    (agent-q-events-forget session)
+    (agent-q-core-close-session session)))
+
+(provide 'agent-q-commit)
+;;; agent-q-commit.el ends here

@@ -1,0 +1,277 @@
+;;; agent-q-context-panel.el --- The context of a chat, to see and change  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Commands that add what the user looks at to the context of the project's chat, and the
+;; list of what is in it: what is kept there, and what went along with messages.
+
+;;; Code:
+
+(require 'agent-q-chat)
+(require 'agent-q-context-items)
+(require 'agent-q-excerpt)
+(require 'agent-q-list)
+(require 'agent-q-look)
+(require 'agent-q-mention)
+(require 'agent-q-mention-kinds)
+(require 'agent-q-private)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'seq)
+(require 'subr-x)
+(require 'tabulated-list)
+
+;;;; Adding
+
+(defmacro agent-q-context-panel--in-chat (&rest body)
+  "Run BODY in the chat of this project, or in this one."
+  (declare (indent 0) (debug t))
+  `(with-current-buffer (agent-q-context-panel--chat) ,@body))
+
+(defvar-local agent-q-context-panel--of nil
+  "The chat that this list is about.")
+
+(defun agent-q-context-panel--chat ()
+  "Return the chat that a command here is about."
+  (if (buffer-live-p agent-q-context-panel--of)
+      agent-q-context-panel--of
+    (agent-q-chat-open-here)))
+
+(defun agent-q-context-panel--added (item)
+  "Say that ITEM was added, and return it."
+  (message "%s is in the context now; it goes along with the next message"
+           (agent-q-visible-line (agent-q-context-item-name item) 60))
+  item)
+
+;;;###autoload
+(defun agent-q-context-add-file (file)
+  "Add FILE to the context of this project's chat.
+It goes along with the next message, and again when it has changed."
+  (interactive "fAdd the file: ")
+  (let ((file (expand-file-name file)))
+    (when (file-remote-p file)
+      (user-error "Files on other machines can't be added; add the buffer"))
+    (unless (file-regular-p file)
+      (user-error "Cannot add to the context: %s is no file" (abbreviate-file-name file)))
+    (unless (agent-q-private-allowed-p file)
+      (user-error "Nothing was added"))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-mention
+        (agent-q-mention-written
+         "file" (if (and agent-q-session-root (file-in-directory-p file agent-q-session-root))
+                    (file-relative-name file agent-q-session-root)
+                  file)))))))
+
+;;;###autoload
+(defun agent-q-context-add-buffer (buffer)
+  "Add BUFFER to the context of this project's chat.
+It goes along with the next message, and again when it has changed."
+  (interactive "bAdd the buffer: ")
+  (let ((name (buffer-name (or (get-buffer buffer) (user-error "There is no buffer %s" buffer)))))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-mention (agent-q-mention-written "buffer" name))))))
+
+(defun agent-q-context-panel--add-look (look)
+  "Add LOOK to the context of this project's chat, as it is now."
+  (unless (agent-q-private-allowed-p (agent-q-look-file look))
+    (user-error "Nothing was added"))
+  (let ((excerpts (agent-q-look-excerpts look)))
+    (agent-q-context-panel--in-chat
+      (agent-q-context-panel--added
+       (agent-q-context-add-item 'code
+                                 (mapconcat #'cdr excerpts "\n")
+                                 (list :name (agent-q-look-label look)))))))
+
+;;;###autoload
+(defun agent-q-context-add-region ()
+  "Add the region, as it is now, to the context of this project's chat."
+  (interactive)
+  (agent-q-context-panel--add-look (agent-q-look-region))
+  (deactivate-mark))
+
+;;;###autoload
+(defun agent-q-context-add-definition ()
+  "Add the definition at point to the context of this project's chat.
+What it is now goes along with the next message."
+  (interactive)
+  (agent-q-context-panel--add-look (agent-q-look-definition)))
+
+;;;###autoload
+(defun agent-q-context-add (mention)
+  "Add what MENTION is about to the context of this project's chat.
+It is one as at the prompt, such as @error or @symbol:mapcar; what it is about
+goes along with the next message, and again when it has changed."
+  (interactive
+   (list (completing-read "Add to the context: "
+                          (mapcar (lambda (kind)
+                                    (concat "@" (agent-q-mention-kind-name kind)
+                                            (if (eq 'required (agent-q-mention-kind-argument kind))
+                                                ":" "")))
+                                  agent-q-mention-kinds))))
+  (agent-q-context-panel--in-chat
+    (agent-q-context-panel--added (agent-q-context-add-mention (string-trim mention)))))
+
+;;;###autoload
+(defun agent-q-context-clear ()
+  "Remove all that is kept in the context of this project's chat.
+What was sent already stays in the conversation."
+  (interactive)
+  (agent-q-context-panel--in-chat
+    (let ((count (length (agent-q-context-items))))
+      (cond ((zerop count) (message "Nothing is kept in the context"))
+            ((y-or-n-p (format "Remove %d item%s from the context? " count
+                               (if (= count 1) "" "s")))
+             (agent-q-context-remove-all)
+             (message "Nothing is kept in the context any more"))))))
+
+;;;; The list
+
+(defvar agent-q-context-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "d" #'agent-q-context-remove)
+    (define-key map "a" #'agent-q-context-add)
+    (define-key map "C" #'agent-q-context-clear)
+    (define-key map (kbd "RET") #'agent-q-context-show)
+    (define-key map "o" #'agent-q-context-visit)
+    map)
+  "Keymap of `agent-q-context-mode'.")
+
+(define-derived-mode agent-q-context-mode tabulated-list-mode "agent-q context"
+  "Major mode of the list of what is in the context of a chat.
+What is kept goes along with the next message, and again when it has changed.
+What was sent with a message is part of the conversation.
+
+\\{agent-q-context-mode-map}"
+  (agent-q-list-setup
+   '((10 "Size" 9 agent-q-context-panel--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
+   #'agent-q-context-panel--entries))
+
+(defun agent-q-context-panel--size (thing)
+  "Return how many characters THING, an item or an excerpt, has."
+  (length (if (agent-q-excerpt-p thing) (agent-q-excerpt-text thing)
+            (agent-q-context-item-content thing))))
+
+(defun agent-q-context-panel--smaller (one other)
+  "Whether the row ONE is about less than the row OTHER."
+  (< (agent-q-context-panel--size (car one)) (agent-q-context-panel--size (car other))))
+
+(defun agent-q-context-panel--state (item)
+  "Return in words whether ITEM is going to be sent."
+  (cond ((null (agent-q-context-item-sent item)) "kept, not sent yet")
+        ((and (null (agent-q-context-item-mention item))
+              (not (equal (agent-q-context-item-sent item)
+                          (agent-q-excerpt-text (agent-q-context-panel--excerpt item)))))
+         "kept, to be sent")
+        (t "kept, sent")))
+
+(defun agent-q-context-panel--excerpt (item)
+  "Return ITEM as an excerpt."
+  (agent-q-excerpt-make (agent-q-context-item-name item) "" (agent-q-context-item-content item)))
+
+(defun agent-q-context-panel--entries ()
+  "Return the rows of the list."
+  (when (buffer-live-p agent-q-context-panel--of)
+    (with-current-buffer agent-q-context-panel--of
+      (append
+       (mapcar (lambda (item)
+                 (list item
+                       (vector (if (and (agent-q-context-item-mention item)
+                                        (string-empty-p (agent-q-context-item-content item)))
+                                   "?"
+                                 (agent-q-excerpt-size (agent-q-context-panel--size item)))
+                               (agent-q-context-panel--state item)
+                               (agent-q-visible-line (agent-q-context-item-name item)))))
+               (agent-q-context-items))
+       (mapcar (pcase-lambda (`(,time . ,excerpt))
+                 (list excerpt
+                       (vector (agent-q-excerpt-size (agent-q-context-panel--size excerpt))
+                               (format-time-string "sent at %H:%M" time)
+                               (agent-q-visible-line (agent-q-excerpt-name excerpt)))))
+               agent-q-context-sent)))))
+
+;;;###autoload
+(defun agent-q-context ()
+  "Show what is in the context of this project's chat, with sizes.
+There it can be looked at, added and removed."
+  (interactive)
+  (let ((chat (agent-q-context-panel--chat)))
+    (pop-to-buffer
+     (with-current-buffer (get-buffer-create "*agent-q context*")
+       (agent-q-context-mode)
+       (setq agent-q-context-panel--of chat
+             default-directory (buffer-local-value 'default-directory chat))
+       (agent-q-context-panel--refresh)
+       (current-buffer)))
+    (add-hook 'agent-q-context-changed-hook #'agent-q-context-panel--follow)))
+
+(defun agent-q-context-panel--refresh ()
+  "Draw the list of this buffer again."
+  (tabulated-list-print t)
+  (when (zerop (buffer-size))
+    (let ((inhibit-read-only t))
+      (insert (substitute-command-keys
+               "Nothing is in the context yet.\n\n\
+Type @ at the prompt of the chat to send something along with a message, or keep
+something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
+-add-buffer, -add-region.\n")))
+    (goto-char (point-min))))
+
+(defun agent-q-context-panel--follow ()
+  "Draw the list again if it is about this chat."
+  (let ((list (get-buffer "*agent-q context*"))
+        (chat (current-buffer)))
+    (when (and list (eq chat (buffer-local-value 'agent-q-context-panel--of list)))
+      (with-current-buffer list
+        (agent-q-context-panel--refresh)))))
+
+(defun agent-q-context-panel--here ()
+  "Return the item or excerpt on this line, or signal an error."
+  (or (tabulated-list-get-id) (user-error "Nothing is on this line")))
+
+(defun agent-q-context-remove ()
+  "Remove the item on this line from the context."
+  (interactive nil agent-q-context-mode)
+  (let ((thing (agent-q-context-panel--here)))
+    (if (agent-q-excerpt-p thing)
+        (user-error "This was sent with a message, and is part of the conversation")
+      (agent-q-context-panel--in-chat
+        (agent-q-context-remove-item (agent-q-context-item-id thing)))
+      (message "Removed%s" (if (agent-q-context-item-sent thing)
+                               "; what was sent stays in the conversation" "")))))
+
+(defun agent-q-context-show ()
+  "Show the text that is on this line."
+  (interactive nil agent-q-context-mode)
+  (let ((thing (agent-q-context-panel--here)))
+    (agent-q-render-show "*agent-q text*"
+                         (agent-q-visible (if (agent-q-excerpt-p thing)
+                                              (agent-q-excerpt-text thing)
+                                            (agent-q-context-item-content thing))))))
+
+(defun agent-q-context-visit ()
+  "Go to where the text on this line is from."
+  (interactive nil agent-q-context-mode)
+  (let* ((thing (agent-q-context-panel--here))
+         (visit (and (agent-q-excerpt-p thing) (agent-q-excerpt-visit thing)))
+         (chat agent-q-context-panel--of))
+    (cond (visit (funcall visit))
+          ((agent-q-excerpt-p thing) (user-error "This is from no file or buffer"))
+          ((null (agent-q-context-item-mention thing)) (agent-q-context-show))
+          (t (with-current-buffer chat
+               (agent-q-mention-fetch-all
+                (agent-q-mention-find (agent-q-context-item-mention thing))
+                (lambda (excerpts problem)
+                  (cond (problem (message "%s" problem))
+                        ((agent-q-excerpt-visit (car excerpts))
+                         (funcall (agent-q-excerpt-visit (car excerpts))))
+                        (t (agent-q-render-show "*agent-q text*"
+                                                (agent-q-visible (agent-q-excerpt-text
+                                                                  (car excerpts)))))))))))))
+
+(provide 'agent-q-context-panel)
+;;; agent-q-context-panel.el ends here

@@ -1,0 +1,359 @@
+;;; agent-q-mention-complete.el --- Completion of mentions  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Completes mentions at the prompt and in messages that are written in a buffer of their
+;; own: first the kind, then what it names.  Files come from the core and names from the
+;; image; Emacs waits for neither.  What came is kept for a while, and what is still to come
+;; continues the completion when it is there.  Finished mentions are marked, with their size
+;; where that is known without asking anybody.
+
+;;; Code:
+
+(require 'agent-q-events)
+(require 'agent-q-excerpt)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-query)
+(require 'agent-q-mention)
+(require 'agent-q-mention-kinds)
+(require 'agent-q-prompt)
+(require 'agent-q-session)
+(require 'agent-q-user)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defconst agent-q-mention-complete--seconds 30
+  "Seconds for which names from core and image are good.")
+
+(defconst agent-q-mention-complete--most 200
+  "Most names that the image is asked for at a time.")
+
+(defvar-local agent-q-mention-complete-chat nil
+  "The chat that the message in this buffer is for, or nil in a chat.")
+
+(defvar-local agent-q-mention-complete--kept nil
+  "What core and image answered in this chat: a hash table from questions.
+Its values are lists of the time, whether all names are there, and the names,
+or `asked'.")
+
+(defun agent-q-mention-complete--chat ()
+  "Return the chat that the message in this buffer is for."
+  (or agent-q-mention-complete-chat (current-buffer)))
+
+;;;; Names that come later
+
+(defun agent-q-mention-complete--get (question)
+  "Return what is kept in this chat for QUESTION, if that is still good."
+  (let ((kept (and agent-q-mention-complete--kept
+                   (gethash question agent-q-mention-complete--kept))))
+    (and kept
+         (< (- (float-time) (car kept)) agent-q-mention-complete--seconds)
+         (cdr kept))))
+
+(defun agent-q-mention-complete--put (question whole names)
+  "Keep NAMES for QUESTION in this chat; with WHOLE, these are all."
+  (unless agent-q-mention-complete--kept
+    (setq agent-q-mention-complete--kept (make-hash-table :test #'equal)))
+  (when (< 200 (hash-table-count agent-q-mention-complete--kept))
+    (clrhash agent-q-mention-complete--kept))
+  (puthash question (list (float-time) whole names) agent-q-mention-complete--kept))
+
+(defun agent-q-mention-complete--answered (chat question whole names continue)
+  "Keep in CHAT that NAMES answer QUESTION, all of them if WHOLE, and CONTINUE."
+  (when (buffer-live-p chat)
+    (with-current-buffer chat
+      (agent-q-mention-complete--put question whole names))
+    (funcall continue)))
+
+(defun agent-q-mention-complete--continuation (start)
+  "Return a function to complete again if the user still waits at START."
+  (let ((text (buffer-substring-no-properties start (point)))
+        (buffer (current-buffer))
+        (start (copy-marker start)))
+    (lambda ()
+      (when (and (eq buffer (window-buffer (selected-window)))
+                 (not (minibufferp))
+                 (with-current-buffer buffer
+                   (and (<= start (point))
+                        (equal text (buffer-substring-no-properties start (point)))
+                        (memq last-command '(completion-at-point agent-q-chat-tab
+                                                           indent-for-tab-command)))))
+        (with-current-buffer buffer
+          (let ((this-command 'completion-at-point))
+            (completion-at-point))))
+      (set-marker start nil))))
+
+;;;; Files
+
+(defvar agent-q-mention-complete--questions nil
+  "Functions of the files of a project, by the core's numbers of questions.")
+
+(defun agent-q-mention-complete--files (continue)
+  "Return the files of this chat's project that are known; later, CONTINUE."
+  (let ((kept (agent-q-mention-complete--get 'files)))
+    (unless kept
+      (agent-q-events-subscribe :project-files #'agent-q-mention-complete--files-came)
+      (let ((chat (current-buffer))
+            ;; Until the answer is there, those from before will do.
+            (before (and agent-q-mention-complete--kept
+                         (nth 2 (gethash 'files agent-q-mention-complete--kept)))))
+        (agent-q-mention-complete--put 'files nil before)
+        (push (cons (agent-q-core-project-files agent-q-session-number)
+                    (lambda (names)
+                      (agent-q-mention-complete--answered chat 'files t names continue)))
+              agent-q-mention-complete--questions)
+        (setq kept (list nil before))))
+    (nth 1 kept)))
+
+(defun agent-q-mention-complete--files-came (event)
+  "Pass on the files in EVENT."
+  (let ((function (alist-get (plist-get event :question) agent-q-mention-complete--questions)))
+    (when function
+      (setf (alist-get (plist-get event :question) agent-q-mention-complete--questions nil t) nil)
+      (let ((names (split-string (or (plist-get event :files) "") "\n" t)))
+        ;; Completion may show a window and read keys; a filter must not.
+        (run-at-time 0 nil function names)))))
+
+;;;; Names of the image
+
+(defun agent-q-mention-complete--ask-image (question operation arguments names continue)
+  "Ask this chat's image QUESTION: OPERATION with ARGUMENTS; then CONTINUE.
+NAMES is a function of the value that returns its names and whether these are
+all."
+  (let ((chat (current-buffer)))
+    (agent-q-mention-complete--put question nil nil)
+    (agent-q-image-query
+     agent-q-session-connection operation arguments
+     (lambda (reply _status _payload)
+       (pcase reply
+         (`(:outcome :returned :value ,value . ,_)
+          (pcase-let ((`(,found . ,whole) (funcall names value)))
+            (run-at-time 0 nil #'agent-q-mention-complete--answered
+                         chat question whole found continue))))))))
+
+(defun agent-q-mention-complete--written (name colon)
+  "Return NAME, a symbol as the image writes it, as people write it.
+COLON non-nil means that they wrote its package with one colon."
+  (let ((name (if (and (equal name (upcase name)) (not (string-search "|" name)))
+                  (downcase name)
+                name)))
+    (if colon (replace-regexp-in-string "\\`\\([^:]+\\)::" "\\1:" name) name)))
+
+(defun agent-q-mention-complete--symbols (typed continue)
+  "Return the symbols that are known for TYPED; later, CONTINUE."
+  (let* ((parts (and (string-match "\\`\\([^:]+\\)\\(::?\\)\\(.*\\)\\'" typed)
+                     (list (match-string 1 typed) (match-string 2 typed) (match-string 3 typed))))
+         (package (car parts))
+         (word (downcase (or (nth 2 parts) typed)))
+         (known (agent-q-mention-complete--known package word)))
+    (unless (or known (agent-q-mention-complete--get (list 'symbols package word)))
+      (agent-q-mention-complete--ask-image
+       (list 'symbols package word) "apropos-search"
+       (list :pattern word
+             :package (or package
+                          ;; Of all symbols there would be too many.
+                          (and (string-empty-p word)
+                               (or (agent-q-image-repl-package agent-q-session-connection)
+                                   "COMMON-LISP-USER")))
+             :limit agent-q-mention-complete--most)
+       (lambda (value)
+         (let ((symbols (plist-get value :symbols)))
+           (cons (mapcar (lambda (symbol)
+                           (propertize (plist-get symbol :name) 'agent-q-about
+                                       (string-join (plist-get symbol :kinds) ", ")))
+                         symbols)
+                 (= (length symbols) (plist-get value :total)))))
+       continue))
+    (mapcar (lambda (name) (agent-q-mention-complete--written name (equal (nth 1 parts) ":")))
+            (nth 1 known))))
+
+(defun agent-q-mention-complete--known (package word)
+  "Return what is kept for symbols of PACKAGE with WORD in their names.
+That can be the answer for a part of WORD."
+  (cl-loop for length from (length word) downto 0
+           for kept = (agent-q-mention-complete--get
+                       (list 'symbols package (substring word 0 length)))
+           when (and kept (or (car kept) (and (nth 1 kept) (= length (length word)))))
+           return kept))
+
+(defun agent-q-mention-complete--programs (key continue)
+  "Return the program's names of KEY, :packages or :systems; later, CONTINUE."
+  (let ((kept (agent-q-mention-complete--get key)))
+    (unless kept
+      (agent-q-mention-complete--ask-image
+       key "list-programs" nil
+       (lambda (value) (cons (mapcar #'downcase (plist-get value key)) t))
+       continue))
+    (nth 1 kept)))
+
+;;;; Candidates
+
+(defun agent-q-mention-complete--names (names typed continue)
+  "Return what NAMES, as of `agent-q-mention-kind', can be for TYPED.
+When there is more, CONTINUE is called."
+  (let ((image (agent-q-image-live-p agent-q-session-connection)))
+    (pcase names
+      ('file (agent-q-mention-complete--files continue))
+      ('buffer (mapcar #'buffer-name (seq-filter #'agent-q-user-buffer-p (buffer-list))))
+      ('symbol (and image (agent-q-mention-complete--symbols typed continue)))
+      ('package (and image (agent-q-mention-complete--programs :packages continue)))
+      ('system (and image (agent-q-mention-complete--programs :systems continue))))))
+
+(defun agent-q-mention-complete--quoted (name)
+  "Return NAME in quotes if it can't be written without."
+  (if (string-match-p "[] \t\n\"`,;})]" name) (concat "\"" name "\"") name))
+
+(defun agent-q-mention-complete--table (candidates annotate)
+  "Return a completion table of CANDIDATES with notes by ANNOTATE."
+  (lambda (string predicate action)
+    (if (eq action 'metadata)
+        `(metadata (category . agent-q-mention)
+                   (annotation-function . ,annotate)
+                   (display-sort-function . identity)
+                   (cycle-sort-function . identity))
+      (complete-with-action action candidates string predicate))))
+
+(defun agent-q-mention-complete--bounds ()
+  "Return where the mention around point begins, and its kind's end, or nil.
+The value is a cons."
+  (let ((limit (if agent-q-mention-complete-chat (point-min) agent-q-prompt-start)))
+    (save-excursion
+      (let ((point (point)))
+        (when (and limit (re-search-backward "@" (max limit (line-beginning-position)) t)
+                   (or (= (point) limit)
+                       (memq (char-before) '(?\s ?\t ?\n ?\( ?\[ ?{ ?\" ?'))))
+          (let ((start (point)))
+            (when (looking-at "@\\([a-z]*\\)\\(?::\\(?:\"[^\"\n]*\\|[^] \t\n\"`,;}]*\\)\\)?")
+              (and (<= point (match-end 0))
+                   (cons start (match-end 1))))))))))
+
+;;;###autoload
+(defun agent-q-mention-complete ()
+  "Complete the mention at point: its kind, or what it names.
+For `completion-at-point-functions'."
+  (when (or agent-q-mention-complete-chat (agent-q-prompt-p))
+    (pcase (agent-q-mention-complete--bounds)
+      (`(,start . ,kind-end)
+       (if (<= (point) kind-end)
+           (agent-q-mention-complete--kinds (1+ start) kind-end)
+         (let ((kind (agent-q-mention-kind-called (buffer-substring-no-properties (1+ start) kind-end))))
+           (when (and kind (agent-q-mention-kind-names kind)
+                      (not (eq 'count (agent-q-mention-kind-names kind))))
+             (agent-q-mention-complete--argument kind (1+ kind-end)))))))))
+
+(defun agent-q-mention-complete--kinds (start end)
+  "Complete the kind of a mention from START to END."
+  (let ((names (mapcan (lambda (kind)
+                         (let ((name (agent-q-mention-kind-name kind)))
+                           (pcase (agent-q-mention-kind-argument kind)
+                             ('required (list (concat name ":")))
+                             ('optional (list (concat name ":") name))
+                             (_ (list name)))))
+                       (copy-sequence agent-q-mention-kinds))))
+    (with-current-buffer (agent-q-mention-complete--chat)
+      ;; They take a moment, and are wanted next.
+      (agent-q-mention-complete--files #'ignore))
+    (list start end
+          (agent-q-mention-complete--table
+           names
+           (lambda (name)
+             (let ((kind (agent-q-mention-kind-called (string-remove-suffix ":" name))))
+               (and kind (concat "  " (agent-q-mention-kind-about kind))))))
+          :exclusive 'no
+          :exit-function
+          (lambda (name status)
+            (unless (or (string-suffix-p ":" name) (not (eq status 'finished))
+                        (memq (char-after) '(?\s ?\n ?:)))
+              (insert " "))))))
+
+(defun agent-q-mention-complete--argument (kind start)
+  "Complete at START what a mention of KIND names."
+  (let* ((end (save-excursion (goto-char start)
+                              (if (eq (char-after) ?\")
+                                  (skip-chars-forward "^\n")
+                                (skip-chars-forward "^ \t\n"))
+                              (max (point) start)))
+         (end (if (eq (char-after start) ?\") (point) end))
+         (typed (string-remove-prefix "\"" (buffer-substring-no-properties start (point))))
+         (continue (agent-q-mention-complete--continuation start))
+         (names (with-current-buffer (agent-q-mention-complete--chat)
+                  (agent-q-mention-complete--names (agent-q-mention-kind-names kind)
+                                                   typed continue))))
+    ;; Where nothing is there yet, nobody else's names will do, nor is the image waited for.
+    (list start end
+          (agent-q-mention-complete--table
+           (mapcar #'agent-q-mention-complete--quoted names)
+           (lambda (name)
+             (let ((about (and (< 0 (length name)) (get-text-property 0 'agent-q-about name))))
+               (and about (not (equal about "")) (concat "  " about)))))
+          ;; Not :exclusive, by which only what begins with the text would do.
+          :exit-function (lambda (_name status)
+                           (unless (or (not (eq status 'finished))
+                                       (memq (char-after) '(?\s ?\n)))
+                             (insert " "))))))
+
+;;;; Marks on what is typed
+
+(defvar-local agent-q-mention-complete--marked nil
+  "The tick of this buffer's text when its mentions were last marked.")
+
+(defun agent-q-mention-complete--size (mention)
+  "Return the size of what MENTION is about as a text, if that is known at once."
+  (let ((argument (agent-q-mention-argument mention)))
+    (pcase (agent-q-mention-kind-name (agent-q-mention-type mention))
+      ("file" (let ((path (and argument (not (file-remote-p argument))
+                               (expand-file-name argument (or agent-q-session-root
+                                                              default-directory)))))
+                (and path (file-regular-p path)
+                     (agent-q-excerpt-size (file-attribute-size (file-attributes path))))))
+      ("buffer" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))
+                  (and buffer (agent-q-excerpt-size (buffer-size buffer)))))
+      ("region" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))
+                  (and buffer
+                       (with-current-buffer buffer
+                         (and mark-active (mark)
+                              (agent-q-excerpt-size (abs (- (mark) (point))))))))))))
+
+(defun agent-q-mention-complete-mark ()
+  "Mark the mentions in what is typed.  For `post-command-hook'."
+  (unless (eq agent-q-mention-complete--marked (buffer-chars-modified-tick))
+    (setq agent-q-mention-complete--marked (buffer-chars-modified-tick))
+    (let ((start (if agent-q-mention-complete-chat (point-min) agent-q-prompt-start)))
+      (when start
+        (remove-overlays start (point-max) 'agent-q-mention t)
+        (when (save-excursion (goto-char start) (search-forward "@" nil t))
+          (dolist (mention (agent-q-mention-find
+                            (buffer-substring-no-properties start (point-max))))
+            (agent-q-mention-complete--mark-one mention start)))))))
+
+(defun agent-q-mention-complete--mark-one (mention start)
+  "Mark MENTION, one of the text that begins at START."
+  (let ((overlay (make-overlay (+ start (agent-q-mention-start mention))
+                               (+ start (agent-q-mention-end mention))))
+        (size (with-current-buffer (agent-q-mention-complete--chat)
+                (agent-q-mention-complete--size mention))))
+    (overlay-put overlay 'agent-q-mention t)
+    (overlay-put overlay 'evaporate t)
+    (overlay-put overlay 'face 'agent-q-mention)
+    (when size
+      (overlay-put overlay 'after-string (propertize (format " (%s)" size) 'face 'agent-q-dim)))))
+
+;;;###autoload
+(defun agent-q-mention-complete-setup (&optional chat)
+  "Complete and mark mentions in this buffer, a chat or a message for CHAT."
+  (setq agent-q-mention-complete-chat chat)
+  (setq-local completion-ignore-case t
+              completion-category-defaults
+              (cons '(agent-q-mention (styles basic substring partial-completion))
+                    completion-category-defaults))
+  (add-hook 'completion-at-point-functions #'agent-q-mention-complete nil t)
+  (add-hook 'post-command-hook #'agent-q-mention-complete-mark nil t))
+
+(provide 'agent-q-mention-complete)
+;;; agent-q-mention-complete.el ends here

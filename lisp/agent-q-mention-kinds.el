@@ -1,0 +1,378 @@
+;;; agent-q-mention-kinds.el --- What can be mentioned in a message  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The kinds of mentions, and how each is fetched: from Emacs, from Git, or by a tool that
+;; looks into the image.  A function that fetches is called in the chat and gets the argument
+;; or nil, the mention as it is written, and a function for the result.
+
+;;; Code:
+
+(require 'agent-q-excerpt)
+(require 'agent-q-execute)
+(require 'agent-q-git)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-query)
+(require 'agent-q-look)
+(require 'agent-q-past)
+(require 'agent-q-private)
+(require 'agent-q-session)
+(require 'agent-q-user)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+
+(cl-defstruct (agent-q-mention-kind (:constructor agent-q-mention-kinds--make) (:copier nil))
+  "A kind of mentions.
+NAMES says what its argument names: `file', `buffer', `symbol', `package',
+`system', `count' or nil.  ARGUMENT is `required' or `optional', or nil when it
+takes none.  ABOUT is a short explanation, and FETCH the function that fetches."
+  name names argument about fetch)
+
+(defun agent-q-mention-written (name argument)
+  "Return the mention of the kind called NAME with ARGUMENT as it is written."
+  (cond ((null argument) (concat "@" name))
+        ((string-match-p "[] \t\n\"`,;})]" argument) (format "@%s:\"%s\"" name argument))
+        (t (format "@%s:%s" name argument))))
+
+;;;; Files and buffers
+
+(defconst agent-q-mention-kinds--largest-file (* 10 1024 1024)
+  "Bytes of the largest file that is looked into.")
+
+(defun agent-q-mention-kinds--users-buffer (&optional predicate)
+  "Return the buffer that the user last worked in, one that PREDICATE takes.
+Signal an error when there is none."
+  (or (agent-q-user-last-buffer predicate)
+      (error "There is no other buffer that you worked in")))
+
+(defun agent-q-mention-kinds--path (name)
+  "Return the path of the file called NAME."
+  (expand-file-name (substitute-in-file-name name)
+                    (or agent-q-session-root default-directory)))
+
+(defun agent-q-mention-kinds--range (name)
+  "Return NAME of a file as a list: the path, and the first and last line or nil."
+  (let ((path (agent-q-mention-kinds--path name)))
+    (if (and (not (file-remote-p path))
+             (not (file-exists-p path))
+             (string-match "\\`\\(.+\\):\\([0-9]+\\)\\(?:-\\([0-9]+\\)\\)?\\'" name))
+        (let ((first (string-to-number (match-string 2 name))))
+          (list (agent-q-mention-kinds--path (match-string 1 name))
+                first
+                (if (match-string 3 name) (string-to-number (match-string 3 name)) first)))
+      (list path nil nil))))
+
+(defun agent-q-mention-kinds--file-trouble (path)
+  "Return why the file at PATH can't be sent, or nil."
+  (cond
+   ((file-remote-p path) "files on other machines can't be mentioned; open it and mention its buffer")
+   ((file-directory-p path) "this is a folder; mention a file in it")
+   ((not (file-exists-p path)) "there is no such file")
+   ((not (file-regular-p path)) "this is no regular file")
+   ((not (file-readable-p path)) "this file can't be read")
+   ((and (< agent-q-mention-kinds--largest-file (file-attribute-size (file-attributes path)))
+         (not (find-buffer-visiting path)))
+    (format "the file is too large to be sent (%s); the model can read parts of it itself"
+            (file-size-human-readable (file-attribute-size (file-attributes path)) nil " " "B")))))
+
+(defun agent-q-mention-kinds--shown (path)
+  "Return PATH as the model knows it, relative to the project."
+  (if (and agent-q-session-root (file-in-directory-p path agent-q-session-root))
+      (file-relative-name path agent-q-session-root)
+    (abbreviate-file-name path)))
+
+(defun agent-q-mention-kinds-file (argument name done)
+  "Fetch the file ARGUMENT, or the one that the user works in.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (pcase-let* ((buffer (and (null argument)
+                            (agent-q-mention-kinds--users-buffer
+                             (lambda (it) (buffer-local-value 'buffer-file-name it)))))
+               (`(,path ,first ,last)
+                (if buffer (list (buffer-local-value 'buffer-file-name buffer) nil nil)
+                  (agent-q-mention-kinds--range argument)))
+               (trouble (and (null buffer) (agent-q-mention-kinds--file-trouble path))))
+    (funcall done
+             (cond (trouble)
+                   ((not (agent-q-private-allowed-p path)) "it is private, and was not sent")
+                   (t (agent-q-mention-kinds--file-excerpt path first last name))))))
+
+(defun agent-q-mention-kinds--file-excerpt (path first last name)
+  "Return the excerpt NAME of the file at PATH, or a problem.
+With FIRST and LAST, it is of these lines."
+  (let* ((buffer (find-buffer-visiting path))
+         (shown (agent-q-mention-kinds--shown path))
+         (unsaved (and buffer (buffer-modified-p buffer)))
+         (where (lambda (lines)
+                  (concat "file " shown lines (if unsaved ", with unsaved changes" ""))))
+         (visit (lambda () (find-file-other-window path) (when first (goto-char (point-min))
+                                                            (forward-line (1- first))))))
+    (cl-flet ((excerpt ()
+                (save-excursion
+                  (save-restriction
+                    (widen)
+                    (if (null first)
+                        (agent-q-mention-kinds--between (point-min) (point-max) name
+                                                        (funcall where "") visit)
+                      (goto-char (point-min))
+                      (if (< 0 (forward-line (1- first)))
+                          (format "the file has only %d lines" (line-number-at-pos (point-max)))
+                        (let ((start (point)))
+                          (forward-line (max 1 (1+ (- last first))))
+                          (agent-q-mention-kinds--between
+                           start (point) name
+                           (funcall where (if (= first last) (format ", line %d" first)
+                                            (format ", lines %d to %d" first last)))
+                           visit))))))))
+      (if buffer
+          (with-current-buffer buffer (excerpt))
+        (with-temp-buffer
+          (insert-file-contents path)
+          (cond ((save-excursion (goto-char (point-min))
+                                 (search-forward "\0" (min (point-max) 8000) t))
+                 "this is not a text file")
+                ((zerop (buffer-size)) "the file is empty")
+                (t (excerpt))))))))
+
+(defun agent-q-mention-kinds--between (start end name where visit)
+  "Return the text from START to END of this buffer as an excerpt.
+NAME, WHERE and VISIT are its own; no more is copied than is sent."
+  (agent-q-excerpt-make name where
+                        (buffer-substring-no-properties
+                         start (min end (+ start agent-q-context-max-size)))
+                        (- end start) visit))
+
+(defun agent-q-mention-kinds-buffer (argument name done)
+  "Fetch the buffer ARGUMENT, or the one that the user works in.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (let* ((buffer (if argument (get-buffer argument) (agent-q-mention-kinds--users-buffer)))
+         (file (and buffer (buffer-local-value 'buffer-file-name buffer))))
+    (funcall
+     done
+     (cond ((null buffer) "there is no such buffer any more")
+           ((not (agent-q-private-allowed-p file)) "its file is private, and was not sent")
+           (t (with-current-buffer buffer
+                (save-restriction
+                  (widen)
+                  (if (zerop (buffer-size))
+                      "the buffer is empty"
+                    (agent-q-mention-kinds--between
+                     (point-min) (point-max) name
+                     (format "buffer %s%s" (buffer-name)
+                             (if file (format " of the file %s%s" (abbreviate-file-name file)
+                                              (if (buffer-modified-p) ", with unsaved changes" ""))
+                               (format " (%s)" major-mode)))
+                     (lambda () (pop-to-buffer buffer)))))))))))
+
+(defun agent-q-mention-kinds--look (look name)
+  "Return LOOK as the excerpt NAME, or a problem."
+  (if (not (agent-q-private-allowed-p (agent-q-look-file look)))
+      "its file is private, and was not sent"
+    (let ((file (agent-q-look-file look))
+          (excerpts (agent-q-look-excerpts look)))
+      (agent-q-excerpt-make name (caar excerpts)
+                            (mapconcat #'identity
+                                       (cons (cdar excerpts)
+                                             (mapcar (pcase-lambda (`(,where . ,text))
+                                                       (format "\n%s:\n%s" where text))
+                                                     (cdr excerpts)))
+                                       "\n")
+                            nil (and file (lambda () (find-file-other-window file)))))))
+
+(defun agent-q-mention-kinds-region (argument name done)
+  "Fetch the region of the buffer ARGUMENT, or of the user's.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (let ((buffer (if argument (get-buffer argument) (agent-q-mention-kinds--users-buffer))))
+    (funcall done (if (null buffer) "there is no such buffer any more"
+                    (agent-q-mention-kinds--look
+                     (with-current-buffer buffer (agent-q-look-region)) name)))))
+
+(defun agent-q-mention-kinds--definition-here (name done)
+  "Fetch the definition at the user's point as NAME; DONE gets it or a problem."
+  (let ((buffer (agent-q-mention-kinds--users-buffer)))
+    (funcall done (agent-q-mention-kinds--look
+                   (with-current-buffer buffer
+                     (save-excursion
+                       (let ((window (get-buffer-window buffer t)))
+                         (when window (goto-char (window-point window))))
+                       (agent-q-look-definition)))
+                   name))))
+
+(defun agent-q-mention-kinds-diff (argument name done)
+  "Fetch what has changed in the project since its last commit.
+ARGUMENT limits it to a file, or is \"staged\".  NAME is the mention; DONE gets
+the excerpt or a problem."
+  (let ((staged (equal argument "staged")))
+    (agent-q-git-diff
+     (or agent-q-session-root default-directory)
+     (list (if staged "--cached" "HEAD"))
+     (and argument (not staged) (list (concat ":(literal)" argument)))
+     (lambda (text more)
+       (funcall done
+                (cond ((null text) more)
+                      ((string-empty-p text)
+                       (if more "only private files have changed, and they are left out"
+                         "nothing has changed since the last commit"))
+                      (t (agent-q-excerpt-make
+                          name
+                          (concat "git diff" (if staged " --cached" " HEAD")
+                                  (if more (format ", without %s" (if (cdr more) "private files"
+                                                                    "a private file"))
+                                    ""))
+                          text))))))))
+
+;;;; From the image
+
+(defconst agent-q-mention-kinds--no-image
+  "no Lisp image is connected; M-x sly or M-x slime starts one"
+  "What is said where an image is needed.")
+
+(defun agent-q-mention-kinds--by-tool (tool arguments where name done)
+  "Fetch the answer of TOOL to ARGUMENTS, called NAME and from WHERE.
+DONE gets it or a problem."
+  (agent-q-execute-look-up
+   agent-q-session-number tool arguments
+   (lambda (result)
+     (let ((text (string-trim (or (agent-q-tool-result-content result) ""))))
+       (funcall done
+                (if (agent-q-tool-result-success result)
+                    (agent-q-excerpt-make name where text)
+                  ;; What advises the model after the first sentence is none for the user.
+                  (replace-regexp-in-string "[ \t\n]+" " " text)))))))
+
+(defun agent-q-mention-kinds--of-image (tool arguments where name done)
+  "Do as `agent-q-mention-kinds--by-tool' does if this chat has an image.
+TOOL, ARGUMENTS, WHERE, NAME and DONE are as there."
+  (if (agent-q-image-live-p agent-q-session-connection)
+      (agent-q-mention-kinds--by-tool tool arguments where name done)
+    (funcall done agent-q-mention-kinds--no-image)))
+
+(defun agent-q-mention-kinds--package ()
+  "Return the package of the user's REPL in this chat's image, or nil."
+  (agent-q-image-repl-package agent-q-session-connection))
+
+(defun agent-q-mention-kinds--symbol (argument)
+  "Return the arguments of a tool about the symbol ARGUMENT."
+  (append (list :symbol argument)
+          (and (agent-q-image-live-p agent-q-session-connection)
+               (not (string-search ":" argument))
+               (agent-q-mention-kinds--package)
+               (list :package (agent-q-mention-kinds--package)))))
+
+(defun agent-q-mention-kinds--named (argument name)
+  "Signal an error unless ARGUMENT is one; NAME is the mention."
+  (unless argument
+    (error "Say which one, such as %s:NAME" name)))
+
+(defun agent-q-mention-kinds-symbol (argument name done)
+  "Fetch what the image knows of the symbol ARGUMENT.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (agent-q-mention-kinds--named argument name)
+  (agent-q-mention-kinds--of-image "describe_symbol" (agent-q-mention-kinds--symbol argument)
+                                   (concat "the image on the symbol " argument) name done))
+
+(defun agent-q-mention-kinds-definition (argument name done)
+  "Fetch the source of ARGUMENT, or the definition at the user's point.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (if argument
+      (agent-q-mention-kinds--of-image "find_definition" (agent-q-mention-kinds--symbol argument)
+                                       (concat "the source of " argument) name done)
+    (agent-q-mention-kinds--definition-here name done)))
+
+(defun agent-q-mention-kinds-package (argument name done)
+  "Fetch what the image knows of the package ARGUMENT, or of the REPL's.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (let ((package (or argument
+                     (and (agent-q-image-live-p agent-q-session-connection)
+                          (agent-q-mention-kinds--package))
+                     "COMMON-LISP-USER")))
+    (agent-q-mention-kinds--of-image "package_info" (list :package package)
+                                     (concat "the image on the package " package) name done)))
+
+(defun agent-q-mention-kinds-system (argument name done)
+  "Fetch what the image knows of the ASDF system ARGUMENT.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (agent-q-mention-kinds--named argument name)
+  (agent-q-mention-kinds--of-image "system_info" (list :system argument)
+                                   (concat "the image on the system " argument) name done))
+
+(defun agent-q-mention-kinds-map (_argument name done)
+  "Fetch the map of this project's packages in the image.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (let ((root (or agent-q-session-root default-directory)))
+    (if (not (agent-q-image-live-p agent-q-session-connection))
+        (funcall done agent-q-mention-kinds--no-image)
+      (agent-q-image-query
+       agent-q-session-connection "image-map" (list :root (expand-file-name root))
+       (lambda (reply _status _payload)
+         (funcall done
+                  (pcase reply
+                    (`(:outcome :returned :value ,value . ,_)
+                     (if (zerop (plist-get value :packages))
+                         "the image has no packages of this project"
+                       (agent-q-excerpt-make
+                        name "the image on what the packages of this project export"
+                        (plist-get value :text))))
+                    (_ "the image did not answer"))))
+       30))))
+
+(defun agent-q-mention-kinds--process ()
+  "Return the process of this chat's image, or nil."
+  (and (agent-q-image-live-p agent-q-session-connection)
+       (agent-q-image-connection-process agent-q-session-connection)))
+
+(defun agent-q-mention-kinds-error (_argument name done)
+  "Fetch the last error with its frames.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (if (agent-q-past-last-error (agent-q-mention-kinds--process))
+      (agent-q-mention-kinds--by-tool "get_last_error" nil "the last error in the image" name done)
+    (funcall done "there was no error in the image since agent-q started watching")))
+
+(defun agent-q-mention-kinds-repl (argument name done)
+  "Fetch the last ARGUMENT evaluations, 10 when nil.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (let ((count (if argument (string-to-number argument) 10)))
+    (cond ((not (< 0 count 101)) (funcall done "give a number from 1 to 100"))
+          ((agent-q-past-evaluations (agent-q-mention-kinds--process))
+           (agent-q-mention-kinds--by-tool "get_repl_history" (list :limit count)
+                                           "what was evaluated last in the image" name done))
+          (t (funcall done "nothing was evaluated since agent-q started watching")))))
+
+(defun agent-q-mention-kinds-notes (_argument name done)
+  "Fetch what the compiler said last.
+NAME is the mention; DONE gets the excerpt or a problem."
+  (if (agent-q-past-last-compilation (agent-q-mention-kinds--process))
+      (agent-q-mention-kinds--by-tool "get_compilation_notes" nil
+                                      "what the compiler said last" name done)
+    (funcall done "nothing was compiled since agent-q started watching")))
+
+;;;; The table
+
+(defconst agent-q-mention-kinds
+  (mapcar (pcase-lambda (`(,name ,names ,argument ,about))
+            (agent-q-mention-kinds--make
+             :name name :names names :argument argument :about about
+             :fetch (intern (concat "agent-q-mention-kinds-" name))))
+          '(("file" file optional "a file of the project, or lines: @file:a.lisp:3-9")
+            ("buffer" buffer optional "a buffer, or the one you work in")
+            ("region" buffer optional "the region of the buffer you work in")
+            ("definition" symbol optional "the source of a name, or the definition at point")
+            ("symbol" symbol required "what the image knows of a symbol")
+            ("error" nil nil "the last error, with its frames")
+            ("repl" count optional "what was evaluated last")
+            ("diff" file optional "changes since the last commit, of a file or staged")
+            ("notes" nil nil "what the compiler said last")
+            ("package" package optional "a package of the image")
+            ("system" system required "an ASDF system")
+            ("map" nil nil "what the project's packages export")))
+  "The kinds of mentions, in the order in which they are offered.")
+
+(defun agent-q-mention-kind-called (name)
+  "Return the kind of mentions called NAME, or nil."
+  (seq-find (lambda (kind) (equal name (agent-q-mention-kind-name kind)))
+            agent-q-mention-kinds))
+
+(provide 'agent-q-mention-kinds)
+;;; agent-q-mention-kinds.el ends here

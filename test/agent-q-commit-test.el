@@ -1,0 +1,110 @@
+;;; agent-q-commit-test.el --- Tests of messages for commits  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The message is inserted at point, from what is committed, without private files.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-commit)
+(require 'log-edit)
+
+(defmacro agent-q-commit-test--in-repository (&rest body)
+  "Run BODY in a new repository, where something is staged and more has changed."
+  (declare (indent 0) (debug t))
+  `(let* ((default-directory (file-name-as-directory
+                              (make-temp-file (expand-file-name "git" agent-q-test-directory) t)))
+          (inhibit-message t))
+     (agent-q-commit-test--git "init" "-q")
+     (write-region "(defun a ())\n" nil "a.lisp" nil 'silent)
+     (write-region "TOKEN=1\n" nil ".env" nil 'silent)
+     (agent-q-commit-test--git "add" "-Af")
+     (agent-q-commit-test--git "-c" "user.name=x" "-c" "user.email=x@y.z"
+                               "commit" "-qm" "Begin with a function")
+     (write-region "(defun a (staged))\n" nil "a.lisp" nil 'silent)
+     (write-region "TOKEN=2\n" nil ".env" nil 'silent)
+     (agent-q-commit-test--git "add" "-Af")
+     (write-region "(defun a (unstaged))\n" nil "a.lisp" nil 'silent)
+     (write-region "more\n" nil "b.txt" nil 'silent)
+     ,@body))
+
+(defun agent-q-commit-test--git (&rest arguments)
+  "Run Git with ARGUMENTS."
+  (should (zerop (apply #'call-process "git" nil nil nil arguments))))
+
+(defun agent-q-commit-test--request ()
+  "Return the text of the last request that the model got."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (buffer-string)))
+
+(ert-deftest agent-q-commit-message-of-what-is-staged ()
+  (skip-unless (executable-find "git"))
+  (agent-q-test-with-model
+      "{\"turns\":[{\"steps\":[{\"text\":\"```\\nTake an \"},{\"text\":\"argument\\n\\nIt was missing.\\n```\"}]}]}"
+    (agent-q-commit-test--in-repository
+      (let ((chats (agent-q-session-buffers)))
+        (write-region "\n# Please enter the message\n" nil ".git/COMMIT_EDITMSG" nil 'silent)
+        (with-current-buffer (find-file-noselect ".git/COMMIT_EDITMSG")
+          (goto-char (point-min))
+          (agent-q-commit-message)
+          (agent-q-test-until (string-search "Take" (buffer-string)))
+          (should (equal "Take an argument\n\nIt was missing.\n# Please enter the message\n"
+                         (buffer-string)))
+          (let ((request (agent-q-commit-test--request)))
+            (should (string-search "+(defun a (staged))" request))
+            (should (string-search "Begin with a function" request))
+            (should-not (string-search "unstaged" request))
+            (should-not (string-search "TOKEN" request))
+            (should-not (string-search "\"tools\"" request)))
+          (should (string-match-p "has not seen .env" (or (current-message) "has not seen .env")))
+          (set-buffer-modified-p nil)
+          (kill-buffer))
+        (should (equal chats (agent-q-session-buffers)))))))
+
+(ert-deftest agent-q-commit-message-in-the-log-of-vc-is-about-its-files ()
+  (skip-unless (executable-find "git"))
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Change a\"}]}]}"
+    (agent-q-commit-test--in-repository
+      (write-region "(defun b2 ())\n" nil "c.lisp" nil 'silent)
+      (agent-q-commit-test--git "add" "c.lisp")
+      (with-temp-buffer
+        (log-edit-mode)
+        (setq-local log-edit-initial-files nil
+                    log-edit-listfun (lambda () (list (expand-file-name "a.lisp"))))
+        (insert "Summary: \n")
+        (goto-char (1- (point-max)))
+        (agent-q-commit-message)
+        (agent-q-test-until (string-search "Change a" (buffer-string)))
+        (should (equal "Summary: Change a\n" (buffer-string)))
+        (let ((request (agent-q-commit-test--request)))
+          (should (string-search "+(defun a (unstaged))" request))
+          (should-not (string-search "b2" request)))))))
+
+(ert-deftest agent-q-commit-message-says-what-is-missing-and-can-be-given-up ()
+  (skip-unless (executable-find "git"))
+  (with-temp-buffer
+    (should-error (agent-q-commit-message) :type 'user-error))
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Too late\"}]}]}"
+    (agent-q-commit-test--in-repository
+      (write-region "" nil ".git/COMMIT_EDITMSG" nil 'silent)
+      (with-current-buffer (find-file-noselect ".git/COMMIT_EDITMSG")
+        (agent-q-commit-message)
+        (agent-q-test-until (buffer-live-p agent-q-commit--job))
+        (agent-q-commit-message)
+        (should-not agent-q-commit--job)
+        (accept-process-output nil 0.2)
+        (should (equal "" (buffer-string)))
+        (agent-q-commit-test--git "reset" "-q")
+        (let ((said nil))
+          (cl-letf (((symbol-function 'message)
+                     (lambda (format &rest values) (push (apply #'format format values) said))))
+            (agent-q-commit-message)
+            (agent-q-test-until (member "Nothing is staged" said))))
+        (kill-buffer)))))
+
+(provide 'agent-q-commit-test)
+;;; agent-q-commit-test.el ends here

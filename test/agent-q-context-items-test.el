@@ -1,0 +1,152 @@
+;;; agent-q-context-items-test.el --- Tests of what a chat keeps in its context  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Items are added and removed by programs and users, go along once, and again when they have
+;; changed; the list shows them with what was mentioned.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-context-panel)
+
+(ert-deftest agent-q-context-items-keep-order-types-and-most ()
+  (agent-q-test-with-chat
+    (should (equal '(:count 0 :types nil :preview "No context") (agent-q-context-summary)))
+    (let ((ids (mapcar (lambda (number)
+                         (agent-q-context-item-id
+                          (agent-q-context-add-item (if (cl-evenp number) 'code 'error)
+                                                    (format "item %d" number))))
+                       (number-sequence 1 51))))
+      (should (= 51 (length (delete-dups (copy-sequence ids)))))
+      (should (seq-every-p (lambda (id) (string-match-p "\\`ctx-[0-9]+\\'" id)) ids))
+      (should (equal ids (sort (copy-sequence ids)
+                               (lambda (one other) (< (string-to-number (substring one 4))
+                                                      (string-to-number (substring other 4)))))))
+      (let ((items (agent-q-context-items)))
+        (should (= 50 (length items)))
+        (should (equal "item 2" (agent-q-context-item-content (car items))))
+        (should (equal "item 51" (agent-q-context-item-content (car (last items))))))
+      (should (equal '("item 48" "item 50")
+                     (mapcar #'agent-q-context-item-content (agent-q-context-items '(code) 2))))
+      (should (= 50 (length (agent-q-context-items nil 1000))))
+      (should-not (agent-q-context-items '(file)))
+      (should-not (agent-q-context-remove-item (car ids)))
+      (should (agent-q-context-remove-item (cadr ids)))
+      (should (= 49 (length (agent-q-context-items)))))
+    (agent-q-context-remove-all)
+    (agent-q-context-remove-all)
+    (should-not (agent-q-context-items))
+    (let ((agent-q-context-max 2))
+      (dotimes (number 3) (agent-q-context-add-item 'text (format "%d" number)))
+      (should (= 2 (length (agent-q-context-items)))))
+    (should (equal "2 items: Text, Text" (plist-get (agent-q-context-summary) :preview)))
+    (should-error (agent-q-context-add-item 'bogus "x") :type 'wrong-type-argument)
+    (should-error (agent-q-context-add-item 'code 42) :type 'wrong-type-argument))
+  (with-temp-buffer
+    (should-error (agent-q-context-add-item 'code "x") :type 'user-error)))
+
+(ert-deftest agent-q-context-items-as-text ()
+  (agent-q-test-with-chat
+    (should (equal "## Context\n\n" (agent-q-context-to-string)))
+    (agent-q-context-add-item 'code "(+ 1 2)" '(:file "a.lisp" :start-line 3 :end-line 9))
+    (agent-q-context-add-item 'repl-history "```\nx")
+    (should (equal (concat "## Context\n\n### Code (from a.lisp:3-9)\n```lisp\n(+ 1 2)\n```\n\n"
+                           "### Repl-History\n````lisp\n```\nx\n````\n\n")
+                   (agent-q-context-to-string)))))
+
+(defun agent-q-context-items-test--requests ()
+  "Return the last message of each request that the model got, first one first."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (mapcar (lambda (line)
+              (let* ((request (agent-q-json-parse line))
+                     (messages (gethash "messages" (gethash "body" request request))))
+                (gethash "content" (aref messages (1- (length messages))))))
+            (split-string (buffer-string) "\n" t))))
+
+(ert-deftest agent-q-context-items-go-along-once-and-when-they-changed ()
+  (agent-q-test-with-model
+      (concat "{\"turns\":[" (string-join (make-list 4 "{\"steps\":[{\"text\":\"ok\"}]}") ",") "]}")
+    (let* ((project (file-name-as-directory
+                     (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+           (default-directory project)
+           (file (expand-file-name "plan.txt" project))
+           (inhibit-message t))
+      (write-region "" nil (expand-file-name "bank.asd" project) nil 'silent)
+      (write-region "first plan" nil file nil 'silent)
+      (with-current-buffer (agent-q-chat-open-here t)
+        (unwind-protect
+            (cl-flet ((say (text) (agent-q-test-send text)
+                           (agent-q-test-until (agent-q-test-idle-p))
+                           (car (last (agent-q-context-items-test--requests)))))
+              (agent-q-context-add-file file)
+              (should-error (agent-q-context-add-file file) :type 'user-error)
+              (agent-q-context-add-item 'text "be brief" '(:name "style"))
+              (should-error (agent-q-context-add-file project) :type 'user-error)
+              (let ((request (say "one")))
+                (should (string-match-p "from=\"file plan.txt\">\nfirst plan\n" request))
+                (should (string-match-p "from=\"style, kept[^>]*>\nbe brief\n" request)))
+              (let ((request (say "two")))
+                (should-not (string-search "first plan" request))
+                (should-not (string-search "be brief" request)))
+              (write-region "second plan" nil file nil 'silent)
+              (let ((request (say "three")))
+                (should (string-search "second plan" request))
+                (should-not (string-search "be brief" request)))
+              ;; A file that has gone keeps no message back.
+              (delete-file file)
+              (should (string-suffix-p "four" (say "four")))
+              (should (agent-q-test-shows "Kept in the context, but not sent: @file:plan.txt: there is no such file"))
+              (agent-q-context)
+              (with-current-buffer "*agent-q context*"
+                (should (string-match-p "^ +11 B +kept, sent +@file:plan.txt" (buffer-string)))
+                (should (string-match-p "^ +8 B +sent at [0-9:]+ +style" (buffer-string)))
+                (goto-char (point-min))
+                (search-forward "@file:plan.txt")
+                (agent-q-context-remove)
+                (should-not (string-match-p "kept, sent +@file:plan.txt" (buffer-string)))
+                (goto-char (point-min))
+                (search-forward "sent at")
+                (should-error (agent-q-context-remove) :type 'user-error)
+                (cl-letf (((symbol-function 'y-or-n-p) #'always))
+                  (agent-q-context-clear))
+                (should-not (string-search "kept" (buffer-string))))
+              (should-not (agent-q-context-items)))
+          (when (get-buffer "*agent-q context*") (kill-buffer "*agent-q context*"))
+          (kill-buffer))))))
+
+(ert-deftest agent-q-context-commands-add-what-is-looked-at ()
+  (let* ((project (file-name-as-directory
+                   (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+         (agent-q-provider 'none)
+         (inhibit-message t))
+    (write-region "" nil (expand-file-name "bank.asd" project) nil 'silent)
+    (write-region "(defun a ())\n" nil (expand-file-name "a.lisp" project) nil 'silent)
+    (with-current-buffer (find-file-noselect (expand-file-name "a.lisp" project))
+      (unwind-protect
+          (progn
+            (goto-char 3)
+            (agent-q-context-add-definition)
+            (should-error (agent-q-context-add-region) :type 'user-error)
+            (push-mark 2 t t)
+            (goto-char 7)
+            (agent-q-context-add-region)
+            (agent-q-context-add-buffer (buffer-name))
+            (agent-q-context-add "@error")
+            (should-error (agent-q-context-add "error") :type 'user-error)
+            (should-error (agent-q-context-add "@error @diff") :type 'user-error)
+            (with-current-buffer (agent-q-chat-open-here)
+              (should (equal '("defun a (a.lisp:1)" "region (a.lisp:1)" "@buffer:a.lisp" "@error")
+                             (mapcar #'agent-q-context-item-name (agent-q-context-items))))
+              (should (equal '(code code text error)
+                             (mapcar #'agent-q-context-item-type (agent-q-context-items))))
+              (should (equal "defun" (agent-q-context-item-content
+                                      (nth 1 (agent-q-context-items)))))
+              (kill-buffer)))
+        (kill-buffer)))))
+
+(provide 'agent-q-context-items-test)
+;;; agent-q-context-items-test.el ends here

@@ -1,0 +1,399 @@
+;;; agent-q-mention-test.el --- Tests of what messages mention  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Mentions are found, completed, fetched and sent fenced; what can't be had is said before
+;; anything is sent, and the message stays.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-tools)
+(require 'agent-q-compose)
+(require 'agent-q-mention)
+(require 'agent-q-mention-complete)
+
+(defun agent-q-mention-test--found (text)
+  "Return the mentions in TEXT as they are written."
+  (mapcar #'agent-q-mention-name (agent-q-mention-find text)))
+
+(ert-deftest agent-q-mention-finds-kinds-and-arguments ()
+  (pcase-dolist
+      (`(,text . ,mentions)
+       '(("what of @error?" "@error")
+         ("@file:src/bank.lisp, please." "@file:src/bank.lisp")
+         ("see @file:src/bank.lisp:3-9." "@file:src/bank.lisp:3-9")
+         ("(as in @symbol:bank::transfer)" "@symbol:bank::transfer")
+         ("@symbol:empty? or @symbol:+ and @symbol:*x*" "@symbol:empty?" "@symbol:+" "@symbol:*x*")
+         ("@buffer:\"my notes\" @buffer:*scratch*" "@buffer:\"my notes\"" "@buffer:*scratch*")
+         ("@definition:\"(setf area)\"" "@definition:\"(setf area)\"")
+         ("@diff\n@notes\n@repl:5" "@diff" "@notes" "@repl:5")
+         ;; None of these.
+         ("mail me@file.com or me@error" . nil)
+         ("`(progn ,@body ,@error)" . nil)
+         ("the form (list ,@file)" . nil)
+         ("@param x, @errors, @package.json, @error-handling, @file/x" . nil)
+         ("in `@error` and\n```\n @diff\n```\nno" . nil)
+         ("```lisp\n @error" . nil)
+         ("@ @: @file: @symbol:" . nil)
+         ("x ` y @error" "@error")
+         ("`a` @error `b`" "@error")))
+    (ert-info (text)
+      (if (equal text "x ` y @error")
+          ;; A backquote that nothing closes is text to the end.
+          (should (member (agent-q-mention-test--found text) '(nil ("@error"))))
+        (should (equal mentions (agent-q-mention-test--found text)))))))
+
+(ert-deftest agent-q-mention-a-name-is-written-so-that-it-is-read-again ()
+  (dolist (name '("a.lisp" "my notes.txt" "a, b" "x(1).lisp" "*scratch*" "a]b" "a;b"))
+    (let ((mention (car (agent-q-mention-find
+                         (concat "see " (agent-q-mention-written "file" name) " there")))))
+      (should (equal name (agent-q-mention-argument mention))))))
+
+;;;; Fetching
+
+(defmacro agent-q-mention-test--in-project (&rest body)
+  "Run BODY in a chat of a new project, whose directory is PROJECT."
+  (declare (indent 0) (debug t))
+  `(let* ((project (file-name-as-directory
+                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+          (default-directory project)
+          (inhibit-message t))
+     (write-region "" nil (expand-file-name "bank.asd" project) nil 'silent)
+     (make-directory (expand-file-name "src" project))
+     (write-region "(defun a ())\n(defun b ())\n(defun c ())\n" nil
+                   (expand-file-name "src/bank.lisp" project) nil 'silent)
+     (let ((chat (agent-q-chat-open-here t)))
+       (unwind-protect
+           (save-window-excursion
+             (switch-to-buffer chat)
+             ;; That of another test.
+             (setq agent-q-session-connection nil)
+             (goto-char (point-max))
+             ,@body)
+         (when (buffer-live-p chat) (kill-buffer chat))))))
+
+(defun agent-q-mention-test--fetch (text)
+  "Return what TEXT mentions: a list of excerpts, or a problem."
+  (let ((answer 'none))
+    (agent-q-mention-fetch-all (agent-q-mention-find text)
+                               (lambda (excerpts problem) (setq answer (or problem excerpts))))
+    (agent-q-test-until (not (eq answer 'none)))
+    answer))
+
+(defun agent-q-mention-test--request ()
+  "Return the last message of the last request that the model got."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (goto-char (point-max))
+    (forward-line -1)
+    (let* ((request (agent-q-json-parse (buffer-substring (point) (line-end-position))))
+           (messages (gethash "messages" (gethash "body" request request))))
+      (gethash "content" (aref messages (1- (length messages)))))))
+
+(ert-deftest agent-q-mention-is-sent-fenced-with-its-place-and-shown ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"It is short.\"}]}]}"
+    (agent-q-mention-test--in-project
+      (agent-q-test-send "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again.")
+      (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It is short.")))
+      (let ((request (agent-q-mention-test--request)))
+        (should (string-match
+                 (concat "<data-\\([0-9a-f]+\\) from=\"file src/bank.lisp\">\n"
+                         "(defun a ())\n(defun b ())\n(defun c ())\n\n</data-\\1>")
+                 request))
+        (should (string-match-p "from=\"file src/bank.lisp, line 2\">\n(defun b ())\n\n</data" request))
+        ;; Each once, and the text as it was typed.
+        (should (= 2 (cl-loop with from = 0
+                              while (string-match "from=\"file" request from)
+                              do (setq from (match-end 0)) count t)))
+        (should (string-suffix-p "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again."
+                                 request)))
+      (should (agent-q-test-shows "@file:src/bank.lisp  39 B"))
+      (should-not (agent-q-test-shows "(defun b"))
+      (agent-q-test-find "@file:src/bank.lisp  39 B")
+      (agent-q-render-toggle)
+      (should (agent-q-test-shows "(defun b")))))
+
+(ert-deftest agent-q-mention-being-fetched-can-be-given-up ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
+    (agent-q-mention-test--in-project
+      (let ((held nil))
+        (cl-letf (((symbol-function 'agent-q-git-diff)
+                   (lambda (_directory _arguments _paths function)
+                     (push (lambda () (funcall function "the diff" nil)) held))))
+          (agent-q-test-send "Look at @diff")
+          (should (equal "" (agent-q-prompt-text)))
+          ;; One at a time, and what is typed next stays.
+          (agent-q-prompt-replace "and more")
+          (should-error (agent-q-chat-send) :type 'user-error)
+          (should (equal "and more" (agent-q-prompt-text)))
+          (agent-q-chat-cancel)
+          (should (equal "Look at @diff\nand more" (agent-q-prompt-text)))
+          ;; What comes now is too late.
+          (funcall (pop held))
+          (should-not (agent-q-header-busy-p))
+          (agent-q-chat-send)
+          (funcall (pop held))
+          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "ok")))
+          (should (string-search "the diff" (agent-q-mention-test--request))))))))
+
+(ert-deftest agent-q-mention-what-is-not-there-is-said-before-anything-is-sent ()
+  (agent-q-test-with-model "{\"turns\":[]}"
+    (agent-q-mention-test--in-project
+      (pcase-dolist
+          (`(,text ,reason)
+           '(("@file:none.lisp" "@file:none.lisp: there is no such file")
+             ("@file:src" "this is a folder")
+             ("@file:huge.dat" "@file:huge.dat: the file is too large to be sent (2 GB)")
+             ("@file:binary.dat" "this is not a text file")
+             ("@file:empty.dat" "the file is empty")
+             ("@file:pipe" "this is no regular file")
+             ("@file:src/bank.lisp:99" "the file has only 4 lines")
+             ("@file:/ssh:nobody@nowhere:/x" "files on other machines")
+             ("@buffer:gone" "@buffer:gone: there is no such buffer")
+             ("@symbol:car" "no Lisp image is connected")
+             ("@symbol" "@symbol: Say which one, such as @symbol:NAME")
+             ("@system:x" "no Lisp image is connected")
+             ("@diff" "This is not a Git repository")
+             ("@repl:0" "a number from 1 to 100")))
+        (ert-info (text)
+          (let ((default-directory project))
+            (call-process "truncate" nil nil nil "-s" "2G" "huge.dat")
+            (write-region "a\0b" nil "binary.dat" nil 'silent)
+            (write-region "" nil "empty.dat" nil 'silent)
+            (unless (file-exists-p "pipe") (call-process "mkfifo" nil nil nil "pipe")))
+          (agent-q-prompt-replace (concat "see " text " now"))
+          (let ((problem (condition-case failure (progn (agent-q-chat-send) nil)
+                           (user-error (error-message-string failure)))))
+            (unless problem
+              ;; Git is asked beside Emacs.
+              (should (equal "" (agent-q-prompt-text)))
+              (agent-q-test-until (agent-q-test-shows "Not sent."))
+              (setq problem (buffer-string)))
+            (should (string-search reason problem)))
+          (should (equal (concat "see " text " now") (agent-q-prompt-text)))))
+      (should-not (agent-q-header-busy-p))
+      (should (string-blank-p (with-temp-buffer
+                                (ignore-errors (insert-file-contents agent-q-test-requests))
+                                (buffer-string)))))))
+
+(ert-deftest agent-q-mention-private-files-are-asked-about ()
+  (agent-q-mention-test--in-project
+    (write-region "TOKEN=1" nil (expand-file-name ".env" project) nil 'silent)
+    (let ((asked nil))
+      (cl-letf (((symbol-function 'y-or-n-p) (lambda (prompt) (push prompt asked) nil)))
+        (should (equal "@file:.env: it is private, and was not sent"
+                       (agent-q-mention-test--fetch "@file:.env")))
+        (let ((buffer (find-file-noselect (expand-file-name ".env" project))))
+          (unwind-protect
+              (should (string-search "is private"
+                                     (agent-q-mention-test--fetch
+                                      (format "@buffer:%s" (buffer-name buffer)))))
+            (kill-buffer buffer))))
+      (should (= 2 (length asked)))
+      (cl-letf (((symbol-function 'y-or-n-p) #'always))
+        (should (equal "TOKEN=1" (agent-q-excerpt-text
+                                  (car (agent-q-mention-test--fetch "@file:.env")))))))))
+
+(ert-deftest agent-q-mention-long-texts-are-cut-visibly ()
+  (agent-q-mention-test--in-project
+    (write-region (make-string 3000 ?x) nil (expand-file-name "long.txt" project) nil 'silent)
+    (let* ((agent-q-context-max-size 1000)
+           (excerpt (car (agent-q-mention-test--fetch "@file:long.txt"))))
+      (should (string-suffix-p "x\n... [2000 more characters]" (agent-q-excerpt-text excerpt)))
+      (should (equal "first 1 kB of 2.9 kB" (agent-q-excerpt-sizes excerpt)))
+      ;; All together, too.
+      (let ((fit (agent-q-excerpt-fit
+                  (mapcar (lambda (number)
+                            (agent-q-excerpt-make (format "%d" number) (format "%d" number)
+                                                  (make-string 900 ?y)))
+                          (number-sequence 1 6)))))
+        (should (= 6 (length fit)))
+        (should (equal "y\n... [500 more characters]"
+                       (substring (agent-q-excerpt-text (nth 4 fit)) 399)))
+        (should (equal "\n... [900 more characters]" (agent-q-excerpt-text (nth 5 fit))))))))
+
+(ert-deftest agent-q-mention-sends-what-a-buffer-has-unsaved-and-its-region ()
+  (agent-q-mention-test--in-project
+    (let ((buffer (find-file-noselect (expand-file-name "src/bank.lisp" project))))
+      (unwind-protect
+          (progn
+            (with-current-buffer buffer
+              (goto-char (point-min))
+              (insert ";; new\n"))
+            (let ((excerpt (car (agent-q-mention-test--fetch "@file:src/bank.lisp"))))
+              (should (equal "file src/bank.lisp, with unsaved changes"
+                             (agent-q-excerpt-where excerpt)))
+              (should (string-prefix-p ";; new\n" (agent-q-excerpt-text excerpt))))
+            (should (string-search "No region is selected"
+                                   (agent-q-mention-test--fetch "@region:bank.lisp")))
+            (with-current-buffer buffer
+              (let ((transient-mark-mode t))
+                (push-mark (point-min) t t)))
+            (should (equal ";; new\n" (agent-q-excerpt-text
+                                       (car (agent-q-mention-test--fetch "@region:bank.lisp")))))
+            (switch-to-buffer buffer)
+            (forward-line 1)
+            (switch-to-buffer chat)
+            (should (string-search "(defun b ())"
+                                   (agent-q-excerpt-text
+                                    (car (agent-q-mention-test--fetch "@definition"))))))
+        (with-current-buffer buffer (set-buffer-modified-p nil))
+        (kill-buffer buffer)))))
+
+(ert-deftest agent-q-mention-diff-is-without-private-files ()
+  (skip-unless (executable-find "git"))
+  (agent-q-mention-test--in-project
+    (let ((default-directory project))
+      (cl-flet ((git (&rest arguments) (should (zerop (apply #'call-process "git" nil nil nil arguments)))))
+        (write-region "TOKEN=1\n" nil ".env" nil 'silent)
+        (git "init" "-q")
+        (git "add" "-A" "-f")
+        (git "-c" "user.name=x" "-c" "user.email=x@y.z" "commit" "-qm" "one")
+        (should (string-search "nothing has changed" (agent-q-mention-test--fetch "@diff")))
+        (write-region "TOKEN=2\n" nil ".env" nil 'silent)
+        (should (string-search "only private files have changed" (agent-q-mention-test--fetch "@diff")))
+        (write-region "(defun a2 ())\n" nil "src/bank.lisp" nil 'silent)
+        (write-region "(defsystem x)\n" nil "bank.asd" nil 'silent)
+        (let ((excerpt (car (agent-q-mention-test--fetch "@diff"))))
+          (should (equal "git diff HEAD, without a private file" (agent-q-excerpt-where excerpt)))
+          (should (string-search "+(defun a2 ())" (agent-q-excerpt-text excerpt)))
+          (should (string-search "+(defsystem x)" (agent-q-excerpt-text excerpt)))
+          (should-not (string-search "TOKEN" (agent-q-excerpt-text excerpt))))
+        (should-not (string-search "defsystem"
+                                   (agent-q-excerpt-text
+                                    (car (agent-q-mention-test--fetch "@diff:src/bank.lisp")))))))))
+
+(agent-q-test-tools-on-each mention-what-the-image-has ()
+  "Symbols, sources, packages, systems, evaluations, notes and errors come from the image."
+  (agent-q-test-image-define connection)
+  (cl-flet ((text (mention) (let ((answer (agent-q-mention-test--fetch mention)))
+                              (if (stringp answer) answer
+                                (agent-q-excerpt-text (car answer))))))
+    (should (string-search "MAPCAR (external in COMMON-LISP)" (text "@symbol:mapcar")))
+    (should (string-search "COMMON-LISP" (text "@package:common-lisp")))
+    (should (string-search "asdf" (downcase (text "@system:asdf"))))
+    (let ((problem (agent-q-mention-test--fetch "@symbol:nosuchthing-at-all")))
+      (should (stringp problem))
+      (should (string-prefix-p "@symbol:nosuchthing-at-all: Symbol NOSUCHTHING-AT-ALL not found"
+                               problem)))
+    (agent-q-test-image-eval connection "(+ 40 2)")
+    (should (string-search "=> 42" (text "@repl")))
+    (agent-q-test-image-eval connection "(defun aq-pay (x) (error \"the till is empty: ~A\" x) 1)")
+    (agent-q-test-image-eval connection "(progn (aq-pay 3) 2)")
+    (should (string-search "the till is empty: 3" (text "@error")))
+    (should (string-search "(AQ-PAY 3)" (text "@error")))))
+
+(agent-q-test-tools-on-each mention-the-map-of-the-project ()
+  "The map has the project's packages alone, is the same each time and short."
+  (let* ((project (file-name-as-directory
+                   (file-truename
+                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t))))
+         (file (expand-file-name "till.lisp" project))
+         (name (format "aq-map-%s" client)))
+    (with-temp-file file
+      (insert (format "(defpackage :%s (:use :cl) (:export #:pay #:*limit* #:with-till #:nothing))\n"
+                      name)
+              (format "(in-package :%s)\n" name)
+              "(defun pay (amount &key (to :bank)) (list amount to))\n(defvar *limit* 3)\n"
+              "(defmacro with-till ((name) &body body) `(let ((,name 1)) ,@body))\n"))
+    (agent-q-test-image-load connection file)
+    (setq agent-q-session-root project)
+    (let ((text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map")))))
+      (should (equal (concat (upcase name) " exports 4:\n  *limit* variable\n  nothing\n"
+                             "  (pay amount &key (to :bank))\n  (with-till (name) &body body) macro")
+                     (string-trim text)))
+      (should (equal text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map"))))))
+    ;; Many names are cut to what is worth a thousand tokens.
+    (agent-q-test-image-eval
+     connection (format "(dotimes (i 3000) (export (list (intern (format nil \"NAME-~D\" i) :%s)) :%s))"
+                        name name))
+    (let ((text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map")))))
+      (should (< (length text) 3300))
+      (should (string-match-p "exports 3004:\n" text))
+      (should (string-match-p "^  and [0-9]+ more" text)))
+    (make-directory (expand-file-name "empty/" project))
+    (setq agent-q-session-root (expand-file-name "empty/" project))
+    (should (equal "@map: the image has no packages of this project"
+                   (agent-q-mention-test--fetch "@map")))))
+
+;;;; Completion
+
+(defun agent-q-mention-test--candidates ()
+  "Return what completion at point offers, without text properties."
+  (pcase (agent-q-mention-complete)
+    (`(,start ,_ ,table . ,_)
+     (let ((typed (buffer-substring-no-properties start (point))))
+       (mapcar #'substring-no-properties
+               (let ((all (completion-all-completions typed table nil (length typed))))
+                 (when (consp all) (setcdr (last all) nil))
+                 all))))))
+
+(defun agent-q-mention-test--type (text)
+  "Put TEXT at the prompt, with point behind it."
+  (agent-q-prompt-replace text)
+  (goto-char (point-max)))
+
+(ert-deftest agent-q-mention-completes-kinds-and-files ()
+  (agent-q-mention-test--in-project
+    (write-region "" nil (expand-file-name "my notes.txt" project) nil 'silent)
+    (write-region "" nil (expand-file-name ".env" project) nil 'silent)
+    (agent-q-mention-test--type "see @")
+    (should (member "file:" (agent-q-mention-test--candidates)))
+    (should (member "error" (agent-q-mention-test--candidates)))
+    (agent-q-mention-test--type "see @de")
+    (should (equal '("definition:" "definition") (agent-q-mention-test--candidates)))
+    (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x"))
+      (agent-q-mention-test--type text)
+      (should-not (agent-q-mention-complete)))
+    (agent-q-mention-test--type "see @file:")
+    (agent-q-test-until (agent-q-mention-test--candidates))
+    (should (equal '("\"my notes.txt\"" "bank.asd" "src/bank.lisp")
+                   (sort (agent-q-mention-test--candidates) #'string<)))
+    ;; By a part of the name, whatever the case.
+    (agent-q-mention-test--type "see @file:BANK.L")
+    (should (equal '("src/bank.lisp") (agent-q-mention-test--candidates)))
+    (completion-at-point)
+    (should (equal "see @file:src/bank.lisp " (agent-q-prompt-text)))
+    (agent-q-mention-complete-mark)
+    (let ((mark (seq-find (lambda (overlay) (overlay-get overlay 'agent-q-mention))
+                          (overlays-in agent-q-prompt-start (point-max)))))
+      (should (equal "@file:src/bank.lisp"
+                     (buffer-substring (overlay-start mark) (overlay-end mark))))
+      (should (equal " (39 B)" (substring-no-properties (overlay-get mark 'after-string)))))
+    (agent-q-mention-test--type "see @file:\"my")
+    (should (equal '("\"my notes.txt\"") (agent-q-mention-test--candidates)))
+    (agent-q-compose)
+    (unwind-protect
+        (progn
+          (goto-char (point-max))
+          (insert " and @file:ba")
+          (should (member "bank.asd" (agent-q-mention-test--candidates))))
+      (with-current-buffer (current-buffer)
+        (erase-buffer)
+        (kill-buffer)))))
+
+(agent-q-test-tools-on-each mention-completes-names-of-the-image ()
+  "Names come from the image, without waiting for it, and what came is narrowed here."
+  (dolist (form '("(defpackage :aq-till (:use :cl) (:export #:pay-out #:pay-in))"
+                  "(defun aq-till::pay-out () 1)" "(defun aq-till::pay-in () 1)"
+                  "(defun aq-till::pay-hidden () 1)"))
+    (agent-q-test-image-eval connection form))
+  (agent-q-mention-test--type "see @symbol:pay-o")
+  (should-not (agent-q-mention-test--candidates))
+  (agent-q-test-until (agent-q-mention-test--candidates))
+  (should (member "aq-till:pay-out" (agent-q-mention-test--candidates)))
+  (agent-q-mention-test--type "see @symbol:aq-till:pay")
+  (agent-q-test-until (agent-q-mention-test--candidates))
+  (should (equal '("aq-till:pay-hidden" "aq-till:pay-in" "aq-till:pay-out")
+                 (sort (agent-q-mention-test--candidates) #'string<)))
+  (agent-q-mention-test--type "see @symbol:aq-till:pay-i")
+  (should (equal '("aq-till:pay-in") (agent-q-mention-test--candidates)))
+  (agent-q-mention-test--type "see @package:aq-ti")
+  (agent-q-test-until (agent-q-mention-test--candidates))
+  (should (equal '("aq-till") (agent-q-mention-test--candidates))))
+
+(provide 'agent-q-mention-test)
+;;; agent-q-mention-test.el ends here
