@@ -55,6 +55,19 @@
           (agent-q-render-add-item call)
           call))))
 
+(defun agent-q-call-past (event arguments outcome content milliseconds)
+  "Show the call that EVENT proposed in a chat that was stored.
+ARGUMENTS, OUTCOME, CONTENT and MILLISECONDS are as in the events that followed;
+OUTCOME is nil when none did."
+  (let ((call (agent-q-call-make
+               :draw #'agent-q-call--draw :key (plist-get event :call)
+               :tool (agent-q-visible-line (or (plist-get event :tool) "?") 80)
+               :arguments (or arguments (plist-get event :arguments) "{}")
+               :state (if outcome (intern (substring (symbol-name outcome) 1)) 'cancelled)
+               :content content :milliseconds milliseconds)))
+    (puthash (agent-q-call-key call) call agent-q-call-table)
+    (agent-q-render-add-item call)))
+
 (defun agent-q-call--activate (call state)
   "Note that CALL is in STATE, `waiting' or `running'."
   (setf (agent-q-call-state call) state)

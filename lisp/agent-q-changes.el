@@ -118,12 +118,12 @@ Where it is empty, the core says what there is to undo in the image."
 
 ;;;; What a turn changed in the image
 
-(defconst agent-q-changes--emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
+(defconst agent-q-changes-emacs (format "%d.%s" (emacs-pid) (format-time-string "%s"))
   "Prefix that sets the turns of this Emacs apart from those of others.")
 
 (defun agent-q-changes-turn (number)
   "Return the name that the turn NUMBER of this chat has in images' journals."
-  (format "%s/%d/%d" agent-q-changes--emacs agent-q-session-number number))
+  (format "%s/%d/%d" agent-q-changes-emacs agent-q-session-number number))
 
 (defun agent-q-changes--call (connection operation arguments function)
   "Call OPERATION with ARGUMENTS in the image behind CONNECTION.
@@ -161,7 +161,7 @@ TURN is its name in journals."
                   (buffer-local-value 'agent-q-session-turn-used owner)))
         "null"
       (let ((prefix (with-current-buffer owner
-                      (format "%s/%d/" agent-q-changes--emacs agent-q-session-number))))
+                      (format "%s/%d/" agent-q-changes-emacs agent-q-session-number))))
         (agent-q-changes--call
          connection "journal-list" '(:limit 1000)
          (lambda (value)

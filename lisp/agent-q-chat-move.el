@@ -155,7 +155,7 @@ that asks whether it goes on."
 (defun agent-q-chat-move-index ()
   "Return your messages in this chat and where they are, for Imenu."
   (let ((index nil) (place (point-min)))
-    (while (setq place (text-property-any place agent-q-render-end 'agent-q-turn t))
+    (while (setq place (text-property-not-all place agent-q-render-end 'agent-q-turn nil))
       (let ((text (+ place 2)))
         (push (cons (save-excursion
                       (goto-char text)

@@ -12,6 +12,7 @@
 (require 'agent-q)
 (require 'agent-q-agent)
 (require 'agent-q-approve)
+(require 'agent-q-chats-store)
 (require 'agent-q-console)
 (require 'agent-q-context)
 (require 'agent-q-context-items)
@@ -81,7 +82,8 @@
   (let ((settings (agent-q-chat-make-settings)))
     (unless (equal settings agent-q-chat-settings)
       (agent-q-core-configure agent-q-session-number settings)
-      (setq agent-q-chat-settings settings))))
+      (setq agent-q-chat-settings settings)))
+  (agent-q-chats-store-note))
 
 (defun agent-q-chat-connected-p ()
   "Whether the image of this chat is connected."
@@ -152,6 +154,7 @@ another image.")))
                                      (if (and provider agent-q-session-effort)
                                          (format ", %s effort" agent-q-session-effort)
                                        "")))
+  (agent-q-chats-store-note)
   (let ((messages (nreverse agent-q-chat--unsent)))
     (setq agent-q-chat--unsent nil)
     (if provider
@@ -204,6 +207,8 @@ with REVIEW, changes of files in its turn are reviewed as diffs.  What TEXT
 mentions is fetched first, as is what the chat has in its context.  While a
 turn runs, the message waits.  Signal an error if it can't be sent."
   (agent-q-session-check)
+  (when agent-q-chats-store-busy
+    (user-error "%s" agent-q-chats-store-busy))
   (agent-q-events-ensure)
   (if (agent-q-console-line-p text)
       (agent-q-chat--submit (agent-q-chat--message text look pairs review nil))

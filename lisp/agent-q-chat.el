@@ -21,6 +21,8 @@
 (require 'agent-q-chat-backoff)
 (require 'agent-q-chat-scroll)
 (require 'agent-q-chat-send)
+(require 'agent-q-chats-past)
+(require 'agent-q-chats-store)
 (require 'agent-q-code-block)
 (require 'agent-q-code-lisp)
 (require 'agent-q-console)
@@ -39,6 +41,7 @@
 (require 'agent-q-image-connection)
 (require 'agent-q-image-park)
 (require 'agent-q-image-tools)
+(require 'agent-q-json)
 (require 'agent-q-mention-complete)
 (require 'agent-q-module)
 (require 'agent-q-project)
@@ -49,6 +52,7 @@
 (require 'agent-q-registry)
 (require 'agent-q-render)
 (require 'agent-q-retry)
+(require 'agent-q-rewind)
 (require 'agent-q-session)
 (require 'agent-q-sight)
 (require 'agent-q-slash)
@@ -98,11 +102,13 @@
     (agent-q-approve-prompt-define-keys map)
     (define-key map (kbd "C-c C-e") 'agent-q-compose)
     (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
+    (define-key map (kbd "C-c C-r") #'agent-q-rewind)
     (agent-q-code-block-define-keys map)
     (define-key map [remap xref-find-definitions] #'agent-q-code-find-definition)
     map)
   "Keymap of `agent-q-chat-mode'.")
 
+;;;###autoload
 (define-derived-mode agent-q-chat-mode text-mode "agent-q"
   "Major mode of chats with an agent that looks into a running Lisp.
 
@@ -174,16 +180,27 @@ NEW non-nil means a new one."
                            (agent-q-session-chats))
                  (agent-q-chat--make))))))
 
-(defun agent-q-chat--make ()
-  "Make a chat and return its buffer."
+(defun agent-q-chat-resume (id name root)
+  "Return the buffer of a new chat, the continuation of the stored one of ID.
+NAME is for the buffer, and ROOT the root of its project, or nil; it may be gone."
+  (let ((default-directory (if (and root (file-directory-p root))
+                               (file-name-as-directory root)
+                             default-directory)))
+    (agent-q-chat--make id name)))
+
+(defun agent-q-chat--make (&optional id called)
+  "Make a chat and return its buffer.
+ID is that of the stored chat that it continues, or nil, and CALLED how the
+buffer is called then."
   (agent-q-chat-watch)
   (let* ((root (agent-q-project-directory))
          (name (agent-q-project-name root))
-         (buffer (generate-new-buffer (format "*agent-q: %s*" (agent-q-visible-line name 40))))
+         (buffer (generate-new-buffer
+                  (format "*agent-q: %s*" (agent-q-visible-line (or called name) 40))))
          (made nil))
     (unwind-protect
         (with-current-buffer buffer
-          (agent-q-chat--set-up (agent-q-image-default-connection) root name)
+          (agent-q-chat--set-up (agent-q-image-default-connection) root name id)
           (setq made t)
           (agent-q-chat-choose-provider)
           (agent-q-welcome-update))
@@ -191,19 +208,25 @@ NEW non-nil means a new one."
         (kill-buffer buffer)))
     buffer))
 
-(defun agent-q-chat--set-up (connection root name)
+(defun agent-q-chat--set-up (connection root name id)
   "Make the current buffer a chat about the image of CONNECTION.
-ROOT is the root of its project, or nil, and NAME what that is called."
+ROOT is the root of its project, or nil, and NAME what that is called.  ID is
+that of the stored chat that it goes on with, or nil."
   (agent-q-chat-mode)
   (agent-q-chat-begin connection root name
                       (lambda ()
-                        (agent-q-welcome-setup)
-                        (agent-q-prompt-setup))))
+                        (unless id
+                          (agent-q-welcome-setup))
+                        (agent-q-prompt-setup))
+                      (agent-q-chats-store-settings id))
+  ;; A chat that is resumed has its own once it is read.
+  (setq agent-q-chats-store-id (or id (agent-q-core-chat-id agent-q-session-number))))
 
-(defun agent-q-chat-begin (connection root name below)
+(defun agent-q-chat-begin (connection root name below &optional store)
   "Open a session in the current buffer, whose mode is set, about CONNECTION.
 ROOT and NAME are those of its project.  BELOW is called to put what stands
-there before the session begins into the empty buffer."
+there before the session begins into the empty buffer.  STORE says where the
+core saves it, as JSON, or is nil."
   (setq agent-q-session-connection connection
         agent-q-session-root root
         agent-q-session-project name)
@@ -214,7 +237,8 @@ there before the session begins into the empty buffer."
   (agent-q-header-setup)
   (agent-q-registry-ensure)
   (setq agent-q-chat-settings (agent-q-chat-make-settings)
-        agent-q-session-number (agent-q-core-open-session agent-q-chat-settings))
+        agent-q-session-number (agent-q-core-open-session
+                                agent-q-chat-settings store))
   (agent-q-events-register agent-q-session-number (current-buffer))
   (agent-q-image-tools-ensure connection))
 
@@ -265,8 +289,14 @@ there before the session begins into the empty buffer."
             (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
               (agent-q-chat-start-clock))
             (agent-q-chat--keep-garbage))
-    (:turn-started (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
-                   (agent-q-chat--turn-started (plist-get event :text)))
+    (:chat-resumed (agent-q-chats-past-resumed
+                    (agent-q-json-alist (plist-get event :about) t)))
+    (:past-turn (agent-q-chats-past-show event))
+    (:turn-started (agent-q-chat--note-turn (plist-get event :turn))
+                   (agent-q-chat--turn-started (plist-get event :text)
+                                               (plist-get event :turn)))
+    (:rewound (agent-q-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
+    (:unwound (agent-q-rewind-show (plist-get event :rewind)))
     (:image-changed (agent-q-changes-offer (plist-get event :turn)
                                            (plist-get event :definitions)))
     (:turn-ended (agent-q-chat--turn-ended (plist-get event :outcome)
@@ -318,12 +348,17 @@ there before the session begins into the empty buffer."
       (agent-q-diff-review event))
     (agent-q-attention-asked (gethash (plist-get event :call) agent-q-call-table))))
 
-(defun agent-q-chat--turn-started (text)
-  "Show the user's message TEXT, with which a turn begins."
+(defun agent-q-chat--note-turn (turn)
+  "Note that the turn of the number TURN begins."
+  (setq agent-q-session-turn (agent-q-changes-turn turn))
+  (setf (alist-get turn agent-q-chats-past-turns) agent-q-session-turn))
+
+(defun agent-q-chat--turn-started (text turn)
+  "Show the user's message TEXT, with which TURN begins, a number."
   (agent-q-welcome-finish)
   (setq agent-q-header-cache-lost nil
         agent-q-header-turn-cost nil)
-  (agent-q-render-user text)
+  (agent-q-render-user text turn)
   (let ((message (or (agent-q-queue-steered text)
                      (agent-q-queue-started))))
     (when message

@@ -287,7 +287,7 @@ OUTCOME is a list of its value, or a text about why there is none."
 (defun agent-q-debug--arguments (function arguments)
   "Return ARGUMENTS of FUNCTION of the core, without what is secret by its place."
   (pcase function
-    ('agent-q-core-open-session (list (agent-q-debug--settings (car arguments))))
+    ('agent-q-core-open-session (cons (agent-q-debug--settings (car arguments)) (cdr arguments)))
     ('agent-q-core-configure (list (car arguments) (agent-q-debug--settings (cadr arguments))))
     (_ arguments)))
 

@@ -57,10 +57,45 @@
 
 ;;;; agent-q-chat.el
 
+(autoload 'agent-q-chat-mode "agent-q-chat"
+  "agent-q" t)
 (autoload 'agent-q-chat "agent-q-chat"
   "Go to the latest chat of this project, or open one." t)
 (autoload 'agent-q-show-system-prompt "agent-q-chat"
   "Show everything the current chat sends to the model besides your messages." t)
+
+;;;; agent-q-chats-list.el
+
+(autoload 'agent-q-chats "agent-q-chats-list"
+  "List all chats: those that are open, and those that were saved." t)
+
+;;;; agent-q-chats-past.el
+
+(autoload 'agent-q-chats-older "agent-q-chats-past")
+
+;;;; agent-q-chats-store.el
+
+(put 'agent-q-chats-directory 'risky-local-variable t)
+
+;;;; agent-q-chats.el
+
+(autoload 'agent-q-resume "agent-q-chats"
+  "Choose a chat that was saved, and go on with it." t)
+(autoload 'agent-q-rename-chat "agent-q-chats"
+  "Give the current chat NAME; an empty one takes its name away." t)
+(autoload 'agent-q-fork-chat "agent-q-chats"
+  "Go on in a new chat, which begins as the current one did." t)
+(autoload 'agent-q-chats-fork-here "agent-q-chats"
+  "Go on in a new chat from before the message, and leave all else as it is." t)
+(autoload 'agent-q-export-chat "agent-q-chats"
+  "Write the current chat to FILE as Markdown." t)
+(autoload 'agent-q-delete-chat "agent-q-chats"
+  "Move the current chat to the trash." t)
+(add-hook 'agent-q-chat-mode-hook #'agent-q-chats-set-up)
+(add-to-list 'desktop-buffer-mode-handlers '(agent-q-chat-mode . agent-q-chats-desktop-restore))
+(autoload 'agent-q-chats-set-up "agent-q-chats")
+(autoload 'agent-q-chats-jump "agent-q-chats")
+(autoload 'agent-q-chats-desktop-restore "agent-q-chats")
 
 ;;;; agent-q-commit.el
 
@@ -266,6 +301,11 @@
   "Show what this chat would send to the model now, with the text at its prompt." t)
 (autoload 'agent-q-sync-instructions "agent-q-request"
   "Have this chat's model read `agent-q-instructions' as they are now." t)
+
+;;;; agent-q-rewind.el
+
+(autoload 'agent-q-rewind "agent-q-rewind")
+(autoload 'agent-q-undo-rewind "agent-q-rewind")
 
 ;;;; agent-q-rules.el
 

@@ -41,7 +41,7 @@
                   (command &optional mode name-function highlight-regexp continue))
 (defvar compilation-finish-functions)
 
-(defconst agent-q-module-interface 21
+(defconst agent-q-module-interface 22
   "The interface that this Emacs Lisp expects of the core.")
 
 (defun agent-q-module--home (file)

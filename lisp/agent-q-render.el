@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-markdown)
+(require 'agent-q-render-body)
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'subr-x)
@@ -66,9 +67,6 @@
 (defconst agent-q-render-line-limit 4000
   "Longer lines of the log are broken for display.
 Redisplay takes time in proportion to the length of a line.")
-
-(defconst agent-q-render-body-limit 6000
-  "Most characters of a text that an unfolded item shows.")
 
 (defun agent-q-render-sign (name)
   "Return the sign called NAME as this terminal can show it."
@@ -224,12 +222,12 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
            agent-q-render--answer)
     (`(,start . ,end) (agent-q-render-copy start end))))
 
-(defun agent-q-render-user (text)
-  "Add the user's message TEXT to the log."
+(defun agent-q-render-user (text &optional turn)
+  "Add the user's message TEXT, which opens TURN, a number, to the log."
   (setq agent-q-render-message text)
   (agent-q-render--with-log
     (agent-q-render--blank-line)
-    (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn t)
+    (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn (or turn t))
     (agent-q-render--append (concat text "\n") 'face 'agent-q-user
                             'wrap-prefix "  ")
     (agent-q-render--append "\n")))
@@ -250,10 +248,39 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
                                'action (lambda (_button) (funcall function)))
              "\n"))))
 
+(defun agent-q-render-remove (start end)
+  "Remove what is in the log from START to END."
+  (agent-q-render--with-log (delete-region start end)))
+
+(defun agent-q-render-space ()
+  "Have the log end with an empty line."
+  (agent-q-render--with-log (agent-q-render--blank-line)))
+
 (defun agent-q-render-finish ()
   "Finish the open part at the end of the log."
   (unless (and (null agent-q-render--open) (agent-q-render--line-start-p))
     (agent-q-render--with-log (agent-q-render--close))))
+
+(defun agent-q-render-above (position function)
+  "Call FUNCTION, and put its text into the log at POSITION instead of the end.
+POSITION is the beginning of a line of plain text in the log."
+  (let ((end agent-q-render-end)
+        (state (list agent-q-render--open agent-q-render--markdown
+                     agent-q-render--answer agent-q-render-message)))
+    (set-marker-insertion-type end t)
+    (setq agent-q-render-end (copy-marker position)
+          agent-q-render--open nil)
+    (unwind-protect
+        (progn (funcall function)
+               (agent-q-render-finish))
+      (set-marker agent-q-render-end nil)
+      (set-marker-insertion-type end nil)
+      (setq agent-q-render-end end
+            agent-q-render--open (pop state)
+            agent-q-render--markdown (pop state)
+            ;; The latest of the chat, unless there was none.
+            agent-q-render--answer (or (pop state) agent-q-render--answer)
+            agent-q-render-message (or (pop state) agent-q-render-message)))))
 
 ;;;; Items
 
@@ -360,71 +387,6 @@ markers around that text; a newline follows it."
   "Return the sign for the folded or unfolded ITEM."
   (agent-q-render-sign (if (agent-q-render-item-expanded item)
                            'unfolded 'folded)))
-
-;;;; Long texts
-
-(defvar agent-q-render-more-map
-  (let ((map (make-sparse-keymap)))
-    (define-key map (kbd "RET") #'agent-q-render-show-all)
-    (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
-    (define-key map [follow-link] 'mouse-face)
-    map)
-  "Keymap on the note under a cut text.")
-
-(defun agent-q-render-body (text &optional visible &rest properties)
-  "Return TEXT with PROPERTIES as the indented body of an item.
-What is too long is cut, with a button for all of it.  VISIBLE is a function
-of a text that returns how it is shown; it gets no more than is shown."
-  (let ((visible (or visible #'identity)))
-    (if (> (length text) agent-q-render-body-limit)
-        (apply #'agent-q-render-cut-body
-               (funcall visible (substring text 0 agent-q-render-body-limit))
-               (length text) (lambda () (funcall visible text)) properties)
-      (apply #'propertize (funcall visible text)
-             'line-prefix "    " 'wrap-prefix "    " properties))))
-
-(defun agent-q-render-cut-body (text total all &rest properties)
-  "Return the body of an item with TEXT, which gets PROPERTIES.
-TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
-or nil if that is unknown."
-  (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
-                 properties)
-          (propertize (if total
-                          (format "\n[%d of %d characters shown; RET shows all]"
-                                  (min agent-q-render-body-limit total) total)
-                        (format "\n[%d characters shown; RET shows all]"
-                                agent-q-render-body-limit))
-                      'face 'link 'mouse-face 'highlight 'line-prefix "    "
-                      'keymap agent-q-render-more-map
-                      'agent-q-all all)))
-
-(defun agent-q-render-show-all ()
-  "Show the whole text that is cut at point."
-  (interactive nil agent-q-chat-mode)
-  (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
-                           (user-error "No cut text here")))))
-    (agent-q-render-show "*agent-q text*" text)))
-
-(defun agent-q-render-show (name text)
-  "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
-  (with-current-buffer (get-buffer-create name)
-    (let ((inhibit-read-only t))
-      (erase-buffer)
-      (insert text)
-      (goto-char (point-min)))
-    (special-mode)
-    (setq-local bidi-paragraph-direction 'left-to-right
-                bidi-inhibit-bpa t)
-    (display-buffer (current-buffer))
-    (current-buffer)))
-
-(defun agent-q-render-show-all-mouse (event)
-  "Show the whole text that is cut where EVENT clicked."
-  (interactive "e" agent-q-chat-mode)
-  (with-current-buffer (window-buffer (posn-window (event-start event)))
-    (save-excursion
-      (goto-char (posn-point (event-start event)))
-      (agent-q-render-show-all))))
 
 ;;;; Reasoning
 

@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools files}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -186,6 +186,9 @@ if wanted files; then
   for what in rest grep search rest grep search rest grep search diff; do
     in_terminal files-bench "$what"
   done
+fi
+if wanted chats; then
+  cargo run --release --quiet --example bench_chats >> "$scratch/samples" || note_failure bench_chats
 fi
 if wanted idle && [ -d /proc/self/task ]; then
   for way in bare chat bare chat bare chat; do idle_wakes "$way"; done

@@ -44,7 +44,10 @@ use protocol::{BatchId, CallKey, Decider, Op, RequestId, SessionId, UserMessage}
 emacs::plugin_is_GPL_compatible!();
 
 /// The number of this table; agent-q-module.el wants the same. Change both with any entry point.
-pub const CORE_INTERFACE: i64 = 21;
+pub const CORE_INTERFACE: i64 = 22;
+
+/// How long Emacs's exit waits for the disk.
+const SAVING_AT_EXIT: Duration = Duration::from_secs(1);
 
 #[emacs::module(
     name = "agent-q-core",
@@ -93,9 +96,12 @@ fn ready(env: &Env) -> Result<bool> {
 }
 
 /// Open a session with SETTINGS, a JSON object, and return its number.
+/// STORE says where it is saved, or is nil where it is not: a JSON object of `directory', `emacs' (the
+/// name of this Emacs in images' journals), and for a chat that is stored already its `id' and how
+/// many `turns' are to be shown at first; those are events.
 #[defun]
-fn open_session(env: &Env, settings: Text) -> Result<i64> {
-    match core(env)?.engine.open_session(&settings) {
+fn open_session(env: &Env, settings: Text, store: Option<Text>) -> Result<i64> {
+    match core(env)?.engine.open_stored(&settings, store.as_deref()) {
         Ok(session) => Ok(session.0 as i64),
         Err(error) => signal(env, error),
     }
@@ -501,7 +507,10 @@ fn status(env: &Env) -> Result<Value<'_>> {
 
 /// Stop the core's threads without waiting for them. For `kill-emacs-hook'.
 #[defun]
-fn shutdown() -> Result<()> {
+fn shutdown(env: &Env) -> Result<()> {
+    if let Ok(core) = core(env) {
+        core.engine.save_all(SAVING_AT_EXIT);
+    }
     runtime::shutdown();
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! room with unsafe code, in `wake`. Everything here runs on Emacs's thread, in slices, and never waits.
 
 pub mod buffers;
+mod chats;
 pub mod diff;
 mod entries;
 pub mod gram;

@@ -308,6 +308,43 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
         Event::Models { question, models } => kind("models")?
             .number("question", question.0)?
             .models(models),
+        Event::ChatsAnswered { question, answer } => {
+            let event = kind("chats-answered")?.number("question", question.0)?;
+            match answer {
+                Ok(answer) => event.put("answer", answer.to_string()),
+                Err(problem) => event.put("problem", problem),
+            }
+        }
+        Event::ChatResumed { session, about } => {
+            of("chat-resumed", session)?.put("about", about.to_string())
+        }
+        Event::Rewound {
+            session,
+            turn,
+            rewind,
+        } => of("rewound", session)?
+            .number("turn", turn.0)?
+            .number("rewind", rewind.0),
+        Event::Unwound { session, rewind } => of("unwound", session)?.number("rewind", rewind.0),
+        Event::PastTurn {
+            session,
+            turn,
+            name,
+            at,
+            events,
+            older,
+        } => {
+            let events: Vec<Value<'e>> = events
+                .iter()
+                .map(|it| self::event(env, it))
+                .collect::<Result<_>>()?;
+            of("past-turn", session)?
+                .number("turn", turn.0)?
+                .put("name", name)?
+                .put("at", *at as f64 / 1000.0)?
+                .number("older", *older as u64)?
+                .put("events", env.list(&events)?)
+        }
         Event::Trouble { message } => kind("trouble")?.put("message", message),
         Event::Fault { message } => kind("fault")?.put("message", message),
     }?

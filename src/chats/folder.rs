@@ -108,6 +108,15 @@ impl ChatFolder {
         }
     }
 
+    /// Whether nobody writes chat ID now.
+    ///
+    /// # Errors
+    ///
+    /// As of [`ChatFolder::hold`].
+    pub fn is_free(&self, id: &ChatId) -> Result<bool, ChatError> {
+        Ok(matches!(self.hold(id)?, Hold::Ours(_)))
+    }
+
     fn open_with(&self, id: &ChatId, options: &mut OpenOptions) -> Result<File, ChatError> {
         let path = self.file(id);
         // A pipe in the file's place must not make us wait.

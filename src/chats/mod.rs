@@ -2,12 +2,17 @@
 //! Stored chats: one append-only file of JSON lines each. A line is an event of the chat ([`record`]);
 //! one that can't be read is left out and stays in the file. Nothing that is read is evaluated.
 
+pub mod changes;
+pub mod export;
 pub mod folder;
 pub mod id;
 mod lines;
 pub mod reader;
 pub mod record;
 pub mod recorder;
+pub mod replay;
+pub mod search;
+pub mod summary;
 pub mod writer;
 
 use std::io;

@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::ChatError;
 use super::lines::{LONGEST_LINE, LineRead, next_line};
 use super::record::{ChatLine, ChatPlace, Record, RecordKind, Stamped, VERSION, kind_of, parse};
@@ -53,15 +55,34 @@ pub struct StoredTurn {
     pub entries_before: usize,
     /// The beginning of the user's message.
     pub words: String,
+    /// The rewind that took it back, if one did.
+    pub rewound: Option<u64>,
+}
+
+impl StoredTurn {
+    /// Whether it is still part of the chat.
+    #[must_use]
+    pub fn shown(&self) -> bool {
+        self.rewound.is_none()
+    }
 }
 
 /// Tokens of a chat, as its providers counted them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tokens {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+}
+
+impl Tokens {
+    pub(super) fn add(&mut self, input: u64, output: u64, cache_read: u64, cache_write: u64) {
+        self.input = self.input.saturating_add(input);
+        self.output = self.output.saturating_add(output);
+        self.cache_read = self.cache_read.saturating_add(cache_read);
+        self.cache_write = self.cache_write.saturating_add(cache_write);
+    }
 }
 
 /// What was passed over.
@@ -222,12 +243,20 @@ impl Outline {
                 session,
                 turns_before: self.turns.len(),
             }),
-            Record::Place(place) => {
-                let known = &mut self.place;
-                known.project = place.project.or(known.project.take());
-                known.root = place.root.or(known.root.take());
-                known.image = place.image.or(known.image.take());
-                known.model = place.model.or(known.model.take());
+            Record::Place(place) => self.place.update(place),
+            Record::Rewound { turn, rewind } => {
+                for it in &mut self.turns {
+                    if it.turn >= turn && it.shown() {
+                        it.rewound = Some(rewind);
+                    }
+                }
+            }
+            Record::Unwound { rewind } => {
+                for it in &mut self.turns {
+                    if it.rewound == Some(rewind) {
+                        it.rewound = None;
+                    }
+                }
             }
             Record::Name { name } => self.name = Some(name).filter(|name| !name.is_empty()),
             Record::Turn { turn, text } => self.turns.push(StoredTurn {
@@ -235,6 +264,7 @@ impl Outline {
                 bytes: start..start,
                 entries_before: self.entries.len(),
                 words: beginning(&text, WORDS).to_owned(),
+                rewound: None,
             }),
             Record::Entry { entry } => self.entries.push(entry),
             record @ (Record::Content { .. } | Record::Journal { .. }) => {
@@ -245,13 +275,7 @@ impl Outline {
                 output,
                 cache_read,
                 cache_write,
-            } => {
-                let tokens = &mut self.usage;
-                tokens.input = tokens.input.saturating_add(input);
-                tokens.output = tokens.output.saturating_add(output);
-                tokens.cache_read = tokens.cache_read.saturating_add(cache_read);
-                tokens.cache_write = tokens.cache_write.saturating_add(cache_write);
-            }
+            } => self.usage.add(input, output, cache_read, cache_write),
             Record::Text { .. }
             | Record::Reasoning { .. }
             | Record::Call { .. }

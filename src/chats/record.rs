@@ -84,6 +84,15 @@ pub enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
     },
+    /// The user went back to before TURN; what came after it is not shown any more.
+    Rewound {
+        turn: u64,
+        rewind: u64,
+    },
+    /// That was undone.
+    Unwound {
+        rewind: u64,
+    },
     /// A part of the conversation that models are sent, as `session` keeps it.
     Entry {
         entry: Value,
@@ -117,6 +126,16 @@ pub struct ChatPlace {
     /// The model, as the header line calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+}
+
+impl ChatPlace {
+    /// Takes over what NEWER knows.
+    pub fn update(&mut self, newer: Self) {
+        self.project = newer.project.or(self.project.take());
+        self.root = newer.root.or(self.root.take());
+        self.image = newer.image.or(self.image.take());
+        self.model = newer.model.or(self.model.take());
+    }
 }
 
 /// A record, and when it was written.
@@ -224,8 +243,8 @@ fn named(name: &[u8]) -> RecordKind {
         b"text" | b"reasoning" | b"call" | b"asked" | b"started" | b"result" | b"notice" => {
             RecordKind::View
         }
-        b"opened" | b"place" | b"name" | b"usage" | b"ended" | b"entry" | b"content"
-        | b"journal" => RecordKind::State,
+        b"opened" | b"rewound" | b"unwound" | b"place" | b"name" | b"usage" | b"ended"
+        | b"entry" | b"content" | b"journal" => RecordKind::State,
         _ => RecordKind::Other,
     }
 }

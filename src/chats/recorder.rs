@@ -29,10 +29,12 @@ pub struct Recorder {
     state: Mutex<RecorderState>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RecorderState {
     open: Option<OpenText>,
     place: ChatPlace,
+    /// What is written before the first event that counts, until there is one.
+    preamble: Option<Vec<Record>>,
 }
 
 /// The beginning of a text that goes on.
@@ -50,10 +52,15 @@ enum Stream {
 }
 
 impl Recorder {
-    /// A recorder of a chat of which the file knows that it is at PLACE.
+    /// A recorder of a chat of which the file knows that it is at PLACE. Nothing is written before
+    /// something happens; OPENED is the first then.
     #[must_use]
-    pub fn new(writer: ChatWriter, place: ChatPlace) -> Self {
-        let state = RecorderState { open: None, place };
+    pub fn new(writer: ChatWriter, place: ChatPlace, opened: Record) -> Self {
+        let state = RecorderState {
+            open: None,
+            place,
+            preamble: Some(vec![opened]),
+        };
         Self {
             writer,
             state: Mutex::new(state),
@@ -93,6 +100,12 @@ impl Recorder {
         self.writer.flush();
     }
 
+    /// Writes what is left, and lets others write the chat.
+    pub fn close(&self) {
+        self.end_text(&mut held(&self.state));
+        self.writer.close();
+    }
+
     fn stream(&self, stream: Stream, text: &str) {
         let mut state = held(&self.state);
         if state
@@ -115,6 +128,21 @@ impl Recorder {
 
     fn put(&self, state: &mut RecorderState, record: Record) {
         self.end_text(state);
+        if let Some(preamble) = &mut state.preamble {
+            match record {
+                Record::Turn { .. } | Record::Entry { .. } | Record::Content { .. } => {}
+                Record::Journal { ref step } if step.get("turn").is_none() => {}
+                Record::Place(_) | Record::Name { .. } | Record::Journal { .. } => {
+                    preamble.push(record);
+                    return;
+                }
+                // What is said in a chat that has not begun is not of it.
+                _ => return,
+            }
+        }
+        for before in state.preamble.take().into_iter().flatten() {
+            self.writer.push(before);
+        }
         self.writer.push(record);
     }
 
@@ -188,6 +216,11 @@ fn record_of(event: &Event) -> Option<Record> {
             cache_read: *cache_read_tokens,
             cache_write: *cache_write_tokens,
         },
+        Event::Rewound { turn, rewind, .. } => Record::Rewound {
+            turn: turn.0,
+            rewind: rewind.0,
+        },
+        Event::Unwound { rewind, .. } => Record::Unwound { rewind: rewind.0 },
         Event::TurnEnded { outcome, .. } => ended(outcome),
         _ => return None,
     })

@@ -190,9 +190,12 @@ impl Inner {
                 inbox.attended = false;
                 std::mem::take(&mut inbox.records)
             };
-            let turn_ended = records
-                .iter()
-                .any(|stamped| matches!(stamped.record, Record::Ended { .. }));
+            let turn_ended = records.iter().any(|stamped| {
+                matches!(
+                    stamped.record,
+                    Record::Ended { .. } | Record::Rewound { .. }
+                )
+            });
             if records.is_empty() && disk.unwritten.is_empty() && !disk.unsynced {
                 return;
             }

@@ -3,6 +3,8 @@
 //! `bridge` keeps it and passes Emacs's requests on to it.
 
 pub mod batch;
+pub mod chats;
+mod chats_asked;
 pub mod client;
 mod consent;
 mod running;
@@ -11,11 +13,15 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use chats::OpenChats;
+use futures_util::future::BoxFuture;
 use running::RunningBatch;
 
 use crate::audit::AuditLog;
 use crate::call::executor::Executor;
 use crate::call::metrics::Metrics;
+use crate::chats::ChatError;
+use crate::chats::recorder::SavingHost;
 use crate::host::Host;
 use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
@@ -24,12 +30,13 @@ use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::held;
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
-use crate::session::{Session, SessionSettings, Shared};
+use crate::session::{Beginning, Session, SessionSettings, Shared};
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
 use crate::tool::libraries::Libraries;
 use crate::tool::registry::Registry;
 use crate::trust::SafetyLevel;
+use crate::workspace::Workspace;
 use crate::workspace::journal;
 use crate::{builtin, runtime, session};
 
@@ -55,6 +62,8 @@ pub enum RequestError {
     #[error("Unknown decision {0}: expected approved, denied, modified or stopped.")]
     Decision(String),
     #[error(transparent)]
+    Chat(#[from] ChatError),
+    #[error(transparent)]
     Selection(#[from] SelectionError),
     #[error(transparent)]
     Tool(#[from] InvalidTool),
@@ -69,6 +78,9 @@ pub enum RequestError {
 /// What one Emacs runs.
 pub struct Engine {
     shared: Shared,
+    /// Emacs itself; the executor's host writes down what passes to it.
+    host: Arc<dyn Host>,
+    chats: Arc<OpenChats>,
     sessions: Mutex<HashMap<SessionId, Session>>,
     batches: Arc<Mutex<HashMap<BatchId, RunningBatch>>>,
 }
@@ -79,9 +91,13 @@ impl Engine {
     pub fn new(host: Arc<dyn Host>, audit: AuditLog, rules: RuleBook) -> Self {
         let registry = Arc::new(Registry::default());
         builtin::register(&registry);
+        let chats = Arc::new(OpenChats::default());
         let executor = Executor {
             approvals: Arc::default(),
-            host,
+            host: Arc::new(SavingHost {
+                host: Arc::clone(&host),
+                recorders: Arc::clone(&chats.recorders),
+            }),
             audit: Arc::new(audit),
             metrics: Arc::default(),
             rules: Arc::new(Mutex::new(rules)),
@@ -94,6 +110,8 @@ impl Engine {
                 client: Arc::new(Client::new(ClientSettings::default())),
                 ratios: Arc::default(),
             },
+            host,
+            chats,
             sessions: Mutex::default(),
             batches: Arc::default(),
         }
@@ -144,10 +162,26 @@ impl Engine {
     pub fn open_session(&self, settings: &str) -> Result<SessionId, RequestError> {
         let settings = self.settings(settings)?;
         let id = SessionId::next();
-        let (session, actor) = session::open(id, self.shared.clone(), settings);
-        held(&self.sessions).insert(id, session);
-        self.spawn(actor);
+        self.open_with(id, settings, Box::pin(async { Beginning::default() }));
         Ok(id)
+    }
+
+    /// Opens the session ID, which begins with what BEGINNING gives.
+    fn open_with(
+        &self,
+        id: SessionId,
+        settings: SessionSettings,
+        beginning: BoxFuture<'static, Beginning>,
+    ) -> Arc<Workspace> {
+        let (session, actor) = session::open_with(id, self.shared.clone(), settings, beginning);
+        let workspace = Arc::clone(&session.workspace);
+        held(&self.sessions).insert(id, session);
+        let chats = Arc::clone(&self.chats);
+        self.spawn(async move {
+            actor.await;
+            chats.close(id);
+        });
+        workspace
     }
 
     /// Hands OP to a session.

@@ -189,6 +189,15 @@ pub enum Event {
         turn: TurnId,
         definitions: Vec<String>,
     },
+    /// The conversation went back to before a turn; what is shown from there on doesn't count.
+    Rewound {
+        session: SessionId,
+        turn: TurnId,
+        /// The rewind's own number, by which it can be undone.
+        rewind: TurnId,
+    },
+    /// That was undone.
+    Unwound { session: SessionId, rewind: TurnId },
     /// A turn is over.
     TurnEnded {
         session: SessionId,
@@ -208,6 +217,26 @@ pub enum Event {
     Models {
         question: QuestionId,
         models: Vec<ListedModel>,
+    },
+    /// What was found out about stored chats, JSON, or why nothing was.
+    ChatsAnswered {
+        question: QuestionId,
+        answer: Result<Value, String>,
+    },
+    /// A stored chat was read: what there is to know of it, a JSON object.
+    ChatResumed { session: SessionId, about: Value },
+    /// A turn of a stored chat, to be shown above what is shown of it.
+    PastTurn {
+        session: SessionId,
+        turn: TurnId,
+        /// Its name in the journals of images.
+        name: String,
+        /// When it began, in milliseconds since 1970.
+        at: u64,
+        /// What happened in it.
+        events: Vec<Event>,
+        /// How many older ones are left to be shown.
+        older: usize,
     },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
@@ -240,6 +269,10 @@ impl Event {
             | Self::Notice { session, .. }
             | Self::ImageChanged { session, .. }
             | Self::TurnEnded { session, .. }
+            | Self::ChatResumed { session, .. }
+            | Self::Rewound { session, .. }
+            | Self::Unwound { session, .. }
+            | Self::PastTurn { session, .. }
             | Self::HostRequested { session, .. } => Some(*session),
             Self::BatchFinished { .. }
             | Self::Explained { .. }
@@ -248,6 +281,7 @@ impl Event {
             | Self::HostCancelled { .. }
             | Self::Discovered { .. }
             | Self::Models { .. }
+            | Self::ChatsAnswered { .. }
             | Self::Trouble { .. }
             | Self::ProjectFiles { .. }
             | Self::Fault { .. } => None,

@@ -13,8 +13,17 @@ macro_rules! identifier {
             /// An identifier that this process has not used before.
             #[must_use]
             pub fn next() -> Self {
+                Self(Self::counter().fetch_add(1, Ordering::Relaxed))
+            }
+
+            /// Has [`Self::next`] give only greater ones than NUMBER from now on.
+            pub fn pass(number: u64) {
+                Self::counter().fetch_max(number.saturating_add(1), Ordering::Relaxed);
+            }
+
+            fn counter() -> &'static AtomicU64 {
                 static COUNTER: AtomicU64 = AtomicU64::new(1);
-                Self(COUNTER.fetch_add(1, Ordering::Relaxed))
+                &COUNTER
             }
         }
     };

@@ -36,10 +36,28 @@ pub enum Op {
     UndoCompaction,
     /// Put back what the latest turn changed in files and buffers, when no turn runs.
     UndoTurn,
+    /// Tell what going back to before the turn of that number would take back.
+    PlanRewind(QuestionId, u64),
+    /// Go back to before a turn, in these parts.
+    Rewind {
+        question: QuestionId,
+        turn: u64,
+        parts: Vec<RewindPart>,
+    },
+    /// Undo the rewind of that number, if nothing was asked since.
+    UndoRewind(QuestionId, u64),
     /// End the running turn; every open tool call gets its result first.
     Cancel,
     /// The chat is gone.
     Close,
+}
+
+/// What of a chat can be taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RewindPart {
+    Conversation,
+    Files,
 }
 
 /// What becomes of a turn that met a limit.

@@ -160,7 +160,9 @@ impl Conversation {
         id
     }
 
-    fn next_id(&self) -> EntryId {
+    /// The number that the next entry gets.
+    #[must_use]
+    pub fn next_id(&self) -> EntryId {
         EntryId(self.entries.last().map_or(1, |entry| entry.id.0 + 1))
     }
 

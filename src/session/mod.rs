@@ -12,6 +12,7 @@ mod prefix;
 pub mod prompt;
 mod repeats;
 mod reply_end;
+mod rewind;
 mod room;
 pub mod selection;
 pub mod settings;
@@ -28,6 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -45,7 +47,7 @@ use crate::tool::past::PastResults;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
-use conversation::Conversation;
+use conversation::{Conversation, EntryId};
 use pause::Pause;
 use prefix::Prefix;
 use steering::Steering;
@@ -82,11 +84,27 @@ struct Actor {
     /// Results of which the model has only the beginning.
     past: Arc<PastResults>,
     history: Conversation,
+    /// Where in the conversation each turn begins, in order.
+    openings: Vec<Opening>,
     waiting: VecDeque<Work>,
     /// Whether something is being done.
     at_work: bool,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
+}
+
+/// With which entry of the conversation a turn begins, or would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    pub turn: u64,
+    pub entry: EntryId,
+}
+
+/// What a chat begins with.
+#[derive(Default)]
+pub struct Beginning {
+    pub history: Conversation,
+    pub openings: Vec<Opening>,
 }
 
 /// The tools of a turn.
@@ -126,6 +144,17 @@ pub fn open(
     shared: Shared,
     settings: SessionSettings,
 ) -> (Session, impl Future<Output = ()> + Send + 'static) {
+    let beginning = async { Beginning::default() };
+    open_with(id, shared, settings, Box::pin(beginning))
+}
+
+/// The same with what BEGINNING gives; what is asked of the session meanwhile waits.
+pub fn open_with(
+    id: SessionId,
+    shared: Shared,
+    settings: SessionSettings,
+    beginning: BoxFuture<'static, Beginning>,
+) -> (Session, impl Future<Output = ()> + Send + 'static) {
     let (ops, inbox) = mpsc::unbounded_channel();
     let mut own = Settings::default();
     own.apply(settings);
@@ -154,14 +183,33 @@ pub fn open(
         steering,
         past: Arc::default(),
         history: Conversation::default(),
+        openings: Vec::new(),
         waiting: VecDeque::new(),
         at_work: false,
         turns: 0,
     };
-    (session, actor.live(inbox))
+    (session, actor.begin(beginning, inbox))
 }
 
 impl Actor {
+    async fn begin(
+        mut self,
+        beginning: BoxFuture<'static, Beginning>,
+        inbox: mpsc::UnboundedReceiver<Op>,
+    ) {
+        Beginning {
+            history: self.history,
+            openings: self.openings,
+        } = beginning.await;
+        // What the model reads only the beginning of can be asked for.
+        for id in self.history.live().trimmed.keys() {
+            if let Some(message) = self.history.entry(*id).and_then(|entry| entry.message()) {
+                self.past.keep(id.0, message);
+            }
+        }
+        self.live(inbox).await;
+    }
+
     async fn live(mut self, mut inbox: mpsc::UnboundedReceiver<Op>) {
         while let Some(op) = inbox.recv().await {
             if self.note(op, &CancellationToken::new()) == Life::Closed {
@@ -203,6 +251,22 @@ impl Actor {
             }
             Op::Console(line) => self.waiting.push_back(Work::Console(line)),
             Op::UndoTurn => self.waiting.push_back(Work::Undo),
+            Op::PlanRewind(question, turn) => {
+                self.waiting.push_back(Work::PlanRewind { question, turn });
+            }
+            Op::Rewind {
+                question,
+                turn,
+                parts,
+            } => self.waiting.push_back(Work::Rewind {
+                question,
+                turn,
+                parts,
+            }),
+            Op::UndoRewind(question, rewind) => {
+                self.waiting
+                    .push_back(Work::UndoRewind { question, rewind });
+            }
             Op::Cancel => {
                 self.waiting.clear();
                 drop(self.steering.take());
@@ -253,6 +317,7 @@ impl Actor {
         };
         let announced = self.announce(&work, turn);
         let mut history = std::mem::take(&mut self.history);
+        let openings = self.openings.clone();
         let shared = self.shared.clone();
         let mut life = Life::Open;
         self.at_work = true;
@@ -269,6 +334,7 @@ impl Actor {
                 prefix: &prefix,
                 told: &told,
                 steering: &steering,
+                openings: &openings,
             };
             let work = means.run(work, &mut history).instrument(span);
             let mut work = std::pin::pin!(AssertUnwindSafe(work).catch_unwind());
@@ -300,7 +366,7 @@ impl Actor {
     }
 
     /// Ends WORK, which can't be begun because of PROBLEM.
-    fn give_up(&self, work: &Work, problem: String) {
+    fn give_up(&mut self, work: &Work, problem: String) {
         if let Work::ShowWindow(question) = work {
             self.emit(Event::WindowShown {
                 question: *question,
@@ -322,9 +388,15 @@ impl Actor {
         let registry = &self.shared.registry;
         match (work, &settings.agent) {
             // The user may call any tool.
-            (Work::Console(_) | Work::Undo | Work::UndoCompaction, _) => {
-                Ok(TurnTools::all_listed(Arc::clone(registry)))
-            }
+            (
+                Work::Console(_)
+                | Work::Undo
+                | Work::UndoCompaction
+                | Work::PlanRewind { .. }
+                | Work::Rewind { .. }
+                | Work::UndoRewind { .. },
+                _,
+            ) => Ok(TurnTools::all_listed(Arc::clone(registry))),
             (
                 Work::Message(_) | Work::ShowRequest(..) | Work::ShowWindow(_) | Work::Compact,
                 None,
@@ -351,16 +423,24 @@ impl Actor {
     }
 
     /// Tells Emacs that TURN starts, if WORK is one.
-    fn announce(&self, work: &Work, turn: TurnId) -> Announced {
+    fn announce(&mut self, work: &Work, turn: TurnId) -> Announced {
         let text = match work {
             Work::Message(message) => &message.text,
             Work::Console(line) => line,
             // The chat shows what it does, and that it is over.
             Work::Compact => return Announced::Yes,
-            Work::Undo | Work::UndoCompaction | Work::ShowRequest(..) | Work::ShowWindow(_) => {
-                return Announced::No;
-            }
+            Work::Undo
+            | Work::UndoCompaction
+            | Work::ShowRequest(..)
+            | Work::ShowWindow(_)
+            | Work::PlanRewind { .. }
+            | Work::Rewind { .. }
+            | Work::UndoRewind { .. } => return Announced::No,
         };
+        self.openings.push(Opening {
+            turn: turn.0,
+            entry: self.history.next_id(),
+        });
         self.workspace.journal.begin_turn(turn.0);
         self.emit(Event::TurnStarted {
             session: self.id,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
+use super::Opening;
 use super::budget::Spent;
 use super::context::Told;
 use super::conversation::{Conversation, EntryContent};
@@ -22,7 +23,7 @@ use super::window;
 use crate::builtin::files::undo;
 use crate::builtin::files::undo::Undone;
 use crate::call::batch::BatchContext;
-use crate::protocol::{Event, QuestionId, TurnId, TurnOutcome, UserMessage};
+use crate::protocol::{Event, QuestionId, RewindPart, TurnId, TurnOutcome, UserMessage};
 use crate::provider::shown::shown_request;
 use crate::provider::{ChatMessage, Messages, RequestPosition};
 use crate::runtime::held;
@@ -38,6 +39,19 @@ pub enum Work {
     ShowWindow(QuestionId),
     Compact,
     UndoCompaction,
+    PlanRewind {
+        question: QuestionId,
+        turn: u64,
+    },
+    Rewind {
+        question: QuestionId,
+        turn: u64,
+        parts: Vec<RewindPart>,
+    },
+    UndoRewind {
+        question: QuestionId,
+        rewind: u64,
+    },
 }
 
 const NO_MODEL: &str = "No model is set up. M-x agent-q-doctor says what to do; tools work without one, for example /describe_symbol mapcar.";
@@ -57,6 +71,8 @@ pub struct Means<'a> {
     /// Where the user was, as the model was told last.
     pub told: &'a Mutex<Told>,
     pub steering: &'a Steering,
+    /// Where in the conversation each turn begins.
+    pub openings: &'a [Opening],
 }
 
 impl Means<'_> {
@@ -85,6 +101,25 @@ impl Means<'_> {
             Work::Console(line) => self.run_console(&line).await,
             Work::Undo => {
                 self.undo().await;
+                TurnOutcome::Finished
+            }
+            Work::PlanRewind { question, turn } => {
+                let messages = self.messages_since(turn, history);
+                self.plan_rewind(question, turn, messages).await;
+                TurnOutcome::Finished
+            }
+            Work::Rewind {
+                question,
+                turn,
+                parts,
+            } => {
+                // Where the user is may have been told in what is taken back.
+                *held(self.told) = Told::default();
+                self.rewind(question, turn, &parts, history).await;
+                TurnOutcome::Finished
+            }
+            Work::UndoRewind { question, rewind } => {
+                self.undo_rewind(question, rewind, history).await;
                 TurnOutcome::Finished
             }
             Work::ShowRequest(question, message) => {
@@ -241,7 +276,7 @@ impl Means<'_> {
         shown_request(turn.provider, &request).map_err(|error| error.to_string())
     }
 
-    fn emit(&self, event: Event) {
+    pub(super) fn emit(&self, event: Event) {
         self.shared.executor.host.emit(event);
     }
 }

@@ -2,6 +2,7 @@
 //! What the turns of a chat changed: for each place the state before the first change of the turn
 //! and after the last one, enough to put it back and to show it as one diff.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ use crate::runtime::held;
 use crate::files::fingerprint::text_hash;
 
 /// How many turns can be undone, the latest.
-const MOST_TURNS: usize = 20;
+const MOST_TURNS: usize = 100;
 
 /// Where something was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,14 +90,37 @@ pub enum JournalEntry {
 /// The changes of one turn, in order.
 pub type Turn = Vec<JournalEntry>;
 
+/// What is done to a journal. The same steps give the same journal again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalStep {
+    /// A turn of this number begins.
+    Turn(u64),
+    /// A change is about to be made.
+    Recorded(JournalEntry),
+    /// It failed.
+    TakenBack,
+    /// The latest turn was undone, but for these.
+    Undone(Turn),
+    /// The turns from the one of this number on were taken out by a rewind, whose own number is that.
+    Rewound { turn: u64, rewind: u64 },
+    /// They came back.
+    Unwound { rewind: u64 },
+}
+
+/// Learns of each step, in their order.
+pub trait JournalObserver: Send {
+    fn step(&mut self, step: &JournalStep);
+}
+
 /// The changes of a chat's turns.
 #[derive(Debug, Default)]
 pub struct Journal {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
+    observer: Option<Box<dyn JournalObserver>>,
     turns: Vec<Turn>,
     /// The number of each of them.
     numbers: Vec<u64>,
@@ -104,6 +128,30 @@ struct Inner {
     current: u64,
     /// The next change belongs to a new turn.
     fresh: Grouping,
+    /// What rewinds took out, by their numbers.
+    rewound: Vec<(u64, Vec<NumberedTurn>)>,
+    /// The latest turn that is no longer here, as there were too many.
+    forgotten: Option<u64>,
+}
+
+/// A turn with its number.
+pub type NumberedTurn = (u64, Turn);
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner")
+            .field("turns", &self.turns)
+            .field("numbers", &self.numbers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    fn tell(&mut self, step: impl FnOnce() -> JournalStep) {
+        if let Some(observer) = &mut self.observer {
+            observer.step(&step());
+        }
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -114,9 +162,32 @@ enum Grouping {
 }
 
 impl Journal {
+    /// Has OBSERVER learn of what is done from now on.
+    pub fn observe(&self, observer: Box<dyn JournalObserver>) {
+        held(&self.inner).observer = Some(observer);
+    }
+
+    /// Does STEPS again, which were done to a journal that was written down.
+    pub fn repeat(&self, steps: impl IntoIterator<Item = JournalStep>) {
+        let mut was = Turn::new();
+        for step in steps {
+            match step {
+                JournalStep::Turn(number) => self.begin_turn(number),
+                JournalStep::Recorded(entry) => was = self.record(entry),
+                JournalStep::TakenBack => self.take_back(std::mem::take(&mut was)),
+                JournalStep::Undone(left) => self.undone(left),
+                JournalStep::Rewound { turn, rewind } => {
+                    self.rewind(turn, rewind);
+                }
+                JournalStep::Unwound { rewind } => self.unwind(rewind),
+            }
+        }
+    }
+
     /// From now on changes belong to the turn NUMBER.
     pub fn begin_turn(&self, number: u64) {
         let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::Turn(number));
         inner.fresh = Grouping::NewTurn;
         inner.current = number;
     }
@@ -125,6 +196,7 @@ impl Journal {
     /// the turn stays. Gives back the journal's turn as it was, for [`Journal::take_back`].
     pub fn record(&self, entry: JournalEntry) -> Turn {
         let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::Recorded(entry.clone()));
         if inner.fresh == Grouping::NewTurn {
             let number = inner.current;
             inner.turns.push(Turn::new());
@@ -132,7 +204,7 @@ impl Journal {
             inner.fresh = Grouping::SameTurn;
             if inner.turns.len() > MOST_TURNS {
                 inner.turns.remove(0);
-                inner.numbers.remove(0);
+                inner.forgotten = Some(inner.numbers.remove(0));
             }
         }
         let Some(turn) = inner.turns.last_mut() else {
@@ -170,6 +242,7 @@ impl Journal {
     /// Forgets the last [`Journal::record`], whose change failed.
     pub fn take_back(&self, was: Turn) {
         let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::TakenBack);
         if was.is_empty() {
             inner.turns.pop();
             inner.numbers.pop();
@@ -191,9 +264,54 @@ impl Journal {
         held(&self.inner).numbers.last().copied()
     }
 
+    /// The turns from the one of that number on, the oldest first.
+    #[must_use]
+    pub fn since(&self, turn: u64) -> Vec<NumberedTurn> {
+        let inner = held(&self.inner);
+        let numbers = inner.numbers.iter().copied();
+        let all = numbers.zip(inner.turns.iter().cloned());
+        all.filter(|(number, _)| *number >= turn).collect()
+    }
+
+    /// The latest turn whose changes are no longer known, as there were too many since.
+    #[must_use]
+    pub fn forgotten(&self) -> Option<u64> {
+        held(&self.inner).forgotten
+    }
+
+    /// Takes out the turns from TURN on, which the rewind of that number takes back, and gives them.
+    pub fn rewind(&self, turn: u64, rewind: u64) -> Vec<NumberedTurn> {
+        let taken = self.since(turn);
+        let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::Rewound { turn, rewind });
+        let kept = inner.numbers.partition_point(|number| *number < turn);
+        inner.numbers.truncate(kept);
+        inner.turns.truncate(kept);
+        inner.fresh = Grouping::NewTurn;
+        inner.current = rewind;
+        inner.rewound.push((rewind, taken.clone()));
+        taken
+    }
+
+    /// Puts the turns back that REWIND took out.
+    pub fn unwind(&self, rewind: u64) {
+        let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::Unwound { rewind });
+        let Some(index) = inner.rewound.iter().position(|(it, _)| *it == rewind) else {
+            return;
+        };
+        let (_, turns) = inner.rewound.remove(index);
+        for (number, turn) in turns {
+            inner.numbers.push(number);
+            inner.turns.push(turn);
+        }
+        inner.fresh = Grouping::NewTurn;
+    }
+
     /// Puts what is LEFT of the latest turn in its place, after the rest was undone.
     pub fn undone(&self, left: Turn) {
         let mut inner = held(&self.inner);
+        inner.tell(|| JournalStep::Undone(left.clone()));
         inner.turns.pop();
         if left.is_empty() {
             inner.numbers.pop();

@@ -98,6 +98,14 @@
     ("in Rust, on a worker thread" "tools.pipeline.worker" "tools.worker" us nil)
     "from Emacs Lisp, with a handler in Emacs Lisp | a timer that is due at once"
     ("until the callback has the results" "tools.lisp" "tools.timer" us 150)
+    "stored chats | cat, or ripgrep over the same 1,000 files of 1 MB"
+    ("a chat of 10 MB read by the core" "chats.resume.core" "chats.resume.cat" ms 300)
+    ("handing over 10 KB to be saved" "chats.push" nil us 1000)
+    ("a search without the index" "chats.search.plain" "chats.search.rg" ms (ratio 1.5))
+    ("a search with it, nothing" "chats.search.none" nil ms 300)
+    ("a search with it, a few" "chats.search.few" nil ms 300)
+    ("a search with it, a word of all" "chats.search.all" nil ms 300)
+    ("the list, 50 of 1,000" "chats.list" nil ms 300)
     "tools and gram"
     ("schemas of 200 tools" "tools.schemas" nil ms 1)
     ("10,000 signatures parsed" "gram.signatures" nil ms 200)

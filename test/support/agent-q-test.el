@@ -29,6 +29,8 @@
     directory)
   "A directory for the files of this run.")
 
+(setq agent-q-chats-directory (expand-file-name "chats/" agent-q-test-directory))
+
 (setq agent-q-log-file (expand-file-name "core.log" agent-q-test-directory))
 
 ;; The offer to echo would be a line in every log.

@@ -215,7 +215,10 @@ whether it is undone."
                          unless (change-restored change)
                            collect (if turn
                                        (try-to-undo-for-turn change turn)
-                                       (try-to-undo change (if id nil chat)))))))
+                                       (try-to-undo change (if id nil chat))))
+          ;; By these it can be brought back.
+          :ids (loop for change in changes
+                     when (change-restored change) collect (change-id change)))))
 
 (defun changes-of-name (name)
   "What can be undone of the definition called NAME, a name structure, latest first."

@@ -9,4 +9,5 @@ mod made;
 pub mod moves;
 mod parens;
 pub mod reading;
+pub mod rewind;
 pub mod undo;

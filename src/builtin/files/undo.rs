@@ -105,7 +105,10 @@ pub fn image_undone(workspace: &Workspace, results: &str) {
     ));
 }
 
-async fn put_back(context: &WorkContext, entry: &JournalEntry) -> Result<String, ToolFailure> {
+pub(super) async fn put_back(
+    context: &WorkContext,
+    entry: &JournalEntry,
+) -> Result<String, ToolFailure> {
     match entry {
         JournalEntry::Moved { from, to, folders } => {
             let (now, then) = (at(context, to).await?, at(context, from).await?);

@@ -8,4 +8,5 @@
 mod full_disk;
 mod ids;
 mod reading;
+mod searching;
 mod writing;

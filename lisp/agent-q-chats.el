@@ -1,0 +1,304 @@
+;;; agent-q-chats.el --- Stored chats  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Going back to chats that were closed: by completion, from a list, by bookmarks and
+;; `desktop'; and renaming, deleting, forking and exporting them.
+
+;;; Code:
+
+(require 'agent-q-chat)
+(require 'agent-q-chats-past)
+(require 'agent-q-chats-store)
+(require 'agent-q-log)
+(require 'agent-q-prompt)
+(require 'agent-q-rewind)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'bookmark)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(defconst agent-q-chats--most 500
+  "Most chats that are offered at a time.")
+
+;;;; Finding one
+
+(defun agent-q-chats-find (query function)
+  "Find the chats with all words of QUERY in their names or texts, by time.
+FUNCTION is called in this buffer with them, a list of alists, and with what is
+wrong, a sentence or nil."
+  (agent-q-chats-store-ask
+   "search"
+   (lambda (answer problem)
+     (funcall function (alist-get 'chats answer)
+              (or problem
+                  (and (alist-get 'more answer)
+                       (format "These are the latest %d; there are more"
+                               (length (alist-get 'chats answer)))))))
+   `(query . ,query) `(limit . ,agent-q-chats--most)))
+
+(defun agent-q-chats-buffer (id)
+  "Return the buffer of the chat ID if it is open here, or nil."
+  (seq-find (lambda (buffer)
+              (equal id (buffer-local-value 'agent-q-chats-store-id buffer)))
+            (agent-q-session-buffers)))
+
+(defun agent-q-chats-title (chat)
+  "Return what CHAT, an alist, is called: its name or its first words."
+  (agent-q-visible-line
+   (let ((name (alist-get 'name chat)))
+     (if name name
+       (replace-regexp-in-string "[ \t\n]+" " " (or (alist-get 'words chat) ""))))
+   70))
+
+(defun agent-q-chats-date (chat)
+  "Return when something happened in CHAT, an alist, last."
+  (format-time-string "%F %R" (/ (alist-get 'latest chat) 1000)))
+
+(defun agent-q-chats--candidates (chats)
+  "Return an alist from texts for completion to CHATS."
+  (let ((seen (make-hash-table :test 'equal)))
+    (mapcar (lambda (chat)
+              (let* ((title (agent-q-chats-title chat))
+                     (title (if (string-empty-p title) (alist-get 'id chat) title))
+                     (count (puthash title (1+ (gethash title seen 0)) seen)))
+                (cons (if (> count 1) (format "%s <%d>" title count) title) chat)))
+            chats)))
+
+(defun agent-q-chats--annotation (chat)
+  "Return what stands behind CHAT, an alist, in completions."
+  (concat (propertize " " 'display '(space :align-to 60))
+          (agent-q-visible-line
+           (string-join (delq nil (list (agent-q-chats-date chat)
+                                        (alist-get 'project chat)
+                                        (alist-get 'model chat)
+                                        (alist-get 'excerpt chat)))
+                        "  ")
+           160)))
+
+(defun agent-q-chats--choose (prompt chats)
+  "Ask the user with PROMPT for one of CHATS and return it."
+  (let* ((candidates (agent-q-chats--candidates chats))
+         (chat (lambda (text) (cdr (assoc text candidates))))
+         (text (completing-read
+                prompt
+                (lambda (string predicate action)
+                  (if (eq action 'metadata)
+                      ;; As they are: by time.
+                      `(metadata (display-sort-function . identity)
+                                 (cycle-sort-function . identity)
+                                 (annotation-function
+                                  . ,(lambda (text)
+                                       (agent-q-chats--annotation (funcall chat text)))))
+                    (complete-with-action action candidates string predicate)))
+                nil t)))
+    (or (funcall chat text)
+        (user-error "No chat was chosen"))))
+
+;;;; Resuming
+
+(defun agent-q-chats-open (id name root)
+  "Return the buffer of the chat ID, which is opened if it isn't yet.
+NAME is what it is called, or nil, and ROOT the root of its project, or nil."
+  (or (agent-q-chats-buffer id)
+      (agent-q-chat-resume id name root)))
+
+(defun agent-q-chats-go (chat)
+  "Go to CHAT, an alist, which is opened if it isn't yet."
+  (pop-to-buffer (agent-q-chats-open (alist-get 'id chat) (alist-get 'name chat)
+                                     (alist-get 'root chat)))
+  (goto-char (point-max)))
+
+;;;###autoload
+(defun agent-q-resume (&optional words)
+  "Choose a chat that was saved, and go on with it.
+With a prefix argument, only those that have WORDS in their names or texts."
+  (interactive (list (and current-prefix-arg (read-string "Chats with the words: "))))
+  (agent-q-chats-find
+   (or words "")
+   (lambda (chats problem)
+     (cond ((and problem (null chats)) (message "%s" problem))
+           ((null chats)
+            (message (if (or (null words) (string-blank-p words)) "No chat was saved yet"
+                       "No chat has these words")))
+           ;; An event must not wait for the user.
+           (t (run-at-time 0 nil #'agent-q-chats--resume-one chats problem))))))
+
+(defun agent-q-chats--resume-one (chats problem)
+  "Have the user choose one of CHATS, and go there.  PROBLEM is said, if any."
+  (with-local-quit
+    (agent-q-chats-go
+     (agent-q-chats--choose (if problem (format "Resume (%s): " problem) "Resume: ")
+                            chats))))
+
+;;;; What can be done with one
+
+(defun agent-q-chats--here ()
+  "Return the id of the chat of this buffer; signal an error if it has none."
+  (agent-q-session-check)
+  (or agent-q-chats-store-id
+      (user-error "This chat is not saved; `agent-q-save-chats' says whether new ones are")))
+
+(defun agent-q-chats--told (what &optional function)
+  "Return a function that takes an answer of the core.
+It calls FUNCTION with the answer, and says WHAT, or what went wrong."
+  (lambda (answer problem)
+    (if problem (message "%s" problem)
+      (when what (message "%s" what))
+      (when function (funcall function answer)))))
+
+;;;###autoload
+(defun agent-q-rename-chat (name)
+  "Give the current chat NAME; an empty one takes its name away."
+  (interactive (progn (agent-q-chats--here)
+                      (list (read-string "Name of this chat: " agent-q-chats-past-name))))
+  (agent-q-chats-rename (agent-q-chats--here) name))
+
+(defun agent-q-chats-rename (id name &optional function)
+  "Give the chat ID NAME; FUNCTION is called when that is done."
+  (let* ((name (agent-q-visible-line
+                (string-trim (replace-regexp-in-string "[ \t\n]+" " " name)) 200))
+         (buffer (agent-q-chats-buffer id)))
+    (agent-q-chats-store-ask
+     "rename"
+     (agent-q-chats--told
+      nil
+      (lambda (_answer)
+        (when (buffer-live-p buffer)
+          (with-current-buffer buffer
+            (setq agent-q-chats-past-name (unless (string-empty-p name) name))
+            (rename-buffer (format "*agent-q: %s*"
+                                   (agent-q-visible-line
+                                    (or agent-q-chats-past-name agent-q-session-project "chat")
+                                    40))
+                           t)))
+        (when function (funcall function))))
+     `(id . ,id) `(name . ,name))))
+
+;;;###autoload
+(defun agent-q-fork-chat ()
+  "Go on in a new chat, which begins as the current one did.
+Files and the image stay as they are."
+  (interactive)
+  (agent-q-chats-fork (agent-q-chats--here) nil
+                      agent-q-chats-past-name agent-q-session-root))
+
+;;;###autoload
+(defun agent-q-chats-fork-here ()
+  "Go on in a new chat from before the message, and leave all else as it is.
+In a buffer that shows what going back to before it would do."
+  (interactive nil agent-q-rewind-mode)
+  (let ((plan (agent-q-rewind-take)))
+    (with-current-buffer (agent-q-rewind-plan-chat plan)
+      (agent-q-chats-fork (agent-q-chats--here) (agent-q-rewind-plan-turn plan)
+                          agent-q-chats-past-name agent-q-session-root
+                          (agent-q-rewind-plan-text plan)))))
+
+(defun agent-q-chats-fork (id before name root &optional text)
+  "Make a chat that begins as chat ID did before the turn BEFORE, and go there.
+BEFORE is its number, or nil for all of it.  NAME and ROOT are as in
+`agent-q-chats-open'; TEXT is put at its prompt."
+  (agent-q-chats-store-ask
+   "fork"
+   (agent-q-chats--told
+    nil
+    (lambda (answer)
+      (pop-to-buffer (agent-q-chats-open (alist-get 'id answer) name root))
+      (goto-char (point-max))
+      (when text (agent-q-prompt-replace text))))
+   `(id . ,id) `(before . ,(or before :null))))
+
+;;;###autoload
+(defun agent-q-export-chat (file)
+  "Write the current chat to FILE as Markdown."
+  (interactive (progn (agent-q-chats--here) (list (agent-q-chats-read-file))))
+  (agent-q-chats-export (agent-q-chats--here) file))
+
+(defun agent-q-chats-read-file ()
+  "Ask for a file to write Markdown to."
+  (let ((file (read-file-name "Write this chat to: " nil nil nil "chat.md")))
+    (when (file-directory-p file)
+      (user-error "%s is a directory" file))
+    (when (and (file-exists-p file)
+               (not (y-or-n-p (format "%s exists; replace it? " file))))
+      (user-error "Nothing was written"))
+    file))
+
+(defun agent-q-chats-export (id file)
+  "Write the chat ID to FILE as Markdown."
+  (agent-q-chats-store-ask
+   "export" (agent-q-chats--told (format "Wrote %s" file))
+   `(id . ,id) `(file . ,(expand-file-name file))))
+
+(defun agent-q-chats-delete (id title &optional function)
+  "Move the file of the chat ID, called TITLE, to the trash, if the user agrees.
+FUNCTION is called when that is done."
+  (when (y-or-n-p (format "Move the chat \"%s\" to the trash? " title))
+    (when-let ((buffer (agent-q-chats-buffer id)))
+      (kill-buffer buffer))
+    (agent-q-chats-store-ask
+     "deletable"
+     (agent-q-chats--told
+      nil
+      (lambda (answer)
+        (move-file-to-trash (alist-get 'file answer))
+        (message "It is in the trash")
+        (when function (funcall function))))
+     `(id . ,id))))
+
+;;;###autoload
+(defun agent-q-delete-chat ()
+  "Move the current chat to the trash."
+  (interactive)
+  (agent-q-chats-delete (agent-q-chats--here) (buffer-name)))
+
+;;;; Bookmarks and desktop
+
+(defvar desktop-save-buffer)
+
+;;;###autoload (add-hook 'agent-q-chat-mode-hook #'agent-q-chats-set-up)
+;;;###autoload (add-to-list 'desktop-buffer-mode-handlers '(agent-q-chat-mode . agent-q-chats-desktop-restore))
+
+;;;###autoload
+(defun agent-q-chats-set-up ()
+  "Let bookmarks, `desktop' and the keys of a rewind know this chat."
+  (setq-local bookmark-make-record-function #'agent-q-chats-bookmark
+              desktop-save-buffer #'agent-q-chats-desktop-data)
+  (define-key agent-q-rewind-mode-map "F" #'agent-q-chats-fork-here))
+
+(defun agent-q-chats-bookmark ()
+  "Return a bookmark of this chat."
+  `(,(or agent-q-chats-past-name (buffer-name))
+    (handler . agent-q-chats-jump)
+    (filename . ,(agent-q-chats-store-directory))
+    (agent-q-id . ,(agent-q-chats--here))
+    (agent-q-name . ,agent-q-chats-past-name)
+    (agent-q-root . ,agent-q-session-root)))
+
+;;;###autoload
+(defun agent-q-chats-jump (bookmark)
+  "Go to the chat of BOOKMARK."
+  (set-buffer (agent-q-chats-open (bookmark-prop-get bookmark 'agent-q-id)
+                                  (bookmark-prop-get bookmark 'agent-q-name)
+                                  (bookmark-prop-get bookmark 'agent-q-root))))
+
+(defun agent-q-chats-desktop-data (_directory)
+  "Return what `desktop' is to save of this chat."
+  (list :id agent-q-chats-store-id :name agent-q-chats-past-name
+        :root agent-q-session-root))
+
+;;;###autoload
+(defun agent-q-chats-desktop-restore (_file _name data)
+  "Open the chat that `desktop' saved DATA of."
+  (when (plist-get data :id)
+    (agent-q-chats-open (plist-get data :id) (plist-get data :name)
+                        (plist-get data :root))))
+
+(provide 'agent-q-chats)
+;;; agent-q-chats.el ends here

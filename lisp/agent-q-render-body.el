@@ -1,0 +1,79 @@
+;;; agent-q-render-body.el --- Long texts in the log of a chat  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; The bodies of items in the log: what is too long is cut, and shown whole in a buffer of
+;; its own.
+
+;;; Code:
+
+(defconst agent-q-render-body-limit 6000
+  "Most characters of a text that an unfolded item shows.")
+
+(defvar agent-q-render-more-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map (kbd "RET") #'agent-q-render-show-all)
+    (define-key map [mouse-2] #'agent-q-render-show-all-mouse)
+    (define-key map [follow-link] 'mouse-face)
+    map)
+  "Keymap on the note under a cut text.")
+
+(defun agent-q-render-body (text &optional visible &rest properties)
+  "Return TEXT with PROPERTIES as the indented body of an item.
+What is too long is cut, with a button for all of it.  VISIBLE is a function
+of a text that returns how it is shown; it gets no more than is shown."
+  (let ((visible (or visible #'identity)))
+    (if (> (length text) agent-q-render-body-limit)
+        (apply #'agent-q-render-cut-body
+               (funcall visible (substring text 0 agent-q-render-body-limit))
+               (length text) (lambda () (funcall visible text)) properties)
+      (apply #'propertize (funcall visible text)
+             'line-prefix "    " 'wrap-prefix "    " properties))))
+
+(defun agent-q-render-cut-body (text total all &rest properties)
+  "Return the body of an item with TEXT, which gets PROPERTIES.
+TEXT is the beginning of a text that ALL returns, which has TOTAL characters,
+or nil if that is unknown."
+  (concat (apply #'propertize text 'line-prefix "    " 'wrap-prefix "    "
+                 properties)
+          (propertize (if total
+                          (format "\n[%d of %d characters shown; RET shows all]"
+                                  (min agent-q-render-body-limit total) total)
+                        (format "\n[%d characters shown; RET shows all]"
+                                agent-q-render-body-limit))
+                      'face 'link 'mouse-face 'highlight 'line-prefix "    "
+                      'keymap agent-q-render-more-map
+                      'agent-q-all all)))
+
+(defun agent-q-render-show-all ()
+  "Show the whole text that is cut at point."
+  (interactive nil agent-q-chat-mode)
+  (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
+                           (user-error "No cut text here")))))
+    (agent-q-render-show "*agent-q text*" text)))
+
+(defun agent-q-render-show (name text)
+  "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
+  (with-current-buffer (get-buffer-create name)
+    (let ((inhibit-read-only t))
+      (erase-buffer)
+      (insert text)
+      (goto-char (point-min)))
+    (special-mode)
+    (setq-local bidi-paragraph-direction 'left-to-right
+                bidi-inhibit-bpa t)
+    (display-buffer (current-buffer))
+    (current-buffer)))
+
+(defun agent-q-render-show-all-mouse (event)
+  "Show the whole text that is cut where EVENT clicked."
+  (interactive "e" agent-q-chat-mode)
+  (with-current-buffer (window-buffer (posn-window (event-start event)))
+    (save-excursion
+      (goto-char (posn-point (event-start event)))
+      (agent-q-render-show-all))))
+
+(provide 'agent-q-render-body)
+;;; agent-q-render-body.el ends here

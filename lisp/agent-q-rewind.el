@@ -1,0 +1,400 @@
+;;; agent-q-rewind.el --- Going back to before a message  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Takes a chat back to before a message of the user's: the conversation, the files and
+;; the image, as far as the user ticks them.  What that would do is shown first, and
+;; it can be undone until the next message.
+
+;;; Code:
+
+(require 'agent-q-changes)
+(require 'agent-q-chats-past)
+(require 'agent-q-chats-store)
+(require 'agent-q-header)
+(require 'agent-q-image-connection)
+(require 'agent-q-image-query)
+(require 'agent-q-json)
+(require 'agent-q-prompt)
+(require 'agent-q-render)
+(require 'agent-q-session)
+(require 'agent-q-visible)
+(require 'cl-lib)
+(require 'seq)
+(require 'subr-x)
+(eval-when-compile (require 'agent-q-core-functions))
+
+(agent-q-declare-core)
+
+(cl-defstruct (agent-q-rewind-plan (:constructor agent-q-rewind--make-plan) (:copier nil))
+  "What going back to before a message would do.
+CHAT is the buffer, TURN the number of its turn, and TEXT the message.
+MESSAGES is their number, FILES and LOST are texts, DEFINITIONS and KEPT
+those of the image that can and can't be taken back.  NAMES are those of the
+turns in the image's journal that changed it, the latest first.  TICKED are
+the parts to take back, of `conversation', `files' and `image'."
+  chat turn text messages files lost definitions kept names ticked)
+
+(defvar-local agent-q-rewind--plan nil
+  "What this buffer shows, an `agent-q-rewind-plan'.")
+
+(defvar-local agent-q-rewind--hidden nil
+  "The overlays over what was taken back in this chat, by the rewinds' numbers.")
+
+(defvar-local agent-q-rewind--latest nil
+  "The number of the last rewind of this chat, and the changes of its image, or nil.")
+
+;;;; Which message
+
+(defun agent-q-rewind--turns ()
+  "Return the messages that are shown in this chat, as (POSITION . NUMBER), in order."
+  (let ((position (point-min)) (turns nil))
+    (while (setq position (text-property-not-all position agent-q-render-end
+                                                 'agent-q-turn nil))
+      (let ((turn (get-text-property position 'agent-q-turn)))
+        (when (and (integerp turn) (not (invisible-p position)))
+          (push (cons position turn) turns)))
+      (setq position (next-single-property-change position 'agent-q-turn nil
+                                                  agent-q-render-end)))
+    (nreverse turns)))
+
+(defun agent-q-rewind--at-point ()
+  "Return the message at point, or the one that it answers, as (POSITION . NUMBER)."
+  (let ((turns (agent-q-rewind--turns)))
+    (or (car (last (seq-take-while (lambda (turn) (<= (car turn) (point))) turns)))
+        (user-error "No message of yours is here"))))
+
+(defun agent-q-rewind--text (position)
+  "Return the text of the message at POSITION."
+  (let* ((start (next-single-property-change position 'agent-q-turn nil agent-q-render-end))
+         (end (next-single-property-change start 'face nil agent-q-render-end)))
+    (string-trim-right (buffer-substring-no-properties start end))))
+
+;;;; What it would do
+
+;;;###autoload
+(defun agent-q-rewind ()
+  "Go back to before the message at point; at the prompt, the last one.
+What that would do to the conversation, to files and to the image is shown
+first, and you choose which of them are taken back.  Your message is put at the
+prompt again."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (when agent-q-chats-store-busy
+    (user-error "%s" agent-q-chats-store-busy))
+  (when (agent-q-header-busy-p)
+    (user-error "A turn is running; C-c C-k ends it"))
+  (pcase-let* ((`(,position . ,turn) (agent-q-rewind--at-point))
+               (plan (agent-q-rewind--make-plan
+                      :chat (current-buffer) :turn turn
+                      :text (agent-q-rewind--text position)
+                      :ticked '(conversation files image))))
+    (agent-q-chats-store-await
+     (agent-q-core-plan-rewind agent-q-session-number turn)
+     (lambda (answer problem)
+       (if problem (message "%s" problem)
+         (setf (agent-q-rewind-plan-messages plan) (alist-get 'messages answer)
+               (agent-q-rewind-plan-files plan) (alist-get 'files answer)
+               (agent-q-rewind-plan-lost plan) (alist-get 'lost answer))
+         (agent-q-rewind--ask-image plan)))
+     (current-buffer))))
+
+(defun agent-q-rewind--names (turn)
+  "Return the names that journals of images have for this chat from TURN on."
+  (mapcar #'cdr (seq-filter (lambda (known) (>= (car known) turn))
+                            agent-q-chats-past-turns)))
+
+(defun agent-q-rewind--ask-image (plan)
+  "Complete PLAN by the journal of this chat's image, and show it."
+  (if (not (agent-q-image-live-p agent-q-session-connection))
+      (agent-q-rewind--show plan)
+    (agent-q-image-query
+     agent-q-session-connection "journal-list" '(:limit 1000)
+     (lambda (reply &rest _)
+       (pcase reply
+         (`(:outcome :returned :value ,value . ,_)
+          (agent-q-rewind--take-image plan (plist-get value :changes))))
+       (agent-q-rewind--show plan)))))
+
+(defun agent-q-rewind--take-image (plan changes)
+  "Note in PLAN what it has to do with CHANGES, of the journal of an image."
+  (let ((names (with-current-buffer (agent-q-rewind-plan-chat plan)
+                 (agent-q-rewind--names (agent-q-rewind-plan-turn plan)))))
+    (dolist (change changes)
+      (when (and (member (plist-get change :turn) names)
+                 (not (plist-get change :restored)))
+        (cl-pushnew (plist-get change :turn) (agent-q-rewind-plan-names plan)
+                    :test #'equal)
+        (let ((text (agent-q-visible-line
+                     (format "%s (%s)" (plist-get change :name) (plist-get change :kind))
+                     100)))
+          (if (plist-get change :irreversible)
+              (cl-pushnew (format "%s: %s" text (plist-get change :irreversible))
+                          (agent-q-rewind-plan-kept plan) :test #'equal)
+            (cl-pushnew text (agent-q-rewind-plan-definitions plan) :test #'equal)))))
+    ;; The latest comes first in the journal.
+    (setf (agent-q-rewind-plan-names plan) (nreverse (agent-q-rewind-plan-names plan)))))
+
+;;;; Showing it
+
+(defvar agent-q-rewind-mode-map
+  (let ((map (make-sparse-keymap)))
+    (define-key map "c" #'agent-q-rewind-tick-conversation)
+    (define-key map "f" #'agent-q-rewind-tick-files)
+    (define-key map "i" #'agent-q-rewind-tick-image)
+    (define-key map (kbd "C-c C-c") #'agent-q-rewind-do)
+    map)
+  "Keymap of `agent-q-rewind-mode'.")
+
+(define-derived-mode agent-q-rewind-mode special-mode "agent-q rewind"
+  "Major mode for what going back to before a message would do.
+
+\\<agent-q-rewind-mode-map>\\[agent-q-rewind-tick-conversation], \
+\\[agent-q-rewind-tick-files] and \\[agent-q-rewind-tick-image] tick the \
+conversation, the files and the image;
+\\[agent-q-rewind-do] takes back what is ticked, \\[agent-q-chats-fork-here] goes on in \
+a new chat instead, \\[quit-window] leaves all as it is.
+
+\\{agent-q-rewind-mode-map}")
+
+(defun agent-q-rewind--show (plan)
+  "Show PLAN in a buffer of its own."
+  (when (buffer-live-p (agent-q-rewind-plan-chat plan))
+    (let ((buffer (get-buffer-create "*agent-q rewind*")))
+      (with-current-buffer buffer
+        (agent-q-rewind-mode)
+        (setq agent-q-rewind--plan plan)
+        (agent-q-rewind--draw))
+      (pop-to-buffer buffer))))
+
+(defun agent-q-rewind--count (count thing)
+  "Return COUNT with the word THING."
+  (format "%d %s%s" count thing (if (eql count 1) "" "s")))
+
+(defun agent-q-rewind--summary (plan)
+  "Return what PLAN takes back, such as \"3 files, 2 definitions, 7 messages\"."
+  (let ((ticked (agent-q-rewind-plan-ticked plan)))
+    (string-join
+     (delq nil
+           (list (and (memq 'files ticked)
+                      (agent-q-rewind--count (length (agent-q-rewind-plan-files plan)) "file"))
+                 (and (memq 'image ticked)
+                      (agent-q-rewind--count (length (agent-q-rewind-plan-definitions plan))
+                                             "definition"))
+                 (and (memq 'conversation ticked)
+                      (agent-q-rewind--count (agent-q-rewind-plan-messages plan) "message"))))
+     ", ")))
+
+(defun agent-q-rewind--draw ()
+  "Draw the plan of this buffer."
+  (let* ((inhibit-read-only t)
+         (plan agent-q-rewind--plan)
+         (ticked (agent-q-rewind-plan-ticked plan))
+         (place (point)))
+    (erase-buffer)
+    (insert "Go back to before: "
+            (agent-q-visible-line
+             (replace-regexp-in-string "[ \t\n]+" " " (agent-q-rewind-plan-text plan)) 55)
+            "\n\n")
+    (pcase-dolist (`(,part ,key ,title ,things)
+                   `((conversation "c" ,(concat "Conversation: "
+                                                (agent-q-rewind--count
+                                                 (agent-q-rewind-plan-messages plan) "message"))
+                                   nil)
+                     (files "f" ,(concat "Files: " (agent-q-rewind--count
+                                                    (length (agent-q-rewind-plan-files plan))
+                                                    "file"))
+                            ,(agent-q-rewind-plan-files plan))
+                     (image "i" ,(concat "Image: "
+                                         (agent-q-rewind--count
+                                          (length (agent-q-rewind-plan-definitions plan))
+                                          "definition"))
+                            ,(agent-q-rewind-plan-definitions plan))))
+      (insert (format "[%s] %s  %s\n" (if (memq part ticked) "x" " ") key title))
+      (dolist (thing things)
+        (insert "         " (agent-q-visible-line thing 120) "\n")))
+    (when-let ((lost (append (agent-q-rewind-plan-lost plan) (agent-q-rewind-plan-kept plan)
+                             (agent-q-rewind--never plan))))
+      (insert (propertize "\nCan't be taken back:\n" 'face 'agent-q-attention))
+      (dolist (sentence lost)
+        (insert "  - " (agent-q-visible-prose sentence) "\n")))
+    (insert (substitute-command-keys
+             "\n\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] takes back what is ticked, \
+\\[agent-q-chats-fork-here] goes on in a new chat, \\[quit-window] does nothing.\n"))
+    (goto-char (min place (point-max)))))
+
+(defun agent-q-rewind--never (plan)
+  "Return sentences on what nobody knows of, in PLAN's chat."
+  (with-current-buffer (agent-q-rewind-plan-chat plan)
+    (delq nil
+          (list (unless (agent-q-image-live-p agent-q-session-connection)
+                  "No Lisp is connected, so nothing in an image is taken back.")
+                "What code did when it ran, such as printing, files of its own and state of \
+objects."))))
+
+(defun agent-q-rewind--tick (part)
+  "Tick PART, or don't any more."
+  (let ((plan agent-q-rewind--plan))
+    (setf (agent-q-rewind-plan-ticked plan)
+          (if (memq part (agent-q-rewind-plan-ticked plan))
+              (remq part (agent-q-rewind-plan-ticked plan))
+            (cons part (agent-q-rewind-plan-ticked plan))))
+    (agent-q-rewind--draw)))
+
+(defun agent-q-rewind-tick-conversation ()
+  "Choose whether the conversation is taken back."
+  (interactive nil agent-q-rewind-mode)
+  (agent-q-rewind--tick 'conversation))
+
+(defun agent-q-rewind-tick-files ()
+  "Choose whether files are taken back."
+  (interactive nil agent-q-rewind-mode)
+  (agent-q-rewind--tick 'files))
+
+(defun agent-q-rewind-tick-image ()
+  "Choose whether definitions in the image are taken back."
+  (interactive nil agent-q-rewind-mode)
+  (agent-q-rewind--tick 'image))
+
+;;;; Doing it
+
+(defun agent-q-rewind-take ()
+  "Leave this buffer and return its plan."
+  (let ((plan agent-q-rewind--plan))
+    (quit-window t)
+    plan))
+
+(defun agent-q-rewind-do ()
+  "Take back what is ticked."
+  (interactive nil agent-q-rewind-mode)
+  (let* ((plan agent-q-rewind--plan)
+         (ticked (agent-q-rewind-plan-ticked plan))
+         (chat (agent-q-rewind-plan-chat plan)))
+    (unless ticked
+      (user-error "Nothing is ticked"))
+    (quit-window t)
+    (when (buffer-live-p chat)
+      (pop-to-buffer chat)
+      (when (agent-q-header-busy-p)
+        (user-error "A turn is running; nothing was taken back"))
+      (agent-q-chats-store-await
+       (agent-q-core-rewind agent-q-session-number (agent-q-rewind-plan-turn plan)
+                            (agent-q-json-serialize
+                             (vconcat (mapcar #'symbol-name (remq 'image ticked)))))
+       (lambda (answer problem)
+         (if problem (agent-q-render-notice problem 'agent-q-failure)
+           (agent-q-rewind--image plan answer)))
+       chat))))
+
+(defun agent-q-rewind--image (plan answer)
+  "Take back what PLAN has of the image, after ANSWER told of the rest."
+  (if (not (and (memq 'image (agent-q-rewind-plan-ticked plan))
+                (agent-q-rewind-plan-names plan)))
+      (agent-q-rewind--done plan answer nil nil)
+    (agent-q-rewind--restore plan answer (agent-q-rewind-plan-names plan) nil nil)))
+
+(defun agent-q-rewind--restore (plan answer names results ids)
+  "Let the image of PLAN restore what NAMES stand for, one after the other.
+RESULTS and IDS are what came of those before; ANSWER is passed on."
+  (if (null names)
+      (agent-q-rewind--done plan answer results ids)
+    (let ((chat (agent-q-rewind-plan-chat plan)))
+      (agent-q-image-query
+       agent-q-session-connection "journal-restore" (list :turn (car names))
+       (lambda (reply &rest _)
+         (when (buffer-live-p chat)
+           (with-current-buffer chat
+             (let ((value (pcase reply
+                            (`(:outcome :returned :value ,value . ,_) value))))
+               (agent-q-rewind--restore
+                plan answer (cdr names)
+                (append results (if value (plist-get value :results)
+                                  '("The image did not answer.")))
+                (append ids (plist-get value :ids)))))))))))
+
+(defun agent-q-rewind--done (plan answer results ids)
+  "Say what came of PLAN: ANSWER of files, RESULTS and IDS of the image."
+  (let ((rewind (alist-get 'rewind answer))
+        (chat (current-buffer))
+        (undo nil))
+    (agent-q-render-notice (format "Went back: %s." (agent-q-rewind--summary plan)))
+    (dolist (line (append (alist-get 'left answer) results))
+      (agent-q-render-notice (concat "  " line)))
+    (when results
+      (agent-q-core-image-undone agent-q-session-number (string-join results "\n")))
+    (setq agent-q-rewind--latest (cons rewind ids)
+          undo (lambda ()
+                 (with-current-buffer chat (agent-q-rewind--undo rewind ids))))
+    (agent-q-render-button "[Undo this]" undo)
+    (when (and (memq 'conversation (agent-q-rewind-plan-ticked plan))
+               (string-blank-p (agent-q-prompt-text)))
+      (agent-q-prompt-replace (agent-q-rewind-plan-text plan)))
+    (goto-char (point-max))))
+
+;;;; Undoing it
+
+;;;###autoload
+(defun agent-q-undo-rewind ()
+  "Undo the last rewind of this chat, if nothing was asked since."
+  (declare (completion agent-q-session-command-p))
+  (interactive)
+  (agent-q-session-check)
+  (pcase agent-q-rewind--latest
+    (`(,rewind . ,ids) (agent-q-rewind--undo rewind ids))
+    (_ (user-error "This chat did not go back"))))
+
+(defun agent-q-rewind--undo (rewind ids)
+  "Undo REWIND, a number, and let the image bring back IDS."
+  (agent-q-chats-store-await
+   (agent-q-core-undo-rewind agent-q-session-number rewind)
+   (lambda (answer problem)
+     (if problem (message "%s" problem)
+       (setq agent-q-rewind--latest nil)
+       (agent-q-rewind--undone (alist-get 'left answer))
+       (when (and ids (agent-q-image-live-p agent-q-session-connection))
+         (agent-q-rewind--redo ids))))
+   (current-buffer)))
+
+(defun agent-q-rewind--undone (left)
+  "Say that a rewind was undone, but for LEFT, sentences."
+  (agent-q-render-notice "The rewind was undone.")
+  (dolist (line left)
+    (agent-q-render-notice (concat "  " line) 'agent-q-failure)))
+
+(defun agent-q-rewind--redo (ids)
+  "Let the image bring back IDS, of its journal."
+  (let ((chat (current-buffer)))
+    (agent-q-image-query
+     agent-q-session-connection "journal-redo" (list :ids ids)
+     (lambda (reply &rest _)
+       (when (buffer-live-p chat)
+         (with-current-buffer chat
+           (pcase reply
+             (`(:outcome :returned :value ,value . ,_)
+              (dolist (line (plist-get value :results))
+                (agent-q-render-notice (concat "  " line))))
+             (_ (agent-q-render-notice "The image did not bring anything back."
+                                       'agent-q-failure)))))))))
+
+;;;; In the log
+
+(defun agent-q-rewind-hide (turn rewind)
+  "Hide the log from the message of TURN on, which REWIND took back, numbers."
+  (when-let ((start (car (rassq turn (agent-q-rewind--turns)))))
+    (agent-q-render-finish)
+    (let ((overlay (make-overlay start agent-q-render-end nil t nil)))
+      (overlay-put overlay 'invisible t)
+      (overlay-put overlay 'agent-q-rewind rewind)
+      (push (cons rewind overlay) agent-q-rewind--hidden))))
+
+(defun agent-q-rewind-show (rewind)
+  "Show again what REWIND, a number, took back."
+  (when-let ((overlay (alist-get rewind agent-q-rewind--hidden)))
+    (delete-overlay overlay)
+    (setq agent-q-rewind--hidden (assq-delete-all rewind agent-q-rewind--hidden))))
+
+(provide 'agent-q-rewind)
+;;; agent-q-rewind.el ends here

@@ -1,0 +1,48 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Bringing back what was taken back, as long as nobody has changed it since. Operation: journal-redo.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun redo-change (change)
+  (let ((name (change-name change)) (old (change-old change)) (new (change-new change)))
+    (handler-bind ((warning #'muffle-warning))
+      (ecase (change-kind change)
+        (:function (put-function name new))
+        (:methods (put-methods name new old))
+        (:compiler-macro (setf (compiler-macro-function name) new))
+        (:class (setf (find-class name) new))
+        (:class-options (put-class-options name new old))
+        (:variable (put-value name new))
+        (:type (put-type name new))
+        (:place (put-place name new))
+        (:symbol-macro (put-symbol-macro name new))
+        (:symbol (unintern name old))))
+    (setf (change-restored change) nil)))
+
+(defun still-taken-back-p (change)
+  "Whether what was there before CHANGE is there again."
+  (let ((current (current-definition change)) (old (change-old change)))
+    (case (change-kind change)
+      ;; Which methods there are is looked at one by one.
+      (:methods t)
+      (:symbol-macro (eql (first current) (first old)))
+      (:class-options (same-options-p current old))
+      (t (same-definition-p current old)))))
+
+(defun try-to-redo (change)
+  "A sentence on what came of bringing back CHANGE."
+  (let ((name (change-name-text change)) (kind (kind-text change)))
+    (cond ((not (change-restored change)) (format nil "~A: its ~A is there." name kind))
+          ((not (still-taken-back-p change))
+           (format nil "~A was left alone: someone has changed it since." name))
+          (t (handler-case (progn (redo-change change)
+                                  (format nil "~A: brought back the ~A." name kind))
+               (error (condition)
+                 (format nil "~A was not brought back: ~A" name
+                         (first-line (condition-message condition) 200))))))))
+
+(define-operation "journal-redo" (ids)
+  ;; Bring back the changes with IDS, which were restored.
+  (list :results (loop for change in (reverse *journal*)
+                       when (member (change-id change) ids)
+                         collect (try-to-redo change))))

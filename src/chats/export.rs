@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! A stored chat in other forms: as Markdown for people, and as the beginning of another chat.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+
+use super::ChatError;
+use super::folder::ChatFolder;
+use super::id::ChatId;
+use super::lines::{LONGEST_LINE, LineRead, next_line};
+use super::reader::{Outline, outline, records};
+use super::record::{Record, RecordKind, Stamped, VERSION, kind_of};
+use crate::protocol::CallOutcome;
+
+/// Writes chat ID of FOLDER to OUTPUT as Markdown.
+///
+/// # Errors
+///
+/// The chat can't be read, or OUTPUT not be written.
+pub fn markdown(
+    folder: &ChatFolder,
+    id: &ChatId,
+    output: &mut impl Write,
+    shown: &Path,
+) -> Result<(), ChatError> {
+    let (file, path) = (folder.open(id)?, folder.file(id));
+    let outline = outline(&file, &path)?;
+    let write = |output: &mut dyn Write, text: &str| {
+        output
+            .write_all(text.as_bytes())
+            .map_err(|source| ChatError::io(shown, source))
+    };
+    write(output, &heading(id, &outline))?;
+    for turn in outline.turns.iter().filter(|turn| turn.shown()) {
+        for stamped in records(&file, &path, &turn.bytes)? {
+            write(output, &part(&stamped))?;
+        }
+    }
+    Ok(())
+}
+
+fn heading(id: &ChatId, outline: &Outline) -> String {
+    let first = outline.turns.first().map_or("", |turn| turn.words.as_str());
+    let title = outline.name.as_deref().unwrap_or(first);
+    let title = title.lines().next().filter(|line| !line.is_empty());
+    let mut text = format!("# {}\n\n", title.unwrap_or(id.as_str()));
+    let place = &outline.place;
+    let facts = [
+        ("Project", &place.project),
+        ("Image", &place.image),
+        ("Model", &place.model),
+    ];
+    for (what, fact) in facts {
+        if let Some(fact) = fact {
+            text.push_str(&format!("- {what}: {fact}\n"));
+        }
+    }
+    text.push_str(&format!(
+        "- Tokens: {} sent, {} received\n",
+        outline.usage.input, outline.usage.output
+    ));
+    text
+}
+
+fn part(stamped: &Stamped) -> String {
+    match &stamped.record {
+        Record::Turn { text, .. } => {
+            let quoted: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
+            format!("\n---\n\n{}\n", quoted.join("\n"))
+        }
+        Record::Text { text } => format!("\n{}\n", text.trim_end()),
+        Record::Call {
+            tool, arguments, ..
+        } => format!("\n**{tool}**\n\n{}\n", fenced("json", arguments)),
+        Record::Result {
+            outcome, content, ..
+        } => {
+            let said = match outcome {
+                CallOutcome::Succeeded => "",
+                CallOutcome::Failed => "Failed:\n\n",
+                CallOutcome::Denied => "Denied:\n\n",
+                CallOutcome::Cancelled => "Cancelled:\n\n",
+            };
+            format!("\n{said}{}\n", fenced("", content))
+        }
+        Record::Notice { text } => format!("\n*{}*\n", text.trim_end()),
+        Record::Ended {
+            message: Some(message),
+            ..
+        } => format!("\n*{}*\n", message.trim_end()),
+        _ => String::new(),
+    }
+}
+
+/// TEXT in a fence that nothing in it ends.
+fn fenced(language: &str, text: &str) -> String {
+    let mut longest = 2;
+    let mut run = 0;
+    for byte in text.bytes() {
+        run = if byte == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    let fence = "`".repeat(longest + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+/// Makes the chat NEW of FOLDER, which begins as chat ID did up to the turn BEFORE, or whole. What the
+/// turns did to files stays with the first one.
+///
+/// # Errors
+///
+/// The chat can't be read, or the new one not be written.
+pub fn fork(
+    folder: &ChatFolder,
+    id: &ChatId,
+    before: Option<u64>,
+    new: &ChatId,
+) -> Result<(), ChatError> {
+    let (file, path) = (folder.open(id)?, folder.file(id));
+    let outline = outline(&file, &path)?;
+    let end = match before {
+        None => outline.bytes,
+        Some(turn) => outline
+            .turns
+            .iter()
+            .find(|it| it.turn == turn)
+            .map_or(outline.bytes, |it| it.bytes.start),
+    };
+    let output = folder.create(new)?;
+    let copied = copy(&folder.open(id)?, end, output, id, new);
+    copied.map_err(|source| ChatError::io(folder.file(new), source))
+}
+
+fn copy(file: &File, end: u64, mut output: File, id: &ChatId, new: &ChatId) -> io::Result<()> {
+    let first = Record::Chat {
+        version: VERSION,
+        id: new.to_string(),
+        from: Some(id.to_string()),
+    };
+    let mut output_lines = Stamped::now(first).line();
+    let mut input = BufReader::with_capacity(256 * 1024, file);
+    let (mut line, mut at) = (Vec::new(), 0);
+    while at < end {
+        match next_line(&mut input, &mut line, LONGEST_LINE)? {
+            LineRead::End => break,
+            LineRead::TooLong { bytes } => at += bytes,
+            LineRead::Line { bytes } => {
+                at += bytes;
+                if copied(&line) {
+                    output_lines.extend_from_slice(&line);
+                    output_lines.push(b'\n');
+                }
+                if output_lines.len() > 1024 * 1024 {
+                    output.write_all(&output_lines)?;
+                    output_lines.clear();
+                }
+            }
+        }
+    }
+    output.write_all(&output_lines)?;
+    output.sync_data()
+}
+
+/// Whether LINE is also of a chat that goes on from the same point.
+fn copied(line: &[u8]) -> bool {
+    let own = [&b"{\"kind\":\"journal\""[..], b"{\"kind\":\"content\""];
+    kind_of(line) != RecordKind::Chat && !own.iter().any(|kind| line.starts_with(kind))
+}

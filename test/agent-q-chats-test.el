@@ -1,0 +1,353 @@
+;;; agent-q-chats-test.el --- Chats that outlive their buffers  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Chats are saved, closed, found, resumed, forked, exported, deleted and taken back,
+;; on the real core with a scripted model.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-test-image)
+(require 'agent-q-test-registry)
+(require 'agent-q-chats)
+(require 'agent-q-chats-list)
+
+(defmacro agent-q-chats-test--with (turns &rest body)
+  "Run BODY with an empty directory of chats and a model that plays TURNS.
+TURNS are steps, lists of property lists."
+  (declare (indent 1) (debug t))
+  `(let* ((agent-q-chats-directory
+           (file-name-as-directory
+            (make-temp-file (expand-file-name "chats" agent-q-test-directory) t)))
+          (default-directory
+           (file-name-as-directory
+            (file-truename (make-temp-file
+                            (expand-file-name "project" agent-q-test-directory) t)))))
+     (agent-q-test-with-model (agent-q-json-encode (list :turns (vconcat ,turns)))
+       (unwind-protect
+           (progn ,@body)
+         (dolist (buffer (agent-q-session-buffers))
+           (kill-buffer buffer))))))
+
+(defun agent-q-chats-test--says (&rest texts)
+  "Return steps of a model that answers with each of TEXTS in turn."
+  (mapcar (lambda (text) `(:steps [(:text ,text) (:usage [100 50])])) texts))
+
+(defun agent-q-chats-test--answer (what &rest more)
+  "Ask the core WHAT with MORE of the stored chats; return the answer."
+  (let ((answer nil))
+    (apply #'agent-q-chats-store-ask what
+           (lambda (value problem) (setq answer (list value problem))) more)
+    (agent-q-test-until answer)
+    (when (cadr answer) (ert-fail (cadr answer)))
+    (car answer)))
+
+(defun agent-q-chats-test--found (words)
+  "Return the chats that have WORDS."
+  (alist-get 'chats (agent-q-chats-test--answer "search" `(query . ,words) '(limit . 50))))
+
+(defmacro agent-q-chats-test--resumed (id &rest body)
+  "Run BODY in the chat ID, once it is read."
+  (declare (indent 1) (debug t))
+  `(let ((agent-q-provider (or agent-q-provider 'none)) (inhibit-message t))
+     (save-window-excursion
+       (switch-to-buffer (agent-q-chats-open ,id nil nil))
+       (agent-q-test-until (agent-q-test-shows "Resumed:"))
+       ,@body)))
+
+(defun agent-q-chats-test--last-request ()
+  "Return the last request that the model server got, as text."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (goto-char (point-max))
+    (skip-chars-backward "\n")
+    (buffer-substring (line-beginning-position) (point))))
+
+;;;; Saving and resuming
+
+(ert-deftest agent-q-chats-a-chat-goes-on-where-it-ended ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "It is *one*." "Two." "Three.")
+    (let (id log)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (should (string-match-p "\\`session-[0-9]\\{8\\}-[0-9]\\{6\\}-[0-9A-F]\\{4\\}\\'" id))
+        (should-not (directory-files agent-q-chats-directory nil "session"))
+        (agent-q-test-ask "first question")
+        (agent-q-test-ask "second λ")
+        (setq log (agent-q-test-log)))
+      (agent-q-chats-test--resumed id
+        (agent-q-test-until (agent-q-test-shows "Two."))
+        (agent-q-test-until (agent-q-test-shows "first question"))
+        (should (string-suffix-p
+                 (substring log (string-search "> first question" log))
+                 (replace-regexp-in-string "\nResumed: .*\n\\'" "" (agent-q-test-log))))
+        (should (equal (list agent-q-header-input agent-q-header-output) '(200 100)))
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-ask "third")
+        (should (string-suffix-p "> third\n\nThree.\n" (agent-q-test-log)))
+        (let ((log (agent-q-test-log)))
+          (should (string-search "first question" log))
+          (should (string-search "second λ" log))))
+      ;; The file has all of it, and nothing that is secret.
+      (agent-q-test-until (= 3 (alist-get 'turns (car (agent-q-chats-test--found "")))))
+      (with-temp-buffer
+        (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
+        (should-not (search-forward "\"key\"" nil t))))))
+
+(ert-deftest agent-q-chats-the-model-reads-what-was-said-before ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "Hello." "Again.")
+    (let (id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-ask "the word is plum"))
+      (agent-q-chats-test--resumed id
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-ask "which word?")
+        (let ((last (agent-q-chats-test--last-request)))
+          (should (string-search "the word is plum" last))
+          (should (string-search "Hello." last)))))))
+
+(ert-deftest agent-q-chats-calls-can-be-unfolded-and-requests-not-answered ()
+  (agent-q-chats-test--with
+      '((:steps [(:tool_calls [(:name "t_run" :arguments (:text "(+ 1 2)"))])])
+        (:steps [(:text "Never mind.")]))
+    (agent-q-test-with-tools
+        ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
+      (let (id)
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id)
+          (agent-q-test-send "run it")
+          (agent-q-test-until (agent-q-call-waiting)))
+        (agent-q-chats-test--resumed id
+          (agent-q-test-until (agent-q-test-shows "t_run"))
+          (should-not (agent-q-call-waiting))
+          (agent-q-test-find "t_run")
+          (agent-q-render-toggle)
+          (should (agent-q-test-shows "(+ 1 2)")))))))
+
+(ert-deftest agent-q-chats-a-second-emacs-reads-only ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "Hello.")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "hi")
+      (let ((id agent-q-chats-store-id))
+        ;; As for another Emacs, which doesn't know of this buffer.
+        (setq agent-q-chats-store-id nil)
+        (agent-q-chats-test--resumed id
+          (agent-q-test-until (agent-q-test-shows "is open in another Emacs"))
+          (agent-q-test-until (agent-q-test-shows "Hello."))
+          (should-error (agent-q-test-send "more") :type 'user-error))
+        (setq agent-q-chats-store-id id)))))
+
+(ert-deftest agent-q-chats-old-turns-come-when-asked-for ()
+  (let ((agent-q-chats-turns 2))
+    (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C." "D." "E.")
+      (let (id)
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id)
+          (dolist (text '("one" "two" "three" "four" "five"))
+            (agent-q-test-ask text)))
+        (agent-q-chats-test--resumed id
+          (agent-q-test-until (agent-q-test-shows "[Show older turns: 3]"))
+          (should (agent-q-test-shows "> four"))
+          (should-not (agent-q-test-shows "> three"))
+          (goto-char (point-max))
+          (insert "typed")
+          (agent-q-chats-older)
+          (agent-q-test-until (agent-q-test-shows "[Show older turns: 1]"))
+          (should (agent-q-test-shows "> two"))
+          (agent-q-chats-older)
+          (agent-q-test-until (agent-q-test-shows "> one"))
+          (should-not (agent-q-test-shows "[Show older turns"))
+          (should (equal (agent-q-prompt-text) "typed"))
+          (let ((log (agent-q-test-log)))
+            (should (string-match-p "> one\n\nA\\.\n\n> two\n\nB\\.\n\n> three\n\nC\\." log)))
+          (should-error (agent-q-chats-older) :type 'user-error))))))
+
+;;;; Finding, renaming, forking, exporting, deleting
+
+(ert-deftest agent-q-chats-are-found-by-names-and-words ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "Use a PLUM tree." "Nothing.")
+    (let (one two)
+      (agent-q-test-with-chat
+        (setq one agent-q-chats-store-id)
+        (agent-q-test-ask "about trees"))
+      (agent-q-test-with-chat
+        (setq two agent-q-chats-store-id)
+        (agent-q-test-ask "about stones")
+        (agent-q-rename-chat "Granite\nand slate")
+        (agent-q-test-until (equal (buffer-name) "*agent-q: Granite and slate*")))
+      (let ((ids (lambda (words) (mapcar (lambda (chat) (alist-get 'id chat))
+                                         (agent-q-chats-test--found words)))))
+        (should (equal (funcall ids "") (list two one)))
+        (should (equal (funcall ids "plum") (list one)))
+        (should (equal (funcall ids "about tREE plum") (list one)))
+        (should (equal (funcall ids "granite") (list two)))
+        (should (equal (funcall ids "about") (list two one)))
+        (should (equal (funcall ids "kind") nil))
+        (should (string-search "PLUM" (alist-get 'excerpt
+                                                 (car (agent-q-chats-test--found "plum"))))))
+      (delete-directory (expand-file-name "index" agent-q-chats-directory) t)
+      (should (= 1 (length (agent-q-chats-test--found "plum")))))))
+
+(ert-deftest agent-q-chats-a-fork-has-what-came-before ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C.")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "one")
+      (agent-q-test-ask "two")
+      (let ((id agent-q-chats-store-id))
+        (agent-q-fork-chat)
+        (agent-q-test-until (not (equal id (buffer-local-value
+                                            'agent-q-chats-store-id (window-buffer)))))
+        (with-current-buffer (window-buffer)
+          (agent-q-test-until (agent-q-test-shows "> one"))
+          (agent-q-test-until (not agent-q-chat--choosing))
+          (agent-q-test-ask "three")
+          (should (string-search "one" (agent-q-chats-test--last-request)))
+          (should-not (equal id agent-q-chats-store-id)))
+        (should-not (agent-q-test-shows "> three"))))))
+
+(ert-deftest agent-q-chats-are-exported-as-markdown ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "It is **bold**.\n\n```lisp\n(f)\n```")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "what?")
+      (let ((file (expand-file-name "chat.md")))
+        (agent-q-export-chat file)
+        (agent-q-test-until (file-exists-p file))
+        (agent-q-test-until
+         (with-temp-buffer
+           (insert-file-contents file)
+           (and (search-forward "> what?" nil t)
+                (search-forward "It is **bold**.\n\n```lisp\n(f)\n```" nil t))))))))
+
+(ert-deftest agent-q-chats-a-deleted-chat-is-in-the-trash ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "A.")
+    (let* ((trash (expand-file-name "trash/" default-directory))
+           (trash-directory trash)
+           (id nil))
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-ask "one"))
+      (agent-q-test-until (agent-q-chats-test--found "one"))
+      (cl-letf (((symbol-function 'y-or-n-p) #'always))
+        (let ((inhibit-message t)) (agent-q-chats-delete id "one")))
+      (agent-q-test-until (null (agent-q-chats-test--found "")))
+      (should (file-exists-p (expand-file-name (concat id ".jsonl") trash))))))
+
+(ert-deftest agent-q-chats-the-list-fits-and-knows-what-waits ()
+  (agent-q-chats-test--with
+      '((:steps [(:text "A.")])
+        (:steps [(:tool_calls [(:name "t_run" :arguments (:text "x"))])]))
+    (agent-q-test-with-tools
+        ((agent-q-test-tool "t_run" (lambda (_) "It ran.") :safety-level :dangerous))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "closed one"))
+      (agent-q-test-with-chat
+        (agent-q-test-send "open one")
+        (agent-q-test-until (agent-q-call-waiting))
+        (let ((inhibit-message t)) (agent-q-chats))
+        (with-current-buffer "*agent-q chats*"
+          (agent-q-test-until (agent-q-test-shows "closed one"))
+          (should (agent-q-test-shows "needs you"))
+          (goto-char (point-min))
+          (while (not (eobp))
+            (should (<= (- (line-end-position) (line-beginning-position)) 80))
+            (forward-line))
+          (kill-buffer))))))
+
+(ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
+  (let ((agent-q-save-chats nil))
+    (agent-q-chats-test--with (agent-q-chats-test--says "A.")
+      (agent-q-test-with-chat
+        (agent-q-test-ask "one")
+        (should-not agent-q-chats-store-id)
+        (should-error (agent-q-fork-chat) :type 'user-error))
+      (should-not (directory-files agent-q-chats-directory nil "session")))))
+
+(ert-deftest agent-q-chats-what-is-no-chat-is-refused ()
+  (agent-q-chats-test--with nil
+    (should-error (agent-q-chats-open "../victim" nil nil))
+    (let ((agent-q-provider 'none) (inhibit-message t))
+      (with-current-buffer (agent-q-chats-open "session-1" nil nil)
+        (agent-q-test-until (agent-q-test-shows "There is no chat session-1"))))))
+
+;;;; Going back
+
+(defun agent-q-chats-test--rewind (&optional untick)
+  "Go back to before the message at point; UNTICK is a list of keys to press first."
+  (agent-q-rewind)
+  (agent-q-test-until (get-buffer "*agent-q rewind*"))
+  (with-current-buffer "*agent-q rewind*"
+    (dolist (key untick) (agent-q-test-press key))
+    (agent-q-rewind-do))
+  (agent-q-test-until (agent-q-test-shows "[Undo this]")))
+
+(defun agent-q-chats-test--shown ()
+  "Return the log as it is seen."
+  (let ((position (point-min)) (text ""))
+    (while (< position agent-q-render-end)
+      (let ((next (next-single-char-property-change position 'invisible nil
+                                                    agent-q-render-end)))
+        (unless (invisible-p position)
+          (setq text (concat text (buffer-substring-no-properties position next))))
+        (setq position next)))
+    text))
+
+(ert-deftest agent-q-chats-a-rewind-takes-back-conversation-and-files ()
+  (agent-q-chats-test--with
+      '((:steps [(:tool_calls [(:name "create_file" :arguments
+                                      (:path "a.txt" :content "one\n"))])])
+        (:steps [(:text "Made.")])
+        (:steps [(:tool_calls [(:name "edit_file" :arguments
+                                      (:path "a.txt" :old_str "one" :new_str "two"))
+                               (:name "create_file" :arguments
+                                      (:path "b.txt" :content "b\n"))])])
+        (:steps [(:text "Edited.")])
+        (:steps [(:text "Anew.")]))
+    (let ((agent-q-tool-levels '(("create_file" . :safe) ("edit_file" . :safe)))
+          (a (expand-file-name "a.txt"))
+          (b (expand-file-name "b.txt"))
+          (content (lambda (file) (with-temp-buffer (insert-file-contents-literally file)
+                                                    (buffer-string)))))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "make it")
+        (agent-q-test-ask "edit it")
+        (should (equal (funcall content a) "two\n"))
+        (goto-char (point-max))
+        (agent-q-chats-test--rewind)
+        (should (equal (funcall content a) "one\n"))
+        (should-not (file-exists-p b))
+        (should (equal (agent-q-prompt-text) "edit it"))
+        (should-not (string-search "Edited." (agent-q-chats-test--shown)))
+        (should (string-search "Made." (agent-q-chats-test--shown)))
+        ;; And back again.
+        (goto-char (point-max))
+        (search-backward "[Undo this]")
+        (push-button)
+        (agent-q-test-until (agent-q-test-shows "The rewind was undone."))
+        (should (equal (funcall content a) "two\n"))
+        (should (equal (funcall content b) "b\n"))
+        (should (string-search "Edited." (agent-q-chats-test--shown)))
+        (agent-q-prompt-replace "")
+        ;; The first message, the conversation alone.
+        (agent-q-test-find "> make it")
+        (let ((undo (point-max)))
+          (agent-q-rewind)
+          (agent-q-test-until (get-buffer "*agent-q rewind*"))
+          (with-current-buffer "*agent-q rewind*"
+            (should (agent-q-test-shows "a.txt"))
+            (agent-q-test-press "f")
+            (agent-q-rewind-do))
+          (agent-q-test-until (save-excursion (goto-char undo)
+                                              (search-forward "[Undo this]" nil t))))
+        (should (equal (funcall content a) "two\n"))
+        (agent-q-prompt-replace "")
+        (agent-q-test-ask "something else")
+        (let ((request (agent-q-chats-test--last-request)))
+          (should-not (string-search "edit it" request))
+          (should-not (string-search "make it" request)))))))
+
+(provide 'agent-q-chats-test)
+;;; agent-q-chats-test.el ends here
