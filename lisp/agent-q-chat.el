@@ -94,7 +94,7 @@
     (define-key map (kbd "C-c C-k") #'agent-q-chat-cancel)
     (define-key map (kbd "C-c C-n") #'agent-q-chat-next-turn)
     (define-key map (kbd "C-c C-p") #'agent-q-chat-previous-turn)
-    (define-key map (kbd "C-c C-t") #'agent-q-toggle-all)
+    (define-key map (kbd "C-c C-f") #'agent-q-toggle-all)
     (define-key map (kbd "C-c C-a") #'agent-q-goto-approval)
     (define-key map (kbd "C-c C-v") #'agent-q-set-model)
     (define-key map (kbd "C-c C-t") #'agent-q-set-effort)

@@ -180,7 +180,10 @@ It is nil where they say nothing."
   (agent-q-look--make
    :kind 'error
    :label (agent-q-visible-line
-           (agent-q-debugger-condition-text (agent-q-debugger-local (current-buffer) 4)) 60)
+           (replace-regexp-in-string
+            "[ \t\n]+" " "
+            (agent-q-debugger-condition-text (agent-q-debugger-local (current-buffer) 4)))
+           60)
    :excerpts (list (cons "the user's debugger, which is open"
                          (agent-q-look--cut (agent-q-look-error (current-buffer)))))
    :directory default-directory

@@ -38,7 +38,7 @@
      ("Turn" ("a" "What waits for you" agent-q-goto-approval)
       ("d" "Take over a parked error" agent-q-chat-hand-over)
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))
-     ("This chat" ("m" "Model" agent-q-set-model) ("t" "Effort of thinking" agent-q-set-effort)
+     ("This chat" ("m" "Model" agent-q-set-model) ("E" "Effort of thinking" agent-q-set-effort)
       ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)

@@ -115,7 +115,7 @@
   "`agent-q-fix-error' sends the error, its frames and restarts; it stays open."
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"I see.\"}]}]}"
     (save-window-excursion
-      (agent-q-image-ask connection :rex '(cl:error "aq is not there: ~a" 42) t #'ignore)
+      (agent-q-image-ask connection :rex '(cl:error "aq is not~% there: ~a" 42) t #'ignore)
       (agent-q-test-until (agent-q-test-image-debuggers))
       (agent-q-test-until (with-current-buffer (car (agent-q-test-image-debuggers))
                             (agent-q-test-shows "Backtrace:")))
@@ -127,7 +127,7 @@
               (should (agent-q-test-shows "about SIMPLE-ERROR: aq is not there: 42"))
               (with-temp-buffer
                 (insert-file-contents agent-q-test-requests)
-                (should (search-forward "aq is not there: 42" nil t))
+                (should (search-forward "aq is not\\n there: 42" nil t))
                 (should (search-forward "Restarts" nil t)))
               (should (= 1 (length (agent-q-test-image-debuggers)))))
           (kill-buffer asked))

@@ -225,6 +225,12 @@
           (agent-q-prompt-replace ""))
         (kill-buffer)))))
 
+(ert-deftest agent-q-ask-no-key-of-a-menu-means-two-things ()
+  (require 'agent-q-menu)
+  (dolist (groups (cons agent-q-menu--everywhere (mapcar #'cdr agent-q-menu--modes)))
+    (let ((keys (mapcar #'car (seq-mapcat #'cdr groups))))
+      (should (equal keys (delete-dups (copy-sequence keys)))))))
+
 (ert-deftest agent-q-ask-has-keys-in-debuggers-only ()
   (require 'agent-q-mode)
   (let ((agent-q-mode t))

@@ -51,6 +51,7 @@ await() { # PATTERN WHAT
 }
 
 # Opens a chat in an Emacs of COLUMNS and LINES, with the server for its model. No Lisp is connected.
+# `locale' and `terminal_type' may be set before.
 open_chat() { # SCRIPT COLUMNS LINES
   mkdir -p "$scratch/home" "$scratch/project"
   start_server "$1"
@@ -64,7 +65,7 @@ open_chat() { # SCRIPT COLUMNS LINES
       default-directory "$scratch/project/")
 LISP
   terminal new-session -d -x "$2" -y "$3" \
-    "env HOME='$scratch/home' LC_ALL=C.UTF-8 TERM=screen-256color \
+    "env HOME='$scratch/home' LC_ALL=${locale:-C.UTF-8} TERM=${terminal_type:-screen-256color} \
       '$EMACS' -nw -Q -l '$scratch/settings.el' -l agent-q -f agent-q-chat 2> '$scratch/emacs.log'" ||
     fail 'tmux did not start'
   await 'Ready.*scripted' 'the chat is open'
