@@ -291,7 +291,7 @@ After the widest comes the narrowest, about exactly this call."
   (let ((call (agent-q-approve--here)))
     (unless (agent-q-call-p call)
       (user-error "No tool call here"))
-    (agent-q-render-show
+    (agent-q-render-visit
      "*agent-q call*"
      (let ((agent-q-render-body-limit most-positive-fixnum))
        (concat (if (agent-q-call-effect-p call)
@@ -300,8 +300,7 @@ After the widest comes the narrowest, about exactly this call."
                "\n" (agent-q-approve-text-level call)
                (if-let ((target (agent-q-call-target call))) (concat target "\n") "")
                "\n" (agent-q-approve-text-all-reasons call)
-               (agent-q-call-arguments-body call) "\n")))
-    (message "q closes it")))
+               (agent-q-call-arguments-body call) "\n")))))
 
 (defun agent-q-approve-review ()
   "Review the edit of the tool call as a diff."

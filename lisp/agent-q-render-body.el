@@ -52,7 +52,7 @@ or nil if that is unknown."
   (interactive nil agent-q-chat-mode)
   (let ((text (funcall (or (get-text-property (point) 'agent-q-all)
                            (user-error "No cut text here")))))
-    (agent-q-render-show "*agent-q text*" text)))
+    (agent-q-render-visit "*agent-q text*" text)))
 
 (defun agent-q-render-show (name text)
   "Show TEXT in the buffer NAME, where it can only be read; return the buffer."
@@ -66,6 +66,13 @@ or nil if that is unknown."
                 bidi-inhibit-bpa t)
     (display-buffer (current-buffer))
     (current-buffer)))
+
+(defun agent-q-render-visit (name text)
+  "Show TEXT in the buffer NAME, as `agent-q-render-show' does, and go there."
+  (let ((window (get-buffer-window (agent-q-render-show name text))))
+    (when window
+      (select-window window)
+      (message "q closes it"))))
 
 (defun agent-q-render-show-all-mouse (event)
   "Show the whole text that is cut where EVENT clicked."

@@ -317,9 +317,13 @@
                           :arguments (agent-q-json-encode `(:form ,long)))
       (should-not (agent-q-test-shows "xEND"))
       (goto-char (agent-q-render-item-start (agent-q-call-waiting)))
-      (agent-q-test-press "v")
-      (with-current-buffer "*agent-q call*"
-        (should (agent-q-test-shows long))))))
+      (save-window-excursion
+        (agent-q-test-press "v")
+        ;; One is there, so that q closes it.
+        (should (equal "*agent-q call*" (buffer-name (window-buffer))))
+        (with-current-buffer "*agent-q call*"
+          (should (agent-q-test-shows "\nDangerous\n"))
+          (should (agent-q-test-shows long)))))))
 
 (ert-deftest agent-q-approve-the-file-of-a-call-is-named ()
   (let ((default-directory temporary-file-directory))

@@ -471,7 +471,7 @@ Ask the user to revert or save the buffer.")
     (should (string-match-p "\\` Writing" agent-q-header--line))
     (should agent-q-chat--timer)
     (agent-q-test-event :turn-ended :outcome :finished)
-    (should (string-match-p "No model.*2000.*34\\'" agent-q-header--line))
+    (should (string-match-p "No model.*2000.*34\\( \\|\\'\\)" agent-q-header--line))
     (should-not agent-q-chat--timer)))
 
 (ert-deftest agent-q-chat-header-line-warns-of-dangerous-tools-that-run-unasked ()

@@ -68,5 +68,31 @@
       (should (string-match-p "running 4[12] s, silent for 40 s: \\[31m half \\\\x202e\n"
                               (agent-q-test-log))))))
 
+(ert-deftest agent-q-live-call-is-asked-again-soon-while-it-prints ()
+  "The clock of the turn, of a second, is for calls that are silent."
+  (agent-q-test-with-chat
+    (cl-flet ((soon-p ()
+                (prog1 (and agent-q-call-live--timer t)
+                  (when agent-q-call-live--timer (cancel-timer agent-q-call-live--timer))
+                  (setq agent-q-call-live--timer nil))))
+      (agent-q-test-event :call-proposed :call 1 :tool "eval_form" :arguments "{\"form\":\"(f)\"}")
+      (agent-q-test-event :state :state :running)
+      (should-not (soon-p))
+      (agent-q-test-event :call-started :call 1 :tool "eval_form")
+      (should (soon-p))
+      (let ((call (gethash 1 agent-q-call-table)))
+        (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))
+        (should (agent-q-test-shows "running: two\n"))
+        (should (string-match-p "Running eval_form: two" agent-q-header--line))
+        (should (soon-p))
+        ;; Nothing new.
+        (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))
+        (should-not (soon-p))
+        (agent-q-test-event :call-finished :call 1 :outcome :succeeded :content "=> 1"
+                            :milliseconds 9)
+        (agent-q-call-live--take call '(:text "three\n" :printed 14))
+        (should-not (soon-p))
+        (should-not (agent-q-test-shows "three"))))))
+
 (provide 'agent-q-live-call-test)
 ;;; agent-q-live-call-test.el ends here
