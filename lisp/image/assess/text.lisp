@@ -239,7 +239,7 @@ forms before it were run. It is a hit when it can be read then, and nobody could
     (funcall function)))
 
 (defun prepare-assessment ()
-  "Have a watch, which isn't put in under another, and compile what is slow otherwise."
+  "Put in a watch, which can't be done under another, and compile what is slow otherwise."
   (let ((ensure (optional-function "AGENT-Q-IMAGE" "ENSURE-WATCH")))
     (when ensure (funcall ensure)))
   (compile-now 'walk 'walk-compound 'walk-call 'walk-arguments 'walk-argument 'known-value

@@ -23,7 +23,7 @@ take an answer of the code's for one of the image's."
              nil)
             ((member kind '(:emacs-rex :emacs-interrupt :call))
              (make-effect :kind "stop-thread" :target (thread-text thread)
-                          :words (format nil "have the thread ~A evaluate a form"
+                          :words (format nil "evaluate a form in the thread ~A"
                                          (thread-text thread))))
             ((or (not (free-message-p kind))
                  (not (readable-message-p message))
@@ -32,7 +32,7 @@ take an answer of the code's for one of the image's."
                       (stringp (second message))
                       (eql 0 (search "agent-q effect" (second message)))))
              (make-effect :kind "write-to-client" :target (string-downcase (symbol-name kind))
-                          :words (format nil "have Emacs do ~(~A~): ~A" kind
+                          :words (format nil "make Emacs do ~(~A~): ~A" kind
                                          (printed (rest message) :limit 300))))))))
 
 (defun effect-of-odd-message (thread message)

@@ -45,7 +45,7 @@
 
 (defun effect-of-log (arguments)
   (and (first arguments)
-       (file-effect "write-file" "have ~A written by the collector" (first arguments))))
+       (file-effect "write-file" "make the garbage collector write ~A" (first arguments))))
 
 (defun effect-of-delete-file (arguments)
   (file-effect "delete-file" "delete ~A" (first arguments) :link t))
@@ -256,7 +256,7 @@ to connect to it, so that the answer counts for both."
   (let ((thread (internal "SB-IMPL" "%TIMER-THREAD" (first arguments))))
     (unless (member thread (list nil t (backend "CURRENT-THREAD")))
       (make-effect :kind "take-over" :target (thread-text thread)
-                   :words (format nil "have a timer run code in the thread ~A"
+                   :words (format nil "run code in the thread ~A by a timer"
                                   (thread-text thread))))))
 
 (defun effect-of-taking-over (what)

@@ -7,7 +7,7 @@
 (defstruct (expansion (:type list) (:copier nil))
   ;; The form that was expanded, and the macro function that did it.
   form function
-  ;; What came of it, the warnings it signalled, and what it printed.
+  ;; The expansion, the warnings it signalled, and what it printed.
   result warnings output)
 
 (defvar *kept* nil

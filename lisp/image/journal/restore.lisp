@@ -140,7 +140,7 @@
           collect other))
 
 (defun try-to-undo (change chat)
-  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on what came of it, and
+  "Undo CHANGE and those of the same thing after it in CHAT; a sentence on the outcome, and
 whether it is undone."
   (let* ((all (append (later-changes change chat) (list change)))
          (problem (irreversible-p change)))

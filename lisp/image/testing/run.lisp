@@ -111,7 +111,7 @@ not seen unless it is there before."
         (values results problem)))))
 
 (define-operation "run-tests" (system suite test package systems file)
-  ;; Run a test, a suite, or all tests of a system; what came of it.
+  ;; Run a test, a suite, or all tests of a system, and report the outcome.
   (let* ((*notes* (list '()))
          (*build* (make-build))
          (*package* (package-of-text package))

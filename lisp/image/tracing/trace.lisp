@@ -87,7 +87,7 @@
           (t (values function (name-text name))))))
 
 (defun install-trace (function text)
-  "Have calls of FUNCTION, named TEXT, written down; what was there before."
+  "Record calls of FUNCTION, named TEXT; returns what was there before."
   (let ((client *client*)
         (encapsulate (optional-function "SB-INT" "ENCAPSULATE"))
         (before (fdefinition function)))

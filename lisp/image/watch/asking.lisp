@@ -150,7 +150,7 @@
              (internal "SB-THREAD" "SIGNAL-SEMAPHORE" (question-signal question))
              "answered"))))
 
-;;; What comes of it
+;;; The outcome
 
 (defun note-denial (consent effect)
   (let ((*client* (consent-client consent)))
