@@ -79,7 +79,7 @@ agent.  Without an agent the value is nil, and so it is for one without tools."
     library))
 
 (defun agent-q-agent--send-library (name)
-  "Have the core know the library NAME as it is now."
+  "Give the core the library NAME as it is now."
   (let ((library (agent-q-agent-library name)))
     (unless (eq library (cadr (assoc name agent-q-agent--sent)))
       (let ((tools (mapcar (lambda (tool) (agent-q-agent--library-tool tool name))

@@ -56,7 +56,7 @@ It is one of the same project, and about the same image if LOOK has one."
       (set-window-point window (with-current-buffer chat (point-max))))))
 
 (defun agent-q-ask--check-private (look)
-  "Have the user agree that LOOK is sent if it is of a private file."
+  "Ask the user whether LOOK may be sent if it is of a private file."
   (unless (agent-q-private-allowed-p (agent-q-look-file look))
     (user-error "Nothing was sent")))
 
@@ -150,7 +150,7 @@ in `agent-q-ask'."
   (agent-q-ask--editable look)
   (agent-q-ask--send
    (format "Rewrite this: %s\nMake the change in the file with edit_definition, or with \
-edit_file where it is no definition; I review it as a diff."
+edit_file where it is not a definition; I review it as a diff."
            (if (string-blank-p wish) "make it simpler, with the same behaviour" wish))
    look new t))
 

@@ -164,7 +164,7 @@ Emacs reaches by D-Bus."
     (apply function arguments)))
 
 (defun agent-q-attention--send (chat text)
-  "Have the desktop show TEXT about CHAT; where it can't, do nothing."
+  "Show TEXT about CHAT on the desktop; where that can't be done, do nothing."
   (when (buffer-live-p chat)
     (ignore-errors
       ;; It demotes some errors to messages by itself.

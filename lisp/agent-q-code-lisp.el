@@ -96,7 +96,7 @@ What begins far above is not looked for."
       (user-error "There is no symbol of Lisp code at point")))
 
 (defun agent-q-code-lisp--ask (key)
-  "Have the client do KEY with the symbol at point, and show its errors."
+  "Run the client's KEY on the symbol at point, and show its errors."
   (let ((symbol (agent-q-code-lisp--symbol-or-complain)))
     (condition-case failure
         (agent-q-image-ask agent-q-session-connection key symbol

@@ -120,7 +120,7 @@ When the server ends before it is ready, CALLBACK is called with nil."
                                    agent-q-demo--buffer))))))))
 
 (defun agent-q-demo--serve-chats (provider)
-  "Have the chats that have no model talk to PROVIDER, if it is one."
+  "Make the chats without a model talk to PROVIDER, if it is one."
   (if (null provider)
       (message "The demo model did not start; %s says why" agent-q-demo--buffer)
     (dolist (buffer (agent-q-session-chats))

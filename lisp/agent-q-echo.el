@@ -47,7 +47,7 @@
       (setq agent-q-echo--offer 'made))))
 
 (defun agent-q-echo-choose (value)
-  "Have VALUE for `agent-q-echo-evaluations' from now on."
+  "Set `agent-q-echo-evaluations' to VALUE from now on."
   (customize-save-variable 'agent-q-echo-evaluations value)
   (message (if value "Your REPL shows what the agent evaluates"
              "Your REPL stays as it is; `agent-q-echo-evaluations' changes that")))

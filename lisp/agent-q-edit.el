@@ -221,7 +221,7 @@ Emacs empties a file before it writes it, so a full disk would take it all."
                        (buffer-string))))))
 
 (agent-q-operations-define "visit-moved-file" (call buffer path)
-  "Have BUFFER, whose file was moved, visit PATH from now on."
+  "Make BUFFER, whose file was moved, visit PATH from now on."
   (let ((live (get-buffer buffer)))
     (when live
       (with-current-buffer live

@@ -63,7 +63,7 @@ the redisplay that follows.")
 ;;;; The pipe
 
 (defun agent-q-events-ensure ()
-  "Have the core loaded and able to wake Emacs."
+  "Load the core and connect its wake pipe."
   (agent-q-module-ensure)
   (unless (process-live-p agent-q-events--process)
     (setq agent-q-events--process (agent-q-events--make-pipe))
@@ -124,7 +124,7 @@ longer than most calls."
         (agent-q-events--take-here)))))
 
 (defun agent-q-events-resolve (request status text)
-  "Answer REQUEST of the core with STATUS and TEXT; what comes of it is done too."
+  "Answer REQUEST of the core with STATUS and TEXT, and do what follows from that."
   (agent-q-events-attend
    (lambda ()
      (condition-case failure

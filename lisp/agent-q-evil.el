@@ -29,7 +29,7 @@
 
 ;;;###autoload
 (defun agent-q-evil-setup-chat ()
-  "Have the keys of chats that Evil's normal state would take."
+  "Bind the keys of chats that Evil's normal state would take."
   (evil-define-key* 'normal agent-q-chat-mode-map
     (kbd "RET") 'agent-q-chat-return
     (kbd "TAB") 'agent-q-chat-tab))

@@ -40,7 +40,7 @@
   (agent-q-handlers--arm))
 
 (defun agent-q-handlers--arm ()
-  "Have the tasks run when Emacs gets to its timers."
+  "Run the tasks when Emacs gets to its timers."
   (unless agent-q-handlers--timer
     (setq agent-q-handlers--timer (run-at-time 0 nil #'agent-q-handlers--work))))
 

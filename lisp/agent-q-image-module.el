@@ -282,7 +282,7 @@ They go in one message: each takes longer to come and go than to be read."
        (lambda (_) (agent-q-image--shipped shipping nil nil))))))
 
 (defun agent-q-image--ship-form (shipping form receiver)
-  "Have FORM evaluated for SHIPPING, then call RECEIVER with its value."
+  "Evaluate FORM in the image for SHIPPING, then call RECEIVER with its value."
   (let ((continuation
          (lambda (result)
            (pcase result

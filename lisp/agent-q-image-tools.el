@@ -86,7 +86,7 @@ Answers can overtake each other, so there is one question at a time."
       (_ (process-put process 'agent-q-image-tools-known nil)))))
 
 (defun agent-q-image-tools--take (connection entries)
-  "Have exactly the tools of ENTRIES registered for the image behind CONNECTION."
+  "Register exactly the tools of ENTRIES for the image behind CONNECTION."
   (let* ((process (agent-q-image-connection-process connection))
          (old (process-get process 'agent-q-image-tools))
          (new (cl-loop for entry in (agent-q-image-tools--few entries connection)

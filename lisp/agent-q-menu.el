@@ -168,7 +168,7 @@
     (add-hook (intern (format "%s-hook" mode)) #'agent-q-menu--for-mouse)))
 
 (defun agent-q-menu--for-mouse ()
-  "Have the menu of the right mouse button show our commands in this buffer."
+  "Add our commands to the menu of the right mouse button in this buffer."
   (add-hook 'context-menu-functions #'agent-q-menu-context nil t))
 
 ;;;###autoload

@@ -74,7 +74,7 @@ Set it before agent-q is loaded where its Emacs Lisp was copied elsewhere.")
 ;;;; What programs meet
 
 (define-error 'agent-q-error "agent-q")
-(define-error 'agent-q-invalid-tool "This is no valid tool" 'agent-q-error)
+(define-error 'agent-q-invalid-tool "Invalid tool" 'agent-q-error)
 (define-error 'agent-q-invalid-arguments "The arguments do not fit" 'agent-q-error)
 (define-error 'agent-q-gram-error "This gram text is not understood" 'agent-q-error)
 

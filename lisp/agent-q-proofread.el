@@ -56,7 +56,7 @@ own first.")
   "Whether the image is asked now.")
 
 (defun agent-q-proofread-later (start)
-  "Have the code that begins at START checked soon, if it is Lisp.
+  "Check the code that begins at START soon, if it is Lisp.
 For `agent-q-code-closed-functions'."
   (when (and agent-q-check-code
              (agent-q-proofread--source-p start)

@@ -123,7 +123,7 @@ These are those with a lower level in `agent-q-tool-levels'."
   (gethash number agent-q-registry--handlers))
 
 (defun agent-q-registry--define (tool)
-  "Have the core know TOOL."
+  "Register TOOL with the core."
   (agent-q-core-define-tool
    (agent-q-json-encode
     `(:name ,(agent-q-tool-name tool)

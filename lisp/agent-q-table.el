@@ -112,7 +112,7 @@ LAST means that it doesn't grow any more."
                                  'help-echo "RET: the whole table")))))
 
 (defun agent-q-table--show (start end text)
-  "Have TEXT shown instead of what is from START to END."
+  "Show TEXT instead of what is from START to END."
   (when (< start end)
     (put-text-property start end 'display (propertize text 'face 'agent-q-markup))))
 
@@ -150,7 +150,7 @@ Most tables need the same few, so they are kept."
         (agent-q-table--between before end (agent-q-table--border blanks 0))))))
 
 (defun agent-q-table--between (start end border)
-  "Have BORDER shown from START to END, if there is something."
+  "Show BORDER from START to END, if there is something."
   (when (< start end)
     ;; One string on neighbours would be shown once for both.
     (put-text-property start end 'display
@@ -199,7 +199,7 @@ Most tables need the same few, so they are kept."
   (add-hook 'window-size-change-functions #'agent-q-table--resized nil t))
 
 (defun agent-q-table--resized (window)
-  "Have tables aligned soon if WINDOW made that necessary."
+  "Align tables soon if WINDOW made that necessary."
   (with-current-buffer (window-buffer window)
     (let ((room (agent-q-table--room)))
       (unless (or agent-q-table--timer (eql room agent-q-table--aligned-for))

@@ -142,7 +142,7 @@ fn cancel(env: &Env, session: i64) -> Result<()> {
 }
 
 /// Put back what SESSION's latest turn changed in files and buffers, when no turn runs.
-/// A `:notice' event says what came of it, an `:image-changed' event what it changed in the image.
+/// A `:notice' event reports the outcome, an `:image-changed' event what it changed in the image.
 #[defun]
 fn undo_turn(env: &Env, session: i64) -> Result<()> {
     tell(env, session, Op::UndoTurn)

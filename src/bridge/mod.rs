@@ -40,7 +40,7 @@ use text::Text;
 
 emacs::define_errors! {
     agent_q_error "agent-q" (error)
-    agent_q_invalid_tool "This is no valid tool" (agent_q_error)
+    agent_q_invalid_tool "Invalid tool" (agent_q_error)
     agent_q_invalid_arguments "The arguments do not fit" (agent_q_error)
     agent_q_gram_error "This gram text is not understood" (agent_q_error)
 }

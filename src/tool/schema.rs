@@ -64,7 +64,7 @@ impl ArgumentSchema {
     ///
     /// # Errors
     ///
-    /// When it is no valid schema, or refers to something that would have to be fetched.
+    /// When it is not a valid schema, or refers to something that would have to be fetched.
     pub fn compile(json: Value, strangers: Strangers) -> Result<Self, ArgumentSchemaError> {
         if !json.is_object() {
             return Err(ArgumentSchemaError("Schema must be an object".to_owned()));

@@ -61,7 +61,7 @@ async fn image_turn(context: &WorkContext) -> Option<ImageTurn> {
     parse_answer::<Option<ImageTurn>>(&reply).ok()?
 }
 
-/// Puts back what the latest turn changed, the last change first, and says what came of it.
+/// Puts back what the latest turn changed, the last change first, and reports the outcome.
 async fn undo_files(context: &WorkContext) -> String {
     let turn = context.workspace.journal.last().unwrap_or_default();
     let (mut done, mut left, mut lines) = (0, Vec::new(), Vec::new());
