@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -176,6 +176,9 @@ fi
 if wanted tools; then
   in_batch tools-bench tools
   cargo run --release --quiet --example bench_tools >> "$scratch/samples" || note_failure bench_tools
+fi
+if wanted decode; then
+  cargo run --release --quiet --example bench_streams >> "$scratch/samples" || note_failure bench_streams
 fi
 if wanted files; then
   AGENT_Q_BENCH_TREE=$scratch/tree

@@ -110,6 +110,18 @@
     ("schemas of 200 tools" "tools.schemas" nil ms 1)
     ("10,000 signatures parsed" "gram.signatures" nil ms 200)
     ("1 MB of nested brackets rejected" "gram.nested" nil ms 50)
+    "a megabyte of a streamed answer, from bytes to what is shown | serde_json skips its payloads
+    ("Chat Completions" "decode.read.chat" "decode.skip.chat" ms 5)
+    ("Messages" "decode.read.messages" "decode.skip.messages" ms 5)
+    ("Responses" "decode.read.responses" "decode.skip.responses" ms 5)
+    ("Gemini" "decode.read.gemini" "decode.skip.gemini" ms 5)
+    ("Ollama" "decode.read.ollama" "decode.skip.ollama" ms 5)
+    "memory held after 256 MB of signs of life"
+    ("Chat Completions" "decode.growth.chat" nil MB 1)
+    ("Messages" "decode.growth.messages" nil MB 1)
+    ("Responses" "decode.growth.responses" nil MB 1)
+    ("Gemini" "decode.growth.gemini" nil MB 1)
+    ("Ollama" "decode.growth.ollama" nil MB 1)
     "searching 50,000 files | ripgrep, or grep and find"
     ("grep_project, a match in one of 50 files" "files.grep.some" "files.grep.some.rg" ms (ratio 1.3))
     ("grep_project, a few matches" "files.grep.few" "files.grep.few.rg" ms (ratio 1.3))

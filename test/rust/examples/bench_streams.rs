@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Samples of what reading replies costs, a line each: a name and seconds. For each dialect a stream of
-//! MEGABYTES, from bytes to events to show, beside serde_json skipping the same payloads; then how much
-//! memory is held after a reply of 256 MB, in megabytes. AGENT_Q_STREAMS names a folder of recordings,
+//! MEGABYTES, from bytes to events to show, beside serde_json skipping the same payloads; then how many
+//! bytes of memory are held after 256 MB of signs of life. AGENT_Q_STREAMS names a folder of recordings,
 //! whose events are used then. `cargo run --release --example bench_streams`, or `make bench`.
 #![allow(
     clippy::print_stdout,
@@ -143,7 +143,7 @@ fn recorded(folder: &Path, api: &str, dialect: Dialect) -> Option<(f64, f64)> {
     (all.0 > 0).then_some((all.1 / megabytes, all.2 / megabytes))
 }
 
-/// Megabytes of memory that this process holds; 0 where that can't be known.
+/// Bytes of memory that this process holds; 0 where that can't be known.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status
@@ -156,7 +156,7 @@ fn resident() -> f64 {
                 .ok()
         })
         .unwrap_or(0.0)
-        / 1024.0
+        * 1024.0
 }
 
 /// How much more memory is held when MEGABYTES of signs of life have come.
@@ -184,18 +184,18 @@ fn main() {
         for _ in 0..5 {
             let megabytes = MEGABYTES as f64;
             println!(
-                "stream-read-{name} {:.6}",
+                "decode.read.{name} {:.6}",
                 read(dialect, &stream) / megabytes
             );
-            println!("stream-skip-{name} {:.6}", skip(&payloads) / megabytes);
+            println!("decode.skip.{name} {:.6}", skip(&payloads) / megabytes);
         }
         if let Some((read, skip)) = folder
             .as_ref()
             .and_then(|folder| recorded(Path::new(folder), api, dialect))
         {
-            println!("recorded-read-{name} {read:.6}");
-            println!("recorded-skip-{name} {skip:.6}");
+            println!("decode.recorded.read.{name} {read:.6}");
+            println!("decode.recorded.skip.{name} {skip:.6}");
         }
-        println!("stream-growth-{name} {:.6}", growth(dialect, 256));
+        println!("decode.growth.{name} {:.6}", growth(dialect, 256));
     }
 }
