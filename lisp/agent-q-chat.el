@@ -182,7 +182,8 @@ NEW non-nil means a new one."
 
 (defun agent-q-chat-resume (id name root)
   "Return the buffer of a new chat, the continuation of the stored one of ID.
-NAME is for the buffer, and ROOT the root of its project, or nil; it may be gone."
+NAME is for the buffer, and ROOT the root of its project, or nil.  That may be
+gone."
   (let ((default-directory (if (and root (file-directory-p root))
                                (file-name-as-directory root)
                              default-directory)))

@@ -123,7 +123,8 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
         (session (agent-q-core-open-session
                   (agent-q-json-serialize
                    `((provider . ,provider) (tools . "none") (project_root . :null)
-                     (project_instructions . "ignore") (max_iterations . 1)))))
+                     (project_instructions . "ignore") (max_iterations . 1)))
+                  nil))
         (excerpt (agent-q-excerpt-make "diff" "git diff" text)))
     (with-current-buffer buffer
       (setq agent-q-commit--job (agent-q-commit--make-job :place place :left-out left-out

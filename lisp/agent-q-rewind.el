@@ -44,12 +44,12 @@ the parts to take back, of `conversation', `files' and `image'."
   "The overlays over what was taken back in this chat, by the rewinds' numbers.")
 
 (defvar-local agent-q-rewind--latest nil
-  "The number of the last rewind of this chat, and the changes of its image, or nil.")
+  "The number of the last rewind of this chat, and its changes of the image.")
 
 ;;;; Which message
 
 (defun agent-q-rewind--turns ()
-  "Return the messages that are shown in this chat, as (POSITION . NUMBER), in order."
+  "Return the messages in sight of this chat, as (POSITION . NUMBER), in order."
   (let ((position (point-min)) (turns nil))
     (while (setq position (text-property-not-all position agent-q-render-end
                                                  'agent-q-turn nil))
@@ -120,7 +120,7 @@ prompt again."
        (agent-q-rewind--show plan)))))
 
 (defun agent-q-rewind--take-image (plan changes)
-  "Note in PLAN what it has to do with CHANGES, of the journal of an image."
+  "Note in PLAN what the journal of an image has on it in its list CHANGES."
   (let ((names (with-current-buffer (agent-q-rewind-plan-chat plan)
                  (agent-q-rewind--names (agent-q-rewind-plan-turn plan)))))
     (dolist (change changes)
@@ -152,11 +152,13 @@ prompt again."
 (define-derived-mode agent-q-rewind-mode special-mode "agent-q rewind"
   "Major mode for what going back to before a message would do.
 
-\\<agent-q-rewind-mode-map>\\[agent-q-rewind-tick-conversation], \
-\\[agent-q-rewind-tick-files] and \\[agent-q-rewind-tick-image] tick the \
-conversation, the files and the image;
-\\[agent-q-rewind-do] takes back what is ticked, \\[agent-q-chats-fork-here] goes on in \
-a new chat instead, \\[quit-window] leaves all as it is.
+\\<agent-q-rewind-mode-map>
+\\[agent-q-rewind-tick-conversation] ticks the conversation,
+\\[agent-q-rewind-tick-files] the files,
+\\[agent-q-rewind-tick-image] the image;
+\\[agent-q-rewind-do] takes back what is ticked,
+\\[agent-q-chats-fork-here] goes on in a new chat instead,
+\\[quit-window] leaves all as it is.
 
 \\{agent-q-rewind-mode-map}")
 
