@@ -24,6 +24,7 @@
 (require 'agent-q-image-tools)
 (require 'agent-q-json)
 (require 'agent-q-mention)
+(require 'agent-q-plan)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-provider)
@@ -63,6 +64,10 @@
      (max_turn_tokens . ,(or agent-q-max-turn-tokens :null))
      (max_turn_seconds . ,(or agent-q-max-turn-seconds :null))
      (max_turn_cost . ,(or agent-q-max-turn-cost :null))
+     (plan . ,(agent-q-plan-setting))
+     (skills_directory . ,(if agent-q-skills-directory
+                              (expand-file-name agent-q-skills-directory)
+                            :null))
      (context_window . ,(or agent-q-context-window :null))
      (compact_at . ,(or agent-q-compact-at :null))
      (tools . ,(agent-q-registry-selection))

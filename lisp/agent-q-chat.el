@@ -44,6 +44,7 @@
 (require 'agent-q-json)
 (require 'agent-q-mention-complete)
 (require 'agent-q-module)
+(require 'agent-q-plan)
 (require 'agent-q-project)
 (require 'agent-q-prompt)
 (require 'agent-q-proofread)
@@ -66,7 +67,8 @@
 (defconst agent-q-chat--commands
   '((model . agent-q-set-model) (image . agent-q-set-image)
     (waiting . agent-q-goto-approval) (parked . agent-q-chat-hand-over)
-    (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-window))
+    (unguarded . agent-q-list-tools) (paused . agent-q-continue) (window . agent-q-window)
+    (plan . agent-q-plan-mode))
   "Commands for clicks on the parts of the header line.")
 
 (defvar-local agent-q-chat--timer nil
@@ -103,6 +105,7 @@
     (define-key map (kbd "C-c C-e") 'agent-q-compose)
     (define-key map (kbd "C-c C-q") #'agent-q-queue-edit)
     (define-key map (kbd "C-c C-r") #'agent-q-rewind)
+    (define-key map (kbd "C-c C-l") #'agent-q-plan-mode)
     (agent-q-code-block-define-keys map)
     (define-key map [remap xref-find-definitions] #'agent-q-code-find-definition)
     map)
@@ -234,7 +237,8 @@ core saves it, as JSON, or is nil."
   (agent-q-render-setup)
   (agent-q-call-setup)
   (funcall below)
-  (setq agent-q-header-commands agent-q-chat--commands)
+  (setq agent-q-header-commands agent-q-chat--commands
+        agent-q-plan-send-function #'agent-q-chat-submit)
   (agent-q-header-setup)
   (agent-q-registry-ensure)
   (setq agent-q-chat-settings (agent-q-chat-make-settings)
@@ -406,6 +410,8 @@ core saves it, as JSON, or is nil."
   (when (agent-q-echo-offer-p)
     (agent-q-chat--offer-echo))
   (agent-q-changes-line-tell)
+  (when (eq outcome :finished)
+    (agent-q-plan-offer))
   (agent-q-attention-ended outcome)
   (agent-q-queue-next))
 

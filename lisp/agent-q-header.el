@@ -27,7 +27,7 @@
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
-The parts are `model', `image', `waiting', `paused', `parked', `window' and `unguarded'.")
+The parts are `model', `image', `waiting', `paused', `parked', `window', `plan' and `unguarded'.")
 
 (defvar-local agent-q-header-state :idle
   "What the session is doing, as the core said last.")
@@ -51,6 +51,9 @@ The parts are `model', `image', `waiting', `paused', `parked', `window' and `ung
 
 (defvar-local agent-q-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
+
+(defvar-local agent-q-header-planning nil
+  "Whether the agent only plans and changes nothing.")
 
 (defvar-local agent-q-header-filled nil
   "How full the model's window is, as (TOKENS . WINDOW), or nil.
@@ -256,6 +259,10 @@ In a narrow window, those worth least are left out."
                    (agent-q-header--segment (agent-q-visible-line agent-q-header-model 80)
                                             "mouse-1: choose the model of this chat"
                                             'model)))
+      (cons 8 (and agent-q-header-planning
+                   (agent-q-header--segment
+                    "Plan" "Nothing is changed in plan mode\nmouse-1: switch it off"
+                    'plan 'agent-q-attention)))
       (cons 3 (agent-q-header--window))
       (cons 5 (and (> agent-q-header-queued 0)
                    (format "%d queued" agent-q-header-queued)))

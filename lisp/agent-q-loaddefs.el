@@ -268,6 +268,12 @@
 (autoload 'agent-q-mode "agent-q-mode"
   "Record your work in SLY and SLIME for later chats." t)
 
+;;;; agent-q-plan.el
+
+(autoload 'agent-q-plan-mode "agent-q-plan"
+  "Have the agent of this chat look and plan, and change nothing." t)
+(autoload 'agent-q-plan-do "agent-q-plan")
+
 ;;;; agent-q-project.el
 
 (put 'agent-q-project-root 'risky-local-variable t)

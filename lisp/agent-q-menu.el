@@ -34,7 +34,8 @@
   `((agent-q-chat-mode
      ("Message" ("s" "Send" agent-q-chat-send) ("k" "Cancel the turn" agent-q-chat-cancel)
       ("e" "Write it in a buffer" agent-q-compose) ("h" "Earlier messages" agent-q-prompt-search)
-      ("q" "Edit a queued one" agent-q-queue-edit) ("b" "Put it into the turn" agent-q-chat-steer))
+      ("q" "Edit a queued one" agent-q-queue-edit) ("b" "Put it into the turn" agent-q-chat-steer)
+      ("o" "Plan mode" agent-q-plan-mode))
      ("Turn" ("a" "What waits for you" agent-q-goto-approval)
       ("d" "Take over a parked error" agent-q-chat-hand-over)
       ("c" "What the turn changed" agent-q-changes) ("u" "Undo the turn" agent-q-undo-turn))

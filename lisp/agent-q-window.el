@@ -45,7 +45,7 @@
        (concat "\n" (agent-q-render-body (plist-get event :summary) #'agent-q-visible-prose))))))
 
 (defun agent-q-window-summarized (event)
-  "Show that the model reads the summary in EVENT from now on."
+  "Show that a summary took the place of what the model has read, as EVENT says."
   (agent-q-render-add-item
    (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event))
   (let ((buffer (current-buffer)))

@@ -53,6 +53,15 @@ many as it likes."
   :type '(choice (number :tag "Dollars") (const :tag "Any number" nil))
   :package-version '(agent-q-module . "0.1.0"))
 
+(defcustom agent-q-skills-directory (locate-user-emacs-file "agent-q/skills")
+  "Directory of your skills: folders with a file SKILL.md each.
+Those of a project are in .agent-q/skills, .claude/skills or .agents/skills.
+The agent is told their names and descriptions, and reads the file when it
+needs one; of a file outside of the project it asks first, unless a rule
+allows it.  nil means that you have none."
+  :type '(choice directory (const :tag "None" nil))
+  :package-version '(agent-q-module . "0.1.0"))
+
 (defcustom agent-q-context-window nil
   "How many tokens the model can take with a request.
 nil means what is known of the model.  Where nothing is, the chat finds out

@@ -8,7 +8,7 @@ use std::time::Duration;
 use once_cell::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-use super::policy::{Approval, EvalPolicy};
+use super::policy::{Approval, EvalPolicy, PlanMode};
 use crate::protocol::{Event, SessionId};
 use crate::rules::TurnPlace;
 use crate::tool::offer::Offer;
@@ -72,6 +72,7 @@ pub struct BatchContext {
     pub workspace: Arc<Workspace>,
     /// When code may run in the image without asking.
     pub eval_policy: EvalPolicy,
+    pub plan: PlanMode,
     pub cancel: CancellationToken,
     /// Why they were cancelled, where a program did it; a chat's are cancelled by the user.
     pub why_cancelled: Arc<OnceCell<String>>,

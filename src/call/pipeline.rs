@@ -132,6 +132,9 @@ impl Executor {
             Ok(verdict) => verdict,
             Err(failure) => return Prepared::Failed(ended(failure)),
         };
+        if let Some(why) = batch.plan.objection(&tool, verdict.assessment.level) {
+            return Prepared::Failed(CallEnding::new(CallOutcome::Denied, why));
+        }
         let context = self.context(batch);
         let (preview, doubt) = match precheck(&tool, &arguments, &verdict.reached, &context).await {
             Ok(preview) => (preview, None),

@@ -103,6 +103,7 @@ impl Engine {
             tools: Arc::clone(&self.shared.registry),
             offer: Arc::default(),
             past: Arc::default(),
+            plan: crate::call::policy::PlanMode::Off,
             approval,
             eval_deadline: Settings::default().eval_deadline,
             workspace: Arc::default(),

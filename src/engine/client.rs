@@ -102,6 +102,7 @@ impl ClientTurn {
             tools: Arc::clone(&self.tools),
             offer: Arc::clone(&self.handles.offer),
             past: Arc::default(),
+            plan: crate::call::policy::PlanMode::Off,
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.handles.workspace),

@@ -30,6 +30,7 @@ use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
 use crate::runtime::held;
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
+use crate::session::skills;
 use crate::session::{Beginning, Session, SessionSettings, Shared};
 use crate::tool::ToolFailure;
 use crate::tool::definition::InvalidTool;
@@ -276,7 +277,11 @@ impl Engine {
         let root = settings.ground.root.as_deref().map(Path::new);
         let place = TurnPlace::new(0, id.0, root, settings.connection.clone());
         let tools = self.shared.executor.without_denied(&tools, &place);
-        let now = sections(settings.instructions.as_deref(), &settings.guides());
+        let now = sections(
+            settings.instructions.as_deref(),
+            &settings.guides(),
+            &skills::section(&settings.skills()),
+        );
         let sections = held(&session.prefix).sections(now.as_deref());
         Ok(settings.system_prompt(&tools, sections.as_deref()))
     }

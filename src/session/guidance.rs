@@ -36,7 +36,8 @@ pub fn read(root: &Path, home: Option<&Path>) -> Vec<Guide> {
     guides
 }
 
-fn read_one(path: PathBuf) -> Option<Guide> {
+/// The file at PATH, unless it is a link, another user's or empty.
+pub(super) fn read_one(path: PathBuf) -> Option<Guide> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = open(&path, flags, Mode::empty()).ok()?;
     let stat = fstat(&file).ok()?;
@@ -58,9 +59,10 @@ fn read_one(path: PathBuf) -> Option<Guide> {
     (!text.is_empty()).then_some(Guide { path, text })
 }
 
-/// What the system prompt says after our own text: INSTRUCTIONS of the user and GUIDES of the project.
+/// What the system prompt says after our own text: INSTRUCTIONS of the user, GUIDES of the project, and
+/// which skills there are, as SKILLS says.
 #[must_use]
-pub fn sections(instructions: Option<&str>, guides: &[Guide]) -> Option<String> {
+pub fn sections(instructions: Option<&str>, guides: &[Guide], skills: &str) -> Option<String> {
     let mut sections = String::new();
     // Writing to a String cannot fail.
     if !guides.is_empty() {
@@ -69,6 +71,7 @@ pub fn sections(instructions: Option<&str>, guides: &[Guide]) -> Option<String> 
     for Guide { path, text } in guides {
         let _ = write!(sections, "\n\n{}:\n{text}", path.display());
     }
+    sections.push_str(skills);
     if let Some(text) = instructions.map(str::trim).filter(|text| !text.is_empty()) {
         let _ = write!(sections, "\n\n## The user's instructions\n{text}");
     }
@@ -132,9 +135,9 @@ mod tests {
             text: "Use spaces.".into(),
         };
         assert_eq!(
-            sections(Some(" Use tabs. "), &[guide]).unwrap(),
+            sections(Some(" Use tabs. "), &[guide], "").unwrap(),
             "\n\n## The project's instructions\n\n/a/AGENTS.md:\nUse spaces.\n\n## The user's instructions\nUse tabs."
         );
-        assert_eq!(sections(Some(" "), &[]), None);
+        assert_eq!(sections(Some(" "), &[], ""), None);
     }
 }

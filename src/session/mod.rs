@@ -17,6 +17,7 @@ mod room;
 pub mod selection;
 pub mod settings;
 mod shared;
+pub mod skills;
 mod steering;
 pub mod tokens;
 mod turn;
@@ -38,6 +39,7 @@ pub use settings::{SessionSettings, Settings};
 pub use shared::Shared;
 
 use crate::call::batch::{BatchContext, Watcher};
+use crate::call::policy::PlanMode;
 use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
 use crate::runtime::{held, panic_message};
@@ -302,6 +304,11 @@ impl Actor {
             tools: tools.callable,
             offer: Arc::clone(&self.offer),
             past: Arc::clone(&self.past),
+            // What the user calls themselves is not a part of any plan.
+            plan: match work {
+                Work::Message(_) => settings.plan,
+                _ => PlanMode::Off,
+            },
             approval: settings.approval,
             eval_deadline: settings.eval_deadline,
             workspace: Arc::clone(&self.workspace),

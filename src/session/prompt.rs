@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn explains_what_is_read_and_ends_with_the_users_words() {
-        let sections = guidance::sections(Some("Use LOOP. "), &[]);
+        let sections = guidance::sections(Some("Use LOOP. "), &[], "");
         let prompt = compose(None, Tools::Some, sections.as_deref());
         assert!(prompt.starts_with("You are agent-q, "));
         assert!(prompt.contains(MEANING) && prompt.contains(context::MEANING));

@@ -16,8 +16,11 @@ use super::guidance::Guide;
 use super::prompt;
 use super::prompt::Tools;
 use super::selection::ToolSelection;
+use super::skills;
+use super::skills::Skill;
 use crate::builtin::more;
-use crate::call::policy::{Approval, EvalPolicy};
+use crate::call::policy::{Approval, EvalPolicy, PlanMode};
+use crate::files::private::{DEFAULT_PATTERNS, PrivateFiles};
 use crate::gram::ToolSpecification;
 use crate::provider::{Dialect, Effort, ModelFacts, ProviderSettings, Secret, ToolChoice};
 use crate::tool::libraries::Agent;
@@ -51,6 +54,10 @@ pub struct SessionSettings {
     /// host refuses it.
     #[serde(deserialize_with = "present")]
     pub compact_at: Option<Option<f64>>,
+    pub plan: Option<PlanMode>,
+    /// A directory of skills of the user's; inner none: there is none.
+    #[serde(deserialize_with = "present")]
+    pub skills_directory: Option<Option<String>>,
     /// The tools offered to the model.
     pub tools: Option<ToolSelection>,
     pub tool_choice: Option<ToolChoiceJson>,
@@ -227,6 +234,8 @@ pub struct Settings {
     pub limits: Limits,
     pub context_window: Option<u64>,
     pub compact_at: Option<f64>,
+    pub plan: PlanMode,
+    pub skills_directory: Option<String>,
     pub tools: ToolSelection,
     pub tool_choice: ToolChoice,
     pub approval: Approval,
@@ -246,6 +255,8 @@ impl Default for Settings {
             limits: Limits::default(),
             context_window: None,
             compact_at: Some(0.8),
+            plan: PlanMode::Off,
+            skills_directory: None,
             tools: ToolSelection::default(),
             tool_choice: ToolChoice::Auto,
             // Fail closed until a chat says that it can ask.
@@ -286,6 +297,12 @@ impl Settings {
         }
         if let Some(share) = changes.compact_at {
             self.compact_at = share;
+        }
+        if let Some(plan) = changes.plan {
+            self.plan = plan;
+        }
+        if let Some(directory) = changes.skills_directory {
+            self.skills_directory = directory;
         }
         if let Some(tools) = changes.tools {
             self.tools = tools;
@@ -371,6 +388,24 @@ impl Settings {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// The skills that the model can read.
+    #[must_use]
+    pub fn skills(&self) -> Vec<Skill> {
+        let root = match self.project_instructions {
+            ProjectInstructions::Read => self.ground.root.as_deref(),
+            ProjectInstructions::Ignore => None,
+        };
+        let home = std::env::home_dir();
+        let private = match &self.ground.private {
+            Some(patterns) => PrivateFiles::new(patterns, home.as_deref()),
+            None => PrivateFiles::new(DEFAULT_PATTERNS, home.as_deref()),
+        };
+        // Globs that can't be read are told of where files are used.
+        let private = private.unwrap_or_else(|_| PrivateFiles::everything());
+        let own = self.skills_directory.as_deref().map(Path::new);
+        skills::find(root.map(Path::new), own, &private)
     }
 
     /// The system prompt of a request that lists TOOLS, which ends with SECTIONS, as `guidance` makes

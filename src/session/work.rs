@@ -17,6 +17,7 @@ use super::prefix::{Prefix, Reading};
 use super::room::RoomMade;
 use super::settings::Settings;
 use super::shared::Shared;
+use super::skills;
 use super::steering::Steering;
 use super::turn::Turn;
 use super::window;
@@ -87,7 +88,7 @@ impl Means<'_> {
                 let Some(turn) = self.turn(None) else {
                     return TurnOutcome::Failed(NO_MODEL.to_owned());
                 };
-                let message = held(self.told).take(message);
+                let message = held(self.told).take_planning(message, self.settings.plan);
                 let text = self.batch.workspace.with_news(message.for_model());
                 history.begin_turn();
                 let opening = history.ask(text, &message.text);
@@ -123,7 +124,9 @@ impl Means<'_> {
                 TurnOutcome::Finished
             }
             Work::ShowRequest(question, message) => {
-                let message = message.map(|message| held(self.told).clone().take(message));
+                let plan = self.settings.plan;
+                let message =
+                    message.map(|message| held(self.told).clone().take_planning(message, plan));
                 let now = self.instructions().await.0;
                 let request = self.shown_request(history.for_model(), message, now.as_deref());
                 self.emit(Event::RequestShown { question, request });
@@ -212,9 +215,10 @@ impl Means<'_> {
     /// The instructions of the user and the project, as they are.
     async fn instructions(&self) -> (Option<String>, Vec<Guide>) {
         let settings = self.settings.clone();
-        let guides = tokio::task::spawn_blocking(move || settings.guides()).await;
-        let guides = guides.unwrap_or_default();
-        let sections = guidance::sections(self.settings.instructions.as_deref(), &guides);
+        let reading = tokio::task::spawn_blocking(move || (settings.guides(), settings.skills()));
+        let (guides, skills) = reading.await.unwrap_or_default();
+        let instructions = self.settings.instructions.as_deref();
+        let sections = guidance::sections(instructions, &guides, &skills::section(&skills));
         (sections, guides)
     }
 

@@ -94,6 +94,7 @@ async fn calls() {
         watcher: Watcher::Chat,
         offer: Arc::default(),
         past: Arc::default(),
+        plan: agent_q_core::call::policy::PlanMode::Off,
         session: SessionId(1),
         tools: Arc::new(registry),
         approval: Approval::None,

@@ -9,6 +9,7 @@ mod bounds;
 mod faults;
 mod limits;
 mod offer;
+mod plan;
 mod shown;
 mod steering;
 mod turns;

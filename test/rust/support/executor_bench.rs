@@ -66,6 +66,7 @@ pub fn bench(approval: Approval) -> Bench {
         batch: BatchContext {
             offer: Arc::default(),
             past: Arc::default(),
+            plan: agent_q_core::call::policy::PlanMode::Off,
             session: SessionId(7),
             watcher: Watcher::Chat,
             tools: Arc::new(Registry::default()),
