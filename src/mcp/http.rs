@@ -134,8 +134,8 @@ impl HttpService {
     }
 
     async fn answer(&self, request: Request<Body>) -> Answer {
-        if let Err(refusal) = admissible(request.headers(), self.port, &self.token) {
-            return refusal;
+        if let Err(status) = admissible(request.headers(), self.port, &self.token) {
+            return refusal(status);
         }
         if request.uri().path() != PATH {
             return plain(StatusCode::NOT_FOUND, "There is only /mcp.");
@@ -256,30 +256,33 @@ impl HttpService {
     }
 }
 
-/// Refuses a request with HEADERS that comes from a web page, was led here under another name than this
-/// machine's, or does not know TOKEN.
-fn admissible(headers: &HeaderMap, port: u16, token: &Token) -> Result<(), Answer> {
+/// Whether a request with HEADERS comes from a program of this machine that knows TOKEN, and not from a
+/// web page, or led here under another name than this machine's; else how it is refused.
+fn admissible(headers: &HeaderMap, port: u16, token: &Token) -> Result<(), StatusCode> {
     let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
     let host = text(headers, HOST.as_str());
-    if headers.get_all(HOST).iter().count() != 1 || !names.iter().any(|name| name == host) {
-        return Err(plain(
-            StatusCode::FORBIDDEN,
-            "This is not the host that was meant.",
-        ));
-    }
-    // Programs send none; a page of this very server's does not exist.
-    if headers.contains_key(ORIGIN) {
-        return Err(plain(StatusCode::FORBIDDEN, "Web pages are not served."));
+    let meant = headers.get_all(HOST).iter().count() == 1 && names.iter().any(|it| it == host);
+    // Programs send no origin; a page of this very server's does not exist.
+    if !meant || headers.contains_key(ORIGIN) {
+        return Err(StatusCode::FORBIDDEN);
     }
     match token.is_in(headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok())) {
         true => Ok(()),
-        false => {
-            let mut refusal = plain(StatusCode::UNAUTHORIZED, "The token is missing or wrong.");
-            let scheme = HeaderValue::from_static("Bearer");
-            refusal.headers_mut().insert("www-authenticate", scheme);
-            Err(refusal)
-        }
+        false => Err(StatusCode::UNAUTHORIZED),
     }
+}
+
+fn refusal(status: StatusCode) -> Answer {
+    if status == StatusCode::UNAUTHORIZED {
+        let mut refusal = plain(status, "The token is missing or wrong.");
+        let scheme = HeaderValue::from_static("Bearer");
+        refusal.headers_mut().insert("www-authenticate", scheme);
+        return refusal;
+    }
+    plain(
+        status,
+        "Only programs of this machine are served, under its own name.",
+    )
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
@@ -316,7 +319,7 @@ mod tests {
                 .collect();
             admissible(&headers, 7000, &token)
                 .err()
-                .map(|it| it.status().as_u16())
+                .map(|it| it.as_u16())
         };
         let (host, token) = (("host", "localhost:7000"), ("authorization", &*known));
         assert_eq!(status(&[host, token]), None);

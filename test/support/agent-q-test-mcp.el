@@ -10,7 +10,7 @@
 
 (require 'agent-q-test)
 (require 'agent-q-mcp)
-(require 'agent-q-mcp-install nil t)
+(require 'agent-q-test-registry)
 (require 'cl-lib)
 
 (defvar agent-q-test-mcp-clients nil "The processes of clients of this test.")
@@ -138,6 +138,29 @@
 (defun agent-q-test-mcp-buffer ()
   "Return the buffer of the client that called last."
   (agent-q-test-until (car (agent-q-client-buffers)) "a client's buffer"))
+
+(defun agent-q-test-mcp-tool (name level)
+  "Return a tool NAME of LEVEL that answers its text in capitals."
+  (agent-q-test-tool name (lambda (arguments) (upcase (gethash "text" arguments)))
+                     :safety-level level :required '("text")))
+
+(defmacro agent-q-test-mcp-with-tools (&rest body)
+  "Run BODY while others are served the tools t_look and t_erase."
+  (declare (indent 0) (debug t))
+  `(agent-q-test-with-tools ((agent-q-test-mcp-tool "t_look" :safe)
+                             (agent-q-test-mcp-tool "t_erase" :dangerous))
+     (agent-q-test-mcp-serving ,@body)))
+
+(defun agent-q-test-mcp-code (answer)
+  "Return the code of the error in ANSWER."
+  (plist-get (plist-get answer :error) :code))
+
+(defun agent-q-test-mcp-stateless (version &rest more)
+  "Return params with the metadata of VERSION, and MORE."
+  `(:_meta (:io.modelcontextprotocol/protocolVersion ,version
+            :io.modelcontextprotocol/clientCapabilities ,(make-hash-table)
+            :io.modelcontextprotocol/clientInfo (:name "stateless" :version "1"))
+    ,@more))
 
 (provide 'agent-q-test-mcp)
 ;;; agent-q-test-mcp.el ends here
