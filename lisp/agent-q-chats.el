@@ -97,7 +97,7 @@ wrong, a sentence or nil."
                                   . ,(lambda (text)
                                        (agent-q-chats--annotation (funcall chat text)))))
                     (complete-with-action action candidates string predicate)))
-                nil t)))
+                nil t nil nil (caar candidates))))
     (or (funcall chat text)
         (user-error "No chat was chosen"))))
 

@@ -2,12 +2,15 @@
 //! Going back to before a message of the user's, in the conversation and in files: what it would take
 //! back, doing it, and undoing it. What was changed in the image is Emacs's part.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::work::Means;
 use crate::builtin::files::rewind::{self, FilesPutBack};
 use crate::protocol::{Event, QuestionId, RewindPart, TurnId};
+use crate::provider::ChatMessage;
 
 const UNKNOWN: &str = "This message is not part of the conversation any more.";
 
@@ -138,5 +141,9 @@ fn put_back_json(files: &FilesPutBack) -> Value {
 /// How many messages of the user's and the model's there are from FROM on.
 fn messages_from(history: &Conversation, from: EntryId) -> usize {
     let messages = history.live().messages;
-    messages.iter().filter(|entry| entry.id >= from).count()
+    let said = messages.iter().filter(|entry| {
+        let result = |message: &Arc<ChatMessage>| matches!(**message, ChatMessage::Tool { .. });
+        entry.id >= from && !entry.message().is_some_and(result)
+    });
+    said.count()
 }
