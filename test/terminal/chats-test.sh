@@ -93,6 +93,7 @@ await 'The quince is done' 'what was said is shown'
 press C-c C-p
 press C-c C-p
 press C-c C-p
+press C-c C-p
 press C-c C-r
 await 'Go back to before: Do the second' 'going back is offered'
 press C-c C-c
