@@ -110,7 +110,8 @@ goes along with the next message, and again when it has changed."
    (list (completing-read "Add to the context: "
                           (mapcar (lambda (kind)
                                     (concat "@" (agent-q-mention-kind-name kind)
-                                            (if (eq 'required (agent-q-mention-kind-argument kind))
+                                            (if (memq (agent-q-mention-kind-argument kind)
+                                                      '(required usual))
                                                 ":" "")))
                                   agent-q-mention-kinds))))
   (agent-q-context-panel--in-chat

@@ -42,6 +42,9 @@
 Its values are lists of the time, whether all names are there, and the names,
 or `asked'.")
 
+(defvar-local agent-q-mention-complete--waiting nil
+  "What is to be done in this chat when a question is answered, by questions.")
+
 (defun agent-q-mention-complete--chat ()
   "Return the chat that the message in this buffer is for."
   (or agent-q-mention-complete-chat (current-buffer)))
@@ -64,29 +67,48 @@ or `asked'.")
     (clrhash agent-q-mention-complete--kept))
   (puthash question (list (float-time) whole names) agent-q-mention-complete--kept))
 
-(defun agent-q-mention-complete--answered (chat question whole names continue)
-  "Keep in CHAT that NAMES answer QUESTION, all of them if WHOLE, and CONTINUE."
+(defun agent-q-mention-complete--wait (question continue)
+  "Have CONTINUE called when QUESTION of this chat is answered.
+Only who asked last still waits."
+  (setf (alist-get question agent-q-mention-complete--waiting nil nil #'equal) continue))
+
+(defun agent-q-mention-complete--answered (chat question whole names)
+  "Keep in CHAT that NAMES answer QUESTION, all of them if WHOLE, and continue."
   (when (buffer-live-p chat)
-    (with-current-buffer chat
-      (agent-q-mention-complete--put question whole names))
-    (funcall continue)))
+    (let ((continue (alist-get question
+                               (buffer-local-value 'agent-q-mention-complete--waiting chat)
+                               nil nil #'equal)))
+      (with-current-buffer chat
+        (agent-q-mention-complete--put question whole names)
+        (setf (alist-get question agent-q-mention-complete--waiting nil t #'equal) nil))
+      (when continue
+        (funcall continue)))))
+
+(defconst agent-q-mention-complete--commands
+  '(agent-q-chat-tab completion-at-point indent-for-tab-command)
+  "Commands that complete at point.")
 
 (defun agent-q-mention-complete--continuation (start)
-  "Return a function to complete again if the user still waits at START."
-  (let ((text (buffer-substring-no-properties start (point)))
-        (buffer (current-buffer))
-        (start (copy-marker start)))
+  "Return a function to complete again if the user still waits at START.
+It does nothing where no key asked for the completion."
+  (let* ((text (buffer-substring-no-properties start (point)))
+         (buffer (current-buffer))
+         (start (copy-marker start))
+         (keys (this-command-keys-vector))
+         (asked (and (memq this-command agent-q-mention-complete--commands)
+                     (memq (key-binding keys) agent-q-mention-complete--commands))))
     (lambda ()
-      (when (and (eq buffer (window-buffer (selected-window)))
-                 (not (minibufferp))
+      (when (and asked
+                 (not (input-pending-p))
+                 (eq buffer (window-buffer (selected-window)))
+                 ;; It may still be saying that there is no match.
+                 (or (memq this-command agent-q-mention-complete--commands)
+                     (memq last-command agent-q-mention-complete--commands))
                  (with-current-buffer buffer
                    (and (<= start (point))
-                        (equal text (buffer-substring-no-properties start (point)))
-                        (memq last-command '(completion-at-point agent-q-chat-tab
-                                                           indent-for-tab-command)))))
-        (with-current-buffer buffer
-          (let ((this-command 'completion-at-point))
-            (completion-at-point))))
+                        (equal text (buffer-substring-no-properties start (point))))))
+        ;; As a command of its own, so that nothing else is in the middle of one.
+        (setq unread-command-events (append (listify-key-sequence keys) unread-command-events)))
       (set-marker start nil))))
 
 ;;;; Files
@@ -106,9 +128,11 @@ or `asked'.")
         (agent-q-mention-complete--put 'files nil before)
         (push (cons (agent-q-core-project-files agent-q-session-number)
                     (lambda (names)
-                      (agent-q-mention-complete--answered chat 'files t names continue)))
+                      (agent-q-mention-complete--answered chat 'files t names)))
               agent-q-mention-complete--questions)
         (setq kept (list nil before))))
+    (unless (car kept)
+      (agent-q-mention-complete--wait 'files continue))
     (nth 1 kept)))
 
 (defun agent-q-mention-complete--files-came (event)
@@ -122,8 +146,8 @@ or `asked'.")
 
 ;;;; Names of the image
 
-(defun agent-q-mention-complete--ask-image (question operation arguments names continue)
-  "Ask this chat's image QUESTION: OPERATION with ARGUMENTS; then CONTINUE.
+(defun agent-q-mention-complete--ask-image (question operation arguments names)
+  "Ask this chat's image QUESTION, OPERATION with ARGUMENTS.
 NAMES is a function of the value that returns its names and whether these are
 all."
   (let ((chat (current-buffer)))
@@ -135,7 +159,7 @@ all."
          (`(:outcome :returned :value ,value . ,_)
           (pcase-let ((`(,found . ,whole) (funcall names value)))
             (run-at-time 0 nil #'agent-q-mention-complete--answered
-                         chat question whole found continue))))))))
+                         chat question whole found))))))))
 
 (defun agent-q-mention-complete--written (name colon)
   "Return NAME, a symbol as the image writes it, as people write it.
@@ -152,6 +176,8 @@ COLON non-nil means that they wrote its package with one colon."
          (package (car parts))
          (word (downcase (or (nth 2 parts) typed)))
          (known (agent-q-mention-complete--known package word)))
+    (unless known
+      (agent-q-mention-complete--wait (list 'symbols package word) continue))
     (unless (or known (agent-q-mention-complete--get (list 'symbols package word)))
       (agent-q-mention-complete--ask-image
        (list 'symbols package word) "apropos-search"
@@ -168,8 +194,7 @@ COLON non-nil means that they wrote its package with one colon."
                            (propertize (plist-get symbol :name) 'agent-q-about
                                        (string-join (plist-get symbol :kinds) ", ")))
                          symbols)
-                 (= (length symbols) (plist-get value :total)))))
-       continue))
+                 (= (length symbols) (plist-get value :total)))))))
     (mapcar (lambda (name) (agent-q-mention-complete--written name (equal (nth 1 parts) ":")))
             (nth 1 known))))
 
@@ -185,11 +210,12 @@ That can be the answer for a part of WORD."
 (defun agent-q-mention-complete--programs (key continue)
   "Return the program's names of KEY, :packages or :systems; later, CONTINUE."
   (let ((kept (agent-q-mention-complete--get key)))
+    (unless (car kept)
+      (agent-q-mention-complete--wait key continue))
     (unless kept
       (agent-q-mention-complete--ask-image
        key "list-programs" nil
-       (lambda (value) (cons (mapcar #'downcase (plist-get value key)) t))
-       continue))
+       (lambda (value) (cons (mapcar #'downcase (plist-get value key)) t))))
     (nth 1 kept)))
 
 ;;;; Candidates
@@ -249,13 +275,12 @@ For `completion-at-point-functions'."
 
 (defun agent-q-mention-complete--kinds (start end)
   "Complete the kind of a mention from START to END."
-  (let ((names (mapcan (lambda (kind)
+  (let ((names (mapcar (lambda (kind)
                          (let ((name (agent-q-mention-kind-name kind)))
-                           (pcase (agent-q-mention-kind-argument kind)
-                             ('required (list (concat name ":")))
-                             ('optional (list (concat name ":") name))
-                             (_ (list name)))))
-                       (copy-sequence agent-q-mention-kinds))))
+                           (if (memq (agent-q-mention-kind-argument kind) '(required usual))
+                               (concat name ":")
+                             name)))
+                       agent-q-mention-kinds)))
     (with-current-buffer (agent-q-mention-complete--chat)
       ;; They take a moment, and are wanted next.
       (agent-q-mention-complete--files #'ignore))

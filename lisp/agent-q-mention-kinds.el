@@ -27,8 +27,8 @@
 (cl-defstruct (agent-q-mention-kind (:constructor agent-q-mention-kinds--make) (:copier nil))
   "A kind of mentions.
 NAMES says what its argument names: `file', `buffer', `symbol', `package',
-`system', `count' or nil.  ARGUMENT is `required' or `optional', or nil when it
-takes none.  ABOUT is a short explanation, and FETCH the function that fetches."
+`system', `count' or nil.  ARGUMENT is `required', `usual' or `optional', or nil
+when it takes none.  ABOUT is a short explanation, and FETCH the function that fetches."
   name names argument about fetch)
 
 (defun agent-q-mention-written (name argument)
@@ -355,8 +355,8 @@ NAME is the mention; DONE gets the excerpt or a problem."
             (agent-q-mention-kinds--make
              :name name :names names :argument argument :about about
              :fetch (intern (concat "agent-q-mention-kinds-" name))))
-          '(("file" file optional "a file of the project, or lines: @file:a.lisp:3-9")
-            ("buffer" buffer optional "a buffer, or the one you work in")
+          '(("file" file usual "a file of the project, or lines: @file:a.lisp:3-9")
+            ("buffer" buffer usual "a buffer, or the one you work in")
             ("region" buffer optional "the region of the buffer you work in")
             ("definition" symbol optional "the source of a name, or the definition at point")
             ("symbol" symbol required "what the image knows of a symbol")
@@ -364,7 +364,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
             ("repl" count optional "what was evaluated last")
             ("diff" file optional "changes since the last commit, of a file or staged")
             ("notes" nil nil "what the compiler said last")
-            ("package" package optional "a package of the image")
+            ("package" package usual "a package of the image")
             ("system" system required "an ASDF system")
             ("map" nil nil "what the project's packages export")))
   "The kinds of mentions, in the order in which they are offered.")

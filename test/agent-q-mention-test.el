@@ -344,7 +344,7 @@
     (should (member "file:" (agent-q-mention-test--candidates)))
     (should (member "error" (agent-q-mention-test--candidates)))
     (agent-q-mention-test--type "see @de")
-    (should (equal '("definition:" "definition") (agent-q-mention-test--candidates)))
+    (should (equal '("definition") (agent-q-mention-test--candidates)))
     (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x"))
       (agent-q-mention-test--type text)
       (should-not (agent-q-mention-complete)))
