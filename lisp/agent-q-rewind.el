@@ -13,6 +13,7 @@
 (require 'agent-q-changes)
 (require 'agent-q-chats-past)
 (require 'agent-q-chats-store)
+(require 'agent-q-context-items)
 (require 'agent-q-header)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
@@ -323,6 +324,8 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
         (chat (current-buffer))
         (undo nil))
     (agent-q-render-notice (format "Went back: %s." (agent-q-rewind--summary plan)))
+    ;; What went along with the messages that were taken back is gone with them.
+    (agent-q-context-forget-sent)
     (dolist (line (append (alist-get 'left answer) results))
       (agent-q-render-notice (concat "  " line)))
     (when results
