@@ -226,6 +226,10 @@ with edit_definition and compile them with compile_form, test with run_tests."
             (with-current-buffer diff
               (let ((inhibit-read-only t))
                 (goto-char (point-min))
+                ;; The names of the buffers that were compared say nothing.
+                (when (re-search-forward "^@@" nil t)
+                  (delete-region (point-min) (match-beginning 0))
+                  (goto-char (point-min)))
                 (insert (propertize (format "%s\n" (abbreviate-file-name file)) 'face 'bold)))
               (goto-char (point-min)))
             (pop-to-buffer diff)
