@@ -8,6 +8,7 @@
 mod bounds;
 mod faults;
 mod limits;
+mod long;
 mod offer;
 mod plan;
 mod shown;

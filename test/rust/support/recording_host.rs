@@ -38,6 +38,17 @@ impl RecordingHost {
         }
     }
 
+    /// Waits until WANTED makes something of all events so far, and gives it.
+    pub async fn wait_until<T>(&self, wanted: impl Fn(&[Event]) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(found) = wanted(&self.events.lock().unwrap()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
     /// Has the image that works say TEXT, once there is one.
     pub async fn say(&self, text: &str) {
         loop {
