@@ -116,7 +116,9 @@ press s
 await 'with the words' 'words are asked for'
 type_text 'quince'
 press Enter
-await 'quince is done' 'the word is shown'
+await 'with "quince"' 'the list is of those with the word'
+await 'Do the first' 'the chat is found'
+press "M-<"
 press e
 await 'Write this chat to' 'it can be exported'
 press C-a C-k
