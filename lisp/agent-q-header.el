@@ -27,7 +27,8 @@
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
-The parts are `model', `image', `waiting', `paused', `parked', `window', `plan' and `unguarded'.")
+The parts are `model', `image', `waiting', `paused', `parked', `window',
+`plan' and `unguarded'.")
 
 (defvar-local agent-q-header-state :idle
   "What the session is doing, as the core said last.")

@@ -121,7 +121,8 @@ prompt again."
        (agent-q-rewind--show plan)))))
 
 (defun agent-q-rewind--take-image (plan changes)
-  "Note in PLAN what the journal of an image has about it, as the list CHANGES tells."
+  "Note in PLAN what an image's journal has about it.
+It has the list CHANGES."
   (let ((names (with-current-buffer (agent-q-rewind-plan-chat plan)
                  (agent-q-rewind--names (agent-q-rewind-plan-turn plan)))))
     (dolist (change changes)

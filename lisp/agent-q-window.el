@@ -45,7 +45,7 @@
        (concat "\n" (agent-q-render-body (plist-get event :summary) #'agent-q-visible-prose))))))
 
 (defun agent-q-window-summarized (event)
-  "Show that a summary took the place of what the model has read, as EVENT says."
+  "Show the summary of EVENT, which took the place of earlier messages."
   (agent-q-render-add-item
    (agent-q-window-summary--make :draw #'agent-q-window--draw-summary :event event))
   (let ((buffer (current-buffer)))

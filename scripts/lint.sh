@@ -45,7 +45,10 @@ licensed() {
 
 # Files that stay whole although they are long, each with the reason.
 whole='
+./src/lib.rs: the one table of entry points
+./src/bridge/wire.rs: one table of the events as Emacs gets them
 ./src/markdown/paint.rs: one state machine over the events of one parser
+./test/agent-q-chat-test.el: what a chat shows and sends, with one set of helpers
 ./test/agent-q-watch-test.el: one image with the watch put in serves all of its tests
 '
 

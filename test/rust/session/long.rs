@@ -106,10 +106,10 @@ fn pairs(dialect: &str, body: &Value) -> (Vec<String>, Vec<String>) {
             "messages" if piece["type"] == "tool_result" => note(false, &piece["tool_use_id"]),
             "responses" if piece["type"] == "function_call" => note(true, &piece["call_id"]),
             "responses" if piece["type"] == "function_call_output" => {
-                note(false, &piece["call_id"])
+                note(false, &piece["call_id"]);
             }
             "gemini" if piece.get("functionCall").is_some() => {
-                note(true, &piece["functionCall"]["name"])
+                note(true, &piece["functionCall"]["name"]);
             }
             "gemini" if piece.get("functionResponse").is_some() => {
                 note(false, &piece["functionResponse"]["name"]);
@@ -211,9 +211,12 @@ async fn two_hundred_turns_in_all_dialects_stay_consistent() {
     check(&chat);
 }
 
+/// What a request sent: its dialect, the pieces of its conversation, its tools.
+type Sent = (String, Vec<(Value, Value)>, Value);
+
 /// Checks all that CHAT sent.
 fn check(chat: &Chat) {
-    let mut last: Option<(String, Vec<(Value, Value)>, Value)> = None;
+    let mut last: Option<Sent> = None;
     for (index, request) in chat.server.requests().iter().enumerate() {
         let body = &request["body"];
         let dialect = dialect_of(request);
