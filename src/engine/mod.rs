@@ -3,18 +3,19 @@
 //! `bridge` keeps it and passes Emacs's requests on to it.
 
 pub mod batch;
-pub mod chats;
+mod chats;
 mod chats_asked;
 pub mod client;
 mod consent;
+mod open_chats;
 mod running;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use chats::OpenChats;
 use futures_util::future::BoxFuture;
+use open_chats::OpenChats;
 use running::RunningBatch;
 
 use crate::audit::AuditLog;

@@ -70,6 +70,13 @@ pub enum Again {
     Call,
 }
 
+/// With which entry of the conversation a turn begins, or would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opening {
+    pub turn: u64,
+    pub entry: EntryId,
+}
+
 /// Learns of each entry that a conversation gets, in their order.
 pub trait Observer: Send {
     fn appended(&mut self, entry: &Entry);

@@ -49,7 +49,7 @@ use crate::tool::past::PastResults;
 use crate::tool::registry::Registry;
 use crate::workspace::Workspace;
 use context::Told;
-use conversation::{Conversation, EntryId};
+use conversation::{Conversation, Opening};
 use pause::Pause;
 use prefix::Prefix;
 use steering::Steering;
@@ -93,13 +93,6 @@ struct Actor {
     at_work: bool,
     /// How many messages were worked on; an agent's libraries take turns by it.
     turns: usize,
-}
-
-/// With which entry of the conversation a turn begins, or would.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opening {
-    pub turn: u64,
-    pub entry: EntryId,
 }
 
 /// What a chat begins with.

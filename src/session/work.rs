@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::Opening;
 use super::budget::Spent;
 use super::context::Told;
-use super::conversation::{Conversation, EntryContent};
+use super::conversation::{Conversation, EntryContent, Opening};
 use super::guidance;
 use super::guidance::Guide;
 use super::pause::Pause;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::quick::{Text, or_empty};
+use super::quick::{DeltaText, or_empty};
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
@@ -63,11 +63,11 @@ struct QuickChoice<'a> {
 #[derive(Deserialize)]
 struct QuickDelta<'a> {
     #[serde(borrow)]
-    content: Option<Text<'a>>,
+    content: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    reasoning_content: Option<Text<'a>>,
+    reasoning_content: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    reasoning: Option<Text<'a>>,
+    reasoning: Option<DeltaText<'a>>,
     reasoning_details: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
     tool_calls: Option<IgnoredAny>,
@@ -94,7 +94,7 @@ impl QuickChunk<'_> {
         let [choice] = &self.choices;
         let reasoning = choice.delta.reasoning_content.as_ref();
         let reasoning = reasoning.or(choice.delta.reasoning.as_ref());
-        draft.thinking(reasoning.map_or("", Text::as_str));
+        draft.thinking(reasoning.map_or("", DeltaText::as_str));
         draft.text(or_empty(&choice.delta.content));
     }
 }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::quick::Text;
+use super::quick::DeltaText;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
@@ -42,7 +42,7 @@ struct QuickContent<'a> {
 #[serde(deny_unknown_fields)]
 struct QuickPart<'a> {
     #[serde(borrow)]
-    text: Text<'a>,
+    text: DeltaText<'a>,
     thought: Option<bool>,
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::quick::{Text, or_empty};
+use super::quick::{DeltaText, or_empty};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
@@ -16,7 +16,7 @@ use crate::provider::{Finish, Usage};
 #[derive(Deserialize)]
 struct QuickEvent<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<DeltaText<'a>>,
     index: Option<u64>,
     #[serde(borrow)]
     delta: QuickDelta<'a>,
@@ -26,15 +26,15 @@ struct QuickEvent<'a> {
 #[derive(Deserialize)]
 struct QuickDelta<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    text: Option<Text<'a>>,
+    text: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    thinking: Option<Text<'a>>,
+    thinking: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    partial_json: Option<Text<'a>>,
+    partial_json: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    signature: Option<Text<'a>>,
+    signature: Option<DeltaText<'a>>,
 }
 
 /// The decoder of Messages.
@@ -72,7 +72,7 @@ impl MessagesDecoder {
             return;
         }
         if let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
-            && event.kind.as_ref().map_or(name, Text::as_str) == "content_block_delta"
+            && event.kind.as_ref().map_or(name, DeltaText::as_str) == "content_block_delta"
         {
             self.add(event.index.unwrap_or(0), &event.delta, draft);
             return;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::quick::{Text, or_empty};
+use super::quick::{DeltaText, or_empty};
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
@@ -21,9 +21,9 @@ struct QuickLine<'a> {
 #[derive(Deserialize)]
 struct QuickMessage<'a> {
     #[serde(borrow)]
-    content: Option<Text<'a>>,
+    content: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    thinking: Option<Text<'a>>,
+    thinking: Option<DeltaText<'a>>,
     tool_calls: Option<IgnoredAny>,
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::quick::{Text, or_empty};
+use super::quick::{DeltaText, or_empty};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
@@ -17,12 +17,12 @@ use crate::provider::{Finish, Usage};
 #[derive(Deserialize)]
 struct QuickEvent<'a> {
     #[serde(borrow, rename = "type")]
-    kind: Option<Text<'a>>,
+    kind: Option<DeltaText<'a>>,
     #[serde(borrow)]
-    delta: Text<'a>,
+    delta: DeltaText<'a>,
     output_index: Option<u64>,
     #[serde(borrow)]
-    item_id: Option<Text<'a>>,
+    item_id: Option<DeltaText<'a>>,
 }
 
 /// The decoder of Responses.
@@ -90,7 +90,7 @@ impl ResponsesDecoder {
             Some(index) => ItemKey::Index(index),
             None => ItemKey::Id(or_empty(&event.item_id).to_owned()),
         };
-        match event.kind.as_ref().map_or(name, Text::as_str) {
+        match event.kind.as_ref().map_or(name, DeltaText::as_str) {
             "response.output_text.delta" => self.add(key, delta, draft, ReplyDraft::open_text),
             "response.refusal.delta" => {
                 self.refuses = Refusal::Said;

@@ -323,11 +323,6 @@ async fn refusals_say_what_to_do() {
             ["(400)", "messages: too many"],
         ),
         (
-            413,
-            json!("<html>too large</html>"),
-            ["new chat", "too large"],
-        ),
-        (
             402,
             json!({"error": "no credit left"}),
             ["account", "no credit left"],
@@ -341,6 +336,18 @@ async fn refusals_say_what_to_do() {
                 "{part:?} is not in {error}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_too_much_for_the_window() {
+    let error = failure(json!({"status": 413, "body": "<html>too large</html>"})).await;
+    assert_eq!(error.kind, FailureKind::Overflow);
+    for part in ["new chat", "too large"] {
+        assert!(
+            error.to_string().contains(part),
+            "{part:?} is not in {error}"
+        );
     }
 }
 

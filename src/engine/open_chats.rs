@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! The chats that are saved or were read: what a session's conversation gets goes into its file, and a
+//! file that is read becomes what a session begins with and its chat shows.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::chats::ChatError;
+use crate::chats::changes::{ChangesRecorder, steps};
+use crate::chats::folder::ChatFolder;
+use crate::chats::id::ChatId;
+use crate::chats::reader::{Outline, StoredTurn, outline, records};
+use crate::chats::record::{ChatPlace, Record};
+use crate::chats::recorder::{Recorder, Recorders};
+use crate::chats::replay::events;
+use crate::chats::writer::{ChatWriter, Tell};
+use crate::host::Host;
+use crate::protocol::{Event, SessionId, TurnId};
+use crate::runtime::{handle, held};
+use crate::session::Beginning;
+use crate::session::conversation::{Conversation, Entry, Observer, Opening};
+use crate::workspace::Workspace;
+/// How often, and with what pauses, a chat is asked for that was just closed.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a chat is saved, as Emacs says it.
+#[derive(Debug, Deserialize)]
+pub struct StorePlace {
+    /// The folder of the chats.
+    pub directory: PathBuf,
+    /// The name of this Emacs in the journals of images.
+    pub emacs: String,
+    /// The chat to go on with; a new one otherwise.
+    pub id: Option<String>,
+    /// How many of its turns are shown at first.
+    #[serde(default)]
+    pub turns: usize,
+}
+
+/// The chats of the sessions.
+#[derive(Default)]
+pub struct OpenChats {
+    pub recorders: Recorders,
+    stored: Mutex<HashMap<SessionId, Arc<StoredChat>>>,
+}
+
+/// A chat that was read, for showing more of it.
+struct StoredChat {
+    file: File,
+    path: PathBuf,
+    turns: Vec<StoredTurn>,
+    names: Vec<String>,
+    /// How many of the turns are not shown yet.
+    older: Mutex<usize>,
+}
+
+/// Hands what a conversation gets to the recorder of its chat.
+pub struct EntryRecorder(pub Arc<Recorder>);
+
+impl Observer for EntryRecorder {
+    fn appended(&mut self, entry: &Entry) {
+        match serde_json::to_value(entry) {
+            Ok(entry) => self.0.record(Record::Entry { entry }),
+            Err(error) => tracing::error!("an entry can't be saved: {error}"),
+        }
+    }
+}
+
+impl OpenChats {
+    /// Shows up to COUNT older turns of SESSION.
+    pub fn show_older(&self, session: SessionId, count: usize, host: Arc<dyn Host>) {
+        let chat = held(&self.stored).get(&session).cloned();
+        if let (Some(chat), Some(handle)) = (chat, handle()) {
+            handle.spawn_blocking(move || chat.show(session, count, &*host));
+        }
+    }
+
+    /// Lets go of SESSION's chat, once what is left of it is written.
+    pub fn close(&self, session: SessionId) {
+        held(&self.stored).remove(&session);
+        let Some(recorder) = held(&self.recorders).remove(&session) else {
+            return;
+        };
+        match handle() {
+            Some(handle) => {
+                handle.spawn_blocking(move || recorder.close());
+            }
+            None => recorder.close(),
+        }
+    }
+}
+
+/// What records the chat of SESSION with WRITER.
+pub fn recorder(
+    writer: ChatWriter,
+    place: ChatPlace,
+    store: &StorePlace,
+    session: SessionId,
+) -> Arc<Recorder> {
+    let opened = Record::Opened {
+        emacs: store.emacs.clone(),
+        session: session.0,
+    };
+    Arc::new(Recorder::new(writer, place, opened))
+}
+
+/// Reading a stored chat into a session.
+pub struct ChatReading {
+    pub session: SessionId,
+    pub workspace: Arc<Workspace>,
+    pub chats: Arc<OpenChats>,
+    pub host: Arc<dyn Host>,
+    pub tell: Tell,
+    pub store: StorePlace,
+    pub id: ChatId,
+}
+
+impl ChatReading {
+    /// What the session begins with; nothing when the chat can't be read, which Emacs is told.
+    pub fn read(self) -> Beginning {
+        let (session, host) = (self.session, Arc::clone(&self.host));
+        self.try_to_read().unwrap_or_else(|problem| {
+            let about = json!({"problem": problem.to_string()});
+            host.emit(Event::ChatResumed { session, about });
+            Beginning::default()
+        })
+    }
+
+    fn try_to_read(self) -> Result<Beginning, ChatError> {
+        let folder = ChatFolder::new(&self.store.directory);
+        // Held first, so that nobody writes what is not read.
+        let writer = held_writer(&folder, &self.id, self.tell);
+        let file = folder.open(&self.id)?;
+        let path = folder.file(&self.id);
+        let mut outline = outline(&file, &path)?;
+        let busy = match &writer {
+            Ok(_) => None,
+            Err(problem) => Some(problem.to_string()),
+        };
+        let about = about(&self.id, &outline, busy);
+        let journal = std::mem::take(&mut outline.journal);
+        let entries = std::mem::take(&mut outline.entries);
+        let mut beginning = beginning(&outline, entries);
+        if let Some(last) = outline.turns.iter().map(|turn| turn.turn).max() {
+            TurnId::pass(last);
+        }
+        let recorder = writer
+            .ok()
+            .map(|writer| recorder(writer, outline.place.clone(), &self.store, self.session));
+        let changes = recorder
+            .as_ref()
+            .map(|recorder| ChangesRecorder::new(Arc::clone(recorder), &journal));
+        self.workspace.journal.repeat(steps(journal));
+        if let Some(recorder) = recorder {
+            let entries = EntryRecorder(Arc::clone(&recorder));
+            beginning.history.observe(Box::new(entries));
+            held(&self.chats.recorders).insert(self.session, recorder);
+        }
+        if let Some(changes) = changes {
+            self.workspace.journal.observe(Box::new(changes));
+        }
+        let session = self.session;
+        self.host.emit(Event::ChatResumed { session, about });
+        let (turns, names): (Vec<StoredTurn>, Vec<String>) = names(&outline)
+            .into_iter()
+            .zip(outline.turns)
+            .filter(|(_, turn)| turn.shown())
+            .map(|(name, turn)| (turn, name))
+            .unzip();
+        let chat = Arc::new(StoredChat {
+            older: Mutex::new(turns.len()),
+            names,
+            turns,
+            file,
+            path,
+        });
+        held(&self.chats.stored).insert(session, Arc::clone(&chat));
+        chat.show(session, self.store.turns, &*self.host);
+        Ok(beginning)
+    }
+}
+
+/// A writer of chat ID. A chat that was closed a moment ago may still be written.
+fn held_writer(folder: &ChatFolder, id: &ChatId, tell: Tell) -> Result<ChatWriter, ChatError> {
+    for _ in 1..ATTEMPTS {
+        match folder.is_free(id) {
+            Ok(false) => std::thread::sleep(PAUSE),
+            _ => break,
+        }
+    }
+    ChatWriter::resume(folder.clone(), id.clone(), tell)
+}
+
+/// What Emacs has to know of chat ID; BUSY says why it can't be written, if it can't.
+fn about(id: &ChatId, outline: &Outline, busy: Option<String>) -> Value {
+    let (place, tokens) = (&outline.place, outline.usage);
+    json!({
+        "id": id.as_str(),
+        "name": outline.name,
+        "project": place.project,
+        "root": place.root,
+        "image": place.image,
+        "model": place.model,
+        "turns": outline.turns.iter().filter(|turn| turn.shown()).count(),
+        "began": outline.began,
+        "latest": outline.latest,
+        "input": tokens.input,
+        "output": tokens.output,
+        "cached": tokens.cache_read,
+        "busy": busy,
+        "remark": outline.remarks.text(),
+    })
+}
+
+fn beginning(outline: &Outline, entries: Vec<Value>) -> Beginning {
+    let count = entries.len();
+    let mut ids = Vec::with_capacity(count);
+    let mut known: Vec<Entry> = Vec::with_capacity(count);
+    for entry in entries {
+        // One that a newer version wrote is passed over, as other events are.
+        let entry = serde_json::from_value::<Entry>(entry).ok();
+        ids.push(entry.as_ref().map(|entry| entry.id));
+        known.extend(entry);
+    }
+    let history = Conversation::restored(known);
+    let next = history.next_id();
+    let openings = outline.turns.iter().map(|turn| {
+        let later = ids.get(turn.entries_before..).unwrap_or_default();
+        Opening {
+            turn: turn.turn,
+            entry: later.iter().flatten().next().copied().unwrap_or(next),
+        }
+    });
+    Beginning {
+        openings: openings.collect(),
+        history,
+    }
+}
+
+/// The names of the turns in the journals of images.
+fn names(outline: &Outline) -> Vec<String> {
+    let turns = outline.turns.iter().enumerate();
+    turns
+        .map(|(index, turn)| {
+            let opened = outline.opened.iter().rev();
+            let opened = opened.clone().find(|it| it.turns_before <= index);
+            opened.map_or_else(String::new, |it| {
+                format!("{}/{}/{}", it.emacs, it.session, turn.turn)
+            })
+        })
+        .collect()
+}
+
+impl StoredChat {
+    /// Shows up to COUNT turns above those that are shown, the latest first.
+    fn show(&self, session: SessionId, count: usize, host: &dyn Host) {
+        let mut older = held(&self.older);
+        for _ in 0..count {
+            let Some(index) = older.checked_sub(1) else {
+                return;
+            };
+            *older = index;
+            let turn = &self.turns[index];
+            let records = records(&self.file, &self.path, &turn.bytes).unwrap_or_default();
+            host.emit(Event::PastTurn {
+                session,
+                turn: TurnId(turn.turn),
+                name: self.names[index].clone(),
+                at: records.first().map_or(0, |first| first.at),
+                events: events(session, records),
+                older: index,
+            });
+        }
+    }
+}
