@@ -123,7 +123,7 @@ may not hold any more.  %s"
         (:turn-started (agent-q-render-user (plist-get event :text)
                                             (plist-get event :turn)))
         (:text (agent-q-render-text (plist-get event :text)))
-        (:reasoning (agent-q-render-reasoning (plist-get event :text)))
+        (:reasoning (agent-q-render-reasoning (plist-get event :text) 'past))
         (:notice (agent-q-render-notice (plist-get event :text)))
         (:call-proposed
          (let* ((key (plist-get event :call))

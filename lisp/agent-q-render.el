@@ -396,8 +396,8 @@ markers around that text; a newline follows it."
   "The model's reasoning.
 PIECES are its texts, latest first, LONG the number of their characters,
 and HEAD its beginning once it is too long to be shown in the log.  SINCE is
-when it began, UNTIL when it was over, or nil."
-  pieces (long 0) head (since (current-time)) until)
+when it began, or nil when nobody knows, UNTIL when it was over, or nil."
+  pieces (long 0) head since until)
 
 (defun agent-q-render--reasoning-text (item)
   "Return the whole text of the reasoning ITEM."
@@ -420,13 +420,14 @@ when it began, UNTIL when it was over, or nil."
 
 (defun agent-q-render--reasoning-line (item)
   "Return the first line of the reasoning ITEM: how long it took."
-  (let ((until (agent-q-render-reasoning-until item)))
-    (propertize (format "%s %s for %d s"
-                        (agent-q-render-fold-sign item)
-                        (if until "Thought" "Thinking")
-                        (max 1 (ceiling (float-time
-                                         (time-subtract
-                                          until (agent-q-render-reasoning-since item))))))
+  (let ((since (agent-q-render-reasoning-since item))
+        (until (agent-q-render-reasoning-until item)))
+    (propertize (concat (agent-q-render-fold-sign item)
+                        (if until " Thought" " Thinking")
+                        (when since
+                          (format " for %d s"
+                                  (max 1 (ceiling (float-time
+                                                   (time-subtract until since)))))))
                 'face 'agent-q-dim 'mouse-face 'highlight)))
 
 (defun agent-q-render--thought (item)
@@ -445,13 +446,15 @@ who reads there too."
    (when (agent-q-render-item-expanded item)
      (concat "\n" (agent-q-render--reasoning-body item)))))
 
-(defun agent-q-render-reasoning (text)
-  "Add TEXT to the model's reasoning, which is folded until it is asked for."
+(defun agent-q-render-reasoning (text &optional past)
+  "Add TEXT to the model's reasoning, which is folded until it is asked for.
+With PAST, it is of an earlier time, and how long it took is not known."
   (let* ((open (agent-q-render-reasoning-p agent-q-render--open))
          (text (agent-q-visible-prose text))
          (item (if open agent-q-render--open
                  (agent-q-render--make-reasoning
-                  :draw #'agent-q-render--draw-reasoning))))
+                  :draw #'agent-q-render--draw-reasoning
+                  :since (unless past (current-time))))))
     (push text (agent-q-render-reasoning-pieces item))
     (cl-incf (agent-q-render-reasoning-long item) (length text))
     (if open

@@ -68,6 +68,17 @@ TURNS are steps, lists of property lists."
 
 ;;;; Saving and resuming
 
+(ert-deftest agent-q-chats-how-long-was-thought-is-not-made-up ()
+  (agent-q-chats-test--with '((:steps [(:reasoning "Hm.") (:text "Yes.") (:usage [1 1])]))
+    (let (id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-ask "well?")
+        (should (agent-q-test-shows "Thought for 1 s")))
+      (agent-q-chats-test--resumed id
+        (agent-q-test-until (agent-q-test-shows "Yes."))
+        (should (agent-q-test-shows "Thought\n"))))))
+
 (ert-deftest agent-q-chats-a-chat-goes-on-where-it-ended ()
   (agent-q-chats-test--with (agent-q-chats-test--says "It is *one*." "Two." "Three.")
     (let (id log)

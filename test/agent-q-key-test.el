@@ -82,6 +82,8 @@
          (auth-sources (list authinfo))
          (agent-q-log-level 'trace)
          (agent-q-recordings (expand-file-name "recordings" directory))
+         (agent-q-chats-directory (expand-file-name "chats" directory))
+         (agent-q-save-chats t)
          (debug-on-error nil)
          (shown nil))
     (auth-source-forget-all-cached)
@@ -117,6 +119,9 @@
                 (should-not (agent-q-key-test--in-processes))
                 (agent-q-test-until
                  (= 6 (length (directory-files agent-q-recordings nil "\\.json\\'"))))
+                (agent-q-test-until
+                 (ignore-errors
+                   (directory-files agent-q-chats-directory nil "\\.jsonl\\'")))
                 (should-not (agent-q-key-test--in-files directory))
                 (with-temp-buffer
                   (insert-file-contents agent-q-log-file)
