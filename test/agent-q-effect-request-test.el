@@ -270,6 +270,9 @@ in the thread reaper\n"))
       (with-current-buffer "*agent-q call*"
         (should (string-prefix-p "delete file\n\n- delete a; b\n\nfile: /tmp/x/a.txt\n"
                                  (buffer-string))))
+      ;; Its window is selected; back to the chat.
+      (agent-q-test-press "q")
+      (should (derived-mode-p 'agent-q-chat-mode))
       (agent-q-effect-request-test--ask 7 "delete a" '(:file "a"))
       (agent-q-test-press "b")
       (with-current-buffer "*agent-q backtrace*"

@@ -47,19 +47,6 @@
                 :patience (or (getf options :patience) 600)
                 :lock (backend "MAKE-LOCK" :name "agent-q question")))
 
-(defun needle-table (needles)
-  "NEEDLES, texts of which the name of each private file has one, in small letters, by their first
-character. Every file that is opened is compared with all of them; one that is empty is in every name."
-  (let ((table (make-array 128 :initial-element '())))
-    (dolist (needle needles table)
-      (let ((needle (coerce (string-downcase needle) '(simple-array character (*)))))
-        (if (string= needle "")
-            (dotimes (index 128) (push needle (svref table index)))
-            (push needle (svref table (needle-index (char needle 0)))))))))
-
-(defun needle-index (character)
-  (logand 127 (char-code character)))
-
 ;;; What all threads share is in lists of one element, which is changed under the lock.
 
 (defun hold-one (held one)

@@ -63,36 +63,6 @@
          (typep mode '(unsigned-byte 31))
          (null more))))
 
-;;; Names that lead straight to a file
-
-;; Linux can refuse to follow links when it opens a file. Then what it has opened is what the name says,
-;; and needs no look at the descriptor, which takes as long as opening. Nobody who swaps files and
-;; directories meanwhile gains by that: each part of the name was called so when the system came to it.
-;; Names with characters that some file systems take for others, or for a short name, go the usual way.
-
-(defun straight-octets (name)
-  "The octets of the text NAME, ended by a zero as C's are, if it says by itself where it leads to."
-  (declare (type (simple-array character (*)) name))
-  (let* ((length (length name)) (start 1)
-         (octets (make-array (1+ length) :element-type '(unsigned-byte 8) :initial-element 0)))
-    (declare (type fixnum start))
-    (flet ((part-p (end)
-             (case (- end start)
-               (0 nil)
-               (1 (char/= (schar name start) #\.))
-               (2 (not (char= (schar name start) (schar name (1+ start)) #\.)))
-               (t t))))
-      (and (plusp length)
-           (char= (schar name 0) #\/)
-           (loop for index of-type fixnum from 0 below length
-                 for character = (schar name index)
-                 always (and (char<= #\Space character #\})
-                             (or (char/= character #\/) (= index 0) (part-p index)))
-                 do (setf (aref octets index) (char-code character))
-                    (when (char= character #\/) (setf start (1+ index))))
-           (part-p length)
-           octets))))
-
 (defun open-straight (watch consent arguments)
   "The descriptor of the file that ARGUMENTS of UNIX-OPEN name, open for reading; NIL when it may be
 private, or has to be opened in the usual way, which also tells why it can't be."
@@ -109,46 +79,6 @@ private, or has to be opened in the usual way, which also tells why it can't be.
                   (null (effect-of-reading consent name))
                   (let ((descriptor (funcall opener octets flags)))
                     (and (not (minusp descriptor)) descriptor))))))))
-
-(defun straight-opener ()
-  "A function that opens a file by the octets of its name and by flags, unless there is a link in that
-name: its descriptor, or -1. NIL where there is no such way."
-  (let ((address (and (member :linux *features*)
-                      (or (member :x86-64 *features*) (member :arm64 *features*))
-                      (unfiltered-p)
-                      (internal "SB-SYS" "FIND-DYNAMIC-FOREIGN-SYMBOL-ADDRESS" "syscall"))))
-    (and address
-         (funcall
-          (compile nil (let ((*package* (find-package "COMMON-LISP-USER")))
-                         (read-from-string
-                          "(lambda (address)
-                             (declare (sb-ext:muffle-conditions sb-ext:compiler-note))
-                             (let ((sap (sb-sys:int-sap address)))
-                               (lambda (name flags)
-                                 (declare (type (simple-array (unsigned-byte 8) (*)) name)
-                                          (type (unsigned-byte 31) flags))
-                                 ;; struct open_how: flags, mode, RESOLVE_NO_SYMLINKS and _NO_MAGICLINKS
-                                 (let ((how (make-array 3 :element-type '(unsigned-byte 64)
-                                                          :initial-element 0)))
-                                   (setf (aref how 0) flags (aref how 2) 6)
-                                   (sb-sys:with-pinned-objects (name how)
-                                     ;; openat2, AT_FDCWD
-                                     (sb-alien:alien-funcall
-                                      (sb-alien:sap-alien
-                                       sap (function sb-alien:long sb-alien:long sb-alien:int
-                                                     sb-sys:system-area-pointer
-                                                     sb-sys:system-area-pointer
-                                                     sb-alien:unsigned-long))
-                                      437 -100 (sb-sys:vector-sap name) (sb-sys:vector-sap how)
-                                      24))))))")))
-          address))))
-
-(defun unfiltered-p ()
-  "Whether the process may call whatever the system has: a filter may end one that does otherwise."
-  (ignore-errors
-   (with-open-file (stream "/proc/self/status")
-     (let* ((text (make-string 4000)) (end (read-sequence text stream)))
-       (search (format nil "Seccomp:~C0" #\Tab) text :end2 end)))))
 
 ;;; What is private
 
@@ -194,19 +124,3 @@ read; NIL and the values to return in its place otherwise, and it is closed."
   (if (integerp opened)
       (internal "SB-UNIX" "UNIX-CLOSE" opened)
       (close opened :abort t)))
-
-(defun has-needle-p (name needles)
-  "Whether one of NEEDLES, a table of NEEDLE-TABLE's, is in NAME, in capitals or not. A file without
-any is certainly not private."
-  (declare (type (simple-vector 128) needles))
-  (let ((name (coerce name '(simple-array character (*)))))
-    (declare (type (simple-array character (*)) name))
-    (loop for start of-type fixnum from 0 below (length name)
-            thereis (loop for needle in (svref needles (needle-index (char-downcase (schar name start))))
-                            thereis (needle-at-p needle name start)))))
-
-(defun needle-at-p (needle name start)
-  (declare (type (simple-array character (*)) needle name) (type fixnum start))
-  (and (<= (length needle) (- (length name) start))
-       (loop for index of-type fixnum from 0 below (length needle)
-             always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))

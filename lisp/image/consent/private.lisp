@@ -1,0 +1,34 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; Which names of files may be private: those with one of the parts that Emacs gives. Each file that a
+;;; call opens is compared with them, so they are looked up by their first character.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defun needle-table (needles)
+  "NEEDLES, texts of which the name of each private file has one, in small letters, by their first
+character. Every file that is opened is compared with all of them; one that is empty is in every name."
+  (let ((table (make-array 128 :initial-element '())))
+    (dolist (needle needles table)
+      (let ((needle (coerce (string-downcase needle) '(simple-array character (*)))))
+        (if (string= needle "")
+            (dotimes (index 128) (push needle (svref table index)))
+            (push needle (svref table (needle-index (char needle 0)))))))))
+
+(defun needle-index (character)
+  (logand 127 (char-code character)))
+
+(defun has-needle-p (name needles)
+  "Whether one of NEEDLES, a table of NEEDLE-TABLE's, is in NAME, in capitals or not. A file without
+any is certainly not private."
+  (declare (type (simple-vector 128) needles))
+  (let ((name (coerce name '(simple-array character (*)))))
+    (declare (type (simple-array character (*)) name))
+    (loop for start of-type fixnum from 0 below (length name)
+            thereis (loop for needle in (svref needles (needle-index (char-downcase (schar name start))))
+                            thereis (needle-at-p needle name start)))))
+
+(defun needle-at-p (needle name start)
+  (declare (type (simple-array character (*)) needle name) (type fixnum start))
+  (and (<= (length needle) (- (length name) start))
+       (loop for index of-type fixnum from 0 below (length needle)
+             always (char= (schar needle index) (char-downcase (schar name (+ start index)))))))
