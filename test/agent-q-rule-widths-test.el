@@ -61,7 +61,7 @@ Otherwise it has to succeed."
 (agent-q-test-image-on-each a-rule-by-operator-is-for-that-operator ()
   "Another operator, and another reason beside it, ask."
   (agent-q-rule-widths-test--with-chat
-    (should (string-match-p "runs programs (UIOP:RUN-PROGRAM), on connection"
+    (should (string-match-p "asks about: runs programs (UIOP:RUN-PROGRAM), in "
                             (agent-q-rule-widths-test--allow
                              "(uiop:run-program \"true\")" 1)))
     (should-not (agent-q-rule-widths-test--asks-p "(uiop:run-program \"false\" :ignore-error-status t)"))
@@ -74,7 +74,7 @@ Otherwise it has to succeed."
 (agent-q-test-image-on-each a-rule-by-reason-is-for-that-reason ()
   "Other operators for the same run; whatever else is asked about still asks."
   (agent-q-rule-widths-test--with-chat
-    (should (string-match-p "asked about than: runs programs, on connection"
+    (should (string-match-p "asks about: runs programs, in "
                             (agent-q-rule-widths-test--allow
                              "(uiop:run-program \"true\")" 2)))
     (should-not (agent-q-rule-widths-test--asks-p "(progn (uiop:launch-program \"true\") t)"))
