@@ -71,7 +71,8 @@
 
 ;;;; agent-q-chats-past.el
 
-(autoload 'agent-q-chats-older "agent-q-chats-past")
+(autoload 'agent-q-chats-older "agent-q-chats-past"
+  "Show older messages of this chat, which was resumed." t)
 
 ;;;; agent-q-chats-store.el
 
@@ -104,7 +105,8 @@
 
 ;;;; agent-q-compose.el
 
-(autoload 'agent-q-compose "agent-q-compose")
+(autoload 'agent-q-compose "agent-q-compose"
+  "Write the message at the prompt in a buffer of its own." t)
 
 ;;;; agent-q-context-panel.el
 
@@ -272,7 +274,8 @@
 
 (autoload 'agent-q-plan-mode "agent-q-plan"
   "Have the agent of this chat look and plan, and change nothing." t)
-(autoload 'agent-q-plan-do "agent-q-plan")
+(autoload 'agent-q-plan-do "agent-q-plan"
+  "Switch plan mode off and have the agent carry out its plan." t)
 
 ;;;; agent-q-project.el
 
@@ -310,8 +313,10 @@
 
 ;;;; agent-q-rewind.el
 
-(autoload 'agent-q-rewind "agent-q-rewind")
-(autoload 'agent-q-undo-rewind "agent-q-rewind")
+(autoload 'agent-q-rewind "agent-q-rewind"
+  "Go back to before the message at point; at the prompt, the last one." t)
+(autoload 'agent-q-undo-rewind "agent-q-rewind"
+  "Undo the last rewind of this chat, if nothing was asked since." t)
 
 ;;;; agent-q-rules.el
 
@@ -380,8 +385,10 @@
 
 ;;;; agent-q-window.el
 
-(autoload 'agent-q-compact "agent-q-window")
-(autoload 'agent-q-undo-compact "agent-q-window")
+(autoload 'agent-q-compact "agent-q-window"
+  "Have the model write a summary, and read it in place of all but the latest." t)
+(autoload 'agent-q-undo-compact "agent-q-window"
+  "Have the model read what its latest summary stands for again." t)
 (autoload 'agent-q-window "agent-q-window"
   "Show what fills the window of this chat's model, and where a summary is due." t)
 

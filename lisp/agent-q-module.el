@@ -34,7 +34,9 @@
 
 ;; So that `customize-group' shows every option, wherever it is defined.
 (dolist (library '("agent-q" "agent-q-mode" "agent-q-provider" "agent-q-facts" "agent-q-project" "agent-q-render"
-                   "agent-q-echo" "agent-q-debug" "agent-q-attention" "agent-q-proofread"))
+                   "agent-q-echo" "agent-q-debug" "agent-q-attention" "agent-q-proofread" "agent-q-chats-store"
+                   "agent-q-commit" "agent-q-context-items" "agent-q-excerpt" "agent-q-mcp" "agent-q-plan"
+                   "agent-q-slash"))
   (custom-add-load 'agent-q library))
 
 (declare-function compilation-start "compile"

@@ -43,6 +43,8 @@
   "Return the text of an autoload for FORM, a definition in FILE."
   (pcase form
     (`(,(or 'defun 'cl-defun) ,name ,_ ,documentation . ,body)
+     (when (eq 'declare (car-safe (car body)))
+       (pop body))
      (agent-q-generate--call name file documentation (eq 'interactive (car-safe (car body)))))
     (`(,(or 'define-minor-mode 'define-derived-mode) ,name . ,rest)
      (agent-q-generate--call name file (seq-find #'stringp rest) t))
