@@ -199,8 +199,8 @@
 (ert-deftest agent-q-turn-a-dead-pipe-is-replaced ()
   (agent-q-test-with-chat
     (delete-process agent-q-events--process)
-    (agent-q-test-ask "/no_such_tool")
-    (should (string-match-p "no_such_tool" (agent-q-test-log)))))
+    (agent-q-test-ask "/get_project_root")
+    (should (string-match-p "get_project_root ✓" (agent-q-test-log)))))
 
 ;;;; Without a model
 

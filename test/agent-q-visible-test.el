@@ -151,7 +151,7 @@
     (agent-q-test-with-chat
       (agent-q-test-ask "go")
       (should (agent-q-test-shows "Look\\x202e: \\x1b[31m👩\u200d💻"))
-      (agent-q-test-find "Reasoning")
+      (agent-q-test-find "Thought")
       (agent-q-test-press "RET")
       (should (agent-q-test-shows "Hm\\x202e."))
       (agent-q-test-ask "again")
