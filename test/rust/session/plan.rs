@@ -21,9 +21,11 @@ async fn nothing_is_changed_until_it_is_switched_off() {
     ]));
     let chat = chat(&script, json!({"plan": "look"}));
     assert_eq!(chat.say("go").await, TurnOutcome::Finished);
-    let outcomes: Vec<CallOutcome> = chat.results().into_iter().map(|it| it.0).collect();
-    let (ran, refused) = (CallOutcome::Succeeded, CallOutcome::Denied);
-    assert_eq!(outcomes, [ran, refused, refused]);
+    // They end in any order; the model reads them in that of the calls.
+    let results = chat.results();
+    let ended = |as_what| results.iter().filter(|it| it.0 == as_what).count();
+    assert_eq!(ended(CallOutcome::Succeeded), 1);
+    assert_eq!(ended(CallOutcome::Denied), 2);
     let asked = chat
         .host
         .collect(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(()));
@@ -34,11 +36,13 @@ async fn nothing_is_changed_until_it_is_switched_off() {
         "{}",
         messages[0].1
     );
-    assert!(
-        messages[3].1.contains("plan mode") && messages[3].1.ends_with("changed nothing."),
-        "{}",
-        messages[3].1
-    );
+    assert!(!messages[2].1.contains("plan mode"), "{}", messages[2].1);
+    for refused in [&messages[3].1, &messages[4].1] {
+        assert!(
+            refused.contains("plan mode") && refused.ends_with("changed nothing."),
+            "{refused}"
+        );
+    }
 
     chat.tell(Op::Submit("more".into()));
     chat.ended(2).await;
