@@ -110,7 +110,7 @@
     ("schemas of 200 tools" "tools.schemas" nil ms 1)
     ("10,000 signatures parsed" "gram.signatures" nil ms 200)
     ("1 MB of nested brackets rejected" "gram.nested" nil ms 50)
-    "a megabyte of a streamed answer, from bytes to what is shown | serde_json skips its payloads
+    "a megabyte of a streamed answer, from bytes to what is shown | serde_json skips its payloads"
     ("Chat Completions" "decode.read.chat" "decode.skip.chat" ms 5)
     ("Messages" "decode.read.messages" "decode.skip.messages" ms 5)
     ("Responses" "decode.read.responses" "decode.skip.responses" ms 5)
