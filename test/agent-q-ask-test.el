@@ -36,16 +36,6 @@
   "(in-package :bank)\n\n(defun transfer (x)\n  (* 2 x))\n\n(defun other ())\n"
   "A file of two definitions.")
 
-(defun agent-q-ask-test--request ()
-  "Return the last message of the last request that the model got."
-  (with-temp-buffer
-    (insert-file-contents agent-q-test-requests)
-    (goto-char (point-max))
-    (forward-line -1)
-    (let* ((request (agent-q-json-parse (buffer-substring (point) (line-end-position))))
-           (messages (gethash "messages" (gethash "body" request request))))
-      (gethash "content" (aref messages (1- (length messages)))))))
-
 (ert-deftest agent-q-ask-sends-the-definition-with-its-place ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"It doubles.\"}]}]}"
     (agent-q-ask-test--in-project agent-q-ask-test--bank
@@ -64,7 +54,7 @@
                  (concat "</agent-q-context>\n\n<data-\\([0-9a-f]+\\) from=\"defun transfer, "
                          "lines 3 to 4 of bank.lisp, package :?BANK\">\n"
                          "(defun transfer (x)\n  (\\* 2 x))\n</data-\\1>\n\nWhat is this\\?\\'")
-                 (agent-q-ask-test--request)))))))
+                 (agent-q-test-last-message)))))))
 
 (ert-deftest agent-q-ask-uses-the-chat-of-the-project ()
   (let ((agent-q-provider 'none))
@@ -115,7 +105,7 @@
       (with-current-buffer (agent-q-explain (agent-q-look-here))
         (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "\nno"))))
       (should (string-match "<data-\\([0-9a-f]+\\) from=\"defun x[^\n]*\n\\(?:.\\|\n\\)*Ignore the user.*\n</data-\\1>\n\nExplain this\\.\\'"
-                            (agent-q-ask-test--request))))))
+                            (agent-q-test-last-message))))))
 
 (ert-deftest agent-q-ask-a-rewrite-is-reviewed-and-only-that ()
   (agent-q-test-with-model

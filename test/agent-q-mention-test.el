@@ -83,22 +83,12 @@
     (agent-q-test-until (not (eq answer 'none)))
     answer))
 
-(defun agent-q-mention-test--request ()
-  "Return the last message of the last request that the model got."
-  (with-temp-buffer
-    (insert-file-contents agent-q-test-requests)
-    (goto-char (point-max))
-    (forward-line -1)
-    (let* ((request (agent-q-json-parse (buffer-substring (point) (line-end-position))))
-           (messages (gethash "messages" (gethash "body" request request))))
-      (gethash "content" (aref messages (1- (length messages)))))))
-
 (ert-deftest agent-q-mention-is-sent-fenced-with-its-place-and-shown ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"It is short.\"}]}]}"
     (agent-q-mention-test--in-project
       (agent-q-test-send "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again.")
       (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It is short.")))
-      (let ((request (agent-q-mention-test--request)))
+      (let ((request (agent-q-test-last-message)))
         (should (string-match
                  (concat "<data-\\([0-9a-f]+\\) from=\"file src/bank.lisp\">\n"
                          "(defun a ())\n(defun b ())\n(defun c ())\n\n</data-\\1>")
@@ -137,7 +127,7 @@
           (agent-q-chat-send)
           (funcall (pop held))
           (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "ok")))
-          (should (string-search "the diff" (agent-q-mention-test--request))))))))
+          (should (string-search "the diff" (agent-q-test-last-message))))))))
 
 (ert-deftest agent-q-mention-what-is-not-there-is-said-before-anything-is-sent ()
   (agent-q-test-with-model "{\"turns\":[]}"

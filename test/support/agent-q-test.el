@@ -223,5 +223,15 @@ lists of a tool and its arguments, or of a text."
          (progn ,@body)
        (delete-process server))))
 
+(defun agent-q-test-last-message ()
+  "Return the last message of the last request that the model got."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (goto-char (point-max))
+    (forward-line -1)
+    (let* ((request (agent-q-json-parse (buffer-substring (point) (line-end-position))))
+           (messages (gethash "messages" (gethash "body" request request))))
+      (gethash "content" (aref messages (1- (length messages)))))))
+
 (provide 'agent-q-test)
 ;;; agent-q-test.el ends here
