@@ -296,8 +296,7 @@
                      ("\"x\"" . -32600) ("{\"jsonrpc\":\"2.0\",\"id\":98,\"method\":\"m\",\"params\":3}" . -32602)))
         (process-put client 'messages nil)
         (agent-q-test-mcp-tell client (car bad))
-        (should (eql (cdr bad) (agent-q-test-mcp-code
-                                (agent-q-test-until (car (process-get client 'messages)))))))
+        (should (eql (cdr bad) (agent-q-test-mcp-code (agent-q-test-mcp-refusal client)))))
       (should (eql -32601 (agent-q-test-mcp-code (agent-q-test-mcp-ask client "no/such"))))
       (agent-q-test-mcp-tell client '(:jsonrpc "2.0" :method "no/such"))
       (agent-q-test-mcp-tell client '(:jsonrpc "2.0" :id 7777 :result 1))
@@ -307,7 +306,7 @@
         (dotimes (_ 12) (process-send-string client piece)))
       (agent-q-test-mcp-tell client "")
       (should (string-match-p "longer than 8 MB"
-                              (format "%S" (agent-q-test-until (car (process-get client 'messages))))))
+                              (plist-get (plist-get (agent-q-test-mcp-refusal client) :error) :message)))
       (should (string-match-p "^OK$" (car (agent-q-test-mcp-call client "t_look" '(:text "ok")))))
       (let ((inexact (agent-q-test-mcp-answer
                       client (progn (agent-q-test-mcp-tell client "{\"jsonrpc\":\"2.0\",\"id\":500,\

@@ -155,6 +155,12 @@
   "Return the code of the error in ANSWER."
   (plist-get (plist-get answer :error) :code))
 
+(defun agent-q-test-mcp-refusal (client)
+  "Wait for an error among the messages to CLIENT; return it.
+Notices may come before it, as the list of tools changes when a test makes some."
+  (agent-q-test-until (agent-q-test-mcp-find client (lambda (message) (plist-get message :error)))
+                      "an error"))
+
 (defun agent-q-test-mcp-stateless (version &rest more)
   "Return params with the metadata of VERSION, and MORE."
   `(:_meta (:io.modelcontextprotocol/protocolVersion ,version
