@@ -69,7 +69,7 @@
   (skip-unless (executable-find "git"))
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Change a\"}]}]}"
     (agent-q-commit-test--in-repository
-      (write-region "(defun b2 ())\n" nil "c.lisp" nil 'silent)
+      (write-region "(defun quagga ())\n" nil "c.lisp" nil 'silent)
       (agent-q-commit-test--git "add" "c.lisp")
       (with-temp-buffer
         (log-edit-mode)
@@ -82,7 +82,7 @@
         (should (equal "Summary: Change a\n" (buffer-string)))
         (let ((request (agent-q-commit-test--request)))
           (should (string-search "+(defun a (unstaged))" request))
-          (should-not (string-search "b2" request)))))))
+          (should-not (string-search "quagga" request)))))))
 
 (ert-deftest agent-q-commit-message-says-what-is-missing-and-can-be-given-up ()
   (skip-unless (executable-find "git"))
