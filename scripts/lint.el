@@ -40,6 +40,10 @@
 (defconst agent-q-lint--root default-directory
   "The project's root, where this is started.")
 
+(defun agent-q-lint--files (folder)
+  "Return the Emacs Lisp files in FOLDER."
+  (directory-files (expand-file-name folder) t "\\`[^.#].*\\.el\\'"))
+
 (defun agent-q-lint--finding (file line text)
   "Report TEXT about LINE of FILE."
   (setq agent-q-lint--findings (1+ agent-q-lint--findings))
@@ -116,13 +120,12 @@ It does not know the form that quotes a key by a backslash and a backquote."
 
 (defun agent-q-lint ()
   "Check lisp/ in every way, all else with the compiler; exit with 1 on findings."
-  (let ((sources (directory-files (expand-file-name "lisp") t "\\`[^.#].*\\.el\\'"))
-        (scripts (cons (expand-file-name "agent-q-root.el")
-                       (directory-files (expand-file-name "scripts") t "\\`[^.#].*\\.el\\'")))
+  (let ((sources (agent-q-lint--files "lisp"))
+        (scripts (cons (expand-file-name "agent-q-root.el") (agent-q-lint--files "scripts")))
         (linter (car (agent-q-ide-package-directories "package-lint"))))
     (agent-q-lint--compile sources)
-    (let ((agent-q-lint--load-path (list (expand-file-name "lisp"))))
-      (agent-q-lint--compile scripts))
+    (let ((agent-q-lint--load-path (mapcar #'expand-file-name '("lisp" "scripts" "test/bench"))))
+      (agent-q-lint--compile (append scripts (agent-q-lint--files "test/bench"))))
     (dolist (source sources)
       (agent-q-lint--checkdoc source)
       (agent-q-lint--keys source)

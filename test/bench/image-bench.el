@@ -17,6 +17,7 @@
 
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
+(declare-function agent-q-chat-send "agent-q-chat-send")
 (declare-function agent-q-image-call "agent-q-image")
 (declare-function agent-q-mention-complete "agent-q-mention-complete")
 (declare-function agent-q-prompt-replace "agent-q-prompt")
@@ -201,7 +202,7 @@ WATCH is the argument by which it is watched, or nil."
     (agent-q-chat-send)))
 
 (defun image-bench--tool (name &rest arguments)
-  "Call the tool NAME with ARGUMENTS as a program would, through the whole pipeline."
+  "Call the tool NAME with ARGUMENTS as a program would, by the whole pipeline."
   (agent-q-execute-tool-calls
    (list (list :id "1" :name name :arguments arguments))
    (lambda (results)

@@ -77,7 +77,7 @@
                  function))
 
 (defun mcp-bench-crowd ()
-  "Return the seconds that 10 clients with 100 calls each take, and the longest pause.
+  "Have 10 clients make 100 calls each; return the seconds and the longest pause.
 Signal an error if a result is not where it belongs."
   (let ((left 1000) (longest 0) (last (float-time)) (began (float-time)) (ticker nil))
     (setq ticker (run-at-time 0.005 0.005 (lambda ()

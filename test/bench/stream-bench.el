@@ -212,7 +212,7 @@
       (stream-bench--gptel-ask #'stream-bench--end)))))
 
 (defun stream-bench--gptel-ask (ended)
-  "Send a line to gptel from this buffer; call ENDED when all of the answer is there."
+  "Send a line to gptel from this buffer; call ENDED when the answer is complete."
   (setq gptel-post-response-functions
         (list (lambda (&rest _) (agent-q-bench-guard (funcall ended)))))
   (goto-char (point-max))
