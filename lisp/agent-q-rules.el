@@ -77,6 +77,7 @@ Rules that deny win over those that ask, and these over those that allow.
 (defun agent-q-rules-all ()
   "Return all about the rules, a hash table.
 It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
+  (agent-q-events-ensure)
   (agent-q-json-parse (agent-q-core-rules)))
 
 (defun agent-q-rules--entries ()
@@ -161,6 +162,7 @@ It has \"rules\", a vector of hash tables, \"file\" and \"trouble\"."
 (defun agent-q-rules-add (rule)
   "Add RULE, a property list as in the file of rules; asks for its parts."
   (interactive (list (agent-q-rules--read)))
+  (agent-q-events-ensure)
   (let ((id (agent-q-core-add-rule (agent-q-json-encode rule) nil)))
     (when (derived-mode-p 'agent-q-rules-mode)
       (agent-q-rules--refresh))

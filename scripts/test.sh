@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Runs everything: lint (unless LINTED=1), cargo's tests, the ERT files (once more under
-# --module-assertions, as native code where Emacs can), the terminal tests. With T, an extended regexp,
-# only the tests whose names match, with QUICK=1 only what needs neither an image nor a terminal. Ends with one line that sums the run.
+# Runs everything: lint (unless LINTED=1), then side by side cargo's tests, the ERT files (once more
+# under --module-assertions, as native code where Emacs can) and the terminal tests. With T, an extended
+# regexp, only the tests whose names match, with QUICK=1 only what needs neither an image nor a terminal.
+# Ends with one line that sums the run.
 
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -15,6 +16,9 @@ failures=''
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/agent-q-test.XXXXXX") || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
+# What the tests of each file say and count.
+files=$scratch/files
+mkdir "$files" "$files/native" || exit 1
 # What Emacs and the images leave behind goes with it.
 TMPDIR=$scratch/t # short, as it is a part of the names of sockets
 export TMPDIR
@@ -64,25 +68,6 @@ cargo_tests() { # CARGO-TEST-ARGUMENT...
   count "$1" "$2" "$3" 'cargo test'
 }
 
-ert_file() { # LABEL FILE EMACS-OPTION...
-  label=$1
-  file=$2
-  shift 2
-  echo "== $file ($label)"
-  export AGENT_Q_COUNTS="$scratch/counts.${lane:-batch}"
-  rm -f "$AGENT_Q_COUNTS"
-  # A stuck test must end one day; the limit is far above what any file needs.
-  limit='' ; command -v timeout >/dev/null 2>&1 && limit='timeout -k 10 600'
-  $limit "$EMACS" -Q --batch "$@" -l test/support/run-ert.el "$file" </dev/null 2>&1
-  status=$?
-  # shellcheck disable=SC2046
-  set -- $(cat "$AGENT_Q_COUNTS" 2>/dev/null || echo 0 1 0)
-  if [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; then
-    set -- "$1" 1 "$3" # it died after the tests
-  fi
-  count "$1" "$2" "$3" "$file ($label)"
-}
-
 ert_files() {
   find test -name '*-test.el' -not -path 'test/support/*' | sort
 }
@@ -103,44 +88,48 @@ find_clients() {
 
 # The second run of the ERT files is one of native code, where this Emacs compiles to it.
 native_code() {
-  "$EMACS" -Q --batch -l scripts/compile-alone.el -f agent-q-alone-native "$scratch/native" </dev/null
+  "$EMACS" -Q --batch -l scripts/compile-alone.el -f agent-q-alone-native "$files/native" < /dev/null
   case $? in
-    0)
-      count 1 0 0 'native code'
-      AGENT_Q_TEST_NATIVE=$scratch/native
-      export AGENT_Q_TEST_NATIVE ;;
-    2)
-      echo 'This Emacs does not compile to native code: it is tested as byte code alone.'
-      count 0 0 1 'native code' ;;
-    *) count 0 1 0 'native code' ;;
+    0) sum='1 0 0' && : > "$files/native/done" ;;
+    2) sum='0 0 1' && echo 'This Emacs does not compile to native code: it is tested as byte code alone.' ;;
+    *) sum='0 1 0' ;;
   esac
+  echo "$sum" > "$files/native.sum.new"
+  mv "$files/native.sum.new" "$files/native.sum"
 }
 
-# A test of an image keeps one processor busy, Emacs and the Lisp in turns; so the two runs of the
-# files go side by side, each with temporary files of its own. The second is shown after the first.
-ert_suites() {
-  find_clients
-  lane=assertions assertion_suite > "$scratch/assertions.log" 2>&1 &
-  for file in $(ert_files); do ert_file batch "$file"; done
-  wait $!
-  cat "$scratch/assertions.log"
-  if [ -e "$scratch/assertions.sum" ]; then
-    { read -r more_passed more_failed more_skipped; more=$(cat); } < "$scratch/assertions.sum"
-    count "$more_passed" 0 "$more_skipped" ''
-    failed=$((failed + more_failed))
-    failures="$failures$more"
-  else
-    count 0 1 0 'the run under module assertions'
-  fi
+jobs_of() { # LABEL FILE... -> a line for each, for xargs
+  label=$1
+  shift
+  for file in "$@"; do printf '"%s" "%s"\n' "$label" "$file"; done
 }
 
-# In a process of its own: what it counts goes into a file.
-assertion_suite() {
-  passed=0 failed=0 skipped=0 failures=''
-  TMPDIR=$scratch/m
-  mkdir "$TMPDIR" || exit 1
-  native_code
-  for file in $(ert_files); do
+# A test of an image waits most of its time, for the Lisp, for Emacs, for a key; so one file more runs
+# than there are processors. Each is shown when it and those before it are done.
+run_files() { # those in $files/jobs
+  xargs -n 2 -P "$(($(sh scripts/jobs.sh) + 1))" sh scripts/test-file.sh "$files" < "$files/jobs" &
+  pool=$!
+  sed 's/" "/ /; s/"//g' "$files/jobs" > "$files/names"
+  while read -r what; do
+    show_file "$what"
+  done < "$files/names"
+  wait "$pool"
+}
+
+show_file() { # WHAT: its label and its file
+  stem=$files/$(printf '%s' "$1" | tr ' /' '--')
+  while [ ! -e "$stem.sum" ] && kill -0 "$pool" 2>/dev/null; do sleep 0.2; done
+  cat "$stem.log"
+  # shellcheck disable=SC2046
+  set -- "$1" $(cat "$stem.sum" 2>/dev/null || echo 0 1 0)
+  count "$2" "$3" "$4" "$1"
+}
+
+# From the last name to the first: among the last are those that take long, and those are begun first.
+all_files() {
+  # shellcheck disable=SC2046
+  jobs_of batch $(ert_files | sort -r)
+  for file in $(ert_files | sort -r); do
     case "$file" in
       # About Lisps other than SBCL, which the module knows nothing of; some are slow to start.
       *-implementations-test.el | *-threadless-test.el) ;;
@@ -148,10 +137,11 @@ assertion_suite() {
       *-install-test.el | *-doctor-test.el | *-setup-test.el) ;;
       # What it tries is the image's half; the module does in it what it does in the others.
       *-generated-test.el) ;;
-      *) ert_file 'module assertions' "$file" --module-assertions ;;
+      *) jobs_of 'module assertions' "$file" ;;
     esac
   done
-  printf '%s %s %s\n%s' "$passed" "$failed" "$skipped" "$failures" > "$scratch/assertions.sum"
+  # As a user, by keys, in a terminal.
+  jobs_of terminal test/terminal/*-test.sh
 }
 
 # Names of Rust tests that match T: their functions, wherever they are.
@@ -173,28 +163,34 @@ matching_tests() {
   # shellcheck disable=SC2046
   matching=$("$EMACS" -Q --batch -l test/support/run-ert.el \
     --matching "$AGENT_Q_TEST_SELECTOR" $(ert_files))
-  for file in $matching; do ert_file batch "$file"; done
+  # shellcheck disable=SC2086
+  jobs_of batch $matching > "$files/jobs"
+  run_files
   [ $((passed + failed + skipped)) -gt 0 ] || count 0 1 0 "no test has a name that matches $T"
 }
 
-# Cargo's tests run beside Emacs's, and are shown after them.
+# Cargo's tests, once they are compiled, run beside the files, and are shown after them.
+all_beside() {
+  cargo test --quiet --lib --tests --no-run || true
+  (
+    passed=0 failed=0 skipped=0 failures=''
+    cargo_tests
+    echo "$passed $failed $skipped" > "$scratch/cargo.sum"
+  ) > "$scratch/cargo.out" 2>&1 &
+  cargo=$!
+  run_files
+  wait "$cargo"
+  cat "$scratch/cargo.out"
+  # shellcheck disable=SC2046
+  count $(cat "$scratch/cargo.sum" 2>/dev/null || echo 0 1 0) 'cargo test'
+}
+
 quick_tests() {
   AGENT_Q_TEST_SELECTOR='(not (tag :image))'
   export AGENT_Q_TEST_SELECTOR
-  (cargo_tests && echo "$passed $failed $skipped" > "$scratch/cargo.counts") > "$scratch/cargo.out" 2>&1 &
-  for file in $(ert_files); do ert_file batch "$file"; done
-  wait
-  cat "$scratch/cargo.out"
   # shellcheck disable=SC2046
-  set -- $(cat "$scratch/cargo.counts" 2>/dev/null || echo 0 1 0)
-  count "$1" "$2" "$3" 'cargo test'
-}
-
-# As a user, by keys, in a terminal.
-terminal_tests() {
-  for test in test/terminal/*-test.sh; do
-    if sh "$test" </dev/null; then count 1 0 0 "$test"; else count 0 1 0 "$test"; fi
-  done
+  jobs_of batch $(ert_files) > "$files/jobs"
+  all_beside
 }
 
 # What a first run leaves behind; what later ones add is the user's to keep or clean.
@@ -211,9 +207,13 @@ room() {
 
 everything() {
   [ "${LINTED:-}" = 1 ] || lint
-  cargo_tests
-  ert_suites
-  terminal_tests
+  find_clients
+  all_files > "$files/jobs"
+  native_code > "$files/native.log" 2>&1 &
+  native=$!
+  all_beside
+  wait "$native"
+  show_file native
   room
 }
 
