@@ -212,7 +212,8 @@ To keep it, save the option `agent-q-tool-levels'."
 ;;;###autoload
 (defun agent-q-tool-statistics-data ()
   "Return the statistics of tools so far, a property list for each:
-:tool and :library are names, the latter nil outside libraries; :calls,
+:tool and :library are names, the latter nil outside libraries; :client is
+the other agent that called, nil for chats and programs; :calls,
 :failures, :denials and :cancellations are counts; :median and :p95 are
 milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (agent-q-registry-ensure)
@@ -221,7 +222,10 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
 (define-derived-mode agent-q-tool-statistics-mode tabulated-list-mode "agent-q statistics"
   "Major mode of the statistics of tools."
   (agent-q-list-setup
-   '((10 "Tool" 22 t) (1 "Library" 12 t)
+   `((10 "Tool" 22 t) (1 "Library" 12 t)
+     ;; Where no other agent called, there is nothing in it.
+     (,(if (seq-some (lambda (row) (plist-get row :client)) (agent-q-tool-statistics-data)) 7 0)
+      "Client" 12 t)
      (10 "Calls" 7 agent-q-tool-list--fewer :right-align t)
      (9 "Failed" 7 agent-q-tool-list--fewer :right-align t)
      (5 "Denied" 7 agent-q-tool-list--fewer :right-align t)
@@ -247,9 +251,10 @@ milliseconds, nil when nothing ran; :result-bytes is the size of all results."
   (mapcar
    (lambda (row)
      (let ((calls (plist-get row :calls)))
-       (list (cons (plist-get row :tool) (plist-get row :library))
+       (list (list (plist-get row :tool) (plist-get row :library) (plist-get row :client))
              (vector (plist-get row :tool)
                      (or (plist-get row :library) "")
+                     (or (plist-get row :client) "")
                      (number-to-string calls)
                      (number-to-string (plist-get row :failures))
                      (number-to-string (plist-get row :denials))

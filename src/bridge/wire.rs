@@ -406,6 +406,7 @@ fn tool_statistics<'e>(
     PlistBuilder::new(env)
         .put("tool", &key.tool)?
         .put("library", key.library.clone())?
+        .put("client", key.client.clone())?
         .number("calls", statistics.calls)?
         .number("failures", statistics.failures)?
         .number("denials", statistics.denials)?

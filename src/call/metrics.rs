@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-//! What calls cost, per tool and, for bound tools, per library: counts, times, sizes. In memory.
+//! What calls cost, per tool and, for bound tools, per library, and per client: counts, times, sizes.
+//! In memory.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -14,6 +15,12 @@ use crate::tool::{Origin, Tool};
 /// How many calls the median and the 95th percentile look back on.
 const TIMES_KEPT: usize = 1000;
 
+/// How many rows there are before further clients, who choose their names, are counted together.
+const MOST_ROWS: usize = 1000;
+
+/// The name under which further clients are counted.
+const OTHER_CLIENTS: &str = "others";
+
 /// The numbers of one tool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
@@ -26,23 +33,25 @@ pub struct Statistics {
     times: VecDeque<Duration>,
 }
 
-/// A tool, and the library that it was bound from.
+/// A tool, the library that it was bound from, and the client that called it, if it was one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MetricsKey {
     pub tool: String,
     pub library: Option<String>,
+    pub client: Option<String>,
 }
 
 impl MetricsKey {
-    /// What calls of TOOL are counted under.
+    /// What calls of TOOL by CLIENT are counted under.
     #[must_use]
-    pub fn of(tool: &Tool) -> Self {
+    pub fn of(tool: &Tool, client: Option<&str>) -> Self {
         Self {
             tool: tool.name.clone(),
             library: match &tool.origin {
                 Origin::Library(name) => Some(name.clone()),
                 Origin::BuiltIn | Origin::EmacsLisp | Origin::Image(_) => None,
             },
+            client: client.map(str::to_owned),
         }
     }
 }
@@ -57,12 +66,15 @@ impl Metrics {
     /// Counts one call; RUN is how long its work took, none when it did not get that far.
     pub fn record(
         &self,
-        key: MetricsKey,
+        mut key: MetricsKey,
         outcome: CallOutcome,
         run: Option<Duration>,
         bytes: usize,
     ) {
         let mut per_tool = held(&self.per_tool);
+        if key.client.is_some() && per_tool.len() >= MOST_ROWS && !per_tool.contains_key(&key) {
+            key.client = Some(OTHER_CLIENTS.to_owned());
+        }
         let statistics = per_tool.entry(key).or_default();
         statistics.calls += 1;
         statistics.result_bytes += bytes as u64;
@@ -125,6 +137,7 @@ mod tests {
         let key = || MetricsKey {
             tool: "echo".to_owned(),
             library: None,
+            client: None,
         };
         for milliseconds in 1..=100 {
             let elapsed = Duration::from_millis(milliseconds);
@@ -138,5 +151,21 @@ mod tests {
         assert_eq!(statistics.median(), Some(Duration::from_millis(50)));
         assert_eq!(statistics.p95(), Some(Duration::from_millis(95)));
         assert_eq!(Statistics::default().median(), None);
+    }
+
+    #[test]
+    fn clients_with_ever_new_names_fill_no_memory() {
+        let metrics = Metrics::default();
+        for number in 0..2 * MOST_ROWS {
+            let key = MetricsKey {
+                tool: "echo".to_owned(),
+                library: None,
+                client: Some(format!("client{number}")),
+            };
+            metrics.record(key, CallOutcome::Succeeded, None, 1);
+        }
+        let snapshot = metrics.snapshot();
+        assert_eq!(snapshot.len(), MOST_ROWS + 1);
+        assert_eq!(snapshot.iter().map(|(_, it)| it.calls).sum::<u64>(), 2000);
     }
 }

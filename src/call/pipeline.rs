@@ -219,7 +219,7 @@ impl Executor {
             Err(ending) => (ending, None),
         };
         let elapsed = run.unwrap_or_else(|| waiting.elapsed());
-        let key = MetricsKey::of(&call.tool);
+        let key = MetricsKey::of(&call.tool, call.facts.client());
         self.metrics
             .record(key, ending.outcome, run, ending.content.len());
         self.audit_end(&call, &ending, elapsed, batch.session).await;
