@@ -2,6 +2,8 @@
 //! What the core needs of the program around it: a place for events, and somebody who does what
 //! only Emacs can do. `bridge::host` is Emacs; the tests bring their own.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
@@ -33,4 +35,30 @@ pub struct Asked {
     pub request: RequestId,
     /// A property list as in replies of the image.
     pub text: String,
+}
+
+/// A host in front of another one, which sees each event on its way and passes everything on.
+pub struct WatchedHost<S> {
+    pub behind: Arc<dyn Host>,
+    pub see: S,
+}
+
+impl<S: Fn(&Event) + Send + Sync> Host for WatchedHost<S> {
+    fn emit(&self, event: Event) {
+        (self.see)(&event);
+        self.behind.emit(event);
+    }
+
+    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
+        self.behind.request(session, body)
+    }
+
+    fn request_asking(
+        &self,
+        session: SessionId,
+        body: HostRequest,
+        questions: mpsc::UnboundedSender<Asked>,
+    ) -> BoxFuture<'static, HostReply> {
+        self.behind.request_asking(session, body, questions)
+    }
 }

@@ -61,6 +61,27 @@
                                       (format "%S" (agent-q-test-mcp-ask bridge "ping"))))
             (delete-process other)))))))
 
+(ert-deftest agent-q-mcp-bridge-refuses-a-line-of-100-megabytes ()
+  "Nothing of it is kept, and what comes after it is passed on."
+  (agent-q-test-mcp-serving
+    (let* ((pipe (expand-file-name "host" agent-q-mcp-directory))
+           (bridge (agent-q-test-mcp-bridge
+                    nil "sh" "-c" (format "mkfifo %s; exec 3<>%s; exec \"$0\" < %s" pipe pipe pipe))))
+      (agent-q-test-until (file-exists-p pipe))
+      ;; By a program that is quicker at it than Emacs.
+      (call-process "sh" nil nil nil "-c"
+                    (concat "{ head -c 100000000 /dev/zero | tr '\\0' x; echo; "
+                            "echo '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}'; } > " pipe))
+      (should (string-match-p "longer than 8 MB"
+                              (plist-get (plist-get (agent-q-test-mcp-refusal bridge) :error) :message)))
+      (should (plist-member (agent-q-test-mcp-answer bridge 1) :result))
+      (let ((status (format "/proc/%d/status" (process-id bridge))))
+        (when (file-readable-p status)
+          (with-temp-buffer
+            (insert-file-contents status)
+            (should (re-search-forward "^VmHWM:\\s-+\\([0-9]+\\) kB" nil t))
+            (should (< (string-to-number (match-string 1)) 30000))))))))
+
 (defun agent-q-mcp-bridge-test--other-emacs (affinity)
   "Return a server beside ours that has AFFINITY to every directory and answers \"other\"."
   (let ((socket (expand-file-name "emacs-1.sock" agent-q-mcp-directory)))
@@ -144,6 +165,7 @@ It is a list of the status, the session and the body."
                    (nth 2 (agent-q-mcp-bridge-test--http
                            (list "POST /mcp HTTP/1.1" host authorization
                                  "MCP-Protocol-Version: 2026-07-28"
+                                 "Mcp-Method: tools/call" "Mcp-Name: t_look"
                                  (agent-q-json-serialize
                                   `((jsonrpc . "2.0") (id . ,n) (method . "tools/call")
                                     (params . ,(let ((params (agent-q-test-mcp-stateless "2026-07-28")))
@@ -159,7 +181,9 @@ It is a list of the status, the session and the body."
                          (403 "POST /mcp HTTP/1.1" ,host ,authorization "Origin: https://evil.example")
                          (405 "GET /mcp HTTP/1.1" ,host ,authorization)
                          (404 "POST /other HTTP/1.1" ,host ,authorization)
-                         (400 "POST /mcp HTTP/1.1" ,host ,authorization)))
+                         (400 "POST /mcp HTTP/1.1" ,host ,authorization)
+                         (400 "POST /mcp HTTP/1.1" ,host ,authorization "MCP-Protocol-Version: 2031-01-01")
+                         (400 "POST /mcp HTTP/1.1" ,host ,authorization "MCP-Protocol-Version: 2026-07-28")))
           (should (equal (list status lines)
                          (list (car (agent-q-mcp-bridge-test--http (append lines (list call)))) lines))))
         ;; The token is nowhere that others read.

@@ -11,6 +11,8 @@
 
 (require 'agent-q-test-mcp)
 (require 'agent-q-test-image)
+(require 'agent-q-test-tools)
+(require 'agent-q-echo)
 (require 'agent-q-image-changes)
 (require 'seq)
 
@@ -32,8 +34,12 @@ That of another test may be connected, too."
       (agent-q-test-image-directly connection "(defun aq-mcp () 1)")
       (should (string-match-p "AQ-MCP" (agent-q-mcp-image-test--text
                                         client "compile_form" :form "(defun aq-mcp () 2)")))
-      (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
-                                      client "eval_form" :form "(aq-mcp)")))
+      (let ((agent-q-echo-evaluations t))
+        (should (string-match-p "=> 2" (agent-q-mcp-image-test--text
+                                        client "eval_form" :form "(aq-mcp)")))
+        ;; The REPL says who it was.
+        (with-current-buffer (agent-q-test-tools-repl (agent-q-image-connection-client connection))
+          (agent-q-test-until (string-match-p "^; claude-code> (aq-mcp)$" (buffer-string)))))
       (let ((change (car (plist-get (agent-q-test-image-value connection "journal-list" :limit 1)
                                     :changes))))
         (should (string-match-p "AQ-MCP" (plist-get change :name)))

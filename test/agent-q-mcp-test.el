@@ -12,6 +12,7 @@
 (require 'agent-q-test-mcp)
 (require 'agent-q-test-registry)
 (require 'agent-q-rules)
+(require 'agent-q-tool-list)
 (require 'seq)
 
 ;;;; What clients are told
@@ -123,6 +124,116 @@
       (with-current-buffer (agent-q-test-mcp-buffer)
         (agent-q-test-answer "n"))
       (should (agent-q-test-mcp-answer client id)))))
+
+;; What the versions of the specification say, sentence by sentence, beyond what other tests here
+;; and those of src/mcp/ hold it to.
+
+(ert-deftest agent-q-mcp-keeps-to-the-specification-before-and-around-the-introduction ()
+  (agent-q-test-mcp-serving
+    (let ((client (agent-q-test-mcp-connect)))
+      ;; Only pings are answered before it.
+      (should (plist-member (agent-q-test-mcp-ask client "ping") :result))
+      (dolist (method '("tools/list" "tools/call" "prompts/list" "resources/list"))
+        (should (eql -32602 (agent-q-test-mcp-code (agent-q-test-mcp-ask client method)))))
+      (agent-q-test-mcp-introduce client)
+      ;; A second one is answered, too, and what came before goes on.
+      (should (equal "2024-11-05" (plist-get (agent-q-test-mcp-introduce client "again" "2024-11-05")
+                                             :protocolVersion)))
+      (should (plist-member (agent-q-test-mcp-ask client "tools/list") :result))
+      ;; What is not offered is not there.
+      (dolist (method '("logging/setLevel" "completion/complete" "resources/subscribe" "tasks/list"
+                        "sampling/createMessage" "subscriptions/listen"))
+        (should (eql -32601 (agent-q-test-mcp-code (agent-q-test-mcp-ask client method)))))
+      ;; No list has a second page.
+      (dolist (method '("tools/list" "prompts/list" "resources/list" "resources/templates/list"))
+        (should-not (plist-member (plist-get (agent-q-test-mcp-ask client method) :result) :nextCursor))
+        (should (eql -32602 (agent-q-test-mcp-code
+                             (agent-q-test-mcp-ask client method '(:cursor "2")))))))))
+
+(ert-deftest agent-q-mcp-keeps-to-the-specification-of-ids-and-cancelling ()
+  (agent-q-test-mcp-with-tools
+    (let ((client (agent-q-test-mcp-client)))
+      ;; What was cancelled in vain, or by a note that says nothing, is no trouble.
+      (dolist (params '((:requestId 4711) (:requestId "x") (:requestId nil) (:reason "none")))
+        (agent-q-test-mcp-tell client `(:jsonrpc "2.0" :method "notifications/cancelled"
+                                                 :params ,params)))
+      (agent-q-test-mcp-tell client '(:jsonrpc "2.0" :id "text" :method "ping"))
+      (should (agent-q-test-mcp-answer client "text"))
+      (process-put client 'messages nil)
+      (agent-q-test-mcp-tell client "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}")
+      (should (eql -32600 (agent-q-test-mcp-code (agent-q-test-mcp-refusal client))))
+      ;; An id that is in use is refused, and the call that has it goes on.
+      (let ((id (agent-q-test-mcp-begin client "t_erase" '(:text "kept"))))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (agent-q-test-until (agent-q-call-waiting))
+          (process-put client 'messages nil)
+          (agent-q-test-mcp-tell client `(:jsonrpc "2.0" :id ,id :method "ping"))
+          (should (eql -32600 (agent-q-test-mcp-code (agent-q-test-mcp-refusal client))))
+          (process-put client 'messages nil)
+          (agent-q-test-answer "y"))
+        (should (string-match-p "^KEPT$" (agent-q-test-mcp-text (agent-q-test-mcp-answer client id)))))
+      ;; What was cancelled gets no answer, even once it is over.
+      (let ((id (agent-q-test-mcp-begin client "t_erase" '(:text "gone"))))
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (agent-q-test-until (agent-q-call-waiting))
+          (agent-q-test-mcp-tell client `(:jsonrpc "2.0" :method "notifications/cancelled"
+                                                   :params (:requestId ,id)))
+          (agent-q-test-until (null (agent-q-call-waiting))))
+        (should (agent-q-test-mcp-ask client "ping"))
+        (should-not (agent-q-test-mcp-find client (lambda (it) (eql id (plist-get it :id)))))))))
+
+(ert-deftest agent-q-mcp-keeps-to-the-specification-without-introduction ()
+  (agent-q-test-mcp-serving
+    (let ((client (agent-q-test-mcp-connect)))
+      (cl-flet ((ask (method &rest more)
+                  (agent-q-test-mcp-ask client method
+                                        (apply #'agent-q-test-mcp-stateless "2026-07-28" more))))
+        ;; Each result says its type and who gave it; lists say how long they are good for.
+        (dolist (method '("server/discover" "tools/list" "prompts/list" "resources/list"
+                          "resources/templates/list"))
+          (let ((result (plist-get (ask method) :result)))
+            (should (equal "complete" (plist-get result :resultType)))
+            (should (eql 0 (plist-get result :ttlMs)))
+            (should (equal "private" (plist-get result :cacheScope)))
+            (should (equal "agent-q" (plist-get (plist-get (plist-get result :_meta)
+                                                           :io.modelcontextprotocol/serverInfo)
+                                                :name)))))
+        (let ((result (plist-get (ask "prompts/get" :name "repl_loop") :result)))
+          (should (equal "complete" (plist-get result :resultType)))
+          (should-not (plist-member result :ttlMs)))
+        ;; The code of the earlier versions must not be used.
+        (should (eql -32602 (agent-q-test-mcp-code (ask "resources/read" :uri "agent-q://x"))))
+        (should (equal (ask "tools/list") (progn (cl-decf (process-get client 'id))
+                                                 (ask "tools/list"))))))))
+
+(ert-deftest agent-q-mcp-works-where-the-roots-are ()
+  "A client that has roots is asked for them once it is ready, and works in the first."
+  (agent-q-test-mcp-with-tools
+    (let ((folder (make-temp-file "aq root" t))
+          (client (agent-q-test-mcp-connect)))
+      (unwind-protect
+          (cl-flet ((asked () (agent-q-test-mcp-find
+                               client (lambda (it) (equal (plist-get it :method) "roots/list")))))
+            (agent-q-test-mcp-ask client "initialize"
+                                  `(:protocolVersion "2025-11-25"
+                                    :capabilities (:roots ,(make-hash-table))
+                                    :clientInfo (:name "rooted" :version "1")))
+            (should (agent-q-test-mcp-ask client "ping"))
+            (should-not (asked))
+            (agent-q-test-mcp-tell client '(:jsonrpc "2.0" :method "notifications/initialized"))
+            (let ((question (agent-q-test-until (asked))))
+              (agent-q-test-mcp-tell
+               client `(:jsonrpc "2.0" :id ,(plist-get question :id)
+                        :result (:roots [(:uri ,(concat "file://" (string-replace " " "%20" folder)))]))))
+            (agent-q-test-mcp-call client "t_look" '(:text "a"))
+            (with-current-buffer (agent-q-test-mcp-buffer)
+              (should (equal default-directory (file-name-as-directory folder))))
+            ;; One that has none is not asked.
+            (let ((other (agent-q-test-mcp-client)))
+              (should (agent-q-test-mcp-ask other "ping"))
+              (should-not (agent-q-test-mcp-find
+                           other (lambda (it) (equal (plist-get it :method) "roots/list"))))))
+        (delete-directory folder t)))))
 
 (ert-deftest agent-q-mcp-has-prompts ()
   (agent-q-test-mcp-serving
@@ -287,6 +398,45 @@
               (agent-q-test-until (equal turns '(:turn-ended :turn-started :turn-ended :turn-started))))
           (customize-set-variable 'agent-q-mcp-turn-pause 60))))))
 
+(ert-deftest agent-q-mcp-turns-are-what-the-host-marks-as-one ()
+  (agent-q-test-mcp-with-tools
+    (let ((client (agent-q-test-mcp-client)) (turns nil))
+      (customize-set-variable 'agent-q-mcp-turn-pause 20)
+      (unwind-protect
+          (let ((agent-q-events-seen-functions
+                 (list (lambda (event) (when (memq (plist-get event :type) '(:turn-started :turn-ended))
+                                         (push (plist-get event :type) turns))))))
+            (cl-flet ((look (meta)
+                        (should (agent-q-test-mcp-text
+                                 (agent-q-test-mcp-ask client "tools/call"
+                                                       `(:name "t_look" :arguments (:text "a")
+                                                         :_meta ,meta))))))
+              (look '(:agent-q/turn "one"))
+              (look '(:agent-q/turn "one"))
+              (should (equal turns '(:turn-started)))
+              (look '(:agent-q/turn "two"))
+              (agent-q-test-until (equal turns '(:turn-started :turn-ended :turn-started)))
+              (look '(:x-codex-turn-metadata (:turn_id "three")))
+              (agent-q-test-until (eql 5 (length turns)))
+              ;; What says nothing is of the turn at hand.
+              (look '(:other "four"))
+              (should (agent-q-test-mcp-ask client "ping"))
+              (should (eql 5 (length turns)))))
+        (customize-set-variable 'agent-q-mcp-turn-pause 60)))))
+
+(ert-deftest agent-q-mcp-statistics-name-the-client ()
+  (agent-q-test-mcp-with-tools
+    (agent-q-test-mcp-call (agent-q-test-mcp-client "counted") "t_look" '(:text "a"))
+    (agent-q-test-content "t_look" '(:text "a"))
+    (let ((rows (seq-filter (lambda (row) (equal "t_look" (plist-get row :tool)))
+                            (agent-q-tool-statistics-data))))
+      (dolist (client '("counted" nil))
+        (should (seq-find (lambda (row) (equal client (plist-get row :client))) rows))))
+    (save-window-excursion
+      (agent-q-tool-statistics)
+      (should (string-match-p "t_look .*counted" (buffer-string)))
+      (kill-buffer))))
+
 ;;;; Bad input
 
 (ert-deftest agent-q-mcp-what-is-no-message-is-refused-and-the-rest-goes-on ()
@@ -344,16 +494,41 @@
       (should (eql #o600 (file-modes (concat (file-name-sans-extension socket) ".json"))))
       (should (eql #o700 (file-modes agent-q-mcp-directory)))
       ;; Its file is missed, and turning the mode on again makes another one.
-      (delete-file socket)
-      (should-not (alist-get 'reachable (agent-q-mcp-status)))
-      (agent-q-mcp-mode 1)
-      (should (agent-q-test-mcp-client))
+      (unless (eq system-type 'gnu/linux)
+        (delete-file socket)
+        (should-not (alist-get 'reachable (agent-q-mcp-status)))
+        (agent-q-mcp-mode 1)
+        (should (agent-q-test-mcp-client)))
       (agent-q-mcp-mode -1)
       (should-not (directory-files agent-q-mcp-directory nil "emacs"))
       (set-file-modes agent-q-mcp-directory #o755)
       (should-error (agent-q-mcp-mode 1) :type 'agent-q-error)
       (should-not agent-q-mcp-mode)
       (set-file-modes agent-q-mcp-directory #o700))))
+
+(ert-deftest agent-q-mcp-makes-the-socket-again-when-its-file-is-removed ()
+  (unless (eq system-type 'gnu/linux) (ert-skip "The system tells of no removed file"))
+  (agent-q-test-mcp-serving
+    (let* ((socket (agent-q-test-mcp-socket))
+           (description (concat (file-name-sans-extension socket) ".json"))
+           (early (agent-q-test-mcp-client))
+           (moved (make-temp-name agent-q-mcp-directory)))
+      (dolist (lose (list (lambda () (delete-file socket))
+                          (lambda () (delete-file description))
+                          (lambda () (rename-file socket (concat socket ".moved")))
+                          (lambda () (rename-file agent-q-mcp-directory moved))))
+        (funcall lose)
+        (agent-q-test-until (and (file-exists-p socket) (file-exists-p description)
+                                 (ignore-errors (agent-q-test-mcp-client))))
+        (should (alist-get 'reachable (agent-q-mcp-status)))
+        (should (eql #o600 (file-modes socket)))
+        (should (eql #o700 (file-modes agent-q-mcp-directory))))
+      (delete-directory moved t)
+      ;; Who was connected still is.
+      (should (agent-q-test-mcp-ask early "ping"))
+      ;; And nothing comes back once the mode is off.
+      (agent-q-mcp-mode -1)
+      (should-not (file-exists-p socket)))))
 
 (provide 'agent-q-mcp-test)
 ;;; agent-q-mcp-test.el ends here

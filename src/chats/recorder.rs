@@ -6,14 +6,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
-use tokio::sync::mpsc;
-
 use super::reader::beginning;
 use super::record::{ChatPlace, Record};
 use super::writer::ChatWriter;
-use crate::host::{Asked, Host};
-use crate::protocol::{Event, HostReply, HostRequest, SessionId, TurnOutcome};
+use crate::protocol::{Event, SessionId, TurnOutcome};
 use crate::runtime::held;
 
 /// The longest text of a result that is kept.
@@ -254,33 +250,13 @@ fn shortened(text: String) -> String {
 /// The recorders of the chats that are saved.
 pub type Recorders = Arc<Mutex<HashMap<SessionId, Arc<Recorder>>>>;
 
-/// A host that writes down what passes.
-pub struct SavingHost {
-    pub host: Arc<dyn Host>,
-    pub recorders: Recorders,
-}
-
-impl Host for SavingHost {
-    fn emit(&self, event: Event) {
-        if let Some(session) = event.session() {
-            let recorder = held(&self.recorders).get(&session).cloned();
-            if let Some(recorder) = recorder {
-                recorder.event(&event);
-            }
-        }
-        self.host.emit(event);
-    }
-
-    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
-        self.host.request(session, body)
-    }
-
-    fn request_asking(
-        &self,
-        session: SessionId,
-        body: HostRequest,
-        questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
-        self.host.request_asking(session, body, questions)
+/// Writes EVENT down, if it is of a chat that is saved in RECORDERS.
+pub fn write_down(recorders: &Recorders, event: &Event) {
+    let Some(session) = event.session() else {
+        return;
+    };
+    let recorder = held(recorders).get(&session).cloned();
+    if let Some(recorder) = recorder {
+        recorder.event(event);
     }
 }

@@ -22,8 +22,8 @@ use crate::audit::AuditLog;
 use crate::call::executor::Executor;
 use crate::call::metrics::Metrics;
 use crate::chats::ChatError;
-use crate::chats::recorder::SavingHost;
-use crate::host::Host;
+use crate::chats::recorder::write_down;
+use crate::host::{Host, WatchedHost};
 use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
@@ -94,11 +94,12 @@ impl Engine {
         let registry = Arc::new(Registry::default());
         builtin::register(&registry);
         let chats = Arc::new(OpenChats::default());
+        let recorders = Arc::clone(&chats.recorders);
         let executor = Executor {
             approvals: Arc::default(),
-            host: Arc::new(SavingHost {
-                host: Arc::clone(&host),
-                recorders: Arc::clone(&chats.recorders),
+            host: Arc::new(WatchedHost {
+                behind: Arc::clone(&host),
+                see: move |event: &Event| write_down(&recorders, event),
             }),
             audit: Arc::new(audit),
             metrics: Arc::default(),

@@ -5,14 +5,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures_util::future::BoxFuture;
 use once_cell::sync::OnceCell;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::host::{Asked, Host};
-use crate::protocol::{Event, HostReply, HostRequest, SessionId};
+use crate::protocol::Event;
 use crate::runtime::held;
 
 /// A call that was taken in.
@@ -21,6 +19,8 @@ pub struct ClientCall {
     /// The number by which the client can await it.
     pub id: u64,
     pub tool: String,
+    /// What its client marked it with as one of a turn.
+    pub mark: Option<String>,
     started: Instant,
     step: Mutex<CallStep>,
     pub cancel: CancellationToken,
@@ -81,10 +81,11 @@ impl CallText {
 
 impl ClientCall {
     #[must_use]
-    pub fn new(id: u64, tool: &str) -> Self {
+    pub fn new(id: u64, tool: &str, mark: Option<String>) -> Self {
         Self {
             id,
             tool: tool.to_owned(),
+            mark,
             started: Instant::now(),
             step: Mutex::new(CallStep::Queued),
             cancel: CancellationToken::new(),
@@ -131,6 +132,16 @@ impl ClientCall {
         held(&self.step).clone()
     }
 
+    /// Notes what EVENT, one of its own, says that it waits for now.
+    pub fn see(&self, event: &Event) {
+        let step = match event {
+            Event::ApprovalRequested { reason, .. } => CallStep::Asking(reason.clone()),
+            Event::CallStarted { .. } | Event::EffectDecided { .. } => CallStep::Running,
+            _ => return,
+        };
+        *held(&self.step) = step;
+    }
+
     /// How long it has been under way, in whole seconds.
     #[must_use]
     pub fn seconds(&self) -> u64 {
@@ -170,38 +181,5 @@ impl ClientCall {
         let mut result = CallText::result(text).to_json();
         result["_meta"] = json!({"agent-q/status": "pending", "agent-q/callId": self.id});
         result
-    }
-}
-
-/// The program around the core, as a call sees it that notes what it waits for.
-pub struct CallHost {
-    pub inner: Arc<dyn Host>,
-    pub call: Arc<ClientCall>,
-}
-
-impl Host for CallHost {
-    fn emit(&self, event: Event) {
-        let step = match &event {
-            Event::ApprovalRequested { reason, .. } => Some(CallStep::Asking(reason.clone())),
-            Event::CallStarted { .. } | Event::EffectDecided { .. } => Some(CallStep::Running),
-            _ => None,
-        };
-        if let Some(step) = step {
-            *held(&self.call.step) = step;
-        }
-        self.inner.emit(event);
-    }
-
-    fn request(&self, session: SessionId, body: HostRequest) -> BoxFuture<'static, HostReply> {
-        self.inner.request(session, body)
-    }
-
-    fn request_asking(
-        &self,
-        session: SessionId,
-        body: HostRequest,
-        questions: mpsc::UnboundedSender<Asked>,
-    ) -> BoxFuture<'static, HostReply> {
-        self.inner.request_asking(session, body, questions)
     }
 }

@@ -11,15 +11,15 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
-use super::call::{CallHost, CallText, ClientCall};
+use super::call::{CallText, ClientCall};
 use super::emacs::{ask_emacs, ask_session};
 use super::options::ClientOptions;
 use super::profile::{WHICH_IMAGE, takes_image};
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::client::ClientTurn;
-use crate::host::Host;
-use crate::protocol::{CallArguments, CallOutcome, SessionId, ToolCall};
+use crate::host::{Host, WatchedHost};
+use crate::protocol::{CallArguments, CallOutcome, Event, SessionId, ToolCall};
 use crate::runtime::{held, on_emacs};
 use crate::tool::Runner;
 use crate::trust::SafetyLevel;
@@ -28,6 +28,9 @@ use crate::trust::{Provenance, Source};
 
 /// How many calls of a client may be under way, and outcomes wait to be awaited.
 const MOST_CALLS: usize = 100;
+
+/// A turn that its client marks lasts until the next mark, or this many times the pause that ends others.
+const MARKED_PAUSES: u32 = 10;
 
 /// How long a call waits for its output so far.
 const OUTPUT_TIME: Duration = Duration::from_secs(2);
@@ -63,10 +66,42 @@ pub struct Who {
 
 struct OpenTurn {
     turn: Arc<ClientTurn>,
+    /// What the client marks the calls of the turn with, if it does.
+    mark: Option<String>,
     running: usize,
     resting_since: Instant,
     /// Why tools of the image can't be called.
     no_image: Option<String>,
+}
+
+impl OpenTurn {
+    /// Whether a call marked with MARK is one of it. Where a turn is not marked, that depends on how
+    /// long nothing was called, with PAUSE as the longest time.
+    fn takes(&self, mark: Option<&str>, pause: Duration) -> bool {
+        // Two turns at once can't be told apart in Emacs.
+        self.running > 0
+            || match (&self.mark, mark) {
+                (Some(mine), Some(mark)) => mine == mark,
+                _ => self.resting_since.elapsed() < pause,
+            }
+    }
+
+    /// Takes a call with MARK.
+    fn take(&mut self, mark: Option<&str>) {
+        self.running += 1;
+        if self.mark.is_none() {
+            self.mark = mark.map(str::to_owned);
+        }
+    }
+
+    /// How long nothing has to be called until it is over, where PAUSE is the time for one that is not
+    /// marked.
+    fn pause(&self, pause: Duration) -> Duration {
+        match self.mark {
+            Some(_) => pause * MARKED_PAUSES,
+            None => pause,
+        }
+    }
 }
 
 /// What Emacs says of a client that begins to call.
@@ -198,7 +233,8 @@ impl McpClient {
         held(&self.calls).remove(&id);
     }
 
-    /// Begins the call of the tool NAME with ARGUMENTS; its outcome comes in time.
+    /// Begins the call of the tool NAME with ARGUMENTS, which the client marked with MARK as one of a
+    /// turn; its outcome comes in time.
     ///
     /// # Errors
     ///
@@ -207,6 +243,7 @@ impl McpClient {
         self: &Arc<Self>,
         name: &str,
         arguments: CallArguments,
+        mark: Option<String>,
     ) -> Result<Arc<ClientCall>, CallText> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         if self.is_paused() {
@@ -214,7 +251,11 @@ impl McpClient {
                 "Error: The user paused this client in Emacs, so nothing is run. Ask the user to resume it before you call again.",
             ));
         }
-        let call = Arc::new(ClientCall::new(NEXT.fetch_add(1, Ordering::Relaxed), name));
+        let call = Arc::new(ClientCall::new(
+            NEXT.fetch_add(1, Ordering::Relaxed),
+            name,
+            mark,
+        ));
         {
             let mut calls = held(&self.calls);
             if calls.len() >= MOST_CALLS {
@@ -258,7 +299,8 @@ impl McpClient {
         let image = self.take_image(&mut asked);
         let admitted = async {
             let gate = self.hold_image(image.as_deref()).await;
-            self.enter(gate.as_deref()).await.map(|turn| (turn, gate))
+            let entered = self.enter(gate.as_deref(), call.mark.as_deref()).await;
+            entered.map(|turn| (turn, gate))
         };
         let (entered, _gate) = tokio::select! {
             biased;
@@ -284,9 +326,10 @@ impl McpClient {
                 order = self.serial.lock() => Some(order),
             },
         };
-        let host: Arc<dyn Host> = Arc::new(CallHost {
-            inner: Arc::clone(self.engine.host()),
-            call: Arc::clone(call),
+        let seeing = Arc::clone(call);
+        let host: Arc<dyn Host> = Arc::new(WatchedHost {
+            behind: Arc::clone(self.engine.host()),
+            see: move |event: &Event| seeing.see(event),
         });
         let cancel = call.cancel.clone();
         let result = entered
@@ -332,10 +375,15 @@ impl McpClient {
         current.downgrade()
     }
 
-    /// Enters the turn that is open, or a new one, with IMAGE as the image that was named.
-    async fn enter(self: &Arc<Self>, image: Option<&str>) -> Result<InTurn<'_>, String> {
+    /// Enters the turn that is open, or a new one, with IMAGE as the image that was named, for a call
+    /// with MARK.
+    async fn enter(
+        self: &Arc<Self>,
+        image: Option<&str>,
+        mark: Option<&str>,
+    ) -> Result<InTurn<'_>, String> {
         let _opening = self.opening.lock().await;
-        if let Some(entered) = self.enter_open() {
+        if let Some(entered) = self.enter_open(mark) {
             return Ok(entered);
         }
         let Who { name, directory } = self.who();
@@ -359,20 +407,20 @@ impl McpClient {
             self.paused.store(true, Ordering::Release);
             return Err("The user paused this client in Emacs, so nothing is run.".to_owned());
         }
-        self.enter_anew(session, admission.no_image)
+        self.enter_anew(session, admission.no_image, mark)
     }
 
-    /// Enters the turn that is open, if it may go on and has its image.
-    fn enter_open(&self) -> Option<InTurn<'_>> {
+    /// Enters the turn that is open, if it takes a call with MARK and has its image.
+    fn enter_open(&self, mark: Option<&str>) -> Option<InTurn<'_>> {
         let pause = self.options().turn_pause();
         let mut open = held(&self.open);
         let open = open.as_mut().filter(|open| {
             // The user may have killed the buffer.
             self.engine.has_session(open.turn.session)
                 && open.no_image.is_none()
-                && (open.running > 0 || open.resting_since.elapsed() < pause)
+                && open.takes(mark, pause)
         })?;
-        open.running += 1;
+        open.take(mark);
         Some(InTurn {
             client: self,
             turn: Arc::clone(&open.turn),
@@ -384,15 +432,16 @@ impl McpClient {
         self: &Arc<Self>,
         session: SessionId,
         no_image: Option<String>,
+        mark: Option<&str>,
     ) -> Result<InTurn<'_>, String> {
         let ClientOptions { profile, .. } = self.options();
         let pause = self.options().turn_pause();
         let mut open = held(&self.open);
-        if let Some(open) = open.as_mut().filter(|open| {
-            open.turn.session == session
-                && (open.running > 0 || open.resting_since.elapsed() < pause)
-        }) {
-            open.running += 1;
+        if let Some(open) = open
+            .as_mut()
+            .filter(|open| open.turn.session == session && open.takes(mark, pause))
+        {
+            open.take(mark);
             open.no_image.clone_from(&no_image);
             return Ok(InTurn {
                 client: self,
@@ -412,6 +461,7 @@ impl McpClient {
         let turn = Arc::new(turn);
         *open = Some(OpenTurn {
             turn: Arc::clone(&turn),
+            mark: mark.map(str::to_owned),
             running: 1,
             resting_since: Instant::now(),
             no_image: no_image.clone(),
@@ -435,7 +485,7 @@ impl McpClient {
                 let Some(mine) = open.as_ref().filter(|open| open.turn.id == turn.id) else {
                     return;
                 };
-                let over = mine.resting_since + pause;
+                let over = mine.resting_since + mine.pause(pause);
                 let gone = self.gone.load(Ordering::Acquire);
                 if mine.running == 0 && (gone || over <= Instant::now()) {
                     *open = None;

@@ -19,6 +19,7 @@ use super::profile::listed;
 use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
 use super::version::{
     AnswerStyle, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated, style,
+    turn_mark,
 };
 use super::words;
 use crate::builtin::more;
@@ -31,7 +32,8 @@ use crate::visible::spelled;
 /// How many requests of a client are worked on at once; more wait.
 const MOST_REQUESTS: usize = 64;
 
-/// How often a client that wants to know hears how a call goes.
+/// When a client that wants to know first hears how a call goes, and how often then.
+const FIRST_PROGRESS: Duration = Duration::from_secs(1);
 const PROGRESS_PACE: Duration = Duration::from_secs(5);
 
 /// The longest name of a client that is shown.
@@ -213,9 +215,15 @@ impl ClientConnection {
         if let Some(name) = client_name(params) {
             self.client.introduce(|who| who.name = shown_name(name));
         }
+        if request.method.ends_with("/list") && params.get("cursor").is_some_and(|it| !it.is_null())
+        {
+            return Err(RpcError::invalid_params(
+                "Unknown cursor: every list is given whole.",
+            ));
+        }
         let (result, cached) = match request.method.as_str() {
             "server/discover" => (
-                discovered(&server(), &capabilities(), words::INSTRUCTIONS),
+                discovered(&capabilities(), words::INSTRUCTIONS),
                 Cached::Maybe,
             ),
             "tools/list" => (json!({"tools": self.tools()}), Cached::Maybe),
@@ -224,13 +232,16 @@ impl ClientConnection {
             "prompts/get" => (words::prompt(params)?, Cached::Never),
             "resources/list" => (json!({"resources": words::resources()}), Cached::Maybe),
             "resources/templates/list" => (json!({"resourceTemplates": []}), Cached::Maybe),
-            "resources/read" => (self.read_resource(params, cancel).await?, Cached::Maybe),
+            "resources/read" => (
+                self.read_resource(params, style, cancel).await?,
+                Cached::Maybe,
+            ),
             "subscriptions/listen" if style == AnswerStyle::Stateless => {
                 (self.listen(request, cancel).await, Cached::Never)
             }
             other => return Err(RpcError::method_not_found(other)),
         };
-        Ok(dressed(result, style, cached))
+        Ok(dressed(result, style, cached, server()))
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -328,7 +339,7 @@ impl ClientConnection {
                     Some(problems) => CallArguments::Inexact(problems.clone()),
                     None => CallArguments::Object(arguments),
                 };
-                match self.client.begin(name, arguments) {
+                match self.client.begin(name, arguments, turn_mark(params)) {
                     Ok(call) => call,
                     Err(refusal) => return Ok(refusal.to_json()),
                 }
@@ -392,18 +403,23 @@ impl ClientConnection {
     async fn read_resource(
         &self,
         params: &Map<String, Value>,
+        style: AnswerStyle,
         cancel: &CancellationToken,
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or("");
-        let tool = words::tool_of_resource(uri)?;
-        let text = match self.client.begin(tool, CallArguments::Object(Map::new())) {
-            Ok(call) => {
-                let (nowhere, _) = mpsc::channel(1);
-                let result = self.wait(&call, None, cancel, &nowhere).await;
-                result["content"][0]["text"].clone()
-            }
-            Err(refusal) => refusal.text.into(),
-        };
+        let tool = words::tool_of_resource(uri, style)?;
+        let text =
+            match self
+                .client
+                .begin(tool, CallArguments::Object(Map::new()), turn_mark(params))
+            {
+                Ok(call) => {
+                    let (nowhere, _) = mpsc::channel(1);
+                    let result = self.wait(&call, None, cancel, &nowhere).await;
+                    result["content"][0]["text"].clone()
+                }
+                Err(refusal) => refusal.text.into(),
+            };
         Ok(json!({"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}))
     }
 
@@ -452,11 +468,13 @@ impl ClientConnection {
 
 /// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
 async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Value>) {
-    let Some(token) = token else {
+    let Some(token) = token.filter(|it| it.is_string() || it.is_number()) else {
         return std::future::pending().await;
     };
+    let mut pause = FIRST_PROGRESS;
     loop {
-        tokio::time::sleep(PROGRESS_PACE).await;
+        tokio::time::sleep(pause).await;
+        pause = PROGRESS_PACE;
         let note = notification(
             "notifications/progress",
             json!({

@@ -5,6 +5,7 @@
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, getuid, test_kill_process};
@@ -81,6 +82,28 @@ pub fn secure(folder: &Path) -> Result<(), SocketError> {
         });
     }
     Ok(())
+}
+
+/// Opens the socket of this process in FOLDER, with the file that describes it, and gives its path, too.
+///
+/// # Errors
+///
+/// When the folder or the socket can't be used.
+pub fn open_socket(folder: &Path) -> Result<(PathBuf, UnixListener), SocketError> {
+    secure(folder)?;
+    remove_stale(folder);
+    let path = socket_in(folder)?;
+    let trouble = |source| SocketError::Bind {
+        path: path.clone(),
+        source,
+    };
+    // One of a process of the same number that is gone.
+    remove(&path);
+    let listener = UnixListener::bind(&path).map_err(trouble)?;
+    close_to_others(&path).map_err(trouble)?;
+    listener.set_nonblocking(true).map_err(trouble)?;
+    describe(&path).map_err(trouble)?;
+    Ok((path, listener))
 }
 
 /// The socket of this process in FOLDER.

@@ -22,17 +22,17 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::ClientConnection;
+use super::headers::{HttpStyle, http_style, status_of, text};
 use super::lines::{LONGEST, WAITING};
 use super::rpc::{Incoming, RpcError, parse, reply};
 use super::token::Token;
-use super::version::{STATELESS, client_name};
+use super::version::client_name;
 use crate::runtime::held;
 
 /// The path of the one endpoint.
 const PATH: &str = "/mcp";
 
 const SESSION: &str = "mcp-session-id";
-const VERSION: &str = "mcp-protocol-version";
 
 /// How many sessions are kept; those that rested longest go first.
 const MOST_SESSIONS: usize = 32;
@@ -164,10 +164,16 @@ impl HttpService {
             matches!(&message, Incoming::Request(request) if request.method == "initialize");
         // What the same program asks belongs together, as its calls may go on meanwhile.
         let stateless = match &message {
-            Incoming::Request(request) if text(&headers, VERSION) == STATELESS => {
-                let name = client_name(&request.params).unwrap_or_default();
-                Some(format!("without a session: {name}"))
-            }
+            Incoming::Request(request) => match http_style(&headers, request) {
+                Ok(HttpStyle::Session) => None,
+                Ok(HttpStyle::Stateless) => {
+                    let name = client_name(&request.params).unwrap_or_default();
+                    Some(format!("without a session: {name}"))
+                }
+                Err(error) => {
+                    return json_answer(StatusCode::BAD_REQUEST, &reply(&request.id, Err(error)));
+                }
+            },
             _ => None,
         };
         let (key, connection) = match (&stateless, text(&headers, SESSION)) {
@@ -191,8 +197,18 @@ impl HttpService {
                 let cancel = connection.gone.child_token();
                 // What stands by itself is over when its client is gone; else a client says so.
                 let _guard = stateless.as_ref().map(|_| cancel.clone().drop_guard());
-                let answer = connection.respond(request, cancel).await;
-                json_answer(StatusCode::OK, &answer)
+                let answer = match request.method.as_str() {
+                    // That wants a stream, which there is none.
+                    "subscriptions/listen" => {
+                        let error = RpcError::method_not_found(&request.method);
+                        reply(&request.id, Err(error))
+                    }
+                    _ => connection.respond(request, cancel).await,
+                };
+                let error = answer["error"]["code"]
+                    .as_i64()
+                    .filter(|_| stateless.is_some());
+                json_answer(error.map_or(StatusCode::OK, status_of), &answer)
             }
             other => {
                 connection.take_incoming(other).await;
@@ -283,11 +299,6 @@ fn refusal(status: StatusCode) -> Answer {
         status,
         "Only programs of this machine are served, under its own name.",
     )
-}
-
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
-    let value = headers.get(name).and_then(|it| it.to_str().ok());
-    value.unwrap_or_default()
 }
 
 fn plain(status: StatusCode, why: &str) -> Answer {

@@ -94,7 +94,7 @@ pub async fn write(
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use tokio::io::BufReader;
+    use tokio::io::{AsyncReadExt, BufReader};
 
     fn lines(text: &[u8], longest: usize, piece: usize) -> Vec<Line> {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -119,6 +119,21 @@ mod tests {
             lines(b"a\n\nbcd\r\ntoo long\n\xc3\xa9\nrest", 4, 3),
             [whole("a"), whole("bcd"), Line::TooLong, whole("\u{e9}")]
         );
+    }
+
+    #[test]
+    fn a_hundred_megabytes_without_an_end_are_no_trouble() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let long = tokio::io::repeat(b'x').take(100_000_000);
+            let mut reader = BufReader::new(long.chain(&b"\nnext\n"[..]));
+            let first = read(&mut reader, LONGEST).await.unwrap();
+            assert_eq!(first, Line::TooLong);
+            let next = read(&mut reader, LONGEST).await.unwrap();
+            assert_eq!(next, Line::Whole(b"next".to_vec()));
+        });
     }
 
     proptest! {

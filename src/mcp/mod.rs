@@ -7,6 +7,7 @@ pub mod client;
 mod connection;
 mod emacs;
 pub mod folder;
+mod headers;
 mod http;
 pub mod lines;
 pub mod options;
@@ -15,6 +16,7 @@ pub mod profile;
 pub mod rpc;
 mod token;
 pub mod version;
+mod watch;
 mod words;
 
 use std::collections::HashMap;
@@ -42,6 +44,7 @@ use lines::{LONGEST, Line, WAITING};
 use options::ClientOptions;
 use rpc::{RpcError, reply};
 use token::Token;
+use watch::SocketWatch;
 
 /// How many clients may be connected at once.
 const MOST_CLIENTS: usize = 64;
@@ -67,12 +70,13 @@ struct HttpListening {
 /// A socket that clients can connect to; dropping it closes it.
 struct Listening {
     path: PathBuf,
-    /// Where it is in the file system, so that another one's is not removed.
-    _stop: DropGuard,
+    stop: CancellationToken,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
+        // First, so that the loss of its file is not mended.
+        self.stop.cancel();
         folder::remove(&self.path);
     }
 }
@@ -110,34 +114,43 @@ impl McpServer {
     ///
     /// When the folder or the socket can't be used.
     pub fn listen(self: &Arc<Self>, folder: &Path) -> Result<PathBuf, SocketError> {
-        *held(&self.listening) = None;
-        folder::secure(folder)?;
-        folder::remove_stale(folder);
-        let path = folder::socket_in(folder)?;
-        let trouble = |source| SocketError::Bind {
-            path: path.clone(),
-            source,
-        };
-        // One of a process of the same number that is gone.
-        folder::remove(&path);
-        let listener = std::os::unix::net::UnixListener::bind(&path).map_err(trouble)?;
-        folder::close_to_others(&path).map_err(trouble)?;
-        listener.set_nonblocking(true).map_err(trouble)?;
-        folder::describe(&path).map_err(trouble)?;
+        let mut listening = held(&self.listening);
+        *listening = None;
+        let (path, listener) = folder::open_socket(folder)?;
         let stop = CancellationToken::new();
-        let server = Arc::clone(self);
-        let stopped = stop.clone();
-        self.engine.spawn(async move {
-            match UnixListener::from_std(listener) {
-                Ok(listener) => server.accept(listener, stopped).await,
-                Err(error) => tracing::error!("the socket can't be listened on: {error}"),
-            }
-        });
-        *held(&self.listening) = Some(Listening {
+        self.engine
+            .spawn(Arc::clone(self).accept(listener, path.clone(), stop.clone()));
+        *listening = Some(Listening {
             path: path.clone(),
-            _stop: stop.drop_guard(),
+            stop,
         });
         Ok(path)
+    }
+
+    /// Makes the socket at PATH again, whose file was removed, unless nobody should connect any more,
+    /// as STOP says.
+    fn listen_again(&self, path: &Path, stop: &CancellationToken) -> Option<UnixListener> {
+        // Held, so that it is not made while the mode is turned off.
+        let _listening = held(&self.listening);
+        if stop.is_cancelled() {
+            return None;
+        }
+        let opened = path.parent().map(folder::open_socket)?;
+        let listener = opened.map(|(_, listener)| UnixListener::from_std(listener));
+        match listener {
+            Ok(Ok(listener)) => {
+                tracing::info!("the socket's file was removed; there is a new one");
+                Some(listener)
+            }
+            Ok(Err(error)) => {
+                tracing::error!("the socket can't be listened on again: {error}");
+                None
+            }
+            Err(error) => {
+                tracing::error!("the socket's file was removed, and there is no new one: {error}");
+                None
+            }
+        }
     }
 
     /// Listens on PORT of this machine, too, for those who know the token in FILE; gives the port.
@@ -213,11 +226,32 @@ impl McpServer {
         }
     }
 
-    async fn accept(self: Arc<Self>, listener: UnixListener, stop: CancellationToken) {
+    /// Lets clients connect through LISTENER, which is at PATH, until STOP.
+    async fn accept(
+        self: Arc<Self>,
+        listener: std::os::unix::net::UnixListener,
+        path: PathBuf,
+        stop: CancellationToken,
+    ) {
+        let mut listener = match UnixListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!("the socket can't be listened on: {error}"),
+        };
         let mut changes = self.engine.registry().changes();
+        let mut watch = SocketWatch::new(&path);
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
+                () = watch.gone() => {
+                    match self.listen_again(&path, &stop) {
+                        Some(again) => {
+                            listener = again;
+                            watch = SocketWatch::new(&path);
+                        }
+                        // Those who are connected still hear of changes.
+                        None => watch.give_up(),
+                    }
+                }
                 _ = changes.changed() => {
                     // A program that defines many is told of once.
                     tokio::time::sleep(CHANGES_PACE).await;

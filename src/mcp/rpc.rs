@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::version::AnswerStyle;
 use crate::exact;
 
 /// A message of a client's.
@@ -30,6 +31,9 @@ pub struct Request {
     /// Why its numbers can't be taken as they are read, as sentences.
     pub inexact: Option<String>,
 }
+
+pub const METHOD_NOT_FOUND: i64 = -32601;
+pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Why there is no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -61,7 +65,7 @@ impl RpcError {
 
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(-32601, format!("Method not found: {method}"))
+        Self::new(METHOD_NOT_FOUND, format!("Method not found: {method}"))
     }
 
     #[must_use]
@@ -74,15 +78,29 @@ impl RpcError {
     pub fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
         Self {
             data: Some(json!({"requested": requested, "supported": supported})),
-            ..Self::new(-32022, "Unsupported protocol version")
+            ..Self::new(UNSUPPORTED_VERSION, "Unsupported protocol version")
         }
     }
 
+    /// A HEADER whose VALUE is not what the BODY says.
     #[must_use]
-    pub fn resource_not_found(uri: &str) -> Self {
+    pub fn header_mismatch(header: &str, value: &str, body: &str) -> Self {
+        Self::new(
+            -32020,
+            format!("Header mismatch: {header} says \"{value}\", and the body \"{body}\""),
+        )
+    }
+
+    /// A resource that is not there, for a request of STYLE.
+    #[must_use]
+    pub fn resource_not_found(uri: &str, style: AnswerStyle) -> Self {
+        let code = match style {
+            AnswerStyle::Session => -32002,
+            AnswerStyle::Stateless => -32602,
+        };
         Self {
             data: Some(json!({"uri": uri})),
-            ..Self::new(-32002, format!("There is no resource {uri}"))
+            ..Self::new(code, format!("There is no resource {uri}"))
         }
     }
 }

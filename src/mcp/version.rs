@@ -29,6 +29,13 @@ pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 /// Where a result says who gave it.
 pub const SERVER_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
+/// Where a client marks the calls of one turn of its model by one text.
+const TURN_KEY: &str = "agent-q/turn";
+/// Where Codex says so.
+const CODEX_KEY: &str = "x-codex-turn-metadata";
+/// The longest mark that counts.
+const LONGEST_MARK: usize = 200;
+
 /// How a request wants to be answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerStyle {
@@ -74,6 +81,13 @@ pub fn style(params: &Map<String, Value>, introduced: bool) -> Result<AnswerStyl
     }
 }
 
+/// The version that the request with PARAMS names.
+#[must_use]
+pub fn requested_version(params: &Map<String, Value>) -> Option<&str> {
+    let meta = params.get("_meta")?.as_object()?;
+    meta.get(VERSION_KEY)?.as_str()
+}
+
 /// The name of the client that the request with PARAMS says it is from.
 #[must_use]
 pub fn client_name(params: &Map<String, Value>) -> Option<&str> {
@@ -81,10 +95,30 @@ pub fn client_name(params: &Map<String, Value>) -> Option<&str> {
     meta.get(CLIENT_KEY)?.get("name")?.as_str()
 }
 
-/// Adds to RESULT what STYLE wants; CACHED says whether clients may keep results of this kind.
+/// What the call with PARAMS is marked with as one of a turn of its client's model, if it is.
 #[must_use]
-pub fn dressed(mut result: Value, style: AnswerStyle, cached: Cached) -> Value {
+pub fn turn_mark(params: &Map<String, Value>) -> Option<String> {
+    let meta = params.get("_meta")?;
+    let mark = match meta.get(TURN_KEY) {
+        Some(mark) => mark.as_str().map(str::to_owned),
+        None => codex_turn(meta.get(CODEX_KEY)?),
+    };
+    mark.filter(|mark| !mark.is_empty() && mark.len() <= LONGEST_MARK)
+}
+
+/// The turn that METADATA of Codex's names, an object or one as text.
+fn codex_turn(metadata: &Value) -> Option<String> {
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let parsed = metadata.as_str().and_then(read);
+    let turn = parsed.as_ref().unwrap_or(metadata).get("turn_id")?;
+    Some(turn.as_str()?.to_owned())
+}
+
+/// Adds to RESULT of SERVER's what STYLE wants; CACHED says whether clients may keep results of this kind.
+#[must_use]
+pub fn dressed(mut result: Value, style: AnswerStyle, cached: Cached, server: Value) -> Value {
     if style == AnswerStyle::Stateless {
+        result["_meta"][SERVER_KEY] = server;
         result["resultType"] = "complete".into();
         if cached == Cached::Maybe {
             // What is listed changes with the user's image: no client may rely on it.
@@ -104,12 +138,11 @@ pub enum Cached {
 
 /// The result of `server/discover`.
 #[must_use]
-pub fn discovered(server: &Value, capabilities: &Value, instructions: &str) -> Value {
+pub fn discovered(capabilities: &Value, instructions: &str) -> Value {
     json!({
         "supportedVersions": VERSIONS,
         "capabilities": capabilities,
         "instructions": instructions,
-        "_meta": {SERVER_KEY: server},
     })
 }
 
@@ -125,6 +158,29 @@ mod tests {
         for version in ["2026-07-28", "2031-01-01", "", "1"] {
             assert_eq!(negotiated(version), "2025-11-25");
         }
+    }
+
+    #[test]
+    fn turns_are_marked_by_our_key_and_by_that_of_codex() {
+        let of = |meta: Value| turn_mark(json!({"_meta": meta}).as_object().unwrap());
+        assert_eq!(of(json!({TURN_KEY: "a"})).as_deref(), Some("a"));
+        assert_eq!(
+            of(json!({CODEX_KEY: {"turn_id": "b"}})).as_deref(),
+            Some("b")
+        );
+        let text = json!({CODEX_KEY: "{\"turn_id\":\"c\"}"});
+        assert_eq!(of(text).as_deref(), Some("c"));
+        for none in [
+            json!({}),
+            json!(3),
+            json!({TURN_KEY: ""}),
+            json!({TURN_KEY: 3}),
+            json!({TURN_KEY: "x".repeat(1000)}),
+            json!({CODEX_KEY: "{"}),
+        ] {
+            assert_eq!(of(none), None);
+        }
+        assert_eq!(turn_mark(&Map::new()), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value, json};
 
 use super::rpc::RpcError;
+use super::version::AnswerStyle;
 
 /// No longer than hosts pass on.
 pub const INSTRUCTIONS: &str = include_str!("instructions.md");
@@ -92,17 +93,17 @@ pub fn resources() -> Value {
 
 const SCHEME: &str = "agent-q://";
 
-/// The tool that has what the resource URI is about, and its arguments.
+/// The tool that has what the resource URI is about, for a request of STYLE.
 ///
 /// # Errors
 ///
 /// When there is no such resource.
-pub fn tool_of_resource(uri: &str) -> Result<&'static str, RpcError> {
+pub fn tool_of_resource(uri: &str, style: AnswerStyle) -> Result<&'static str, RpcError> {
     match uri.strip_prefix(SCHEME) {
         Some("image") => Ok("image_status"),
         Some("repl") => Ok("get_repl_history"),
         Some("error") => Ok("get_last_error"),
-        _ => Err(RpcError::resource_not_found(uri)),
+        _ => Err(RpcError::resource_not_found(uri, style)),
     }
 }
 

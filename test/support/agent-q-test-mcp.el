@@ -59,15 +59,17 @@
     (push process agent-q-test-mcp-clients)
     process))
 
-(defun agent-q-test-mcp-bridge (&optional directory)
-  "Return a running agent-q-mcp, which works in DIRECTORY."
+(defun agent-q-test-mcp-bridge (&optional directory &rest starter)
+  "Return a running agent-q-mcp, which works in DIRECTORY.
+STARTER is a command that gets the program's name and starts it, if not nil."
   (let* ((process-environment (cons (concat "AGENT_Q_MCP_DIRECTORY=" agent-q-mcp-directory)
                                     process-environment))
          (default-directory (or directory default-directory))
          (process (make-process :name "aq-mcp-bridge" :noquery t :coding 'utf-8-unix
                                 :connection-type 'pipe
-                                :command (list (expand-file-name "agent-q-mcp"
-                                                                 agent-q-module-directory))
+                                :command (append starter
+                                                 (list (expand-file-name "agent-q-mcp"
+                                                                         agent-q-module-directory)))
                                 :filter #'agent-q-test-mcp--filter
                                 :stderr (get-buffer-create " *aq-mcp-stderr*")
                                 :sentinel #'ignore)))
