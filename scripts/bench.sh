@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image idle tools decode files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image mcp idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -171,6 +171,14 @@ if wanted image; then
     else
       echo "bench: $ide was not found, so nothing is measured through it" >&2
     fi
+  done
+fi
+if wanted mcp; then
+  cargo build --release --quiet --example bench_mcp
+  AGENT_Q_BENCH_MCP=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)/release/examples/bench_mcp
+  export AGENT_Q_BENCH_MCP
+  for ide in sly slime; do
+    if ide_there "$ide"; then in_batch mcp-bench "$ide"; fi
   done
 fi
 if wanted tools; then

@@ -10,7 +10,6 @@
 ;;; Code:
 
 (require 'agent-q-bench)
-(require 'mcp-bench)
 (require 'agent-q-execute)
 (require 'agent-q-image)
 (require 'lisp-ide)
@@ -26,26 +25,27 @@
 (defconst image-bench--rounds 300
   "How many calls of each kind are measured.")
 
-(defvar image-bench--client nil "The client, as a symbol.")
+(defvar image-bench-client nil "The client, as a symbol.")
 (defvar image-bench--connection nil "The connection to the image.")
 (defvar image-bench--rex nil "Function that makes a bare call.")
 
-(defun image-bench--connect ()
-  "Start SBCL through the client and wait for the connection."
-  (agent-q-ide-use image-bench--client)
-  (set (intern (format "%s-kill-without-query-p" image-bench--client)) t)
+(defun image-bench-connect ()
+  "Start SBCL through the client that is wanted, and wait for the connection."
+  (setq image-bench-client (intern (getenv "AGENT_Q_BENCH")))
+  (agent-q-ide-use image-bench-client)
+  (set (intern (format "%s-kill-without-query-p" image-bench-client)) t)
   (setq inferior-lisp-program "sbcl --no-userinit --no-sysinit")
   (let ((connected nil))
-    (add-hook (intern (format "%s-connected-hook" image-bench--client))
+    (add-hook (intern (format "%s-connected-hook" image-bench-client))
               (lambda () (setq connected t)))
-    (save-window-excursion (funcall image-bench--client))
+    (save-window-excursion (funcall image-bench-client))
     (agent-q-bench-await (lambda () connected)))
   (setq image-bench--connection (agent-q-image-default-connection)
         ;; The client's own macro, which it brings only now.
         image-bench--rex
         (byte-compile
          `(lambda (form ended)
-            (,(intern (format "%s-rex" image-bench--client)) (ended)
+            (,(intern (format "%s-rex" image-bench-client)) (ended)
              (form "COMMON-LISP-USER" t)
              ((:ok value) (funcall ended value))
              ((:abort condition)
@@ -53,7 +53,7 @@
 
 (defun image-bench--backend (name)
   "Return the symbol NAME of the client's own half in the image."
-  (intern (format "%s:%s" (if (eq image-bench--client 'sly) "slynk" "swank") name)))
+  (intern (format "%s:%s" (if (eq image-bench-client 'sly) "slynk" "swank") name)))
 
 ;;;; Calls, each until its end
 
@@ -91,13 +91,13 @@ Call ENDED with its reply."
                           (funcall (or ended #'image-bench--end) reply)))
     request))
 
-(defun image-bench--name (what)
+(defun image-bench-name (what)
   "Return the name of the samples of WHAT."
-  (format "%s.%s" image-bench--client what))
+  (format "%s.%s" image-bench-client what))
 
 (defun image-bench--sample (what start)
   "Measure a call that START starts as a sample of WHAT."
-  (agent-q-bench-sample (image-bench--name what) (image-bench--seconds start)))
+  (agent-q-bench-sample (image-bench-name what) (image-bench--seconds start)))
 
 (defun image-bench--in-turns (rounds &rest kinds)
   "Measure each of KINDS, (NAME . FUNCTION), ROUNDS times after a warm-up."
@@ -127,7 +127,7 @@ Call ENDED with its reply."
   "Measure a trivial call."
   (let ((wire `(cl:if (cl:find-package "AGENT-Q-IMAGE")
                       (cl:funcall (cl:find-symbol "CALL" "AGENT-Q-IMAGE")
-                                  ,(if (eq image-bench--client 'sly) :slynk :swank)
+                                  ,(if (eq image-bench-client 'sly) :slynk :swank)
                                   1 "eval-form" '(:form "(+ 1 2)"))
                       :gone)))
     (image-bench--in-turns image-bench--rounds
@@ -182,7 +182,7 @@ Call ENDED with its reply."
   "Measure one round of BODY, Lisp text, in the image, as a sample of NAME.
 WATCH is the argument by which it is watched, or nil."
   (agent-q-bench-sample
-   (image-bench--name name)
+   (image-bench-name name)
    (/ (string-to-number
        (image-bench--value
         (format "(funcall (compile nil '(lambda ()
@@ -222,29 +222,18 @@ WATCH is the argument by which it is watched, or nil."
                                                          '(:symbol "mapcar"))))
      (cons "describe.tool" (lambda () (image-bench--tool "describe_symbol" :symbol "mapcar")))
      (cons "describe.chat" (lambda ()
-                             (image-bench--console chat "/describe_symbol mapcar")))
-     (cons "describe.mcp" (image-bench--by-mcp "describe_symbol" "{\"symbol\":\"mapcar\"}")))
+                             (image-bench--console chat "/describe_symbol mapcar"))))
     (kill-buffer chat)))
 
-(defun image-bench--by-mcp (tool arguments)
-  "Return a function that calls TOOL with ARGUMENTS through a bridge of its own."
-  (let ((bridge (mcp-bench-bridge)))
-    (image-bench--seconds (lambda () (mcp-bench-introduce bridge "bench" #'image-bench--end)))
-    (lambda () (mcp-bench-call bridge tool arguments #'image-bench--end))))
-
-(defun image-bench--other-agents ()
-  "Measure what serving other agents takes besides."
-  (let ((echo (mcp-bench-bridge)))
+(defun image-bench-description ()
+  "Measure a description in a chat."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (let ((chat (agent-q-bench-chat)))
     (image-bench--in-turns
      100
-     (cons "mcp.ping" (lambda () (mcp-bench-ask echo "ping" "{}" #'image-bench--end)))
-     (cons "mcp.rust" (image-bench--by-mcp "more_tools" "{\"group\":\"clos\"}"))))
-  (dotimes (_ 10)
-    (image-bench--sample "mcp.bridge" (lambda () (mcp-bench-ask (mcp-bench-bridge) "ping" "{}"
-                                                                #'image-bench--end))))
-  (pcase-let ((`(,seconds ,pause) (mcp-bench-crowd)))
-    (agent-q-bench-sample (image-bench--name "mcp.crowd") seconds)
-    (agent-q-bench-sample (image-bench--name "mcp.pause") pause)))
+     (cons "describe.chat" (lambda ()
+                             (image-bench--console chat "/describe_symbol mapcar"))))
+    (kill-buffer chat)))
 
 (defun image-bench--mention ()
   "Measure completing a mention of a symbol, where the image has 65,000 more.
@@ -258,17 +247,17 @@ what narrowing them takes."
         (goto-char (point-max))
         (insert (format "@symbol:image-bench-%d" (+ 10 i)))
         (agent-q-mention-complete)
-        (agent-q-bench-sample (image-bench--name "mention.ask") (- (float-time) began))
+        (agent-q-bench-sample (image-bench-name "mention.ask") (- (float-time) began))
         (while (null there)
           (accept-process-output nil 0.001)
           (let ((found (agent-q-mention-complete)))
             (setq there (and (all-completions "" (nth 2 found)) found))))
-        (agent-q-bench-sample (image-bench--name "mention.there") (- (float-time) began))
+        (agent-q-bench-sample (image-bench-name "mention.there") (- (float-time) began))
         (insert "1")
         (setq began (float-time))
         (let ((text (buffer-substring (car there) (point))))
           (completion-all-completions text (nth 2 (agent-q-mention-complete)) nil (length text)))
-        (agent-q-bench-sample (image-bench--name "mention.narrow") (- (float-time) began))
+        (agent-q-bench-sample (image-bench-name "mention.narrow") (- (float-time) began))
         (agent-q-prompt-replace "")))
     (kill-buffer)))
 
@@ -285,7 +274,7 @@ what narrowing them takes."
     (dotimes (_ 20)
       (image-bench--sample "beside" #'image-bench--three))
     (agent-q-bench-await (lambda () (zerop left)))
-    (agent-q-bench-sample (image-bench--name "eight") (- ended began))))
+    (agent-q-bench-sample (image-bench-name "eight") (- ended began))))
 
 (defun image-bench--cancel ()
   "Measure how long an endless loop lives after it was cancelled."
@@ -299,18 +288,14 @@ what narrowing them takes."
 
 (defun image-bench--main ()
   "Measure everything."
-  (setq image-bench--client (intern (getenv "AGENT_Q_BENCH")))
-  (image-bench--connect)
+  (image-bench-connect)
   (image-bench--shipping)
   (image-bench--trivial)
   (image-bench--watched)
   (image-bench--mention)
   (image-bench--side-by-side)
   (image-bench--cancel)
-  (mcp-bench-serve)
   (image-bench--pipeline)
-  (image-bench--other-agents)
-  (mcp-bench-end)
   (agent-q-bench-end))
 
 (defun image-bench-main ()

@@ -16,7 +16,7 @@
 
 ;; LABEL FIGURE BASELINE UNIT LIMIT, or a heading.  FIGURE and BASELINE are (STATISTIC NAME) or
 ;; the name of samples whose median is meant.  LIMIT is a number in UNIT, (ratio R), (within F),
-;; which allows that part of the baseline more or less, (more N), or nil.
+;; which allows that part of the baseline more or less, (above N), N units more, (more N), or nil.
 (defconst report-bench--figures
   '("10,000 small events into a chat, terminal | a bare filter inserts the same stream"
     ("wall time" "chat.small.0.wall" "filter.small.0.wall" ms 400)
@@ -180,10 +180,12 @@
            ("the user's form beside them" "beside" "bare" ms nil)
            ("cancelling (loop)" "cancel" nil ms 100)
            ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat" ms (ratio 1.5))
-           ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms 0.5)
+           ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))
            ("1,000 calls of 10 clients by MCP" "mcp.crowd" nil ms nil)
            ("the longest pause of Emacs meanwhile" "mcp.pause" nil ms nil)
-           ("the bridge, from its start to its first answer" "mcp.bridge" nil ms 30)))))
+           ("the same without collections" "mcp.outside" nil ms 15)
+           ("the bridge, from its start to its first answer" "mcp.bridge" nil ms 30)
+           ("memory of the bridge" "mcp.memory" nil MB 10)))))
 
 ;;;; Numbers
 
@@ -222,6 +224,8 @@
     (`(ratio ,ratio) (list (format "≤ %s ×" ratio) nil (and baseline (* ratio baseline))))
     (`(within ,part) (list (format "± %d %%" (* 100 part))
                            nil (and baseline (* (+ 1 part) baseline))))
+    (`(above ,number) (list (format "≤ %s %s above" number unit)
+                            nil (and baseline (+ baseline (/ number (report-bench--in-unit 1.0 unit))))))
     (`(more ,count) (list (if (zerop count) "no more" (format "≤ %d more" count))
                           nil (and baseline (+ baseline count))))
     (_ (list (format "≤ %s%s" limit (if (eq unit 'count) "" (format " %s" unit)))
