@@ -72,6 +72,18 @@
       (accept-process-output nil 1))
     value))
 
+(defun agent-q-bench-rest (period over)
+  "Do nothing in this Emacs until there is a file OVER.
+Print the longest time between two ticks of a timer of PERIOD seconds."
+  (let ((last (float-time)) (longest 0.0))
+    (run-at-time period period (lambda ()
+                                 (let ((now (float-time)))
+                                   (setq longest (max longest (- now last))
+                                         last now))))
+    (while (not (file-exists-p over))
+      (accept-process-output nil 0.05))
+    (princ (format "rest %f\n" longest))))
+
 ;;;; Processor and memory
 
 (defun agent-q-bench--proc (file regexp)

@@ -182,8 +182,9 @@
            ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat" ms (ratio 1.5))
            ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))
            ("1,000 calls of 10 clients by MCP" "mcp.crowd" nil ms nil)
-           ("the longest pause of Emacs meanwhile" "mcp.pause" nil ms nil)
-           ("the same without collections" "mcp.outside" nil ms 15)
+           ("the longest pause of Emacs meanwhile | of an idle Emacs" "mcp.pause" "mcp.rest" ms nil)
+           ("the same without collections" "mcp.outside" "mcp.rest" ms nil)
+           ("most processor time of it, without collections" "mcp.busiest" nil ms 15)
            ("the bridge, from its start to its first answer" "mcp.bridge" nil ms 30)
            ("memory of the bridge" "mcp.memory" nil MB 10)))))
 
