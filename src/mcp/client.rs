@@ -13,6 +13,7 @@ use tokio::sync::{Notify, OwnedRwLockReadGuard, RwLock};
 
 use super::call::{CallText, ClientCall};
 use super::emacs::{ask_emacs, ask_session};
+use super::open_turn::OpenTurn;
 use super::options::ClientOptions;
 use super::profile::{WHICH_IMAGE, takes_image};
 use crate::builtin::more::called_through;
@@ -28,9 +29,6 @@ use crate::trust::{Provenance, Source};
 
 /// How many calls of a client may be under way, and outcomes wait to be awaited.
 const MOST_CALLS: usize = 100;
-
-/// A turn that its client marks lasts until the next mark, or this many times the pause that ends others.
-const MARKED_PAUSES: u32 = 10;
 
 /// How long a call waits for its output so far.
 const OUTPUT_TIME: Duration = Duration::from_secs(2);
@@ -62,46 +60,6 @@ pub struct Who {
     pub name: String,
     /// Where it works.
     pub directory: Option<String>,
-}
-
-struct OpenTurn {
-    turn: Arc<ClientTurn>,
-    /// What the client marks the calls of the turn with, if it does.
-    mark: Option<String>,
-    running: usize,
-    resting_since: Instant,
-    /// Why tools of the image can't be called.
-    no_image: Option<String>,
-}
-
-impl OpenTurn {
-    /// Whether a call marked with MARK is one of it. Where a turn is not marked, that depends on how
-    /// long nothing was called, with PAUSE as the longest time.
-    fn takes(&self, mark: Option<&str>, pause: Duration) -> bool {
-        // Two turns at once can't be told apart in Emacs.
-        self.running > 0
-            || match (&self.mark, mark) {
-                (Some(mine), Some(mark)) => mine == mark,
-                _ => self.resting_since.elapsed() < pause,
-            }
-    }
-
-    /// Takes a call with MARK.
-    fn take(&mut self, mark: Option<&str>) {
-        self.running += 1;
-        if self.mark.is_none() {
-            self.mark = mark.map(str::to_owned);
-        }
-    }
-
-    /// How long nothing has to be called until it is over, where PAUSE is the time for one that is not
-    /// marked.
-    fn pause(&self, pause: Duration) -> Duration {
-        match self.mark {
-            Some(_) => pause * MARKED_PAUSES,
-            None => pause,
-        }
-    }
 }
 
 /// What Emacs says of a client that begins to call.

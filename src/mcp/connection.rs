@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, mpsc};
@@ -16,6 +15,7 @@ use super::client::McpClient;
 use super::emacs::ask_emacs;
 use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
 use super::profile::listed;
+use super::progress::tell_progress;
 use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
 use super::version::{
     AnswerStyle, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated, style,
@@ -31,10 +31,6 @@ use crate::visible::spelled;
 
 /// How many requests of a client are worked on at once; more wait.
 const MOST_REQUESTS: usize = 64;
-
-/// When a client that wants to know first hears how a call goes, and how often then.
-const FIRST_PROGRESS: Duration = Duration::from_secs(1);
-const PROGRESS_PACE: Duration = Duration::from_secs(5);
 
 /// The longest name of a client that is shown.
 const LONGEST_NAME: usize = 60;
@@ -463,27 +459,6 @@ impl ClientConnection {
             // Who doesn't read has worse to catch up with.
             let _ = self.out.try_send(note);
         }
-    }
-}
-
-/// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
-async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Value>) {
-    let Some(token) = token.filter(|it| it.is_string() || it.is_number()) else {
-        return std::future::pending().await;
-    };
-    let mut pause = FIRST_PROGRESS;
-    loop {
-        tokio::time::sleep(pause).await;
-        pause = PROGRESS_PACE;
-        let note = notification(
-            "notifications/progress",
-            json!({
-                "progressToken": token,
-                "progress": call.seconds(),
-                "message": format!("{} {}", call.tool, call.waits_for()),
-            }),
-        );
-        let _ = out.try_send(note);
     }
 }
 

@@ -40,13 +40,13 @@
         (agent-q-bench-sample name (string-to-number number))))))
 
 (defun mcp-bench--reading ()
-  "Return the clock, the time of collections and the processor time of Emacs's thread."
+  "Return the clock, the time of collections and the time of Emacs's thread."
   ;; A collection amid this would count for two gaps.
   (let ((gc-cons-threshold most-positive-fixnum))
     (list (float-time) gc-elapsed (or (agent-q-bench-main-cpu) 0))))
 
 (defun mcp-bench--crowd ()
-  "Measure many clients at once, and what Emacs does for the longest meanwhile.
+  "Measure many clients at once, and the longest that Emacs does meanwhile.
 Where all processors are busy, the system lets any program wait: an Emacs that
 does nothing tells for how long."
   (garbage-collect)

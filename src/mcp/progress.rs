@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//! Notes of progress, for clients that ask for them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::call::ClientCall;
+use super::rpc::notification;
+
+/// When a client that wants to know first hears how a call goes, and how often then.
+const FIRST_NOTE: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_secs(5);
+
+/// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
+pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Value>) {
+    let Some(token) = token.filter(|it| it.is_string() || it.is_number()) else {
+        return std::future::pending().await;
+    };
+    let mut pause = FIRST_NOTE;
+    loop {
+        tokio::time::sleep(pause).await;
+        pause = PACE;
+        let note = notification(
+            "notifications/progress",
+            json!({
+                "progressToken": token,
+                "progress": call.seconds(),
+                "message": format!("{} {}", call.tool, call.waits_for()),
+            }),
+        );
+        let _ = out.try_send(note);
+    }
+}
