@@ -69,7 +69,9 @@
 command = %s
 # agent-q asks in Emacs, so Codex need not.
 default_tools_approval_mode = \"approve\"
-tool_timeout_sec = %d"
+tool_timeout_sec = %d
+# Where the program looks for Emacs; Codex would hide these from it.
+env_vars = [\"XDG_RUNTIME_DIR\", \"XDG_CACHE_HOME\", \"AGENT_Q_MCP_DIRECTORY\"]"
           agent-q-mcp-install--name
           (agent-q-mcp-install--quoted (agent-q-mcp-install-program))
           (+ 30 (ceiling agent-q-mcp-patience))))

@@ -69,6 +69,9 @@
     (should (string-match-p "\"mcp__agent-q\"" (agent-q-mcp-install-test--read ".claude/settings.json")))
     (should (string-match-p "default_tools_approval_mode = \"approve\""
                             (agent-q-mcp-install-test--read ".codex/config.toml")))
+    ;; Codex hides the environment from what it starts.
+    (should (string-match-p "^env_vars = .*\"XDG_RUNTIME_DIR\".*\"AGENT_Q_MCP_DIRECTORY\""
+                            (agent-q-mcp-install-test--read ".codex/config.toml")))
     (should (string-match-p "\"agent-q_\\*\": \"allow\""
                             (agent-q-mcp-install-test--read ".config/opencode/opencode.json")))
     (with-temp-buffer
