@@ -197,5 +197,57 @@ Whatever it asks for is denied."
                      "refused true true" "pending true" "awaited true"
                      "prompts [ 'repl_loop', 'debug_error' ]" "resource true" "cancelled")))))
 
+;;;; The inspector
+
+(defun agent-q-mcp-image-test--inspector ()
+  "Return the file of the inspector for a command line, or nil.
+The latest one wants a newer node than there is in many places."
+  (let* ((folder (expand-file-name ".cache/mcp-inspector"))
+         (modules (expand-file-name "node_modules/@modelcontextprotocol" folder))
+         (program (expand-file-name "inspector-cli/build/cli.js" modules)))
+    (make-directory folder t)
+    (when (or (file-exists-p program)
+              (agent-q-mcp-image-test--run "npm" "install" "--silent" "--no-audit" "--no-fund" "--prefix"
+                                           folder "@modelcontextprotocol/inspector-cli@1"))
+      ;; It asks the package that it is usually a part of for its version.
+      (with-temp-file (expand-file-name "package.json" modules)
+        (insert "{\"name\":\"inspector\",\"version\":\"1.0.0\"}"))
+      program)))
+
+(defun agent-q-mcp-image-test--inspect (program &rest arguments)
+  "Return what the inspector, PROGRAM, says of our server when it is run with ARGUMENTS."
+  (let* ((process-environment (cons (concat "AGENT_Q_MCP_DIRECTORY=" agent-q-mcp-directory)
+                                    process-environment))
+         (output (generate-new-buffer " *aq-inspector*"))
+         (process (make-process :name "aq-inspector" :buffer output :noquery t :connection-type 'pipe
+                                :sentinel #'ignore :stderr (get-buffer-create " *aq-inspector-stderr*")
+                                :command `("node" ,program "--cli"
+                                           ,(expand-file-name "agent-q-mcp" agent-q-module-directory)
+                                           ,@arguments))))
+    (agent-q-test-until (not (process-live-p process)) "the end of the inspector")
+    (prog1 (with-current-buffer output
+             (goto-char (point-min))
+             (json-parse-buffer :object-type 'plist :array-type 'list :null-object nil :false-object nil))
+      (kill-buffer output))))
+
+(ert-deftest agent-q-mcp-image-inspector ()
+  :tags '(:image :slime)
+  (let ((program (agent-q-mcp-image-test--inspector))
+        (connection (agent-q-test-image-connection 'slime)))
+    (unless (and program (executable-find "node")) (ert-skip "The inspector can't be had here"))
+    (unless connection (ert-skip "No SBCL through SLIME"))
+    (agent-q-mcp-image-test--serving connection
+      (cl-flet ((inspect (&rest arguments)
+                  (apply #'agent-q-mcp-image-test--inspect program arguments)))
+        (should (member "eval_form" (mapcar (lambda (tool) (plist-get tool :name))
+                                            (plist-get (inspect "--method" "tools/list") :tools))))
+        (let ((three (inspect "--method" "tools/call" "--tool-name" "eval_form"
+                              "--tool-arg" "form=(+ 1 2)")))
+          (should (string-match-p "=> 3" (plist-get (car (plist-get three :content)) :text)))
+          (should-not (plist-get three :isError)))
+        (should (plist-get (inspect "--method" "tools/call" "--tool-name" "eval_form"
+                                    "--tool-arg" "form=(car 3)")
+                           :isError))))))
+
 (provide 'agent-q-mcp-image-test)
 ;;; agent-q-mcp-image-test.el ends here
