@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::version::AnswerStyle;
 use crate::exact;
 
 /// A message of a client's.
@@ -91,13 +90,9 @@ impl RpcError {
         )
     }
 
-    /// A resource that is not there, for a request of STYLE.
+    /// A resource that is not there; the CODE for that is not the same in all versions.
     #[must_use]
-    pub fn resource_not_found(uri: &str, style: AnswerStyle) -> Self {
-        let code = match style {
-            AnswerStyle::Session => -32002,
-            AnswerStyle::Stateless => -32602,
-        };
+    pub fn resource_not_found(uri: &str, code: i64) -> Self {
         Self {
             data: Some(json!({"uri": uri})),
             ..Self::new(code, format!("There is no resource {uri}"))

@@ -45,6 +45,17 @@ pub enum AnswerStyle {
     Stateless,
 }
 
+impl AnswerStyle {
+    /// The code of the error that a resource is not there.
+    #[must_use]
+    pub fn missing_resource(self) -> i64 {
+        match self {
+            Self::Session => -32002,
+            Self::Stateless => -32602,
+        }
+    }
+}
+
 /// The version that an `initialize` for REQUESTED is answered with.
 #[must_use]
 pub fn negotiated(requested: &str) -> &'static str {

@@ -6,10 +6,12 @@ use std::future::pending;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio::net::unix::pipe::Receiver;
+
 /// A look-out for the loss of a socket and of the file beside it.
 pub struct SocketWatch {
     files: [PathBuf; 2],
-    system: Option<system::Folder>,
+    losses: Option<Receiver>,
 }
 
 impl SocketWatch {
@@ -18,27 +20,27 @@ impl SocketWatch {
     #[must_use]
     pub fn new(socket: &Path) -> Self {
         let folder = socket.parent().unwrap_or(socket);
-        let system = system::Folder::watch(folder)
+        let losses = losses(folder)
             .inspect_err(|error| tracing::info!("the socket's folder is not watched: {error}"))
             .ok();
         Self {
             files: [socket.to_owned(), socket.with_extension("json")],
-            system,
+            losses,
         }
     }
 
     /// Watches nothing any more: another loss would not be mended either.
     pub fn give_up(&mut self) {
-        self.system = None;
+        self.losses = None;
     }
 
     /// Waits until one of the files is gone.
     pub async fn gone(&self) {
-        let Some(system) = &self.system else {
+        let Some(losses) = &self.losses else {
             return pending().await;
         };
         while self.files.iter().all(|file| file.exists()) {
-            if let Err(error) = system.changed().await {
+            if let Err(error) = told(losses).await {
                 tracing::info!("the socket's folder is not watched any more: {error}");
                 return pending().await;
             }
@@ -46,56 +48,36 @@ impl SocketWatch {
     }
 }
 
+/// What is told of the losses of FOLDER.
 #[cfg(target_os = "linux")]
-mod system {
-    use super::{Path, io};
+fn losses(folder: &Path) -> io::Result<Receiver> {
     use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-    use tokio::net::unix::pipe::Receiver;
 
-    /// A folder whose losses the system tells of.
-    pub struct Folder(Receiver);
-
-    impl Folder {
-        pub fn watch(folder: &Path) -> io::Result<Self> {
-            let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            let losses = WatchFlags::DELETE
-                | WatchFlags::MOVED_FROM
-                | WatchFlags::DELETE_SELF
-                | WatchFlags::MOVE_SELF;
-            inotify::add_watch(&events, folder, losses | WatchFlags::ONLYDIR)?;
-            // It is no pipe, but is read like one.
-            Receiver::from_owned_fd_unchecked(events).map(Self)
-        }
-
-        /// Waits until something was lost since the last time.
-        pub async fn changed(&self) -> io::Result<()> {
-            // What was lost is looked for, not read here.
-            let mut events = [0_u8; 4096];
-            loop {
-                self.0.readable().await?;
-                match self.0.try_read(&mut events) {
-                    Ok(_) => return Ok(()),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-    }
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let losses = WatchFlags::DELETE
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF;
+    inotify::add_watch(&events, folder, losses | WatchFlags::ONLYDIR)?;
+    // It is no pipe, but is read like one.
+    Receiver::from_owned_fd_unchecked(events)
 }
 
 #[cfg(not(target_os = "linux"))]
-mod system {
-    use super::{Path, io};
+fn losses(_folder: &Path) -> io::Result<Receiver> {
+    Err(io::ErrorKind::Unsupported.into())
+}
 
-    pub struct Folder;
-
-    impl Folder {
-        pub fn watch(_folder: &Path) -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        pub async fn changed(&self) -> io::Result<()> {
-            std::future::pending().await
+/// Waits until LOSSES tell of one since the last time.
+async fn told(losses: &Receiver) -> io::Result<()> {
+    // What was lost is looked for, not read here.
+    let mut events = [0_u8; 4096];
+    loop {
+        losses.readable().await?;
+        match losses.try_read(&mut events) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
         }
     }
 }

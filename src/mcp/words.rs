@@ -103,7 +103,7 @@ pub fn tool_of_resource(uri: &str, style: AnswerStyle) -> Result<&'static str, R
         Some("image") => Ok("image_status"),
         Some("repl") => Ok("get_repl_history"),
         Some("error") => Ok("get_last_error"),
-        _ => Err(RpcError::resource_not_found(uri, style)),
+        _ => Err(RpcError::resource_not_found(uri, style.missing_resource())),
     }
 }
 
