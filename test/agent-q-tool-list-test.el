@@ -170,7 +170,7 @@
     (agent-q-test-call "t_try" '(:text "to be audited"))
     (save-window-excursion
       (agent-q-tool-statistics)
-      (should (equal (list "t_try" (nth 2 (agent-q-tool-list-test--row '("t_try"))))
+      (should (equal (list "t_try" (nth 2 (agent-q-tool-list-test--row '("t_try" nil nil))))
                      '("t_try" "0")))
       (tabulated-list-sort 2)
       (kill-buffer)
