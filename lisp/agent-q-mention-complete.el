@@ -31,9 +31,6 @@
 (defconst agent-q-mention-complete--seconds 30
   "Seconds for which names from core and image are good.")
 
-(defconst agent-q-mention-complete--most 200
-  "Most names that the image is asked for at a time.")
-
 (defvar-local agent-q-mention-complete-chat nil
   "The chat that the message in this buffer is for, or nil in a chat.")
 
@@ -180,21 +177,17 @@ COLON non-nil means that they wrote its package with one colon."
       (agent-q-mention-complete--wait (list 'symbols package word) continue))
     (unless (or known (agent-q-mention-complete--get (list 'symbols package word)))
       (agent-q-mention-complete--ask-image
-       (list 'symbols package word) "apropos-search"
-       (list :pattern word
+       (list 'symbols package word) "complete-symbol"
+       (list :word word
              :package (or package
                           ;; Of all symbols there would be too many.
                           (and (string-empty-p word)
                                (or (agent-q-image-repl-package agent-q-session-connection)
-                                   "COMMON-LISP-USER")))
-             :limit agent-q-mention-complete--most)
+                                   "COMMON-LISP-USER"))))
        (lambda (value)
-         (let ((symbols (plist-get value :symbols)))
-           (cons (mapcar (lambda (symbol)
-                           (propertize (plist-get symbol :name) 'agent-q-about
-                                       (string-join (plist-get symbol :kinds) ", ")))
-                         symbols)
-                 (= (length symbols) (plist-get value :total)))))))
+         (let ((names (cl-loop for (name about) on (plist-get value :names) by #'cddr
+                               collect (propertize name 'agent-q-about about))))
+           (cons names (= (length names) (plist-get value :total)))))))
     (mapcar (lambda (name) (agent-q-mention-complete--written name (equal (nth 1 parts) ":")))
             (nth 1 known))))
 

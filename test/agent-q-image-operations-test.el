@@ -203,6 +203,24 @@
                                          (defun cl-user::aq-hash-thing () 1)")
     (should (equal '("AQ-HASH-THING" "AQ-TEST::OWN-HASH-THING")
                    (cdr (found :pattern "hash thing"))))
+    (agent-q-test-image-eval connection "(progn (defun aq-test::own-thing () 1)
+                                                (defun aq-test::thing-of-its-own () 1))")
+    (should (equal '(3 "AQ-TEST::OWN-THING")
+                   (found :pattern "thing" :package "aq-test" :limit 1)))
+    ;; What completes a text comes before what has it inside.
+    (should (equal '(:total 3 :names ("AQ-TEST::THING-OF-ITS-OWN" "function"
+                                      "AQ-TEST::OWN-THING" "function"
+                                      "AQ-TEST::OWN-HASH-THING" "function"))
+                   (agent-q-test-image-value connection "complete-symbol"
+                                             :word "thing" :package "aq-test")))
+    (let ((all (agent-q-test-image-value connection "complete-symbol" :word "e")))
+      (should (< 3000 (plist-get all :total)))
+      (should (< 100 (length (plist-get all :names)) 401))
+      (should (< (length (prin1-to-string (plist-get all :names))) 8000)))
+    ;; A symbol is found once, by each package that has it.
+    (agent-q-test-image-eval connection "(import 'aq-test::own-thing :cl-user)")
+    (should (equal '(1 "OWN-THING") (found :pattern "own-thing")))
+    (should (equal '(1 "OWN-THING") (found :pattern "own-thing" :package "cl-user")))
     (dolist (pattern '("operation-describe-symbol" "spawn"))
       (should-not (cl-find-if (lambda (name)
                                 (string-match-p "\\`\\(AGENT-Q-IMAGE\\|SLYNK\\|SWANK\\)" name))

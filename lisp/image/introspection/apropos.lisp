@@ -36,54 +36,104 @@
              (or (find-class symbol nil) (getf (known-facets symbol) :type)))
             (t (missed "~A is not a kind of symbol." kind))))))
 
+(defun word-forms (word)
+  "WORD in upper and in lower case, for NAME-HAS-P."
+  (flet ((form (text) (coerce text '(simple-array character (*)))))
+    (cons (form (string-upcase word)) (form (string-downcase word)))))
+
+(defun name-has-p (name forms)
+  "Where the word of FORMS begins in NAME, a symbol's, in letters of any case; NIL when it doesn't."
+  ;; SEARCH asks of each character anew what kind of string it is in.
+  (let* ((upper (car forms)) (lower (cdr forms)) (length (length upper)))
+    (declare (type (simple-array character (*)) upper lower))
+    (macrolet ((look (type)
+                 `(let ((name name))
+                    (declare (type ,type name) (optimize (speed 2) (debug 0)))
+                    (loop for start fixnum from 0 to (- (length name) length)
+                          when (loop for index fixnum from 0 below length
+                                     for character = (char name (+ start index))
+                                     always (or (char= character (char upper index))
+                                                (char= character (char lower index))))
+                            return start))))
+      (typecase name
+        ((simple-array character (*)) (look (simple-array character (*))))
+        (simple-base-string (look simple-base-string))
+        (t (look string))))))
+
 (defun matching-symbols (words packages external-only)
-  (let ((found (make-hash-table :test 'eq)))
-    (flet ((consider (symbol)
-             (when (every (lambda (word) (search word (symbol-name symbol) :test #'char-equal))
-                          words)
-               (setf (gethash symbol found) t))))
+  "The symbols that are present in PACKAGES and have all WORDS in their names, each once."
+  (let ((forms (mapcar #'word-forms words))
+        (found '())
+        ;; Those that were imported. There are few, and most of them are found at home as well.
+        (strangers (make-hash-table :test 'eq)))
+    (labels ((consider (symbol package)
+               (when (loop with name = (symbol-name symbol)
+                           for form in forms always (name-has-p name form))
+                 (if (eq (symbol-package symbol) package)
+                     (push symbol found)
+                     (setf (gethash symbol strangers) t))))
+             (found-at-home-p (symbol home)
+               (and (member home packages)
+                    (member (nth-value 1 (find-symbol (symbol-name symbol) home))
+                            (if external-only '(:external) '(:external :internal))))))
       (dolist (package packages)
         (if external-only
-            (do-external-symbols (symbol package) (consider symbol))
-            (do-symbols (symbol package)
-              ;; What a package only inherits is found where it is at home.
-              (when (or (eq (symbol-package symbol) package)
-                        (not (eq :inherited
-                                 (nth-value 1 (find-symbol (symbol-name symbol) package)))))
-                (consider symbol))))))
-    (loop for symbol being the hash-keys of found collect symbol)))
+            (do-external-symbols (symbol package) (consider symbol package))
+            ;; What a package only inherits is found where it is at home.
+            (with-package-iterator (next package :internal :external)
+              (loop (multiple-value-bind (more symbol) (next)
+                      (unless more (return))
+                      (consider symbol package))))))
+      (loop for symbol being the hash-keys of strangers
+            unless (found-at-home-p symbol (symbol-package symbol)) do (push symbol found)))
+    found))
 
 (defun external-p (symbol)
   (let ((home (symbol-package symbol)))
     (and home (eq :external (nth-value 1 (find-symbol (symbol-name symbol) home))))))
 
-(defun symbol-tier (symbol words)
-  "How likely SYMBOL is what somebody looks for who knows WORDS of its name; 0 is the likeliest."
+(defun symbol-tier (symbol words implementation-p)
+  "How likely SYMBOL is what somebody looks for who knows WORDS of its name; 0 is the likeliest.
+IMPLEMENTATION-P is a function that says whether a package is of the implementation."
   (let* ((home (symbol-package symbol))
          (standard (eq home (find-package "COMMON-LISP")))
-         (program (not (implementation-package-p home)))
+         (program (not (funcall implementation-p home)))
          (whole (member (symbol-name symbol) words :test #'string-equal)))
     (cond ((not (facet-p symbol)) 7)
           ((and whole (or standard program)) 0)
           (standard 1)
-          ((and program (or (external-p symbol) (eq home (find-package "COMMON-LISP-USER")))) 2)
+          ((and program (or (eq home (find-package "COMMON-LISP-USER")) (external-p symbol))) 2)
           (program 3)
           ((external-p symbol) 4)
           (whole 5)
           (t 6))))
 
-(defun symbol-rank (symbol words)
-  "The tier of SYMBOL first, and in a tier the shorter name."
-  (+ (* 1000 (symbol-tier symbol words))
-     (min 999 (length (symbol-name symbol)))))
+(defun implementation-test ()
+  "A function like IMPLEMENTATION-PACKAGE-P that looks at each package once."
+  (let ((known (make-hash-table :test 'eq)))
+    (lambda (package)
+      (multiple-value-bind (value there) (gethash package known)
+        (if there value
+            (setf (gethash package known) (implementation-package-p package)))))))
 
-(defun ranked (symbols words)
-  (mapcar #'cdr
-          (sort (loop for symbol in symbols collect (cons (symbol-rank symbol words) symbol))
-                (lambda (one other)
-                  (if (= (car one) (car other))
-                      (string< (symbol-name (cdr one)) (symbol-name (cdr other)))
-                      (< (car one) (car other)))))))
+(defun ranked (symbols words limit beginnings-first)
+  "The LIMIT first ones of SYMBOLS: by their tiers, in a tier the shorter names first. With
+BEGINNINGS-FIRST, those of a tier that begin with one of WORDS come before the others."
+  ;; Of a hundred thousand most are never looked at, so they are not sorted but put into boxes.
+  (let ((boxes (make-array '(8 2 1000) :initial-element '()))
+        (implementation-p (implementation-test))
+        (forms (and beginnings-first (mapcar #'word-forms words)))
+        (ranked '()))
+    (dolist (symbol symbols)
+      (let ((name (symbol-name symbol)))
+        (push symbol (aref boxes (symbol-tier symbol words implementation-p)
+                           (if (loop for form in forms thereis (eql 0 (name-has-p name form))) 0 1)
+                           (min 999 (length name))))))
+    (dotimes (index (array-total-size boxes) (nreverse ranked))
+      (dolist (symbol (sort (row-major-aref boxes index) #'string< :key #'symbol-name))
+        (when (minusp (decf limit))
+          (return-from ranked (nreverse ranked)))
+        (push symbol ranked)))))
 
 (defun symbol-entry (symbol)
   (list :name (symbol-text symbol)
@@ -107,10 +157,13 @@ the connection is nobody's program."
 (defun own-symbol-p (symbol)
   (eq (symbol-package symbol) (find-package "AGENT-Q-IMAGE")))
 
+(defun compile-search ()
+  (compile-now 'name-has-p 'matching-symbols 'external-p 'facet-p 'implementation-package-p
+               'implementation-test 'symbol-tier 'ranked))
+
 (define-operation "apropos-search" (pattern package external-only kind limit)
   ;; The symbols whose names have all words of a pattern, the likeliest first.
-  (compile-now 'matching-symbols 'external-p 'facet-p 'implementation-package-p 'symbol-tier
-               'symbol-rank 'ranked)
+  (compile-search)
   (let* ((package (and package (package-of-text package)))
          (words (words pattern))
          (matches (remove-if #'own-symbol-p
@@ -119,10 +172,29 @@ the connection is nobody's program."
                                                external-only)))
          (wanted (if kind
                      (remove-if-not (lambda (symbol) (kind-p symbol kind)) matches)
-                     matches))
-         (ranked (ranked wanted words))
-         (limit (page-size limit 50 200)))
+                     matches)))
     (list :pattern pattern
           :package (and package (package-name package))
-          :total (length ranked)
-          :symbols (loop for symbol in ranked repeat limit collect (symbol-entry symbol)))))
+          :total (length wanted)
+          :symbols (mapcar #'symbol-entry (ranked wanted words (page-size limit 50 200) nil)))))
+
+(defparameter *completion-characters* 7000
+  "How long an answer with names for a completion is, about. The clients' servers write in pieces of
+8 KB, and a second one waits for what Emacs's side acknowledges late: 40 ms in which nothing happens.")
+
+(define-operation "complete-symbol" (word package)
+  ;; Names that have a word in them, those that begin with it first, and what they are of.
+  (compile-search)
+  (let* ((package (and package (package-of-text package)))
+         (words (and (string/= word "") (list word)))
+         (matches (remove-if #'own-symbol-p
+                             (matching-symbols words
+                                               (if package (list package) (searched-packages))
+                                               nil)))
+         (room *completion-characters*)
+         (names (loop for symbol in (ranked matches words 200 t)
+                      for name = (symbol-text symbol)
+                      for about = (format nil "~{~A~^, ~}" (kinds symbol))
+                      while (plusp (decf room (+ (length name) (length about) 6)))
+                      collect name collect about)))
+    (list :total (length matches) :names names)))
