@@ -42,9 +42,10 @@ Follow the style of the latest subjects, if there are any.\n"
 
 (cl-defstruct (agent-q-commit--job (:constructor agent-q-commit--make-job) (:copier nil))
   "A message that is being written.
-PLACE is a marker where it goes, PIECES what came of it, latest first, LEFT-OUT
-the private files, and SESSION the core's number."
-  place pieces left-out session)
+PLACE is a marker where it goes, END one behind what is there of it, or nil.
+ANSWER is what came so far, SHOWN what was put there, LEFT-OUT the private files, CHANGES a handle of
+`prepare-change-group', or nil, and SESSION the core's number."
+  place end (answer "") (shown "") left-out changes session)
 
 (defvar-local agent-q-commit--job nil
   "In a session's buffer its job, in the buffer of a commit the session's buffer.")
@@ -83,16 +84,19 @@ the private files, and SESSION the core's number."
 (defun agent-q-commit-message ()
   "Insert at point a message for the commit that this buffer is about.
 The model gets the difference that is committed, without private files, and
-the subjects of the latest commits.  Nothing but the message is changed.  While
-one is being written, give it up."
+the subjects of the latest commits.  The message appears as it is written, and
+one undo takes it away.  Nothing else is changed.  While one is being written,
+give it up; what is there of it goes."
   (interactive)
   (if (buffer-live-p agent-q-commit--job)
-      (progn (agent-q-commit--end agent-q-commit--job)
+      (progn (agent-q-commit--show (buffer-local-value 'agent-q-commit--job agent-q-commit--job)
+                                   "")
+             (agent-q-commit--end agent-q-commit--job)
              (message "No message is written"))
     (barf-if-buffer-read-only)
     (pcase-let ((`(,arguments ,paths) (agent-q-commit--what))
                 (directory (agent-q-commit--directory))
-                (place (copy-marker (point) t)))
+                (place (copy-marker (point))))
       (agent-q-events-ensure)
       (message "Reading what is committed...")
       (agent-q-git-diff
@@ -148,43 +152,73 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
 (defun agent-q-commit--handle (event)
   "Apply EVENT of the session that writes a message."
   (pcase (plist-get event :type)
-    (:text (push (plist-get event :text) (agent-q-commit--job-pieces agent-q-commit--job)))
+    (:text (let ((job agent-q-commit--job))
+             (setf (agent-q-commit--job-answer job)
+                   (concat (agent-q-commit--job-answer job) (plist-get event :text)))
+             (agent-q-commit--show job (agent-q-commit--begun (agent-q-commit--job-answer job)))))
     (:turn-ended
      (let ((job agent-q-commit--job)
            (outcome (plist-get event :outcome))
            (problem (plist-get event :message)))
-       (agent-q-commit--end (current-buffer))
-       (if (eq outcome :finished)
-           (agent-q-commit--insert job)
-         (message "No message was written: %s" (or problem "the model failed")))))))
+       (agent-q-commit--finish job (eq outcome :finished) problem)
+       (agent-q-commit--end (current-buffer))))))
+
+(defun agent-q-commit--plain (text)
+  "Return TEXT, of a model, without what no message has."
+  (replace-regexp-in-string "[^[:print:]\n\t]" "" text))
 
 (defun agent-q-commit--clean (text)
   "Return TEXT, a model's answer, as the message of a commit."
-  (let ((text (string-trim (replace-regexp-in-string "[^[:print:]\n\t]" "" text))))
+  (let ((text (string-trim (agent-q-commit--plain text))))
     (if (string-match "\\````+[a-z]*\n\\(\\(?:.\\|\n\\)*?\\)\n```+\\'" text)
         (string-trim (match-string 1 text))
       text)))
 
-(defun agent-q-commit--insert (job)
-  "Insert the message of JOB at its place."
-  (let ((text (agent-q-commit--clean
-               (apply #'concat (reverse (agent-q-commit--job-pieces job)))))
-        (place (agent-q-commit--job-place job))
+(defun agent-q-commit--begun (text)
+  "Return what is sure of the message of which TEXT is the beginning."
+  (let ((text (string-trim-left (agent-q-commit--plain text))))
+    (cond ((string-match "\\````+[a-z]*\n[ \t\n]*" text)
+           (setq text (substring text (match-end 0))))
+          ;; It may become a fence.
+          ((string-match-p "\\``+[a-z]*\\'" text) (setq text "")))
+    ;; As may the last line, and blanks may be all that still comes.
+    (string-trim-right (replace-regexp-in-string "\n`+[ \t]*\\'" "" text))))
+
+(defun agent-q-commit--show (job text)
+  "Have TEXT stand where JOB's message goes, in place of what is there of it."
+  (let* ((place (agent-q-commit--job-place job))
+         (buffer (marker-buffer place)))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (unless (agent-q-commit--job-end job)
+          (setf (agent-q-commit--job-end job) (copy-marker place t)
+                (agent-q-commit--job-changes job) (prepare-change-group))
+          (undo-boundary))
+        (let* ((end (agent-q-commit--job-end job))
+               (shown (agent-q-commit--job-shown job))
+               (same (length (try-completion "" (list shown text)))))
+          (save-excursion
+            (cond ((equal shown (buffer-substring-no-properties place end))
+                   (delete-region (+ place same) end))
+                  ;; The user has begun to edit it.
+                  ((< same (length shown)) (setq same (length text))))
+            (goto-char end)
+            (insert (substring text same)))
+          (setf (agent-q-commit--job-shown job) text))))))
+
+(defun agent-q-commit--finish (job finished problem)
+  "End JOB, whose message is there if FINISHED; else PROBLEM says why not, or nil."
+  (let ((text (if finished (agent-q-commit--clean (agent-q-commit--job-answer job)) ""))
+        (buffer (marker-buffer (agent-q-commit--job-place job)))
         (left-out (agent-q-commit--job-left-out job)))
-    (cond ((not (buffer-live-p (marker-buffer place))))
+    (agent-q-commit--show job text)
+    (cond ((not (buffer-live-p buffer)))
+          ((not finished) (message "No message was written: %s" (or problem "the model failed")))
           ((string-empty-p text) (message "The model wrote no message"))
-          (t (with-current-buffer (marker-buffer place)
-               (save-excursion
-                 (goto-char place)
-                 (undo-boundary)
-                 (insert text)
-                 (undo-boundary)))
-             (message "Read the message before you commit%s"
+          (t (message "Read the message before you commit%s"
                       (if left-out
-                          (format "; the model has not seen %s"
-                                  (string-join left-out ", "))
-                        ""))))
-    (set-marker place nil)))
+                          (format "; the model has not seen %s" (string-join left-out ", "))
+                        ""))))))
 
 (defun agent-q-commit--end (buffer)
   "Close the session of BUFFER, and forget it."
@@ -192,7 +226,12 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
          (commit (marker-buffer (agent-q-commit--job-place job))))
     (when (buffer-live-p commit)
       (with-current-buffer commit
-        (kill-local-variable 'agent-q-commit--job)))
+        (kill-local-variable 'agent-q-commit--job)
+        (when (agent-q-commit--job-changes job)
+          (undo-amalgamate-change-group (agent-q-commit--job-changes job))
+          (undo-boundary))))
+    (dolist (marker (list (agent-q-commit--job-place job) (agent-q-commit--job-end job)))
+      (when marker (set-marker marker nil)))
     (kill-buffer buffer)))
 
 (defun agent-q-commit--close ()
