@@ -294,8 +294,9 @@ core saves it, as JSON, or is nil."
             (when (and (eq agent-q-header-state :summarizing) (null agent-q-header-since))
               (agent-q-chat-start-clock))
             (agent-q-chat--keep-garbage))
-    (:chat-resumed (agent-q-chats-past-resumed
-                    (agent-q-json-alist (plist-get event :about) t)))
+    (:chat-resumed (let ((about (agent-q-json-alist (plist-get event :about) t)))
+                     (agent-q-chats-past-resumed about)
+                     (agent-q-rewind-resumed (alist-get 'rewind about))))
     (:past-turn (agent-q-chats-past-show event))
     (:turn-started (agent-q-chat--note-turn (plist-get event :turn))
                    (agent-q-chat--turn-started (plist-get event :text)
@@ -362,7 +363,8 @@ core saves it, as JSON, or is nil."
   "Show the user's message TEXT, with which TURN begins, a number."
   (agent-q-welcome-finish)
   (setq agent-q-header-cache-lost nil
-        agent-q-header-turn-cost nil)
+        agent-q-header-turn-cost nil
+        agent-q-header-turn nil)
   (agent-q-render-user text turn)
   (let ((message (or (agent-q-queue-steered text)
                      (agent-q-queue-started))))

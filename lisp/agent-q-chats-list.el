@@ -12,6 +12,7 @@
 (require 'agent-q-call)
 (require 'agent-q-chats)
 (require 'agent-q-chats-store)
+(require 'agent-q-cost)
 (require 'agent-q-header)
 (require 'agent-q-image-connection)
 (require 'agent-q-list)
@@ -73,9 +74,9 @@
 
 (defun agent-q-chats-list--columns ()
   "Return the columns of the list."
-  '((9 "State" 12 t) (5 "When" 16 t) (7 "Project" 12 t) (4 "Image" 12 t)
-    (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (6 "Tokens" 7 nil :right-align t)
-    (10 "Chat" 0 nil)))
+  '((10 "State" 12 t) (6 "When" 16 t) (8 "Project" 12 t) (4 "Image" 12 t)
+    (3 "Model" 14 t) (2 "Turns" 5 nil :right-align t) (7 "Tokens" 7 nil :right-align t)
+    (5 "Cost" 9 nil :right-align t) (11 "Chat" 0 nil)))
 
 ;;;; Rows
 
@@ -103,7 +104,9 @@
                                      (agent-q-image-label agent-q-session-connection)))
                       (model . ,agent-q-header-model)
                       (input . ,agent-q-header-input)
-                      (output . ,agent-q-header-output))))
+                      (output . ,agent-q-header-output)
+                      (cost . ,agent-q-header-cost)
+                      (unpriced . ,agent-q-header-unpriced))))
           (agent-q-chats-list--row (append live chat) (agent-q-chats-list--state)))))))
 
 (defun agent-q-chats-list--state ()
@@ -127,6 +130,7 @@
                   (funcall text 'model)
                   (number-to-string (or (alist-get 'turns chat) 0))
                   (agent-q-header-tokens (+ (alist-get 'input chat) (alist-get 'output chat)))
+                  (agent-q-cost-text (alist-get 'cost chat) (alist-get 'unpriced chat))
                   (agent-q-chats-list--chat-text chat)))))
 
 (defun agent-q-chats-list--chat-text (chat)

@@ -13,12 +13,15 @@
 (require 'agent-q-call-events)
 (require 'agent-q-chats-store)
 (require 'agent-q-code)
+(require 'agent-q-context-items)
 (require 'agent-q-header)
 (require 'agent-q-image-connection)
+(require 'agent-q-json)
 (require 'agent-q-proofread)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-visible)
+(require 'seq)
 (require 'subr-x)
 (eval-when-compile (require 'agent-q-core-functions))
 
@@ -37,6 +40,24 @@ Those that are shown, in an alist.")
 (defvar-local agent-q-chats-past--button nil
   "Markers around the button for older turns, a cons, or nil.")
 
+;;;; Its context
+
+(defvar-local agent-q-chats-past--kept nil
+  "The ids of what this chat kept in its context when its file was told last.")
+
+(defun agent-q-chats-past--keep ()
+  "Have the file of this chat say what is kept in its context."
+  (let ((ids (mapcar #'agent-q-context-item-id (agent-q-context-items))))
+    (when (and agent-q-chats-store-id
+               (not agent-q-chats-store-busy)
+               (not (equal ids agent-q-chats-past--kept)))
+      (setq agent-q-chats-past--kept ids)
+      (agent-q-core-note-in-chat
+       agent-q-session-number
+       (agent-q-json-serialize `((context . ,(vconcat (agent-q-context-plain)))))))))
+
+(add-hook 'agent-q-context-changed-hook #'agent-q-chats-past--keep)
+
 ;;;; The chat as a whole
 
 (defun agent-q-chats-past-resumed (about)
@@ -48,12 +69,19 @@ Those that are shown, in an alist.")
     (setq agent-q-chats-past-name (alist-get 'name about)
           agent-q-header-input (alist-get 'input about)
           agent-q-header-output (alist-get 'output about)
-          agent-q-header-cached (alist-get 'cached about))
+          agent-q-header-cached (alist-get 'cached about)
+          agent-q-header-written (alist-get 'written about)
+          agent-q-header-cost (alist-get 'cost about)
+          agent-q-header-unpriced (alist-get 'unpriced about))
     (setq agent-q-chats-past--top (copy-marker agent-q-render-end))
     (agent-q-render-notice (agent-q-chats-past--headline about))
     (dolist (sentence (delq nil (agent-q-chats-past--changes about)))
       (agent-q-render-notice sentence 'agent-q-attention))
     (setq agent-q-chats-store-busy (alist-get 'busy about))
+    (when (alist-get 'kept about)
+      (agent-q-context-restore (alist-get 'kept about))
+      (agent-q-render-notice (format "Kept in its context: %s."
+                                     (agent-q-chats-past--kept-names))))
     (agent-q-chats-store-note)
     (agent-q-header-update)))
 
@@ -66,6 +94,15 @@ Those that are shown, in an alist.")
               "")
             turns (if (eql turns 1) "turn" "turns")
             (format-time-string "%F %R" (/ (alist-get 'latest about) 1000)))))
+
+(defun agent-q-chats-past--kept-names ()
+  "Return what is kept in the context of this chat, as text."
+  (let* ((items (agent-q-context-items))
+         (more (- (length items) 5)))
+    (concat (mapconcat (lambda (item)
+                         (agent-q-visible-line (agent-q-context-item-name item) 40))
+                       (seq-take items 5) ", ")
+            (if (< 0 more) (format " and %d more" more) ""))))
 
 (defun agent-q-chats-past--changes (about)
   "Return sentences on what is not as it was, by ABOUT; some are nil."
@@ -94,22 +131,30 @@ may not hold any more.  %s"
 ;;;; Its turns
 
 (defun agent-q-chats-past-show (event)
-  "Show the turn of EVENT above those that are shown."
+  "Show the turn of EVENT above those that are shown, or below all."
   (when agent-q-chats-past--top
-    (agent-q-chats-past--withdraw)
     (let ((past (plist-get event :events))
           ;; Old code is looked at when somebody asks for it.
           (agent-q-code-closed-functions
-           (remq #'agent-q-proofread-later agent-q-code-closed-functions))
-          (start (marker-position agent-q-chats-past--top)))
-      (agent-q-render-above
-       start (lambda ()
-               (agent-q-chats-past--draw past)
-               (agent-q-render-space)))
-      (set-marker agent-q-chats-past--top start)
+           (remq #'agent-q-proofread-later agent-q-code-closed-functions)))
       (setf (alist-get (plist-get event :turn) agent-q-chats-past-turns)
             (plist-get event :name))
-      (agent-q-chats-past--offer (plist-get event :older)))))
+      (if (plist-get event :below)
+          (progn (agent-q-chats-past--draw past)
+                 (agent-q-render-finish))
+        (agent-q-chats-past--show-above past (plist-get event :older))))))
+
+(defun agent-q-chats-past--show-above (past older)
+  "Show the turn of the events PAST above those that are shown.
+OLDER is how many turns are still to be shown."
+  (agent-q-chats-past--withdraw)
+  (let ((start (marker-position agent-q-chats-past--top)))
+    (agent-q-render-above
+     start (lambda ()
+             (agent-q-chats-past--draw past)
+             (agent-q-render-space)))
+    (set-marker agent-q-chats-past--top start)
+    (agent-q-chats-past--offer older)))
 
 (defun agent-q-chats-past--draw (past)
   "Draw PAST, the events of a turn."

@@ -14,6 +14,7 @@
 (require 'agent-q-excerpt)
 (require 'agent-q-mention)
 (require 'agent-q-session)
+(require 'agent-q-text)
 (require 'cl-lib)
 (require 'seq)
 (require 'subr-x)
@@ -117,6 +118,56 @@ Return non-nil if it was there.  What was sent of it stays in the conversation."
   "Remove all items from the context of this chat."
   (setq agent-q-context-items--all nil)
   (run-hooks 'agent-q-context-changed-hook))
+
+;;;; Saving
+
+(defun agent-q-context-plain ()
+  "Return what is kept in the context of this chat as alists, for JSON."
+  (mapcar
+   (lambda (item)
+     (let ((metadata (agent-q-context-item-metadata item))
+           (mention (agent-q-context-item-mention item)))
+       `((type . ,(symbol-name (agent-q-context-item-type item)))
+         (added . ,(format-time-string "%s" (agent-q-context-item-time item)))
+         ,(if mention `(mention . ,(agent-q-text-clean mention))
+            `(content . ,(agent-q-text-clean (agent-q-context-item-content item))))
+         ,@(cl-loop for (key value) on metadata by #'cddr
+                    when (and (memq key '(:file :name)) (stringp value))
+                    collect (cons (intern (substring (symbol-name key) 1))
+                                  (agent-q-text-clean value))
+                    when (and (memq key '(:start-line :end-line)) (natnump value))
+                    collect (cons (intern (substring (symbol-name key) 1)) value)))))
+   agent-q-context-items--all))
+
+(defun agent-q-context-restore (saved)
+  "Put SAVED, what `agent-q-context-plain' returned, before what this chat keeps.
+What can't be understood of it is left out."
+  (setq agent-q-context-items--all
+        (last (append (delq nil (mapcar #'agent-q-context-items--restored saved))
+                      agent-q-context-items--all)
+              agent-q-context-max))
+  (run-hooks 'agent-q-context-changed-hook))
+
+(defun agent-q-context-items--restored (saved)
+  "Return the item that was saved as SAVED, an alist, or nil."
+  (let* ((text (lambda (key) (let ((value (alist-get key saved)))
+                               (and (stringp value) value))))
+         (number (lambda (key) (let ((value (alist-get key saved)))
+                                 (and (natnump value) value))))
+         (type (seq-find (lambda (type) (equal (symbol-name type) (alist-get 'type saved)))
+                         agent-q-context-types))
+         (mention (funcall text 'mention))
+         (content (if mention "" (funcall text 'content))))
+    (when (and type content)
+      (agent-q-context-items--make
+       :id (format "ctx-%d" (cl-incf agent-q-context-items--last))
+       :type type :content content :mention mention
+       :time (seconds-to-time (string-to-number (or (funcall text 'added) "0")))
+       :metadata (cl-loop for (key . value) in `((:file . ,(funcall text 'file))
+                                                 (:start-line . ,(funcall number 'start-line))
+                                                 (:end-line . ,(funcall number 'end-line))
+                                                 (:name . ,(funcall text 'name)))
+                          when value append (list key value))))))
 
 ;;;; In words
 

@@ -47,8 +47,11 @@ The parts are `model', `image', `waiting', `paused', `parked', `window',
   "US dollars that this chat has cost, as far as that is known, or nil.")
 (defvar-local agent-q-header-turn-cost nil
   "US dollars that its last turn has cost, as far as that is known, or nil.")
-(defvar-local agent-q-header-cost-unknown nil
-  "Whether this chat made requests of unknown price.")
+(defvar-local agent-q-header-unpriced 0
+  "How many requests of this chat had no price that is known.")
+(defvar-local agent-q-header-turn nil
+  "What its last turn used: a list of tokens sent and received, and of requests
+with and without a known price.")
 
 (defvar-local agent-q-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")
@@ -202,10 +205,14 @@ Tokens received: %d"
     (cl-incf agent-q-header-output (plist-get event :output-tokens))
     (cl-incf agent-q-header-cached (or (plist-get event :cache-read-tokens) 0))
     (cl-incf agent-q-header-written (or (plist-get event :cache-write-tokens) 0))
+    (setq agent-q-header-turn
+          (cl-mapcar #'+ (or agent-q-header-turn '(0 0 0 0))
+                     (list (plist-get event :input-tokens) (plist-get event :output-tokens)
+                           (if cost 1 0) (if cost 0 1))))
     (if cost
         (setq agent-q-header-cost (+ cost (or agent-q-header-cost 0))
               agent-q-header-turn-cost (+ cost (or agent-q-header-turn-cost 0)))
-      (setq agent-q-header-cost-unknown t))))
+      (cl-incf agent-q-header-unpriced))))
 
 (defun agent-q-header-dollars (dollars)
   "Return DOLLARS as text, to at least two digits that count."
@@ -217,11 +224,11 @@ Tokens received: %d"
        (propertize
         (cond ((null agent-q-header-cost) "$?")
               (t (concat (agent-q-header-dollars agent-q-header-cost)
-                         (if agent-q-header-cost-unknown "+?" ""))))
+                         (if (< 0 agent-q-header-unpriced) "+?" ""))))
         'help-echo
         (concat "This chat: "
                 (if agent-q-header-cost (agent-q-header-dollars agent-q-header-cost) "unknown")
-                (if (and agent-q-header-cost agent-q-header-cost-unknown)
+                (if (and agent-q-header-cost (< 0 agent-q-header-unpriced))
                     " and requests of unknown price" "")
                 "\nIts last turn: "
                 (if agent-q-header-turn-cost (agent-q-header-dollars agent-q-header-turn-cost)

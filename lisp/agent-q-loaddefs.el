@@ -125,6 +125,11 @@
 (autoload 'agent-q-context "agent-q-context-panel"
   "Show what is in the context of this project's chat, with sizes." t)
 
+;;;; agent-q-cost.el
+
+(autoload 'agent-q-cost "agent-q-cost"
+  "Say what the last turn of this chat cost, and what the whole chat did." t)
+
 ;;;; agent-q-debug.el
 
 (autoload 'agent-q-debug "agent-q-debug"

@@ -77,6 +77,7 @@
     ("image" agent-q-set-image "choose the Lisp image")
     ("context" agent-q-context "what is in the context, with sizes")
     ("window" agent-q-window "what fills the model's window")
+    ("cost" agent-q-cost "what the last turn and this chat cost")
     ("compact" agent-q-compact "summarize what was said so far")
     ("new" agent-q-menu-new-chat "open another chat of this project")
     ("clear" agent-q-menu-new-chat "go on in a chat that remembers nothing")

@@ -45,7 +45,9 @@ the parts to take back, of `conversation', `files' and `image'."
   "The overlays over what was taken back in this chat, by the rewinds' numbers.")
 
 (defvar-local agent-q-rewind--latest nil
-  "The number of the last rewind of this chat, and its changes of the image.")
+  "The last rewind of this chat, (NUMBER . IMAGE), if it can be undone.
+IMAGE is what it took back in the image: nil, or an alist of `ids', numbers in
+the image's journal, and `turns', the names of their turns there.")
 
 ;;;; Which message
 
@@ -321,9 +323,7 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
 
 (defun agent-q-rewind--done (plan answer results ids)
   "Say what came of PLAN: ANSWER of files, RESULTS and IDS of the image."
-  (let ((rewind (alist-get 'rewind answer))
-        (chat (current-buffer))
-        (undo nil))
+  (let ((rewind (alist-get 'rewind answer)))
     (agent-q-render-notice (format "Went back: %s." (agent-q-rewind--summary plan)))
     ;; What went along with the messages that were taken back is gone with them.
     (agent-q-context-forget-sent)
@@ -331,10 +331,11 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
       (agent-q-render-notice (concat "  " line)))
     (when results
       (agent-q-core-image-undone agent-q-session-number (string-join results "\n")))
-    (setq agent-q-rewind--latest (cons rewind ids)
-          undo (lambda ()
-                 (with-current-buffer chat (agent-q-rewind--undo rewind ids))))
-    (agent-q-render-button "[Undo this]" undo)
+    (setq agent-q-rewind--latest
+          (cons rewind (and ids `((ids . ,ids) (turns . ,(agent-q-rewind-plan-names plan))))))
+    (when ids
+      (agent-q-rewind--save-image))
+    (agent-q-rewind--offer-undo)
     (when (and (memq 'conversation (agent-q-rewind-plan-ticked plan))
                (string-blank-p (agent-q-prompt-text)))
       (agent-q-prompt-replace (agent-q-rewind-plan-text plan)))
@@ -342,26 +343,62 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
 
 ;;;; Undoing it
 
+(defun agent-q-rewind--offer-undo ()
+  "Show the button that undoes the last rewind of this chat."
+  (let ((chat (current-buffer))
+        (rewind (car agent-q-rewind--latest)))
+    (agent-q-render-button "[Undo this]"
+                           (lambda ()
+                             (with-current-buffer chat
+                               (unless (eql rewind (car agent-q-rewind--latest))
+                                 (user-error "That can't be undone any more"))
+                               (agent-q-undo-rewind))))))
+
+(defun agent-q-rewind--save-image ()
+  "Have the file of this chat say what its last rewind took back in the image."
+  (pcase-let ((`(,rewind . ,image) agent-q-rewind--latest))
+    (agent-q-core-note-in-chat
+     agent-q-session-number
+     (agent-q-json-serialize
+      `((image_rewound . ((rewind . ,rewind)
+                          (image . ((ids . ,(vconcat (alist-get 'ids image)))
+                                    (turns . ,(vconcat (alist-get 'turns image))))))))))))
+
+(defun agent-q-rewind-resumed (latest)
+  "Offer to undo LATEST, an alist, the rewind with which this chat ended, if any."
+  (when (and latest (not agent-q-chats-store-busy))
+    (setq agent-q-rewind--latest
+          (cons (alist-get 'rewind latest) (alist-get 'image latest)))
+    (agent-q-render-notice "It went back at its end, which can be undone until you ask something.")
+    (agent-q-rewind--offer-undo)))
+
 ;;;###autoload
 (defun agent-q-undo-rewind ()
-  "Undo the last rewind of this chat, if nothing was asked since."
+  "Undo the last rewind of this chat, if nothing was asked since.
+That is possible after a restart of Emacs as well; definitions come back if
+the chat uses the same image."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
+  (when (agent-q-header-busy-p)
+    (user-error "A turn is running; C-c C-k ends it"))
   (pcase agent-q-rewind--latest
-    (`(,rewind . ,ids) (agent-q-rewind--undo rewind ids))
+    (`(,rewind . ,image) (agent-q-rewind--undo rewind image))
     (_ (user-error "This chat did not go back"))))
 
-(defun agent-q-rewind--undo (rewind ids)
-  "Undo REWIND, a number, and let the image bring back IDS."
+(defun agent-q-rewind--undo (rewind image)
+  "Undo REWIND, a number, and let the image bring back what is in IMAGE."
   (agent-q-chats-store-await
    (agent-q-core-undo-rewind agent-q-session-number rewind)
    (lambda (answer problem)
      (if problem (message "%s" problem)
        (setq agent-q-rewind--latest nil)
        (agent-q-rewind--undone (alist-get 'left answer))
-       (when (and ids (agent-q-image-live-p agent-q-session-connection))
-         (agent-q-rewind--redo ids))))
+       (cond ((null image))
+             ((agent-q-image-live-p agent-q-session-connection)
+              (agent-q-rewind--redo image))
+             (t (agent-q-render-notice "  No Lisp is connected, so what it took back there stays \
+as it is." 'agent-q-failure)))))
    (current-buffer)))
 
 (defun agent-q-rewind--undone (left)
@@ -370,15 +407,19 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
   (dolist (line left)
     (agent-q-render-notice (concat "  " line) 'agent-q-failure)))
 
-(defun agent-q-rewind--redo (ids)
-  "Let the image bring back IDS, of its journal."
+(defun agent-q-rewind--redo (image)
+  "Let the image bring back what is in IMAGE, an alist of `ids' and `turns'."
   (let ((chat (current-buffer)))
     (agent-q-image-query
-     agent-q-session-connection "journal-redo" (list :ids ids)
+     agent-q-session-connection "journal-redo"
+     (list :ids (alist-get 'ids image) :turns (alist-get 'turns image))
      (lambda (reply &rest _)
        (when (buffer-live-p chat)
          (with-current-buffer chat
            (pcase reply
+             (`(:outcome :returned :value (:results nil) . ,_)
+              (agent-q-render-notice "  This is another image; what the rewind took back there \
+is not in it." 'agent-q-failure))
              (`(:outcome :returned :value ,value . ,_)
               (dolist (line (plist-get value :results))
                 (agent-q-render-notice (concat "  " line))))
@@ -398,9 +439,11 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
 
 (defun agent-q-rewind-show (rewind)
   "Show again what REWIND, a number, took back."
-  (when-let ((overlay (alist-get rewind agent-q-rewind--hidden)))
-    (delete-overlay overlay)
-    (setq agent-q-rewind--hidden (assq-delete-all rewind agent-q-rewind--hidden))))
+  (if-let ((overlay (alist-get rewind agent-q-rewind--hidden)))
+      (progn (delete-overlay overlay)
+             (setq agent-q-rewind--hidden (assq-delete-all rewind agent-q-rewind--hidden)))
+    ;; It was taken back before this chat was resumed.
+    (agent-q-core-show-unwound agent-q-session-number rewind)))
 
 (provide 'agent-q-rewind)
 ;;; agent-q-rewind.el ends here

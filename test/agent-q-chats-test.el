@@ -121,6 +121,113 @@ TURNS are steps, lists of property lists."
           (should (string-search "the word is plum" last))
           (should (string-search "Hello." last)))))))
 
+;;;; What else comes back
+
+(ert-deftest agent-q-chats-what-is-kept-in-the-context-comes-back ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C.")
+    (let (id)
+      (write-region "(defun f ())" nil "a.lisp" nil 'silent)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        ;; Before there is a file, too.
+        (agent-q-context-add-item 'code "(g λ)" '(:file "b.lisp" :start-line 3 :end-line 9))
+        (agent-q-test-ask "one")
+        (let ((gone (agent-q-context-add-item 'text "not this one")))
+          (agent-q-context-add-mention "@file:a.lisp")
+          (agent-q-context-remove-item (agent-q-context-item-id gone)))
+        (agent-q-test-ask "two"))
+      (agent-q-chats-test--resumed id
+        (should (agent-q-test-shows "Kept in its context: b.lisp:3-9, @file:a.lisp."))
+        (should (equal (mapcar #'agent-q-context-item-type (agent-q-context-items)) '(code file)))
+        (should (equal "(g λ)" (agent-q-context-item-content (car (agent-q-context-items)))))
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-ask "three")
+        (let ((request (agent-q-chats-test--last-request)))
+          (should (string-search "(g λ)" request))
+          (should (string-search "(defun f ())" request))
+          (should-not (string-search "not this one" request)))
+        (agent-q-context-remove-all))
+      (kill-buffer (agent-q-chats-buffer id))
+      (agent-q-chats-test--resumed id
+        (should-not (agent-q-context-items))))))
+
+(ert-deftest agent-q-chats-what-it-cost-comes-back ()
+  (agent-q-chats-test--with '((:steps [(:text "A.") (:usage [1000 100])])
+                              (:steps [(:text "B.") (:usage [1000 100])])
+                              (:steps [(:text "C.") (:usage [1000 100])]))
+    (let* ((priced (append agent-q-provider '(:models (("scripted" :prices (10.0 20.0))))))
+           id)
+      (let ((agent-q-provider priced))
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id)
+          (agent-q-cost)
+          (should (agent-q-test-shows "This chat cost nothing yet."))
+          (agent-q-test-ask "one")
+          (agent-q-test-send "/cost")
+          (should (agent-q-test-shows
+                   "The last turn cost $0.0120; 1000 tokens sent, 100 received."))))
+      (agent-q-chats-test--resumed id
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-ask "two")
+        (agent-q-cost)
+        (should (agent-q-test-shows "The last turn cost unknown; 1000 tokens sent, 100 received."))
+        (should (agent-q-test-shows "This chat cost $0.0120 and a request of unknown price; 2000"))
+        (let ((inhibit-message t)) (agent-q-chats))
+        (with-current-buffer "*agent-q chats*"
+          (agent-q-test-until (agent-q-test-shows "$0.0120+?"))
+          (kill-buffer)))
+      (kill-buffer (agent-q-chats-buffer id))
+      (let ((found (car (agent-q-chats-test--found ""))))
+        (should (equal (list (alist-get 'cost found) (alist-get 'unpriced found)) '(0.012 1)))))))
+
+(defun agent-q-chats-test--other-emacs (form)
+  "Return what FORM prints in another Emacs with these chats and no model."
+  (with-temp-buffer
+    (call-process
+     (expand-file-name invocation-name invocation-directory) nil t nil
+     "-Q" "--batch" "-L" (file-name-directory (locate-library "agent-q-module"))
+     "--eval" (prin1-to-string
+               `(progn
+                  (require 'agent-q-module)
+                  (require 'cl-lib)
+                  (setq agent-q-chats-directory ,agent-q-chats-directory
+                        agent-q-provider 'none)
+                  (cl-flet ((shown (text)
+                              (let ((until (+ (float-time) 60)))
+                                (while (and (not (string-search text (buffer-string)))
+                                            (< (float-time) until))
+                                  (accept-process-output nil 0.01)))))
+                    ,form
+                    (shown "first question")
+                    (princ (buffer-substring-no-properties (point-min) (point-max)))))))
+    (buffer-string)))
+
+(ert-deftest agent-q-chats-bookmarks-and-desktop-lead-another-emacs-to-a-chat ()
+  (agent-q-chats-test--with (agent-q-chats-test--says "It is plum.")
+    (let ((bookmark-alist nil) (bookmark-default-file (expand-file-name "bookmarks"))
+          (bookmark-save-flag nil)
+          (directory default-directory))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "first question")
+        (let ((inhibit-message t))
+          (bookmark-set "plums")
+          (bookmark-save)
+          (require 'desktop)
+          (let ((desktop-restore-frames nil)
+                (desktop-files-not-to-save "\\`\\'")
+                (desktop-globals-to-save nil))
+            (desktop-save directory t))))
+      (dolist (form `((progn (require 'bookmark)
+                             (bookmark-load ,bookmark-default-file t t)
+                             (bookmark-jump "plums"))
+                      (progn (require 'desktop)
+                             ;; It does nothing in batch otherwise.
+                             (let ((desktop-restore-frames nil) (noninteractive nil))
+                               (desktop-read ,directory))
+                             (set-buffer (car (agent-q-session-buffers))))))
+        (should (string-search "> first question\n\nIt is plum.\n\nResumed: 1 turn,"
+                               (agent-q-chats-test--other-emacs form)))))))
+
 (ert-deftest agent-q-chats-calls-can-be-unfolded-and-requests-not-answered ()
   (agent-q-chats-test--with
       '((:steps [(:tool_calls [(:name "t_run" :arguments (:text "(+ 1 2)"))])])
@@ -359,6 +466,72 @@ TURNS are steps, lists of property lists."
         (let ((request (agent-q-chats-test--last-request)))
           (should-not (string-search "edit it" request))
           (should-not (string-search "make it" request)))))))
+
+(ert-deftest agent-q-chats-a-rewind-is-undone-after-the-chat-was-closed ()
+  (agent-q-chats-test--with
+      '((:steps [(:text "Hello.")])
+        (:steps [(:tool_calls [(:name "create_file" :arguments
+                                      (:path "a.txt" :content "one\n"))])])
+        (:steps [(:text "Made.")])
+        (:steps [(:text "On.")]))
+    (let ((agent-q-tool-levels '(("create_file" . :safe)))
+          (a (expand-file-name "a.txt"))
+          id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-ask "hello")
+        (agent-q-test-ask "make it")
+        (goto-char (point-max))
+        (agent-q-chats-test--rewind)
+        (should-not (file-exists-p a)))
+      (agent-q-chats-test--resumed id
+        (agent-q-test-until (agent-q-test-shows "Hello."))
+        (should-not (agent-q-test-shows "Made."))
+        (agent-q-test-find "[Undo this]")
+        (push-button)
+        (agent-q-test-until (agent-q-test-shows "The rewind was undone."))
+        (agent-q-test-until (agent-q-test-shows "Made."))
+        (should (file-exists-p a))
+        (should (< (save-excursion (goto-char (point-min)) (search-forward "Hello."))
+                   (save-excursion (goto-char (point-min)) (search-forward "make it"))))
+        (agent-q-test-until (not agent-q-chat--choosing))
+        (agent-q-test-ask "go on")
+        (should (string-search "make it" (agent-q-chats-test--last-request)))
+        ;; And it is a turn like any other again.
+        (agent-q-test-find "> make it")
+        (agent-q-chats-test--rewind)
+        (agent-q-test-until (not (file-exists-p a)))))))
+
+(agent-q-test-image-on-each definitions-come-back-when-a-rewind-is-undone-later ()
+  "The definitions that a stored rewind took back come back, in the same image alone."
+  (agent-q-chats-test--with
+      '((:steps [(:text "Hello.")])
+        (:steps [(:tool_calls [(:name "eval_form" :arguments
+                                      (:form "(defun cl-user::aq-rewound () :new)"))])])
+        (:steps [(:text "Defined.")]))
+    (cl-flet ((value () (agent-q-test-image-values connection "(cl-user::aq-rewound)")))
+      (let (id)
+        (agent-q-test-image-eval connection "(defun cl-user::aq-rewound () :old)")
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id
+                agent-q-session-connection connection)
+          (agent-q-test-ask "hello")
+          (agent-q-test-ask "define it")
+          (should (equal '(":NEW") (value)))
+          (goto-char (point-max))
+          (agent-q-chats-test--rewind)
+          (should (equal '(":OLD") (value))))
+        (agent-q-chats-test--resumed id
+          (setq agent-q-session-connection connection)
+          (agent-q-test-until (agent-q-test-shows "Hello."))
+          (agent-q-test-find "[Undo this]")
+          (push-button)
+          (agent-q-test-until (agent-q-test-shows "brought back the function"))
+          (should (equal '(":NEW") (value))))
+        ;; Numbers of another image's journal mean other changes.
+        (let ((value (agent-q-test-image-value connection "journal-redo"
+                                               :ids '(1 2 3) :turns '("1.2/3/4"))))
+          (should (equal value '(:results nil))))))))
 
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

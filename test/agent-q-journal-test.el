@@ -54,6 +54,10 @@ This goes over CONNECTION, and past the journal."
   "((:OLD 1) (:OLD 1) :OLD :OLD-INTEGER :OLD-STRING (:OLD 1) NIL NIL NIL NIL)"
   "What it gives before.")
 
+(defconst agent-q-journal-test--new
+  "((:NEW 1) (:NEW 1) :NEW :NEW-INTEGER :OLD-STRING (:NEW 1) T T T T)"
+  "What it gives after the agent was there.")
+
 (agent-q-test-image-on-each all-kinds-of-definitions-come-back ()
   "Functions, macros, variables, methods, setf functions, types and new ones."
   (agent-q-journal-test--start connection)
@@ -71,8 +75,8 @@ This goes over CONNECTION, and past the journal."
     (deftype small () '(integer 0 1000))
     (defun fresh () 1)
     (defvar *fresh* 1)"
-   :package "AQ-JOURNAL")
-  (should (equal "((:NEW 1) (:NEW 1) :NEW :NEW-INTEGER :OLD-STRING (:NEW 1) T T T T)"
+   :package "AQ-JOURNAL" :turn "1.2/3/4")
+  (should (equal agent-q-journal-test--new
                  (agent-q-journal-test--in connection agent-q-journal-test--state)))
   (let ((changes (agent-q-journal-test--changes connection)))
     (dolist (change '("AQ-JOURNAL::F function redefined" "AQ-JOURNAL::M macro redefined"
@@ -81,11 +85,23 @@ This goes over CONNECTION, and past the journal."
                       "AQ-JOURNAL::F compiler macro removed" "AQ-JOURNAL::SMALL type redefined"
                       "AQ-JOURNAL::FRESH function new" "AQ-JOURNAL::*FRESH* variable new"))
       (should (member change changes))))
-  (agent-q-test-image-value connection "journal-restore")
-  (should (equal agent-q-journal-test--old
-                 (agent-q-journal-test--in connection agent-q-journal-test--state)))
-  (should (equal "NIL" (agent-q-journal-test--in
-                        connection "(find-method #'g '() (list (find-class 'symbol)) nil)"))))
+  (let ((ids (plist-get (agent-q-test-image-value connection "journal-restore" :turn "1.2/3/4")
+                        :ids)))
+    (should (equal agent-q-journal-test--old
+                   (agent-q-journal-test--in connection agent-q-journal-test--state)))
+    (should (equal "NIL" (agent-q-journal-test--in
+                          connection "(find-method #'g '() (list (find-class 'symbol)) nil)")))
+    ;; In another image these numbers are those of others' changes.
+    (should (equal '(:results nil) (agent-q-test-image-value connection "journal-redo"
+                                                             :ids ids :turns '("9.9/3/4"))))
+    (should (equal agent-q-journal-test--old
+                   (agent-q-journal-test--in connection agent-q-journal-test--state)))
+    (dolist (result (plist-get (agent-q-test-image-value connection "journal-redo"
+                                                         :ids ids :turns '("1.2/3/4"))
+                               :results))
+      (should (string-match-p ": brought back the " result)))
+    (should (equal agent-q-journal-test--new
+                   (agent-q-journal-test--in connection agent-q-journal-test--state)))))
 
 (defconst agent-q-journal-test--indirect
   '(("(defvar *w* :old)" "(set '*w* :new)" "*w*")

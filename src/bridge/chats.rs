@@ -27,11 +27,30 @@ fn note_place(env: &Env, session: i64, place: Text) -> Result<()> {
         .or_else(|error| signal(env, error))
 }
 
+/// Note in the file of SESSION's chat NOTE, a JSON object of one of `context' (an array of objects,
+/// all that is kept in the context) and `image_rewound' (`rewind', a number, and `image').
+#[defun]
+fn note_in_chat(env: &Env, session: i64, note: Text) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine
+        .note_in_chat(session_id(session), &note)
+        .or_else(|error| signal(env, error))
+}
+
 /// Show COUNT older turns of SESSION, a stored chat; they come as `:past-turn' events.
 #[defun]
 fn show_older(env: &Env, session: i64, count: i64) -> Result<()> {
     let count = usize::try_from(count).unwrap_or_default();
     core(env)?.engine.show_older(session_id(session), count);
+    Ok(())
+}
+
+/// Show the turns of SESSION, a stored chat, that the rewind of the number REWIND had taken back before
+/// it was resumed; they come as `:past-turn' events with `:below'.
+#[defun]
+fn show_unwound(env: &Env, session: i64, rewind: i64) -> Result<()> {
+    let engine = &core(env)?.engine;
+    engine.show_unwound(session_id(session), rewind as u64);
     Ok(())
 }
 

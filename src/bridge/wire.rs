@@ -10,7 +10,7 @@ use super::text::Text;
 use crate::call::metrics::{MetricsKey, Statistics};
 use crate::protocol::{
     CallResult, Consent, DiscoveredServer, Event, HostError, HostReply, HostRequest, ListedModel,
-    SessionState, ToolCall, TurnOutcome,
+    PastPlace, SessionState, ToolCall, TurnOutcome,
 };
 use crate::provider::accumulator::parse_arguments;
 use crate::tool::{Origin, Parameter, Presence, Tool};
@@ -333,6 +333,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
             at,
             events,
             older,
+            place,
         } => {
             let events: Vec<Value<'e>> = events
                 .iter()
@@ -343,6 +344,7 @@ pub fn event<'e>(env: &'e Env, event: &Event) -> Result<Value<'e>> {
                 .put("name", name)?
                 .put("at", *at as f64 / 1000.0)?
                 .number("older", *older as u64)?
+                .put("below", *place == PastPlace::Below)?
                 .put("events", env.list(&events)?)
         }
         Event::Trouble { message } => kind("trouble")?.put("message", message),

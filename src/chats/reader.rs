@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::ChatError;
 use super::lines::{LONGEST_LINE, LineRead, next_line};
@@ -25,6 +26,10 @@ pub struct Outline {
     pub turns: Vec<StoredTurn>,
     /// The conversation, as `session` wrote it.
     pub entries: Vec<serde_json::Value>,
+    /// What is kept in the chat's context, the first one first.
+    pub kept: Vec<serde_json::Value>,
+    /// The last rewind, if nothing was asked since.
+    pub latest_rewind: Option<LatestRewind>,
     /// The steps of the journal of files, and the contents that they refer to, in order.
     pub journal: Vec<Record>,
     pub usage: Tokens,
@@ -34,6 +39,14 @@ pub struct Outline {
     /// How much of the file was read.
     pub bytes: u64,
     pub remarks: Remarks,
+}
+
+/// A rewind that can still be undone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatestRewind {
+    pub rewind: u64,
+    /// What it took back in the image, as Emacs said it.
+    pub image: Option<serde_json::Value>,
 }
 
 /// Where a chat was open.
@@ -67,22 +80,60 @@ impl StoredTurn {
     }
 }
 
-/// Tokens of a chat, as its providers counted them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Tokens of a chat, as its providers counted them, and what they cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tokens {
     pub input: u64,
     pub output: u64,
     pub cache_read: u64,
     pub cache_write: u64,
+    /// US dollars of the requests whose price is known.
+    #[serde(default)]
+    pub cost: f64,
+    /// How many requests have a price that is known, and how many have none.
+    #[serde(default)]
+    pub priced: u64,
+    #[serde(default)]
+    pub unpriced: u64,
 }
 
 impl Tokens {
-    pub(super) fn add(&mut self, input: u64, output: u64, cache_read: u64, cache_write: u64) {
-        self.input = self.input.saturating_add(input);
-        self.output = self.output.saturating_add(output);
-        self.cache_read = self.cache_read.saturating_add(cache_read);
-        self.cache_write = self.cache_write.saturating_add(cache_write);
+    /// Adds those of RECORD, if it has any.
+    pub(super) fn add(&mut self, record: &Record) {
+        let Record::Usage {
+            input,
+            output,
+            cache_read,
+            cache_write,
+            cost,
+        } = record
+        else {
+            return;
+        };
+        self.input = self.input.saturating_add(*input);
+        self.output = self.output.saturating_add(*output);
+        self.cache_read = self.cache_read.saturating_add(*cache_read);
+        self.cache_write = self.cache_write.saturating_add(*cache_write);
+        match cost {
+            Some(cost) => {
+                self.cost += cost;
+                self.priced += 1;
+            }
+            None => self.unpriced += 1,
+        }
     }
+
+    /// What is known of their cost: US dollars, none when nothing is.
+    #[must_use]
+    pub fn known_cost(&self) -> Option<f64> {
+        (self.priced > 0).then_some(self.cost)
+    }
+}
+
+/// By what something that is kept in a context is told apart.
+#[must_use]
+pub fn kept_hash(item: &serde_json::Value) -> String {
+    format!("{:016x}", xxh3_64(item.to_string().as_bytes()))
 }
 
 /// What was passed over.
@@ -250,8 +301,11 @@ impl Outline {
                         it.rewound = Some(rewind);
                     }
                 }
+                self.note_rewind(rewind, None);
             }
+            Record::ImageRewound { rewind, image } => self.note_rewind(rewind, Some(image)),
             Record::Unwound { rewind } => {
+                self.latest_rewind = None;
                 for it in &mut self.turns {
                     if it.rewound == Some(rewind) {
                         it.rewound = None;
@@ -259,23 +313,23 @@ impl Outline {
                 }
             }
             Record::Name { name } => self.name = Some(name).filter(|name| !name.is_empty()),
-            Record::Turn { turn, text } => self.turns.push(StoredTurn {
-                turn,
-                bytes: start..start,
-                entries_before: self.entries.len(),
-                words: beginning(&text, WORDS).to_owned(),
-                rewound: None,
-            }),
+            Record::Turn { turn, text } => {
+                self.latest_rewind = None;
+                self.turns.push(StoredTurn {
+                    turn,
+                    bytes: start..start,
+                    entries_before: self.entries.len(),
+                    words: beginning(&text, WORDS).to_owned(),
+                    rewound: None,
+                });
+            }
+            Record::Kept { item } => self.kept.push(item),
+            Record::Dropped { item } => self.kept.retain(|kept| kept_hash(kept) != item),
             Record::Entry { entry } => self.entries.push(entry),
             record @ (Record::Content { .. } | Record::Journal { .. }) => {
                 self.journal.push(record);
             }
-            Record::Usage {
-                input,
-                output,
-                cache_read,
-                cache_write,
-            } => self.usage.add(input, output, cache_read, cache_write),
+            record @ Record::Usage { .. } => self.usage.add(&record),
             Record::Text { .. }
             | Record::Reasoning { .. }
             | Record::Call { .. }
@@ -285,6 +339,19 @@ impl Outline {
             | Record::Notice { .. }
             | Record::Ended { .. } => {}
         }
+    }
+}
+
+impl Outline {
+    /// Notes the rewind of the number REWIND, and what it took back in an IMAGE.
+    fn note_rewind(&mut self, rewind: u64, image: Option<serde_json::Value>) {
+        let before = self.latest_rewind.take();
+        let image = image.or_else(|| {
+            before
+                .filter(|before| before.rewind == rewind)
+                .and_then(|before| before.image)
+        });
+        self.latest_rewind = Some(LatestRewind { rewind, image });
     }
 }
 

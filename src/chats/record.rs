@@ -78,6 +78,17 @@ pub enum Record {
         output: u64,
         cache_read: u64,
         cache_write: u64,
+        /// US dollars; none when the price was not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
+    },
+    /// Something is kept in the chat's context, as Emacs describes it.
+    Kept {
+        item: Value,
+    },
+    /// Of those that are kept, the one with this hash is not any more.
+    Dropped {
+        item: String,
     },
     Ended {
         outcome: String,
@@ -88,6 +99,11 @@ pub enum Record {
     Rewound {
         turn: u64,
         rewind: u64,
+    },
+    /// What that rewind took back in the image, by which Emacs has it brought back.
+    ImageRewound {
+        rewind: u64,
+        image: Value,
     },
     /// That was undone.
     Unwound {
@@ -243,8 +259,8 @@ fn named(name: &[u8]) -> RecordKind {
         b"text" | b"reasoning" | b"call" | b"asked" | b"started" | b"result" | b"notice" => {
             RecordKind::View
         }
-        b"opened" | b"rewound" | b"unwound" | b"place" | b"name" | b"usage" | b"ended"
-        | b"entry" | b"content" | b"journal" => RecordKind::State,
+        b"opened" | b"rewound" | b"image_rewound" | b"unwound" | b"place" | b"name" | b"usage"
+        | b"kept" | b"dropped" | b"ended" | b"entry" | b"content" | b"journal" => RecordKind::State,
         _ => RecordKind::Other,
     }
 }

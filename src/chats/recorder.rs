@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::reader::beginning;
+use serde_json::Value;
+
+use super::reader::{beginning, kept_hash};
 use super::record::{ChatPlace, Record};
 use super::writer::ChatWriter;
 use crate::protocol::{Event, SessionId, TurnOutcome};
@@ -29,6 +31,8 @@ pub struct Recorder {
 struct RecorderState {
     open: Option<OpenText>,
     place: ChatPlace,
+    /// What is kept in the chat's context.
+    kept: Vec<Value>,
     /// What is written before the first event that counts, until there is one.
     preamble: Option<Vec<Record>>,
 }
@@ -48,13 +52,14 @@ enum Stream {
 }
 
 impl Recorder {
-    /// A recorder of a chat of which the file knows that it is at PLACE. Nothing is written before
-    /// something happens; OPENED is the first then.
+    /// A recorder of a chat of which the file knows that it is at PLACE with KEPT in its context.
+    /// Nothing is written before something happens; OPENED is the first then.
     #[must_use]
-    pub fn new(writer: ChatWriter, place: ChatPlace, opened: Record) -> Self {
+    pub fn new(writer: ChatWriter, place: ChatPlace, kept: Vec<Value>, opened: Record) -> Self {
         let state = RecorderState {
             open: None,
             place,
+            kept,
             preamble: Some(vec![opened]),
         };
         Self {
@@ -69,6 +74,21 @@ impl Recorder {
         if state.place != *place {
             state.place = place.clone();
             self.put(&mut state, Record::Place(place.clone()));
+        }
+    }
+
+    /// Notes that ITEMS are in the chat's context, as far as that is new.
+    pub fn keep(&self, items: Vec<Value>) {
+        let mut state = held(&self.state);
+        let before = std::mem::replace(&mut state.kept, items.clone());
+        for item in before.iter().filter(|item| !items.contains(item)) {
+            let item = kept_hash(item);
+            self.put(&mut state, Record::Dropped { item });
+        }
+        for item in items {
+            if !before.contains(&item) {
+                self.put(&mut state, Record::Kept { item });
+            }
         }
     }
 
@@ -128,7 +148,11 @@ impl Recorder {
             match record {
                 Record::Turn { .. } | Record::Entry { .. } | Record::Content { .. } => {}
                 Record::Journal { ref step } if step.get("turn").is_none() => {}
-                Record::Place(_) | Record::Name { .. } | Record::Journal { .. } => {
+                Record::Place(_)
+                | Record::Name { .. }
+                | Record::Kept { .. }
+                | Record::Dropped { .. }
+                | Record::Journal { .. } => {
                     preamble.push(record);
                     return;
                 }
@@ -205,12 +229,14 @@ fn record_of(event: &Event) -> Option<Record> {
             output_tokens,
             cache_read_tokens,
             cache_write_tokens,
+            cost,
             ..
         } => Record::Usage {
             input: *input_tokens,
             output: *output_tokens,
             cache_read: *cache_read_tokens,
             cache_write: *cache_write_tokens,
+            cost: *cost,
         },
         Event::Rewound { turn, rewind, .. } => Record::Rewound {
             turn: turn.0,

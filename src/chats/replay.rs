@@ -85,7 +85,10 @@ fn event(
         | Record::Name { .. }
         | Record::Asked { .. }
         | Record::Usage { .. }
+        | Record::Kept { .. }
+        | Record::Dropped { .. }
         | Record::Rewound { .. }
+        | Record::ImageRewound { .. }
         | Record::Unwound { .. }
         | Record::Entry { .. }
         | Record::Content { .. }

@@ -18,7 +18,7 @@ use super::reader::{Tokens, beginning};
 use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse};
 
 /// The version of the index; one of another version is made again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The most bytes of a message that a list has.
 const WORDS: usize = 200;
 /// How much of a chat's end tells whether it only grew.
@@ -195,7 +195,7 @@ impl IndexedChat {
 }
 
 fn bulky(line: &[u8]) -> bool {
-    ["entry", "content", "journal"].iter().any(|kind| {
+    ["entry", "content", "journal", "kept"].iter().any(|kind| {
         line.strip_prefix(b"{\"kind\":\"")
             .is_some_and(|rest| rest.starts_with(kind.as_bytes()))
     })
@@ -221,12 +221,7 @@ impl Summary {
                     beginning(&text, WORDS).clone_into(&mut self.words);
                 }
             }
-            Record::Usage {
-                input,
-                output,
-                cache_read,
-                cache_write,
-            } => self.tokens.add(input, output, cache_read, cache_write),
+            record @ Record::Usage { .. } => self.tokens.add(&record),
             _ => {}
         }
     }

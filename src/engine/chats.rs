@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::open_chats::{ChatReading, EntryRecorder, StorePlace, recorder};
@@ -12,13 +14,24 @@ use super::{Engine, RequestError};
 use crate::chats::changes::ChangesRecorder;
 use crate::chats::folder::ChatFolder;
 use crate::chats::id::ChatId;
-use crate::chats::record::ChatPlace;
+use crate::chats::record::{ChatPlace, Record};
 use crate::chats::recorder::Recorder;
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::protocol::{Event, SessionId};
 use crate::runtime::{handle, held};
 use crate::session::conversation::Conversation;
 use crate::session::{Beginning, SessionSettings};
+
+/// Something of a chat that Emacs alone knows, and its file should.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum ChatNote {
+    /// All that is kept in the chat's context.
+    Context(Vec<Value>),
+    /// What a rewind took back in the image.
+    ImageRewound { rewind: u64, image: Value },
+}
+
 impl Engine {
     /// Opens a session with the settings in JSON, which is saved as STORE says, JSON too, or not at all.
     ///
@@ -49,7 +62,7 @@ impl Engine {
         let folder = ChatFolder::new(&store.directory);
         let id = ChatId::new(SystemTime::now());
         let writer = ChatWriter::new(folder, id, self.listener(session));
-        let recorder = recorder(writer, ChatPlace::default(), store, session);
+        let recorder = recorder(writer, ChatPlace::default(), Vec::new(), store, session);
         let mut history = Conversation::default();
         history.observe(Box::new(EntryRecorder(Arc::clone(&recorder))));
         let beginning = Beginning {
@@ -118,10 +131,34 @@ impl Engine {
         Ok(())
     }
 
+    /// Notes in the file of SESSION's chat what Emacs knows of it, NOTE in JSON.
+    ///
+    /// # Errors
+    ///
+    /// When NOTE is not understood.
+    pub fn note_in_chat(&self, session: SessionId, note: &str) -> Result<(), RequestError> {
+        let note: ChatNote = serde_json::from_str(note).map_err(RequestError::Settings)?;
+        if let Some(recorder) = held(&self.chats.recorders).get(&session) {
+            match note {
+                ChatNote::Context(items) => recorder.keep(items),
+                ChatNote::ImageRewound { rewind, image } => {
+                    recorder.record(Record::ImageRewound { rewind, image });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Shows up to COUNT older turns of SESSION.
     pub fn show_older(&self, session: SessionId, count: usize) {
         self.chats
             .show_older(session, count, Arc::clone(&self.host));
+    }
+
+    /// Shows the turns of SESSION that REWIND had taken back before the chat was resumed.
+    pub fn show_unwound(&self, session: SessionId, rewind: u64) {
+        self.chats
+            .show_unwound(session, rewind, Arc::clone(&self.host));
     }
 
     /// Saves what is left of all chats, but no longer than PATIENCE.

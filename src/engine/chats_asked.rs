@@ -181,6 +181,8 @@ fn chat_json(chat: &FoundChat) -> Value {
         "turns": summary.turns,
         "input": summary.tokens.input,
         "output": summary.tokens.output,
+        "cost": summary.tokens.known_cost(),
+        "unpriced": summary.tokens.unpriced,
         "began": summary.began,
         "latest": summary.latest,
         "excerpt": chat.excerpt,

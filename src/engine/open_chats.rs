@@ -21,7 +21,7 @@ use crate::chats::recorder::{Recorder, Recorders};
 use crate::chats::replay::events;
 use crate::chats::writer::{ChatWriter, Tell};
 use crate::host::Host;
-use crate::protocol::{Event, SessionId, TurnId};
+use crate::protocol::{Event, PastPlace, SessionId, TurnId};
 use crate::runtime::{handle, held};
 use crate::session::Beginning;
 use crate::session::conversation::{Conversation, Entry, Observer, Opening};
@@ -55,10 +55,17 @@ pub struct OpenChats {
 struct StoredChat {
     file: File,
     path: PathBuf,
-    turns: Vec<StoredTurn>,
-    names: Vec<String>,
+    turns: Vec<NamedTurn>,
+    /// Those that rewinds took back.
+    taken_back: Vec<NamedTurn>,
     /// How many of the turns are not shown yet.
     older: Mutex<usize>,
+}
+
+/// A turn, and its name in the journals of images.
+struct NamedTurn {
+    stored: StoredTurn,
+    name: String,
 }
 
 /// Hands what a conversation gets to the recorder of its chat.
@@ -82,6 +89,19 @@ impl OpenChats {
         }
     }
 
+    /// Shows the turns of SESSION's stored chat that REWIND had taken back.
+    pub fn show_unwound(&self, session: SessionId, rewind: u64, host: Arc<dyn Host>) {
+        let chat = held(&self.stored).get(&session).cloned();
+        if let (Some(chat), Some(handle)) = (chat, handle()) {
+            handle.spawn_blocking(move || {
+                let taken_back = chat.taken_back.iter();
+                for turn in taken_back.filter(|turn| turn.stored.rewound == Some(rewind)) {
+                    host.emit(chat.event(session, turn, 0, PastPlace::Below));
+                }
+            });
+        }
+    }
+
     /// Lets go of SESSION's chat, once what is left of it is written.
     pub fn close(&self, session: SessionId) {
         held(&self.stored).remove(&session);
@@ -101,6 +121,7 @@ impl OpenChats {
 pub fn recorder(
     writer: ChatWriter,
     place: ChatPlace,
+    kept: Vec<Value>,
     store: &StorePlace,
     session: SessionId,
 ) -> Arc<Recorder> {
@@ -108,7 +129,7 @@ pub fn recorder(
         emacs: store.emacs.clone(),
         session: session.0,
     };
-    Arc::new(Recorder::new(writer, place, opened))
+    Arc::new(Recorder::new(writer, place, kept, opened))
 }
 
 /// Reading a stored chat into a session.
@@ -151,9 +172,10 @@ impl ChatReading {
         if let Some(last) = outline.turns.iter().map(|turn| turn.turn).max() {
             TurnId::pass(last);
         }
-        let recorder = writer
-            .ok()
-            .map(|writer| recorder(writer, outline.place.clone(), &self.store, self.session));
+        let recorder = writer.ok().map(|writer| {
+            let (place, kept) = (outline.place.clone(), outline.kept.clone());
+            recorder(writer, place, kept, &self.store, self.session)
+        });
         let changes = recorder
             .as_ref()
             .map(|recorder| ChangesRecorder::new(Arc::clone(recorder), &journal));
@@ -168,16 +190,15 @@ impl ChatReading {
         }
         let session = self.session;
         self.host.emit(Event::ChatResumed { session, about });
-        let (turns, names): (Vec<StoredTurn>, Vec<String>) = names(&outline)
+        let (turns, taken_back): (Vec<NamedTurn>, Vec<NamedTurn>) = names(&outline)
             .into_iter()
             .zip(outline.turns)
-            .filter(|(_, turn)| turn.shown())
-            .map(|(name, turn)| (turn, name))
-            .unzip();
+            .map(|(name, stored)| NamedTurn { stored, name })
+            .partition(|turn| turn.stored.shown());
         let chat = Arc::new(StoredChat {
             older: Mutex::new(turns.len()),
-            names,
             turns,
+            taken_back,
             file,
             path,
         });
@@ -214,6 +235,14 @@ fn about(id: &ChatId, outline: &Outline, busy: Option<String>) -> Value {
         "input": tokens.input,
         "output": tokens.output,
         "cached": tokens.cache_read,
+        "written": tokens.cache_write,
+        "cost": tokens.known_cost(),
+        "unpriced": tokens.unpriced,
+        "kept": outline.kept,
+        "rewind": outline.latest_rewind.as_ref().map(|it| json!({
+            "rewind": it.rewind,
+            "image": it.image,
+        })),
         "busy": busy,
         "remark": outline.remarks.text(),
     })
@@ -268,15 +297,21 @@ impl StoredChat {
             };
             *older = index;
             let turn = &self.turns[index];
-            let records = records(&self.file, &self.path, &turn.bytes).unwrap_or_default();
-            host.emit(Event::PastTurn {
-                session,
-                turn: TurnId(turn.turn),
-                name: self.names[index].clone(),
-                at: records.first().map_or(0, |first| first.at),
-                events: events(session, records),
-                older: index,
-            });
+            host.emit(self.event(session, turn, index, PastPlace::Above));
+        }
+    }
+
+    /// TURN as an event of SESSION, with OLDER ones left to be shown.
+    fn event(&self, session: SessionId, turn: &NamedTurn, older: usize, place: PastPlace) -> Event {
+        let records = records(&self.file, &self.path, &turn.stored.bytes).unwrap_or_default();
+        Event::PastTurn {
+            session,
+            turn: TurnId(turn.stored.turn),
+            name: turn.name.clone(),
+            at: records.first().map_or(0, |first| first.at),
+            events: events(session, records),
+            older,
+            place,
         }
     }
 }

@@ -225,7 +225,7 @@ pub enum Event {
     },
     /// A stored chat was read: what there is to know of it, a JSON object.
     ChatResumed { session: SessionId, about: Value },
-    /// A turn of a stored chat, to be shown above what is shown of it.
+    /// A turn of a stored chat, to be shown.
     PastTurn {
         session: SessionId,
         turn: TurnId,
@@ -237,6 +237,7 @@ pub enum Event {
         events: Vec<Event>,
         /// How many older ones are left to be shown.
         older: usize,
+        place: PastPlace,
     },
     /// Something outside of any chat that the user should know of.
     Trouble { message: String },
@@ -308,4 +309,13 @@ pub struct ListedModel {
     pub context_window: Option<u64>,
     /// Tokens of a reply; none when it doesn't say.
     pub max_output: Option<u64>,
+}
+
+/// Where a turn of a stored chat belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PastPlace {
+    /// Above the stored turns that are shown.
+    Above,
+    /// Below everything: it had been taken back.
+    Below,
 }

@@ -41,8 +41,10 @@
                  (format nil "~A was not brought back: ~A" name
                          (first-line (condition-message condition) 200))))))))
 
-(define-operation "journal-redo" (ids)
-  ;; Bring back the changes with IDS, which were restored.
+(define-operation "journal-redo" (ids turns)
+  ;; Bring back the changes with IDS, which were restored, as far as they are of TURNS: numbers that
+  ;; a stored chat has may be those of other changes in another image.
   (list :results (loop for change in (reverse *journal*)
-                       when (member (change-id change) ids)
+                       when (and (member (change-id change) ids)
+                                  (member (change-turn change) turns :test #'equal))
                          collect (try-to-redo change))))

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use agent_q_core::chats::ChatError;
-use agent_q_core::chats::reader::{End, Outline, outline, records};
+use agent_q_core::chats::reader::{End, LatestRewind, Outline, kept_hash, outline, records};
 use agent_q_core::chats::record::{ChatLine, ChatPlace, Record, Stamped, parse};
 use agent_q_core::protocol::CallOutcome;
 use proptest::prelude::*;
@@ -40,6 +40,9 @@ fn chat() -> Vec<Stamped> {
         }),
         Record::Name {
             name: "A \"name\"\nwith \u{e9}".to_owned(),
+        },
+        Record::Kept {
+            item: json!({"mention": "@error"}),
         },
     ];
     for number in [7, 9, 12] {
@@ -81,6 +84,7 @@ fn chat() -> Vec<Stamped> {
                 output: 50,
                 cache_read: 10,
                 cache_write: 0,
+                cost: Some(0.25),
             },
             ended(),
         ]);
@@ -125,12 +129,15 @@ fn a_chat_comes_back_as_it_was() {
     assert_eq!(outline.place.project.as_deref(), Some("shop"));
     assert_eq!(outline.usage.input, 300);
     assert_eq!(outline.usage.output, 150);
+    assert_eq!(outline.usage.known_cost(), Some(0.75));
+    assert_eq!(outline.usage.unpriced, 0);
+    assert_eq!(outline.kept, [json!({"mention": "@error"})]);
     assert_eq!(outline.entries.len(), 3);
     let numbers: Vec<u64> = outline.turns.iter().map(|turn| turn.turn).collect();
     assert_eq!(numbers, [7, 9, 12]);
     let second = records(&file, Path::new("a.jsonl"), &outline.turns[1].bytes).unwrap();
     // With the entry that belongs to the next turn.
-    assert_eq!(second, chat[15..25]);
+    assert_eq!(second, chat[16..26]);
     assert_eq!(outline.remarks.text(), None);
     assert_eq!(outline.remarks.end, End::Whole);
 }
@@ -140,7 +147,7 @@ fn cut_at_every_byte_a_chat_loses_its_last_event_alone() {
     let chat = chat();
     let lines: Vec<Vec<u8>> = chat.iter().map(Stamped::line).collect();
     let bytes = bytes_of(&chat);
-    let first_turn = 5;
+    let first_turn = 6;
     for cut in lines[0].len()..=bytes.len() {
         let mut length = 0;
         // A line without its end is whole all the same.
@@ -161,6 +168,72 @@ fn cut_at_every_byte_a_chat_loses_its_last_event_alone() {
         }
     }
     assert!(matches!(read(b""), Err(ChatError::NoChat(_))));
+}
+
+#[test]
+fn what_is_kept_in_the_context_comes_and_goes() {
+    let item = |name: &str| json!({"name": name, "content": "(f)"});
+    let kept = |name: &str| Record::Kept { item: item(name) };
+    let dropped = |name: &str| Record::Dropped {
+        item: kept_hash(&item(name)),
+    };
+    let mut chat = chat();
+    for record in [kept("a"), kept("b"), dropped("a"), kept("c"), dropped("d")] {
+        chat.push(stamped(record));
+    }
+    let (_, outline) = read(&bytes_of(&chat)).unwrap();
+    assert_eq!(
+        outline.kept,
+        [json!({"mention": "@error"}), item("b"), item("c")]
+    );
+}
+
+#[test]
+fn the_last_rewind_is_known_until_something_is_asked_or_it_is_undone() {
+    let latest = |records: &[Record]| {
+        let mut chat = chat();
+        chat.extend(records.iter().cloned().map(stamped));
+        read(&bytes_of(&chat)).unwrap().1.latest_rewind
+    };
+    let rewound = |rewind| Record::Rewound { turn: 9, rewind };
+    let image = |rewind| Record::ImageRewound {
+        rewind,
+        image: json!([1]),
+    };
+    let known = |rewind, image| Some(LatestRewind { rewind, image });
+    assert_eq!(latest(&[]), None);
+    assert_eq!(latest(&[rewound(20)]), known(20, None));
+    assert_eq!(
+        latest(&[rewound(20), image(20)]),
+        known(20, Some(json!([1])))
+    );
+    assert_eq!(
+        latest(&[rewound(20), image(20), rewound(21)]),
+        known(21, None)
+    );
+    let undone = Record::Unwound { rewind: 20 };
+    assert_eq!(latest(&[rewound(20), image(20), undone]), None);
+    assert_eq!(latest(&[rewound(20), turn(21, "on")]), None);
+}
+
+#[test]
+fn what_has_no_price_is_counted_apart() {
+    let mut chat = chat();
+    let usage = |cost| Record::Usage {
+        input: 1,
+        output: 1,
+        cache_read: 0,
+        cache_write: 0,
+        cost,
+    };
+    let unpriced = br#"{"kind":"usage","input":1,"output":1,"cache_read":0,"cache_write":0}"#;
+    chat.push(stamped(usage(None)));
+    let mut bytes = bytes_of(&chat);
+    bytes.extend_from_slice(unpriced);
+    let tokens = read(&bytes).unwrap().1.usage;
+    assert_eq!((tokens.known_cost(), tokens.unpriced), (Some(0.75), 2));
+    let (_, outline) = read(&bytes_of(&[stamped(usage(None))])).unwrap();
+    assert_eq!(outline.usage.known_cost(), None);
 }
 
 #[test]
