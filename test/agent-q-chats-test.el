@@ -4,83 +4,32 @@
 
 ;;; Commentary:
 
-;; Chats are saved, closed, found, resumed, forked, exported, deleted and taken back,
-;; on the real core with a scripted model.
+;; Chats are saved, closed, found, resumed, forked, exported and deleted, on the real core
+;; with a scripted model.
 
 ;;; Code:
 
 (require 'agent-q-test)
-(require 'agent-q-test-image)
+(require 'agent-q-test-chats)
 (require 'agent-q-test-registry)
 (require 'agent-q-chats)
 (require 'agent-q-chats-list)
 
-(defmacro agent-q-chats-test--with (turns &rest body)
-  "Run BODY with an empty directory of chats and a model that plays TURNS.
-TURNS are steps, lists of property lists."
-  (declare (indent 1) (debug t))
-  `(let* ((agent-q-chats-directory
-           (file-name-as-directory
-            (make-temp-file (expand-file-name "chats" agent-q-test-directory) t)))
-          (default-directory
-           (file-name-as-directory
-            (file-truename (make-temp-file
-                            (expand-file-name "project" agent-q-test-directory) t)))))
-     (agent-q-test-with-model (agent-q-json-encode (list :turns (vconcat ,turns)))
-       (unwind-protect
-           (progn ,@body)
-         (dolist (buffer (agent-q-session-buffers))
-           (kill-buffer buffer))))))
-
-(defun agent-q-chats-test--says (&rest texts)
-  "Return steps of a model that answers with each of TEXTS in turn."
-  (mapcar (lambda (text) `(:steps [(:text ,text) (:usage [100 50])])) texts))
-
-(defun agent-q-chats-test--answer (what &rest more)
-  "Ask the core WHAT with MORE of the stored chats; return the answer."
-  (let ((answer nil))
-    (apply #'agent-q-chats-store-ask what
-           (lambda (value problem) (setq answer (list value problem))) more)
-    (agent-q-test-until answer)
-    (when (cadr answer) (ert-fail (cadr answer)))
-    (car answer)))
-
-(defun agent-q-chats-test--found (words)
-  "Return the chats that have WORDS."
-  (alist-get 'chats (agent-q-chats-test--answer "search" `(query . ,words) '(limit . 50))))
-
-(defmacro agent-q-chats-test--resumed (id &rest body)
-  "Run BODY in the chat ID, once it is read."
-  (declare (indent 1) (debug t))
-  `(let ((agent-q-provider (or agent-q-provider 'none)) (inhibit-message t))
-     (save-window-excursion
-       (switch-to-buffer (agent-q-chats-open ,id nil nil))
-       (agent-q-test-until (agent-q-test-shows "Resumed:"))
-       ,@body)))
-
-(defun agent-q-chats-test--last-request ()
-  "Return the last request that the model server got, as text."
-  (with-temp-buffer
-    (insert-file-contents agent-q-test-requests)
-    (goto-char (point-max))
-    (skip-chars-backward "\n")
-    (buffer-substring (line-beginning-position) (point))))
-
 ;;;; Saving and resuming
 
 (ert-deftest agent-q-chats-how-long-was-thought-is-not-made-up ()
-  (agent-q-chats-test--with '((:steps [(:reasoning "Hm.") (:text "Yes.") (:usage [1 1])]))
+  (agent-q-test-chats-with '((:steps [(:reasoning "Hm.") (:text "Yes.") (:usage [1 1])]))
     (let (id)
       (agent-q-test-with-chat
         (setq id agent-q-chats-store-id)
         (agent-q-test-ask "well?")
         (should (agent-q-test-shows "Thought for 1 s")))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (agent-q-test-until (agent-q-test-shows "Yes."))
         (should (agent-q-test-shows "Thought\n"))))))
 
 (ert-deftest agent-q-chats-a-chat-goes-on-where-it-ended ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "It is *one*." "Two." "Three.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "It is *one*." "Two." "Three.")
     (let (id log)
       (agent-q-test-with-chat
         (setq id agent-q-chats-store-id)
@@ -89,7 +38,7 @@ TURNS are steps, lists of property lists."
         (agent-q-test-ask "first question")
         (agent-q-test-ask "second λ")
         (setq log (agent-q-test-log)))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (agent-q-test-until (agent-q-test-shows "Two."))
         (agent-q-test-until (agent-q-test-shows "first question"))
         (should (string-suffix-p
@@ -103,28 +52,28 @@ TURNS are steps, lists of property lists."
           (should (string-search "first question" log))
           (should (string-search "second λ" log))))
       ;; The file has all of it, and nothing that is secret.
-      (agent-q-test-until (= 3 (alist-get 'turns (car (agent-q-chats-test--found "")))))
+      (agent-q-test-until (= 3 (alist-get 'turns (car (agent-q-test-chats-found "")))))
       (with-temp-buffer
         (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
         (should-not (search-forward "\"key\"" nil t))))))
 
 (ert-deftest agent-q-chats-the-model-reads-what-was-said-before ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "Hello." "Again.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "Hello." "Again.")
     (let (id)
       (agent-q-test-with-chat
         (setq id agent-q-chats-store-id)
         (agent-q-test-ask "the word is plum"))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (agent-q-test-until (not agent-q-chat--choosing))
         (agent-q-test-ask "which word?")
-        (let ((last (agent-q-chats-test--last-request)))
+        (let ((last (agent-q-test-chats-last-request)))
           (should (string-search "the word is plum" last))
           (should (string-search "Hello." last)))))))
 
 ;;;; What else comes back
 
 (ert-deftest agent-q-chats-what-is-kept-in-the-context-comes-back ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C.")
     (let (id)
       (write-region "(defun f ())" nil "a.lisp" nil 'silent)
       (agent-q-test-with-chat
@@ -136,23 +85,23 @@ TURNS are steps, lists of property lists."
           (agent-q-context-add-mention "@file:a.lisp")
           (agent-q-context-remove-item (agent-q-context-item-id gone)))
         (agent-q-test-ask "two"))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (should (agent-q-test-shows "Kept in its context: b.lisp:3-9, @file:a.lisp."))
         (should (equal (mapcar #'agent-q-context-item-type (agent-q-context-items)) '(code file)))
         (should (equal "(g λ)" (agent-q-context-item-content (car (agent-q-context-items)))))
         (agent-q-test-until (not agent-q-chat--choosing))
         (agent-q-test-ask "three")
-        (let ((request (agent-q-chats-test--last-request)))
+        (let ((request (agent-q-test-chats-last-request)))
           (should (string-search "(g λ)" request))
           (should (string-search "(defun f ())" request))
           (should-not (string-search "not this one" request)))
         (agent-q-context-remove-all))
       (kill-buffer (agent-q-chats-buffer id))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (should-not (agent-q-context-items))))))
 
 (ert-deftest agent-q-chats-what-it-cost-comes-back ()
-  (agent-q-chats-test--with '((:steps [(:text "A.") (:usage [1000 100])])
+  (agent-q-test-chats-with '((:steps [(:text "A.") (:usage [1000 100])])
                               (:steps [(:text "B.") (:usage [1000 100])])
                               (:steps [(:text "C.") (:usage [1000 100])]))
     (let* ((priced (append agent-q-provider '(:models (("scripted" :prices (10.0 20.0))))))
@@ -166,7 +115,7 @@ TURNS are steps, lists of property lists."
           (agent-q-test-send "/cost")
           (should (agent-q-test-shows
                    "The last turn cost $0.0120; 1000 tokens sent, 100 received."))))
-      (agent-q-chats-test--resumed id
+      (agent-q-test-chats-resumed id
         (agent-q-test-until (not agent-q-chat--choosing))
         (agent-q-test-ask "two")
         (agent-q-cost)
@@ -177,7 +126,7 @@ TURNS are steps, lists of property lists."
           (agent-q-test-until (agent-q-test-shows "$0.0120+?"))
           (kill-buffer)))
       (kill-buffer (agent-q-chats-buffer id))
-      (let ((found (car (agent-q-chats-test--found ""))))
+      (let ((found (car (agent-q-test-chats-found ""))))
         (should (equal (list (alist-get 'cost found) (alist-get 'unpriced found)) '(0.012 1)))))))
 
 (defun agent-q-chats-test--other-emacs (form)
@@ -203,7 +152,7 @@ TURNS are steps, lists of property lists."
     (buffer-string)))
 
 (ert-deftest agent-q-chats-bookmarks-and-desktop-lead-another-emacs-to-a-chat ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "It is plum.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "It is plum.")
     (let ((bookmark-alist nil) (bookmark-default-file (expand-file-name "bookmarks"))
           (bookmark-save-flag nil)
           (directory default-directory))
@@ -229,7 +178,7 @@ TURNS are steps, lists of property lists."
                                (agent-q-chats-test--other-emacs form)))))))
 
 (ert-deftest agent-q-chats-calls-can-be-unfolded-and-requests-not-answered ()
-  (agent-q-chats-test--with
+  (agent-q-test-chats-with
       '((:steps [(:tool_calls [(:name "t_run" :arguments (:text "(+ 1 2)"))])])
         (:steps [(:text "Never mind.")]))
     (agent-q-test-with-tools
@@ -239,7 +188,7 @@ TURNS are steps, lists of property lists."
           (setq id agent-q-chats-store-id)
           (agent-q-test-send "run it")
           (agent-q-test-until (agent-q-call-waiting)))
-        (agent-q-chats-test--resumed id
+        (agent-q-test-chats-resumed id
           (agent-q-test-until (agent-q-test-shows "t_run"))
           (should-not (agent-q-call-waiting))
           (agent-q-test-find "t_run")
@@ -247,13 +196,13 @@ TURNS are steps, lists of property lists."
           (should (agent-q-test-shows "(+ 1 2)")))))))
 
 (ert-deftest agent-q-chats-a-second-emacs-reads-only ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "Hello.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "Hello.")
     (agent-q-test-with-chat
       (agent-q-test-ask "hi")
       (let ((id agent-q-chats-store-id))
         ;; As for another Emacs, which doesn't know of this buffer.
         (setq agent-q-chats-store-id nil)
-        (agent-q-chats-test--resumed id
+        (agent-q-test-chats-resumed id
           (agent-q-test-until (agent-q-test-shows "is open in another Emacs"))
           (agent-q-test-until (agent-q-test-shows "Hello."))
           (should-error (agent-q-test-send "more") :type 'user-error))
@@ -261,13 +210,13 @@ TURNS are steps, lists of property lists."
 
 (ert-deftest agent-q-chats-old-turns-come-when-asked-for ()
   (let ((agent-q-chats-turns 2))
-    (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C." "D." "E.")
+    (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C." "D." "E.")
       (let (id)
         (agent-q-test-with-chat
           (setq id agent-q-chats-store-id)
           (dolist (text '("one" "two" "three" "four" "five"))
             (agent-q-test-ask text)))
-        (agent-q-chats-test--resumed id
+        (agent-q-test-chats-resumed id
           (agent-q-test-until (agent-q-test-shows "[Show older turns: 3]"))
           (should (agent-q-test-shows "> four"))
           (should-not (agent-q-test-shows "> three"))
@@ -287,7 +236,7 @@ TURNS are steps, lists of property lists."
 ;;;; Finding, renaming, forking, exporting, deleting
 
 (ert-deftest agent-q-chats-are-found-by-names-and-words ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "Use a PLUM tree." "Nothing.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "Use a PLUM tree." "Nothing.")
     (let (one two)
       (agent-q-test-with-chat
         (setq one agent-q-chats-store-id)
@@ -298,7 +247,7 @@ TURNS are steps, lists of property lists."
         (agent-q-rename-chat "Granite\nand slate")
         (agent-q-test-until (equal (buffer-name) "*agent-q: Granite and slate*")))
       (let ((ids (lambda (words) (mapcar (lambda (chat) (alist-get 'id chat))
-                                         (agent-q-chats-test--found words)))))
+                                         (agent-q-test-chats-found words)))))
         (should (equal (funcall ids "") (list two one)))
         (should (equal (funcall ids "plum") (list one)))
         (should (equal (funcall ids "about tREE plum") (list one)))
@@ -306,12 +255,12 @@ TURNS are steps, lists of property lists."
         (should (equal (funcall ids "about") (list two one)))
         (should (equal (funcall ids "kind") nil))
         (should (string-search "PLUM" (alist-get 'excerpt
-                                                 (car (agent-q-chats-test--found "plum"))))))
+                                                 (car (agent-q-test-chats-found "plum"))))))
       (delete-directory (expand-file-name "index" agent-q-chats-directory) t)
-      (should (= 1 (length (agent-q-chats-test--found "plum")))))))
+      (should (= 1 (length (agent-q-test-chats-found "plum")))))))
 
 (ert-deftest agent-q-chats-a-fork-has-what-came-before ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "A." "B." "C.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C.")
     (agent-q-test-with-chat
       (agent-q-test-ask "one")
       (agent-q-test-ask "two")
@@ -323,12 +272,12 @@ TURNS are steps, lists of property lists."
           (agent-q-test-until (agent-q-test-shows "> one"))
           (agent-q-test-until (not agent-q-chat--choosing))
           (agent-q-test-ask "three")
-          (should (string-search "one" (agent-q-chats-test--last-request)))
+          (should (string-search "one" (agent-q-test-chats-last-request)))
           (should-not (equal id agent-q-chats-store-id)))
         (should-not (agent-q-test-shows "> three"))))))
 
 (ert-deftest agent-q-chats-are-exported-as-markdown ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "It is **bold**.\n\n```lisp\n(f)\n```")
+  (agent-q-test-chats-with (agent-q-test-chats-says "It is **bold**.\n\n```lisp\n(f)\n```")
     (agent-q-test-with-chat
       (agent-q-test-ask "what?")
       (let ((file (expand-file-name "chat.md")))
@@ -341,21 +290,21 @@ TURNS are steps, lists of property lists."
                 (search-forward "It is **bold**.\n\n```lisp\n(f)\n```" nil t))))))))
 
 (ert-deftest agent-q-chats-a-deleted-chat-is-in-the-trash ()
-  (agent-q-chats-test--with (agent-q-chats-test--says "A.")
+  (agent-q-test-chats-with (agent-q-test-chats-says "A.")
     (let* ((trash (expand-file-name "trash/" default-directory))
            (trash-directory trash)
            (id nil))
       (agent-q-test-with-chat
         (setq id agent-q-chats-store-id)
         (agent-q-test-ask "one"))
-      (agent-q-test-until (agent-q-chats-test--found "one"))
+      (agent-q-test-until (agent-q-test-chats-found "one"))
       (cl-letf (((symbol-function 'y-or-n-p) #'always))
         (let ((inhibit-message t)) (agent-q-chats-delete id "one")))
-      (agent-q-test-until (null (agent-q-chats-test--found "")))
+      (agent-q-test-until (null (agent-q-test-chats-found "")))
       (should (file-exists-p (expand-file-name (concat id ".jsonl") trash))))))
 
 (ert-deftest agent-q-chats-the-list-fits-and-knows-what-waits ()
-  (agent-q-chats-test--with
+  (agent-q-test-chats-with
       '((:steps [(:text "A.")])
         (:steps [(:tool_calls [(:name "t_run" :arguments (:text "x"))])]))
     (agent-q-test-with-tools
@@ -377,7 +326,7 @@ TURNS are steps, lists of property lists."
 
 (ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
   (let ((agent-q-save-chats nil))
-    (agent-q-chats-test--with (agent-q-chats-test--says "A.")
+    (agent-q-test-chats-with (agent-q-test-chats-says "A.")
       (agent-q-test-with-chat
         (agent-q-test-ask "one")
         (should-not agent-q-chats-store-id)
@@ -385,153 +334,11 @@ TURNS are steps, lists of property lists."
       (should-not (directory-files agent-q-chats-directory nil "session")))))
 
 (ert-deftest agent-q-chats-what-is-no-chat-is-refused ()
-  (agent-q-chats-test--with nil
+  (agent-q-test-chats-with nil
     (should-error (agent-q-chats-open "../victim" nil nil))
     (let ((agent-q-provider 'none) (inhibit-message t))
       (with-current-buffer (agent-q-chats-open "session-1" nil nil)
         (agent-q-test-until (agent-q-test-shows "There is no chat session-1"))))))
-
-;;;; Going back
-
-(defun agent-q-chats-test--rewind (&optional untick)
-  "Go back to before the message at point; UNTICK is a list of keys to press first."
-  (agent-q-rewind)
-  (agent-q-test-until (get-buffer "*agent-q rewind*"))
-  (with-current-buffer "*agent-q rewind*"
-    (dolist (key untick) (agent-q-test-press key))
-    (agent-q-rewind-do))
-  (agent-q-test-until (agent-q-test-shows "[Undo this]")))
-
-(defun agent-q-chats-test--shown ()
-  "Return the log as it is seen."
-  (let ((position (point-min)) (text ""))
-    (while (< position agent-q-render-end)
-      (let ((next (next-single-char-property-change position 'invisible nil
-                                                    agent-q-render-end)))
-        (unless (invisible-p position)
-          (setq text (concat text (buffer-substring-no-properties position next))))
-        (setq position next)))
-    text))
-
-(ert-deftest agent-q-chats-a-rewind-takes-back-conversation-and-files ()
-  (agent-q-chats-test--with
-      '((:steps [(:tool_calls [(:name "create_file" :arguments
-                                      (:path "a.txt" :content "one\n"))])])
-        (:steps [(:text "Made.")])
-        (:steps [(:tool_calls [(:name "edit_file" :arguments
-                                      (:path "a.txt" :old_str "one" :new_str "two"))
-                               (:name "create_file" :arguments
-                                      (:path "b.txt" :content "b\n"))])])
-        (:steps [(:text "Edited.")])
-        (:steps [(:text "Anew.")]))
-    (let ((agent-q-tool-levels '(("create_file" . :safe) ("edit_file" . :safe)))
-          (a (expand-file-name "a.txt"))
-          (b (expand-file-name "b.txt"))
-          (content (lambda (file) (with-temp-buffer (insert-file-contents-literally file)
-                                                    (buffer-string)))))
-      (agent-q-test-with-chat
-        (agent-q-test-ask "make it")
-        (agent-q-test-ask "edit it")
-        (should (equal (funcall content a) "two\n"))
-        (goto-char (point-max))
-        (agent-q-chats-test--rewind)
-        (should (equal (funcall content a) "one\n"))
-        (should-not (file-exists-p b))
-        (should (equal (agent-q-prompt-text) "edit it"))
-        (should-not (string-search "Edited." (agent-q-chats-test--shown)))
-        (should (string-search "Made." (agent-q-chats-test--shown)))
-        ;; And back again.
-        (goto-char (point-max))
-        (search-backward "[Undo this]")
-        (push-button)
-        (agent-q-test-until (agent-q-test-shows "The rewind was undone."))
-        (should (equal (funcall content a) "two\n"))
-        (should (equal (funcall content b) "b\n"))
-        (should (string-search "Edited." (agent-q-chats-test--shown)))
-        (agent-q-prompt-replace "")
-        ;; The first message, the conversation alone.
-        (agent-q-test-find "> make it")
-        (let ((undo (point-max)))
-          (agent-q-rewind)
-          (agent-q-test-until (get-buffer "*agent-q rewind*"))
-          (with-current-buffer "*agent-q rewind*"
-            (should (agent-q-test-shows "a.txt"))
-            (agent-q-test-press "f")
-            (agent-q-rewind-do))
-          (agent-q-test-until (save-excursion (goto-char undo)
-                                              (search-forward "[Undo this]" nil t))))
-        (should (equal (funcall content a) "two\n"))
-        (agent-q-prompt-replace "")
-        (agent-q-test-ask "something else")
-        (let ((request (agent-q-chats-test--last-request)))
-          (should-not (string-search "edit it" request))
-          (should-not (string-search "make it" request)))))))
-
-(ert-deftest agent-q-chats-a-rewind-is-undone-after-the-chat-was-closed ()
-  (agent-q-chats-test--with
-      '((:steps [(:text "Hello.")])
-        (:steps [(:tool_calls [(:name "create_file" :arguments
-                                      (:path "a.txt" :content "one\n"))])])
-        (:steps [(:text "Made.")])
-        (:steps [(:text "On.")]))
-    (let ((agent-q-tool-levels '(("create_file" . :safe)))
-          (a (expand-file-name "a.txt"))
-          id)
-      (agent-q-test-with-chat
-        (setq id agent-q-chats-store-id)
-        (agent-q-test-ask "hello")
-        (agent-q-test-ask "make it")
-        (goto-char (point-max))
-        (agent-q-chats-test--rewind)
-        (should-not (file-exists-p a)))
-      (agent-q-chats-test--resumed id
-        (agent-q-test-until (agent-q-test-shows "Hello."))
-        (should-not (agent-q-test-shows "Made."))
-        (agent-q-test-find "[Undo this]")
-        (push-button)
-        (agent-q-test-until (agent-q-test-shows "The rewind was undone."))
-        (agent-q-test-until (agent-q-test-shows "Made."))
-        (should (file-exists-p a))
-        (should (< (save-excursion (goto-char (point-min)) (search-forward "Hello."))
-                   (save-excursion (goto-char (point-min)) (search-forward "make it"))))
-        (agent-q-test-until (not agent-q-chat--choosing))
-        (agent-q-test-ask "go on")
-        (should (string-search "make it" (agent-q-chats-test--last-request)))
-        ;; And it is a turn like any other again.
-        (agent-q-test-find "> make it")
-        (agent-q-chats-test--rewind)
-        (agent-q-test-until (not (file-exists-p a)))))))
-
-(agent-q-test-image-on-each definitions-come-back-when-a-rewind-is-undone-later ()
-  "The definitions that a stored rewind took back come back, in the same image alone."
-  (agent-q-chats-test--with
-      '((:steps [(:text "Hello.")])
-        (:steps [(:tool_calls [(:name "eval_form" :arguments
-                                      (:form "(defun cl-user::aq-rewound () :new)"))])])
-        (:steps [(:text "Defined.")]))
-    (cl-flet ((value () (agent-q-test-image-values connection "(cl-user::aq-rewound)")))
-      (let (id)
-        (agent-q-test-image-eval connection "(defun cl-user::aq-rewound () :old)")
-        (agent-q-test-with-chat
-          (setq id agent-q-chats-store-id
-                agent-q-session-connection connection)
-          (agent-q-test-ask "hello")
-          (agent-q-test-ask "define it")
-          (should (equal '(":NEW") (value)))
-          (goto-char (point-max))
-          (agent-q-chats-test--rewind)
-          (should (equal '(":OLD") (value))))
-        (agent-q-chats-test--resumed id
-          (setq agent-q-session-connection connection)
-          (agent-q-test-until (agent-q-test-shows "Hello."))
-          (agent-q-test-find "[Undo this]")
-          (push-button)
-          (agent-q-test-until (agent-q-test-shows "brought back the function"))
-          (should (equal '(":NEW") (value))))
-        ;; Numbers of another image's journal mean other changes.
-        (let ((value (agent-q-test-image-value connection "journal-redo"
-                                               :ids '(1 2 3) :turns '("1.2/3/4"))))
-          (should (equal value '(:results nil))))))))
 
 (provide 'agent-q-chats-test)
 ;;; agent-q-chats-test.el ends here

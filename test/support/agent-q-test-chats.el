@@ -1,0 +1,67 @@
+;;; agent-q-test-chats.el --- Tests of stored chats  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; Chats in a directory of their own, with a scripted model, closed and read again.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-chats)
+(require 'agent-q-chats-list)
+
+(defmacro agent-q-test-chats-with (turns &rest body)
+  "Run BODY with an empty directory of chats and a model that plays TURNS.
+TURNS are steps, lists of property lists."
+  (declare (indent 1) (debug t))
+  `(let* ((agent-q-chats-directory
+           (file-name-as-directory
+            (make-temp-file (expand-file-name "chats" agent-q-test-directory) t)))
+          (default-directory
+           (file-name-as-directory
+            (file-truename (make-temp-file
+                            (expand-file-name "project" agent-q-test-directory) t)))))
+     (agent-q-test-with-model (agent-q-json-encode (list :turns (vconcat ,turns)))
+       (unwind-protect
+           (progn ,@body)
+         (dolist (buffer (agent-q-session-buffers))
+           (kill-buffer buffer))))))
+
+(defun agent-q-test-chats-says (&rest texts)
+  "Return steps of a model that answers with each of TEXTS in turn."
+  (mapcar (lambda (text) `(:steps [(:text ,text) (:usage [100 50])])) texts))
+
+(defun agent-q-test-chats-answer (what &rest more)
+  "Ask the core WHAT with MORE of the stored chats; return the answer."
+  (let ((answer nil))
+    (apply #'agent-q-chats-store-ask what
+           (lambda (value problem) (setq answer (list value problem))) more)
+    (agent-q-test-until answer)
+    (when (cadr answer) (ert-fail (cadr answer)))
+    (car answer)))
+
+(defun agent-q-test-chats-found (words)
+  "Return the chats that have WORDS."
+  (alist-get 'chats (agent-q-test-chats-answer "search" `(query . ,words) '(limit . 50))))
+
+(defmacro agent-q-test-chats-resumed (id &rest body)
+  "Run BODY in the chat ID, once it is read."
+  (declare (indent 1) (debug t))
+  `(let ((agent-q-provider (or agent-q-provider 'none)) (inhibit-message t))
+     (save-window-excursion
+       (switch-to-buffer (agent-q-chats-open ,id nil nil))
+       (agent-q-test-until (agent-q-test-shows "Resumed:"))
+       ,@body)))
+
+(defun agent-q-test-chats-last-request ()
+  "Return the last request that the model server got, as text."
+  (with-temp-buffer
+    (insert-file-contents agent-q-test-requests)
+    (goto-char (point-max))
+    (skip-chars-backward "\n")
+    (buffer-substring (line-beginning-position) (point))))
+
+(provide 'agent-q-test-chats)
+;;; agent-q-test-chats.el ends here
