@@ -185,7 +185,7 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
     (string-trim-right (replace-regexp-in-string "\n`+[ \t]*\\'" "" text))))
 
 (defun agent-q-commit--show (job text)
-  "Have TEXT stand where JOB's message goes, in place of what is there of it."
+  "Replace what is there of JOB's message by TEXT."
   (let* ((place (agent-q-commit--job-place job))
          (buffer (marker-buffer place)))
     (when (buffer-live-p buffer)
@@ -207,7 +207,8 @@ TEXT, LEFT-OUT and SUBJECTS are as in `agent-q-commit--ask'."
           (setf (agent-q-commit--job-shown job) text))))))
 
 (defun agent-q-commit--finish (job finished problem)
-  "End JOB, whose message is there if FINISHED; else PROBLEM says why not, or nil."
+  "End JOB.  If FINISHED, all of its message is there.
+Otherwise PROBLEM is the reason, or nil."
   (let ((text (if finished (agent-q-commit--clean (agent-q-commit--job-answer job)) ""))
         (buffer (marker-buffer (agent-q-commit--job-place job)))
         (left-out (agent-q-commit--job-left-out job)))

@@ -140,8 +140,9 @@ Return non-nil if it was there.  What was sent of it stays in the conversation."
    agent-q-context-items--all))
 
 (defun agent-q-context-restore (saved)
-  "Put SAVED, what `agent-q-context-plain' returned, before what this chat keeps.
-What can't be understood of it is left out."
+  "Put SAVED before what is in the context of this chat.
+SAVED is what `agent-q-context-plain' returned.  What can't be understood of it
+is left out."
   (setq agent-q-context-items--all
         (last (append (delq nil (mapcar #'agent-q-context-items--restored saved))
                       agent-q-context-items--all)

@@ -50,8 +50,8 @@ The parts are `model', `image', `waiting', `paused', `parked', `window',
 (defvar-local agent-q-header-unpriced 0
   "How many requests of this chat had no price that is known.")
 (defvar-local agent-q-header-turn nil
-  "What its last turn used: a list of tokens sent and received, and of requests
-with and without a known price.")
+  "What the last turn of this chat used, four numbers in a list, or nil.
+Tokens sent, tokens received, requests of a known price, and other requests.")
 
 (defvar-local agent-q-header-cache-lost nil
   "Why the last turn had nothing of the provider's cache, as text, or nil.")

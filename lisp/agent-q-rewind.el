@@ -344,7 +344,7 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
 ;;;; Undoing it
 
 (defun agent-q-rewind--offer-undo ()
-  "Show the button that undoes the last rewind of this chat."
+  "Show a button for undoing the last rewind of this chat."
   (let ((chat (current-buffer))
         (rewind (car agent-q-rewind--latest)))
     (agent-q-render-button "[Undo this]"
@@ -408,7 +408,7 @@ as it is." 'agent-q-failure)))))
     (agent-q-render-notice (concat "  " line) 'agent-q-failure)))
 
 (defun agent-q-rewind--redo (image)
-  "Let the image bring back what is in IMAGE, an alist of `ids' and `turns'."
+  "Let the image bring back what is in IMAGE, as `agent-q-rewind--latest' has it."
   (let ((chat (current-buffer)))
     (agent-q-image-query
      agent-q-session-connection "journal-redo"
