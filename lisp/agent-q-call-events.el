@@ -16,6 +16,7 @@
 (require 'agent-q-call-live)
 (require 'agent-q-call-text)
 (require 'agent-q-effect)
+(require 'agent-q-events)
 (require 'agent-q-log)
 (require 'agent-q-render)
 (require 'agent-q-sight)
@@ -120,7 +121,8 @@ OUTCOME is nil when none did."
                                             (agent-q-call-arguments call))
           (agent-q-call-output call) nil
           (agent-q-call-started call) (current-time))
-    (agent-q-render-update-item call)
+    ;; What it asks of the image comes with it, and can be on its way meanwhile.
+    (agent-q-events-afterwards (lambda () (agent-q-render-update-item call)))
     (agent-q-call-live-soon)))
 
 (defun agent-q-call-finished (event)

@@ -328,7 +328,8 @@ While a turn runs, the text waits until it is over."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (agent-q-session-check)
-  (agent-q-events-ensure)
+  (unless (agent-q-events-running-p)
+    (agent-q-events-ensure))
   (let ((text (string-trim (agent-q-prompt-text))))
     (cond ((string-empty-p text) (message "Type a message first"))
           ((agent-q-approve-mistyped text)
@@ -348,13 +349,23 @@ While a turn runs, the text waits until it is over."
                  (if (agent-q-console-line-p prompt) (concat " " prompt) prompt)))
                (_ (agent-q-chat--send-typed text)))))))
 
+(defun agent-q-chat--at-once (text function)
+  "Call FUNCTION, which sends TEXT.
+Where that is a call of a tool, what the core does about it is taken at once,
+as nothing of it waits for a server."
+  (if (agent-q-console-line-p text)
+      (agent-q-events-attend function)
+    (funcall function)))
+
 (defun agent-q-chat--send-typed (text)
   "Send TEXT for what is at the prompt, and keep the latter in the history."
   (if (or agent-q-session-provider (agent-q-console-line-p text))
-      (progn
-        ;; What can't be sent stays at the prompt.
-        (agent-q-chat-submit text)
-        (agent-q-prompt-take))
+      (agent-q-chat--at-once
+       text
+       (lambda ()
+         ;; What can't be sent stays at the prompt.
+         (agent-q-chat-submit text)
+         (agent-q-prompt-take)))
     (let ((typed (string-trim (agent-q-prompt-text))))
       (agent-q-prompt-take)
       (condition-case failure

@@ -21,14 +21,9 @@
   (let ((case-fold-search nil))
     (string-match-p "\\`/[A-Za-z0-9_-]+\\(?:[ \t\n]\\|\\'\\)" text)))
 
-(defun agent-q-console--tool (name)
-  "Return the core's description of the tool called NAME, or nil."
-  (seq-find (lambda (tool) (equal (plist-get tool :name) name))
-            (agent-q-core-tools)))
-
 (defun agent-q-console-tool-p (name)
   "Whether a tool is called NAME."
-  (and (agent-q-console--tool name) t))
+  (and (agent-q-core-tool name) t))
 
 (defvar agent-q-console-names-function #'ignore
   "Function that returns what a slash can stand before besides tools.
@@ -53,7 +48,7 @@ For `completion-at-point-functions'."
                        (point))))
       (if (<= (point) name-end)
           (agent-q-console--complete-name start name-end)
-        (when-let ((tool (agent-q-console--tool
+        (when-let ((tool (agent-q-core-tool
                           (buffer-substring-no-properties start name-end))))
           (agent-q-console--complete-argument tool name-end))))))
 

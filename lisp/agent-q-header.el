@@ -5,7 +5,8 @@
 ;;; Commentary:
 
 ;; One line with the state, the project, the image, the model and more.  It is made
-;; again when one of them changes; a narrow window shows what matters most.
+;; when it is displayed after one of them changed; a narrow window shows what matters
+;; most.
 
 ;;; Code:
 
@@ -21,9 +22,6 @@
 (require 'agent-q-visible)
 (require 'cl-lib)
 (require 'seq)
-
-(defvar-local agent-q-header--line ""
-  "The header line, as a window that is wide enough shows it.")
 
 (defvar agent-q-header-commands nil
   "An alist from parts of the line to the commands for clicking on them.
@@ -70,7 +68,8 @@ WINDOW is nil where its size is unknown.")
   "When the running turn began, or nil.")
 
 (defvar-local agent-q-header--parts nil
-  "The parts of the header line, each as (WORTH . TEXT), in their order.")
+  "The parts of the header line, each as (WORTH . TEXT), in their order.
+It is nil when one of them may have changed since.")
 
 (defvar-local agent-q-header--fitted nil
   "The line fitted last, as (PARTS WIDTH LINE).")
@@ -281,6 +280,15 @@ In a narrow window, those worth least are left out."
       (cons 1 (agent-q-header--tokens))
       (cons 1 (agent-q-header--cost))))))
 
+(defun agent-q-header--parts ()
+  "Return the parts of the line as they are now."
+  (or agent-q-header--parts
+      (setq agent-q-header--parts (agent-q-header--all))))
+
+(defun agent-q-header-line ()
+  "Return the header line, as a window that is wide enough shows it."
+  (agent-q-header--joined (agent-q-header--parts)))
+
 (defun agent-q-header--joined (parts)
   "Return the texts of PARTS as a line."
   (concat " " (mapconcat #'cdr parts (format " %s " (agent-q-render-sign 'dot)))))
@@ -288,8 +296,8 @@ In a narrow window, those worth least are left out."
 (defun agent-q-header-fitted (width)
   "Return the header line for a window of WIDTH columns."
   (pcase agent-q-header--fitted
-    (`(,(pred (eq agent-q-header--parts)) ,(pred (eql width)) ,line) line)
-    (_ (let* ((parts agent-q-header--parts)
+    (`(,(pred (eq (agent-q-header--parts))) ,(pred (eql width)) ,line) line)
+    (_ (let* ((parts (agent-q-header--parts))
               (line (agent-q-header--joined parts)))
          (while (and (cdr parts) (> (string-width line) width))
            (let ((least (apply #'min (mapcar #'car parts))))
@@ -305,13 +313,9 @@ A percent sign would begin a construct there."
     (if (string-search "%" line) (string-replace "%" "%%" line) line)))
 
 (defun agent-q-header-update ()
-  "Make the header line again if it changed."
-  (let* ((parts (agent-q-header--all))
-         (line (agent-q-header--joined parts)))
-    (unless (equal-including-properties line agent-q-header--line)
-      (setq agent-q-header--line line
-            agent-q-header--parts parts)
-      (force-mode-line-update))))
+  "Have the header line made again before it is displayed."
+  (setq agent-q-header--parts nil)
+  (force-mode-line-update))
 
 (provide 'agent-q-header)
 ;;; agent-q-header.el ends here

@@ -15,7 +15,6 @@
 (require 'agent-q-json)
 (require 'agent-q-project)
 (require 'agent-q-text)
-(require 'seq)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -49,28 +48,12 @@ of it.  Where the image itself names a host, nothing is asked of that."
             ((equal host (file-remote-p (agent-q-image-ask connection :from-lisp "/")))
              file)))))
 
-(defconst agent-q-image-file--seconds 5
-  "Seconds for which the project around a directory is cached.")
-
-(defvar agent-q-image-file--last nil
-  "Cache for the last project: a list (DIRECTORY ROOT PRIVATE TIME JSON).
-ROOT and PRIVATE are the options that it depends on.")
-
 (defun agent-q-image-file--ground ()
-  "Return as JSON what is said of the project that counts.
-To look for its root takes longer than most calls, and each reply asks."
+  "Return as JSON what is said of the project that counts."
   (with-current-buffer (if (buffer-live-p agent-q-image-file-owner)
                            agent-q-image-file-owner
                          (current-buffer))
-    (let ((key (list default-directory (default-value 'agent-q-project-root)
-                     (default-value 'agent-q-private-files))))
-      (unless (and (equal key (seq-take agent-q-image-file--last 3))
-                   (< 0 (- (float-time) (nth 3 agent-q-image-file--last))
-                      agent-q-image-file--seconds))
-        (setq agent-q-image-file--last
-              (append key (list (float-time)
-                                (agent-q-json-serialize (agent-q-project-settings))))))
-      (nth 4 agent-q-image-file--last))))
+    (agent-q-json-serialize (agent-q-project-settings))))
 
 (defvar agent-q-image-file--known nil
   "A list of what `agent-q-image-file--ground' said, and of files and objections.

@@ -51,19 +51,34 @@ and files of other users are left out."
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
+(defconst agent-q-project--seconds 5
+  "Seconds for which the project around a directory is cached.")
+
+(defvar agent-q-project--last nil
+  "Cache for the root found last: a list (DIRECTORY TIME ROOT).")
+
 (defun agent-q-project-directory ()
   "Return the root of the project that the current buffer belongs to, or nil.
 There is none on another machine."
   (let ((directory (or (default-value 'agent-q-project-root) default-directory)))
     (unless (or (null directory) (file-remote-p directory))
-      (let* ((project (and (null (default-value 'agent-q-project-root))
-                           (project-current nil directory)))
-             (root (cond (project (project-root project))
-                         ((default-value 'agent-q-project-root) directory)
-                         ((agent-q-project--of-system directory))
-                         (t directory))))
+      (let ((root (if (default-value 'agent-q-project-root) directory
+                    (agent-q-project--around directory))))
         (and (file-directory-p root)
              (expand-file-name root))))))
+
+(defun agent-q-project--around (directory)
+  "Return the root of the project that DIRECTORY belongs to, itself if there is none.
+To look for it takes longer than most calls, and each message and each reply asks."
+  (unless (and (equal directory (nth 0 agent-q-project--last))
+               (<= 0 (- (float-time) (nth 1 agent-q-project--last)) agent-q-project--seconds))
+    (let ((project (project-current nil directory)))
+      (setq agent-q-project--last
+            (list directory (float-time)
+                  (cond (project (project-root project))
+                        ((agent-q-project--of-system directory))
+                        (t directory))))))
+  (nth 2 agent-q-project--last))
 
 (defun agent-q-project-known-p ()
   "Whether the current buffer belongs to a project, and not just to a directory."

@@ -204,8 +204,7 @@ has then."
   (or (gethash name agent-q-registry--own)
       (progn
         (agent-q-registry-ensure)
-        (let ((found (seq-find (lambda (tool) (equal (plist-get tool :name) name))
-                               (agent-q-core-tools))))
+        (let ((found (agent-q-core-tool name)))
           (and found (agent-q-registry--tool found))))))
 
 (defun agent-q-registry-called (event)

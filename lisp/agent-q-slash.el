@@ -109,22 +109,27 @@ prompt.  Signal an error if nothing is called so."
   (when (and (agent-q-console-line-p text)
              (string-match "\\`/\\([A-Za-z0-9_-]+\\)[ \t\n]*" text))
     (let* ((name (match-string 1 text))
-           (arguments (string-trim (substring text (match-end 0))))
-           (command (assoc name agent-q-slash-commands))
-           (prompt (assoc name (agent-q-slash--files))))
-      (cond ((agent-q-console-tool-p name) nil)
-            (command
-             (unless (string-empty-p arguments)
-               (user-error "/%s takes nothing behind it" name))
-             (cons 'command (nth 1 command)))
-            (prompt
-             (let ((sent (agent-q-slash-expand (cdr (agent-q-slash--read (nth 1 prompt)))
-                                               arguments)))
-               (when (string-empty-p sent)
-                 (user-error "%s is empty" (abbreviate-file-name (nth 1 prompt))))
-               (cons (if (nth 2 prompt) 'send 'place) sent)))
-            (t (user-error "No tool, command or prompt is called /%s; /help lists commands and prompts"
-                           name))))))
+           (arguments (string-trim (substring text (match-end 0)))))
+      (unless (agent-q-console-tool-p name)
+        (agent-q-slash--meant name arguments)))))
+
+(defun agent-q-slash--meant (name arguments)
+  "Return what NAME, that of no tool, asks for with ARGUMENTS behind it.
+The value is as that of `agent-q-slash-action'."
+  (let ((command (assoc name agent-q-slash-commands))
+        (prompt (assoc name (agent-q-slash--files))))
+    (cond (command
+           (unless (string-empty-p arguments)
+             (user-error "/%s takes nothing behind it" name))
+           (cons 'command (nth 1 command)))
+          (prompt
+           (let ((sent (agent-q-slash-expand (cdr (agent-q-slash--read (nth 1 prompt)))
+                                             arguments)))
+             (when (string-empty-p sent)
+               (user-error "%s is empty" (abbreviate-file-name (nth 1 prompt))))
+             (cons (if (nth 2 prompt) 'send 'place) sent)))
+          (t (user-error "No tool, command or prompt is called /%s; /help lists commands and prompts"
+                         name)))))
 
 ;;;; Completion and help
 

@@ -298,6 +298,13 @@ fn tools(env: &Env) -> Result<Value<'_>> {
     bridge::wire::tools(env, &core(env)?.engine.registry().all())
 }
 
+/// Return the registered tool called NAME as a property list, or nil.
+#[defun]
+fn tool(env: &Env, name: Text) -> Result<Option<Value<'_>>> {
+    let tool = core(env)?.engine.registry().get(&name);
+    tool.map(|tool| bridge::wire::tool(env, &tool)).transpose()
+}
+
 /// Return the names of the tools that a chat offers whose setting is SELECTION, JSON text.
 /// It is "usual", "all", "none", or an object with the key chosen, of names, categories, max_level.
 #[defun]

@@ -195,7 +195,7 @@ The registry has a tool of that name besides."
       (should (equal (funcall model) "other-model"))
       (agent-q-chat-use-agent "")
       (should (equal (funcall model) "scripted"))
-      (should (string-match-p "scripted (scripted)" agent-q-header--line))
+      (should (string-match-p "scripted (scripted)" (agent-q-header-line)))
       ;; One that the user chose meanwhile stays.
       (agent-q-chat-use-agent file '("one"))
       (agent-q-set-model (agent-q-provider-named "scripted" "mine"))
@@ -213,7 +213,7 @@ The registry has a tool of that name besides."
     (let ((agent-q-provider 'none))
       (agent-q-chat-use-agent nil))
     (should-not agent-q-session-provider)
-    (should (string-match-p "no model" agent-q-header--line))))
+    (should (string-match-p "no model" (agent-q-header-line)))))
 
 (ert-deftest agent-q-agent-an-unknown-provider-leaves-the-model ()
   (agent-q-agent-test--with-agent `(("one" . ,(agent-q-agent-test--library "Hello")))

@@ -131,7 +131,7 @@
     ;; Those behind the next one are a line each.
     (should (= 1 (how-many "Keys answer here" (point-min) (point-max))))
     (should (agent-q-test-shows "\n? t_erase b count=2 waits\n? t_erase c count=2 waits\n"))
-    (should (string-match-p "3 wait" agent-q-header--line))
+    (should (string-match-p "3 wait" (agent-q-header-line)))
     (agent-q-chat-cancel)))
 
 (ert-deftest agent-q-approve-the-reason-of-a-denial-is-shown ()

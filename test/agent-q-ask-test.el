@@ -154,10 +154,10 @@
   (setq agent-q-session-connection nil
         agent-q-chat-images nil)
   (agent-q-header-update)
-  (should (string-match-p "no Lisp" agent-q-header--line))
+  (should (string-match-p "no Lisp" (agent-q-header-line)))
   (agent-q-chat-follow--later)
   (agent-q-test-until agent-q-session-connection)
-  (should-not (string-match-p "no Lisp" agent-q-header--line))
+  (should-not (string-match-p "no Lisp" (agent-q-header-line)))
   (should (agent-q-test-shows "Image  SBCL")))
 
 ;;;; The header

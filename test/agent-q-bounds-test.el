@@ -120,7 +120,7 @@ An alist from the types of events.")
      (agent-q-test-event :call-started :call (- -1 number) :tool "read_file" :arguments "{}"))
    (agent-q-test-event :state :state :running)
    (should (string-match-p "Running read_file, read_file, read_file, read_file and 96 more"
-                           agent-q-header--line))
+                           (agent-q-header-line)))
    (agent-q-call-tick)))
 
 ;;;; Long arguments and texts

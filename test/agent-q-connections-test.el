@@ -63,7 +63,7 @@ It is to PROGRAM, or SBCL when that is nil, and killed at the end."
               (agent-q-test-answer "n")
               (agent-q-test-until (agent-q-test-idle-p))
               (should (string-match-p (regexp-quote (agent-q-image-label second))
-                                      agent-q-header--line)))
+                                      (agent-q-header-line))))
             (should (string-match-p (regexp-quote (agent-q-image-label second))
                                     (agent-q-image-facts second)))
             ;; The command offers both by names that differ.

@@ -159,10 +159,10 @@
 (agent-q-test-tools-on-each debugger-hand-over ()
   "Handing over opens the user's own debugger on the live error."
   (let ((name (agent-q-debugger-test--park connection "(setf *aq-done* (aq-outer 4))")))
-    (should (string-match-p "Error parked" agent-q-header--line))
+    (should (string-match-p "Error parked" (agent-q-header-line)))
     (save-window-excursion
       (agent-q-chat-hand-over)
-      (should-not (string-match-p "parked" (buffer-local-value 'agent-q-header--line chat)))
+      (should-not (string-match-p "parked" (with-current-buffer chat (agent-q-header-line))))
       (let ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers)))))
         (with-current-buffer buffer
           (should (string-match-p "no good: 8" (buffer-string)))

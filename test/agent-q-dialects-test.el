@@ -61,7 +61,7 @@
     (should (agent-q-dialects-test--asked-p "\"path\":\"/v1/messages\""))
     (should (agent-q-dialects-test--asked-p "\"x-api-key\":\"none\""))
     (should (agent-q-dialects-test--sealed-p))
-    (should (string-match-p "1000 (50% cached)" agent-q-header--line))))
+    (should (string-match-p "1000 (50% cached)" (agent-q-header-line)))))
 
 (ert-deftest agent-q-dialects-responses ()
   (agent-q-dialects-test--in 'responses
@@ -74,7 +74,7 @@
              "\"path\":\"/v1/models/scripted:streamGenerateContent\\?alt=sse\""))
     (should (agent-q-dialects-test--asked-p "\"x-goog-api-key\":\"none\""))
     (should (agent-q-dialects-test--sealed-p))
-    (should (string-match-p "1000 (50% cached)" agent-q-header--line))))
+    (should (string-match-p "1000 (50% cached)" (agent-q-header-line)))))
 
 (ert-deftest agent-q-dialects-ollama ()
   (agent-q-dialects-test--in 'ollama

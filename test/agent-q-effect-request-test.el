@@ -143,10 +143,10 @@ in the thread reaper\n"))
 
 (ert-deftest agent-q-effect-request-is-one-of-those-that-wait ()
   (agent-q-effect-request-test--with-chat
-    (should (string-match-p "Running eval_form" agent-q-header--line))
+    (should (string-match-p "Running eval_form" (agent-q-header-line)))
     (let ((call (agent-q-effect-request-test--ask 7)))
       (agent-q-test-event :state :state :running)
-      (should (string-match-p "Needs your answer" agent-q-header--line))
+      (should (string-match-p "Needs your answer" (agent-q-header-line)))
       (should (eq call (agent-q-call-waiting)))
       (should (agent-q-test-shows "eval_form (shop::cleanup) waits for your answer below\n"))
       (goto-char (point-min))
@@ -156,7 +156,7 @@ in the thread reaper\n"))
         (should (string-match-p "to answer \"delete /tmp/x/a.txt\", press [a-z] alone"
                                 (agent-q-approve-mistyped typed))))
       (agent-q-effect-request-test--ask 8 "write /tmp/x/b.txt")
-      (should (string-match-p "2 wait" agent-q-header--line))
+      (should (string-match-p "2 wait" (agent-q-header-line)))
       (should (agent-q-test-shows "\n? write /tmp/x/b.txt waits\n"))
       (should (agent-q-test-shows "[N] deny all 2"))
       (agent-q-test-answer "N")
@@ -164,7 +164,7 @@ in the thread reaper\n"))
                                           (agent-q-test-find "eval_form")
                                           (buffer-substring (point) (line-end-position)))))
       (agent-q-test-event :state :state :running)
-      (should (string-match-p "Running eval_form" agent-q-header--line)))))
+      (should (string-match-p "Running eval_form" (agent-q-header-line))))))
 
 ;;;; The answers
 

@@ -160,17 +160,17 @@
   (agent-q-facts-test--in-chat '(:prices (10.0 20.0 1.0)) agent-q-facts-test--script
     (agent-q-test-ask "go")
     ;; 500 and 1000 of input at 10, as many at 1, 150 of output at 20, for a million each.
-    (should (string-match-p (regexp-quote "$0.0195") agent-q-header--line))
+    (should (string-match-p (regexp-quote "$0.0195") (agent-q-header-line)))
     (agent-q-test-ask "more")
-    (should (string-match-p (regexp-quote "$0.0250") agent-q-header--line))
-    (let ((help (get-text-property (string-search "$0.0250" agent-q-header--line) 'help-echo
-                                   agent-q-header--line)))
+    (should (string-match-p (regexp-quote "$0.0250") (agent-q-header-line)))
+    (let ((help (get-text-property (string-search "$0.0250" (agent-q-header-line)) 'help-echo
+                                   (agent-q-header-line))))
       (should (string-match-p "This chat: \\$0\\.0250\nIts last turn: \\$0\\.0055\n" help)))))
 
 (ert-deftest agent-q-facts-an-unknown-price-is-unknown ()
   (agent-q-facts-test--in-chat nil agent-q-facts-test--script
     (agent-q-test-ask "go")
-    (should (string-match-p (regexp-quote "$?") agent-q-header--line))
+    (should (string-match-p (regexp-quote "$?") (agent-q-header-line)))
     (should-not (agent-q-test-shows "agent-q-max-turn-cost"))))
 
 (ert-deftest agent-q-facts-a-turn-asks-at-its-cost ()
@@ -236,7 +236,7 @@
 (ert-deftest agent-q-facts-the-effort-of-a-chat-is-chosen ()
   (agent-q-facts-test--in-chat nil agent-q-facts-test--script
     (agent-q-set-effort 'high)
-    (should (string-match-p "scripted (scripted), high effort" agent-q-header--line))
+    (should (string-match-p "scripted (scripted), high effort" (agent-q-header-line)))
     (agent-q-test-ask "go")
     (agent-q-set-effort nil)
     (agent-q-test-ask "more")

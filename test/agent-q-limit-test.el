@@ -32,7 +32,7 @@
   (agent-q-limit-test--with-rounds
     (should (agent-q-test-shows
              "The turn has used 1 request (agent-q-max-iterations). Shall it go on?\n[Go on]\n[Stop]"))
-    (should (string-match-p "\\` Go on\\?" agent-q-header--line))
+    (should (string-match-p "\\` Go on\\?" (agent-q-header-line)))
     (should (string-match-p "agent-q asks" agent-q-attention-mark))
     (with-temp-buffer
       (agent-q-goto-approval))
@@ -53,7 +53,7 @@
     (agent-q-test-press "RET")
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-suffix-p "It was stopped.\n[Continue]\n" (agent-q-test-log)))
-    (should (string-match-p "\\` Ready" agent-q-header--line))))
+    (should (string-match-p "\\` Ready" (agent-q-header-line)))))
 
 (ert-deftest agent-q-limit-a-message-is-an-answer ()
   (agent-q-limit-test--with-rounds

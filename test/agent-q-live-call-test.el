@@ -19,7 +19,7 @@
       (agent-q-test-send
        "/eval_form (progn (defvar cl-user::*aq-go* nil) (format t \"first~%second line~%\") (loop until cl-user::*aq-go* do (sleep 0.02)) (format t \"last~%\") 7)")
       (agent-q-test-until (agent-q-test-shows ": second line\n"))
-      (agent-q-test-until (string-match-p "Running eval_form.*: second line" agent-q-header--line))
+      (agent-q-test-until (string-match-p "Running eval_form.*: second line" (agent-q-header-line)))
       (agent-q-test-find "▸ eval_form")
       (agent-q-render-toggle)
       (should (agent-q-test-shows "output so far:\nfirst\nsecond line\n"))
@@ -83,7 +83,7 @@
       (let ((call (gethash 1 agent-q-call-table)))
         (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))
         (should (agent-q-test-shows "running: two\n"))
-        (should (string-match-p "Running eval_form: two" agent-q-header--line))
+        (should (string-match-p "Running eval_form: two" (agent-q-header-line)))
         (should (soon-p))
         ;; Nothing new.
         (agent-q-call-live--take call '(:text "one\ntwo\n" :printed 8))

@@ -71,7 +71,7 @@
     (agent-q-test-send "/eval_form (loop)")
     (agent-q-test-answer "y")
     (agent-q-test-until (eq agent-q-header-state :running))
-    (should (string-match-p "Running eval_form" agent-q-header--line))
+    (should (string-match-p "Running eval_form" (agent-q-header-line)))
     (agent-q-chat-cancel)
     (agent-q-test-until (agent-q-test-idle-p))
     (should (string-match-p "eval_form (loop) cancelled" (agent-q-test-log)))

@@ -44,7 +44,7 @@
       (should (= (point) (point-max)))
       (should (equal (list agent-q-header-input agent-q-header-output)
                      '(12 3)))
-      (should (string-match-p "Ready.*scripted" agent-q-header--line)))))
+      (should (string-match-p "Ready.*scripted" (agent-q-header-line))))))
 
 (ert-deftest agent-q-turn-a-wrong-key-gives-one-clear-line ()
   (agent-q-test-with-model
@@ -142,7 +142,7 @@
     (agent-q-test-with-chat
       (agent-q-test-send "first")
       (agent-q-test-send "second")
-      (should (string-match-p "queued" agent-q-header--line))
+      (should (string-match-p "queued" (agent-q-header-line)))
       (should-not (string-match-p "second" (agent-q-test-log)))
       (agent-q-test-until (agent-q-test-idle-p))
       (should (string-suffix-p "\n> first\n\none\n\n> second\n\ntwo\n"

@@ -163,7 +163,7 @@
     (setq agent-q-header-model "small\u202e\n[y] run"
           agent-q-session-provider '((name . "x")))
     (agent-q-header-update)
-    (should (string-match-p "small\\\\x202e\\\\n\\[y\\] run" agent-q-header--line))
+    (should (string-match-p "small\\\\x202e\\\\n\\[y\\] run" (agent-q-header-line)))
     (agent-q-test-event :call-proposed :call 9 :tool "read_file" :arguments "{}")
     (agent-q-test-event :call-finished :call 9 :outcome :succeeded :milliseconds 1
                         :content "one\u202etwo")
@@ -200,7 +200,7 @@ WHAT is the end of the client's name for it."
                           :reason "" :arguments "{\"form\":\"(quit)\"}")
       (should (= 1 (agent-q-visible-test--count "\\` *form: ")))
       (should (= 1 (agent-q-visible-test--count "\\`    image: sbcl\\\\n .*\\\\x202e\\\\xe0041")))
-      (should-not (string-match-p "[\n\u202e\U000e0041]" agent-q-header--line)))))
+      (should-not (string-match-p "[\n\u202e\U000e0041]" (agent-q-header-line))))))
 
 (agent-q-test-image-on-each tells-of-itself-on-one-line ()
   "Whatever it says its implementation is."

@@ -65,7 +65,7 @@
       (agent-q-test-ask "two")
       (agent-q-compact)
       (agent-q-test-until (eq agent-q-header-state :summarizing))
-      (agent-q-test-until (string-match-p "Summarizing" agent-q-header--line))
+      (agent-q-test-until (string-match-p "Summarizing" (agent-q-header-line)))
       (agent-q-chat-cancel)
       (agent-q-test-until (agent-q-test-shows "Cancelled."))
       (should (agent-q-test-idle-p)))))
@@ -76,7 +76,7 @@
     (let ((agent-q-context-window 8000))
       (agent-q-test-with-chat
         (agent-q-test-ask "one")
-        (should (string-match-p "50% of 8000" agent-q-header--line))
+        (should (string-match-p "50% of 8000" (agent-q-header-line)))
         (agent-q-window)
         (agent-q-test-until (get-buffer "*agent-q window*"))
         (unwind-protect

@@ -30,6 +30,8 @@ pub struct AuditLog {
     path: Option<PathBuf>,
     /// Whether the user knows that lines are missing.
     told: AtomicBool,
+    /// Whether what was appended may not be on the disk yet.
+    unsynced: AtomicBool,
 }
 
 /// Why a step of a call is not in the log.
@@ -95,6 +97,7 @@ impl AuditLog {
             open: Mutex::new(append_to(path).ok()),
             path: Some(path.to_owned()),
             told: AtomicBool::new(false),
+            unsynced: AtomicBool::new(false),
         }
     }
 
@@ -165,15 +168,29 @@ impl AuditLog {
         if is_torn(file)? {
             line.insert(0, b'\n');
         }
+        self.unsynced.store(true, Ordering::Relaxed);
         file.write_all(&line)
     }
 
     /// Makes sure that what was appended is on the disk.
     pub fn sync(&self) {
+        if !self.unsynced.swap(false, Ordering::Relaxed) {
+            return;
+        }
         if let Some(file) = held(&self.open).as_ref()
             && let Err(error) = file.sync_data()
         {
+            self.unsynced.store(true, Ordering::Relaxed);
             tracing::error!("the audit log could not be synced: {error}");
+        }
+    }
+
+    /// The same, where a slow disk may hold up nothing else.
+    pub async fn sync_aside(self: &Arc<Self>) {
+        if self.unsynced.load(Ordering::Relaxed) {
+            let log = Arc::clone(self);
+            // One that panics has said so in the log.
+            let _ = spawn_blocking(move || log.sync()).await;
         }
     }
 }

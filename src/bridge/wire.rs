@@ -362,7 +362,8 @@ pub fn tools<'e>(env: &'e Env, tools: &[Arc<Tool>]) -> Result<Value<'e>> {
     env.list(&tools)
 }
 
-fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
+/// TOOL as a property list.
+pub fn tool<'e>(env: &'e Env, tool: &Tool) -> Result<Value<'e>> {
     let parameters: Vec<Value<'e>> = tool
         .parameters
         .iter()

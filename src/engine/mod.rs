@@ -28,7 +28,7 @@ use crate::protocol::{BatchId, Event, Op, QuestionId, SessionId, UserMessage};
 use crate::provider::discovery::LOCAL_SERVERS;
 use crate::provider::http::{Client, ClientSettings};
 use crate::rules::{RuleBook, Scope, StoreError, TurnPlace};
-use crate::runtime::held;
+use crate::runtime::{held, on_emacs};
 use crate::session::guidance::sections;
 use crate::session::selection::{SelectionError, ToolSelection};
 use crate::session::skills;
@@ -180,10 +180,10 @@ impl Engine {
         let workspace = Arc::clone(&session.workspace);
         held(&self.sessions).insert(id, session);
         let chats = Arc::clone(&self.chats);
-        self.spawn(async move {
+        on_emacs::spawn(self.guarded(async move {
             actor.await;
             chats.close(id);
-        });
+        }));
         workspace
     }
 

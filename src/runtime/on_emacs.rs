@@ -6,7 +6,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 
 use async_task::Runnable;
 
@@ -48,6 +50,21 @@ pub fn run_ready() -> bool {
     let _context = handle.enter();
     runnable.run();
     true
+}
+
+/// FUTURE, a part of such a task that may compute for long: where Emacs's thread wakes it, it goes on
+/// on the runtime.
+pub async fn elsewhere<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        if ATTENDING.get() {
+            let waker = context.waker().clone();
+            runtime::spawn(async move { waker.wake() });
+            return Poll::Pending;
+        }
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 fn schedule(runnable: Runnable) {
@@ -108,6 +125,34 @@ mod tests {
             .expect("no panic")
             .expect("the task waits");
         assert_ne!(place.recv(), Ok(here), "woken by another thread");
+        leave();
+    }
+
+    #[test]
+    fn what_computes_for_long_goes_on_elsewhere() {
+        let folder = tempfile::tempdir().expect("a folder");
+        runtime::start(&folder.path().join("log"), || ()).expect("the runtime");
+        let here = thread::current().id();
+        attend();
+        let (sender, receiver) = mpsc::channel();
+        let (wake, woken) = oneshot::channel::<()>();
+        spawn(async move {
+            let told = sender.clone();
+            elsewhere(async move {
+                told.send(thread::current().id()).expect("the test waits");
+                woken.await.expect("it is woken");
+                told.send(thread::current().id()).expect("the test waits");
+            })
+            .await;
+            sender.send(thread::current().id()).expect("the test waits");
+        });
+        while run_ready() {}
+        let began = receiver.recv().expect("it begins");
+        wake.send(()).expect("the task waits");
+        while run_ready() {}
+        let went_on = receiver.recv().expect("it goes on");
+        assert_ne!(here, began);
+        assert_ne!(here, went_on);
         leave();
     }
 }

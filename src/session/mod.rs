@@ -42,7 +42,7 @@ use crate::call::batch::{BatchContext, Watcher};
 use crate::call::policy::PlanMode;
 use crate::protocol::{Event, LimitAnswer, Op, SessionId, SessionState, TurnId, TurnOutcome};
 use crate::rules::{Scope, TurnPlace};
-use crate::runtime::{held, panic_message};
+use crate::runtime::{held, on_emacs, panic_message};
 use crate::tool::libraries::LibrariesError;
 use crate::tool::offer::Offer;
 use crate::tool::past::PastResults;
@@ -195,7 +195,7 @@ impl Actor {
         Beginning {
             history: self.history,
             openings: self.openings,
-        } = beginning.await;
+        } = on_emacs::elsewhere(beginning).await;
         // What the model reads only the beginning of can be asked for.
         for id in self.history.live().trimmed.keys() {
             if let Some(message) = self.history.entry(*id).and_then(|entry| entry.message()) {
@@ -211,7 +211,12 @@ impl Actor {
                 return;
             }
             while let Some(work) = self.waiting.pop_front() {
-                if self.perform(work, &mut inbox).await == Life::Closed {
+                let life = match work {
+                    // The user waits for it, and so does Emacs, as in batches.
+                    Work::Console(_) => self.perform(work, &mut inbox).await,
+                    _ => on_emacs::elsewhere(self.perform(work, &mut inbox)).await,
+                };
+                if life == Life::Closed {
                     return;
                 }
                 // What a turn was to get and ended before begins the next one.
@@ -349,7 +354,7 @@ impl Actor {
         };
         self.history = history;
         self.at_work = false;
-        self.shared.executor.audit.sync();
+        self.shared.executor.audit.sync_aside().await;
         held(&self.shared.executor.rules).forget(&Scope::Turn(turn.0));
         let outcome = outcome.unwrap_or_else(|payload| self.contain(&*payload));
         if let TurnOutcome::Failed(message) = &outcome {
