@@ -232,10 +232,18 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
                             'wrap-prefix "  ")
     (agent-q-render--append "\n")))
 
+(defun agent-q-render--after-answer-p ()
+  "Whether the log ends with a text of the model."
+  (or (eq agent-q-render--open 'text)
+      (and agent-q-render--answer
+           (>= (1+ (cdr agent-q-render--answer)) agent-q-render-end))))
+
 (defun agent-q-render-notice (text &optional face)
   "Add TEXT as a line from agent-q itself, shown in FACE."
   (agent-q-render--with-log
-    (agent-q-render--close)
+    (if (agent-q-render--after-answer-p)
+        (agent-q-render--blank-line)
+      (agent-q-render--close))
     (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
                             'face (or face 'agent-q-dim))))
 

@@ -46,6 +46,26 @@
                      '(12 3)))
       (should (string-match-p "Ready.*scripted" (agent-q-header-line))))))
 
+(ert-deftest agent-q-turn-a-notice-stands-apart-from-the-answer ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"Redefined.\"}]}]}"
+    (agent-q-test-with-chat
+      (agent-q-test-ask "hi")
+      (agent-q-render-notice "No files were changed")
+      (agent-q-render-notice "Nothing else")
+      (should (string-suffix-p "Redefined.\n\nNo files were changed\nNothing else\n"
+                               (agent-q-test-log))))))
+
+(ert-deftest agent-q-turn-a-tool-called-from-the-prompt-starts-at-once ()
+  "What the core does about it waits for no wake-up."
+  (agent-q-test-with-chat
+    (goto-char (point-max))
+    (insert "/get_project_root")
+    (agent-q-chat-send)
+    (should (agent-q-test-shows "> /get_project_root"))
+    (should (agent-q-test-shows "▸ get_project_root"))
+    (should (equal "" (agent-q-prompt-text)))
+    (agent-q-test-until (agent-q-test-idle-p))))
+
 (ert-deftest agent-q-turn-a-wrong-key-gives-one-clear-line ()
   (agent-q-test-with-model
       "{\"repeat_last\":true,\"turns\":[{\"status\":401,
@@ -156,7 +176,7 @@
       (agent-q-test-send "second")
       (agent-q-chat-send-or-cancel)
       (agent-q-test-until (agent-q-test-idle-p))
-      (should (string-suffix-p "> first\n\nHalf an\nCancelled.\n"
+      (should (string-suffix-p "> first\n\nHalf an\n\nCancelled.\n"
                                (agent-q-test-log)))
       (agent-q-prompt-previous 1)
       (should (equal (agent-q-prompt-text) "second")))))
