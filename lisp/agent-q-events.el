@@ -28,7 +28,7 @@
 (defconst agent-q-events--batch-microseconds 5000
   "Microseconds that the core may spend on handing out events at a time.")
 
-(defconst agent-q-events--patience 0.005
+(defconst agent-q-events--patience 0.003
   "Seconds for which one run of the filter takes events.
 It has to be short: a filter can't be quit, and keys wait for it and for
 the redisplay that follows.")
