@@ -286,7 +286,7 @@ In a narrow window, those worth least are left out."
       (setq agent-q-header--parts (agent-q-header--all))))
 
 (defun agent-q-header-line ()
-  "Return the header line, as a window that is wide enough shows it."
+  "Return the whole header line, for a window that is wide enough."
   (agent-q-header--joined (agent-q-header--parts)))
 
 (defun agent-q-header--joined (parts)

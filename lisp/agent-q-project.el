@@ -68,8 +68,9 @@ There is none on another machine."
              (expand-file-name root))))))
 
 (defun agent-q-project--around (directory)
-  "Return the root of the project that DIRECTORY belongs to, itself if there is none.
-To look for it takes longer than most calls, and each message and each reply asks."
+  "Return the root of the project around DIRECTORY, or DIRECTORY itself.
+To look for it takes longer than most calls, and each message and each reply
+asks."
   (unless (and (equal directory (nth 0 agent-q-project--last))
                (<= 0 (- (float-time) (nth 1 agent-q-project--last)) agent-q-project--seconds))
     (let ((project (project-current nil directory)))
