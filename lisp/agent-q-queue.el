@@ -125,6 +125,10 @@ Return non-nil if it waits."
    (max 10 (- (window-width (or (get-buffer-window nil t) (selected-window))) 12))
    nil nil (agent-q-render-sign 'ellipsis)))
 
+(defconst agent-q-queue--most-shown 4
+  "Most queued messages that are shown.
+More would push the log out of the window, and leave it empty when they go.")
+
 (defun agent-q-queue--show ()
   "Show the waiting messages above the prompt."
   (unless (overlayp agent-q-queue--overlay)
@@ -141,7 +145,9 @@ Return non-nil if it waits."
                             agent-q-queue--steering "")
                  (mapconcat (lambda (message)
                               (concat "Queued: " (agent-q-queue--line message) "\n"))
-                            agent-q-queue--held "")
+                            (seq-take agent-q-queue--held agent-q-queue--most-shown) "")
+                 (let ((more (- (length agent-q-queue--held) agent-q-queue--most-shown)))
+                   (if (> more 0) (format "and %d more\n" more) ""))
                  (substitute-command-keys
                   "\\<agent-q-chat-mode-map>\\[agent-q-queue-edit] edits a queued message, \
 with \\[universal-argument] it drops it\n"))

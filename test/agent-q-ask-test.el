@@ -204,6 +204,16 @@
         (agent-q-prompt-previous 2)
         (should (equal "a draft" (agent-q-prompt-text)))))))
 
+(ert-deftest agent-q-ask-a-long-queue-leaves-the-log-in-sight ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"stall\":true}]}]}"
+    (agent-q-test-with-chat
+      (dotimes (number 31)
+        (agent-q-test-send (format "message %d" number)))
+      (let ((shown (overlay-get agent-q-queue--overlay 'after-string)))
+        (should (string-match-p "\\`Queued: message 1\n\\(?:.*\n\\)\\{3\\}and 26 more\n" shown))
+        (should (= 6 (cl-count ?\n shown))))
+      (agent-q-chat-cancel))))
+
 (ert-deftest agent-q-ask-a-draft-outlives-its-chat ()
   (let ((agent-q-provider 'none) (agent-q-prompt--drafts nil) (inhibit-message t))
     (save-window-excursion
