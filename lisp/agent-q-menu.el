@@ -43,7 +43,7 @@
       ("l" "Lisp image" agent-q-set-image)
       ("g" "Agent" agent-q-chat-use-agent) ("p" "System prompt" agent-q-show-system-prompt)
       ("r" "Request" agent-q-show-request) ("x" "Context" agent-q-context)
-      ("w" "What fills the window" agent-q-window) ("z" "Summarize" agent-q-compact)
+      ("w" "The model's window" agent-q-window) ("z" "Summarize" agent-q-compact)
       ("f" "Unfold or fold all" agent-q-toggle-all)
       ("n" "Another chat" agent-q-menu-new-chat))
      ,agent-q-menu--lists)

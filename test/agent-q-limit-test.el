@@ -74,7 +74,7 @@
                    \"expect\":{\"contains\":[\"One, two\",\"Go on.\"]}}]}"
     (agent-q-test-with-chat
       (agent-q-test-ask "count")
-      (should (string-match-p "One, two\n.*was lost before the reply was complete\\.\n\\[Continue\\]\n\\'"
+      (should (string-match-p "One, two\n\n.*was lost before the reply was complete\\.\n\\[Continue\\]\n\\'"
                               (agent-q-test-log)))
       (agent-q-test-find "[Continue]")
       (agent-q-test-press "RET")

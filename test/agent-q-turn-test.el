@@ -60,7 +60,9 @@
   (agent-q-test-with-chat
     (goto-char (point-max))
     (insert "/get_project_root")
-    (agent-q-chat-send)
+    ;; However slow this machine is just now.
+    (let ((agent-q-events--patience 60) (agent-q-events--batch-microseconds 60000000))
+      (agent-q-chat-send))
     (should (agent-q-test-shows "> /get_project_root"))
     (should (agent-q-test-shows "▸ get_project_root"))
     (should (equal "" (agent-q-prompt-text)))
