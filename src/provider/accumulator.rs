@@ -2,6 +2,7 @@
 //! Puts streamed tool calls together again, whatever a server does with ids, indexes and names.
 //! Pure; dialects feed it the `tool_calls` of each delta.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -45,29 +46,39 @@ struct OpenCall {
     whole: WholeObject,
 }
 
-/// One element of a delta's `tool_calls`, read leniently.
-struct Fragment<'a> {
-    id: &'a str,
-    index: Option<i64>,
-    name: &'a str,
-    arguments: String,
+/// One element of a delta's `tool_calls`.
+#[derive(Debug)]
+pub struct CallFragment<'a> {
+    pub id: &'a str,
+    pub index: Option<i64>,
+    /// Some routers send the word "null" for none.
+    pub name: &'a str,
+    pub arguments: Cow<'a, str>,
 }
 
-impl<'a> Fragment<'a> {
-    fn read(value: &'a Value) -> Self {
+impl<'a> CallFragment<'a> {
+    /// What VALUE says, read leniently.
+    #[must_use]
+    pub fn read(value: &'a Value) -> Self {
         // Some servers leave the `function` level out.
         let function = value.get("function").unwrap_or(value);
         let text = |holder: &'a Value, key| holder.get(key).and_then(Value::as_str).unwrap_or("");
-        let name = text(function, "name").trim();
         Self {
             id: text(value, "id"),
             index: value.get("index").and_then(Value::as_i64),
-            name: if name == "null" { "" } else { name },
+            name: text(function, "name"),
             arguments: match function.get("arguments") {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(fragment)) => fragment.clone(),
-                Some(whole) => whole.to_string(),
+                None | Some(Value::Null) => Cow::Borrowed(""),
+                Some(Value::String(fragment)) => Cow::Borrowed(fragment),
+                Some(whole) => Cow::Owned(whole.to_string()),
             },
+        }
+    }
+
+    fn name(&self) -> &'a str {
+        match self.name.trim() {
+            "null" => "",
+            name => name,
         }
     }
 }
@@ -89,13 +100,13 @@ impl CallAccumulator {
     /// # Errors
     ///
     /// When there are more calls than any reply may have, or more of them.
-    pub fn push(&mut self, delta: &Value) -> Result<(), TooMuch> {
-        let fragment = Fragment::read(delta);
-        self.bytes += fragment.id.len() + fragment.name.len() + fragment.arguments.len();
+    pub fn push(&mut self, fragment: &CallFragment<'_>) -> Result<(), TooMuch> {
+        let name = fragment.name();
+        self.bytes += fragment.id.len() + name.len() + fragment.arguments.len();
         if self.bytes > MAX_CALL_BYTES {
             return Err(TooMuch::Arguments);
         }
-        let position = match self.find(&fragment) {
+        let position = match self.find(fragment) {
             Some(position) => position,
             None if self.calls.len() == MAX_CALLS => return Err(TooMuch::Calls),
             None => {
@@ -109,7 +120,7 @@ impl CallAccumulator {
             self.by_id.insert(call.id.clone(), position);
         }
         if call.name.is_empty() {
-            call.name = fragment.name.to_owned();
+            call.name = name.to_owned();
         }
         call.arguments.push_str(&fragment.arguments);
         call.whole.read(&fragment.arguments);
@@ -121,7 +132,7 @@ impl CallAccumulator {
 
     /// The call that a fragment continues; none when it starts one. Its id decides, then its
     /// index, then what came last.
-    fn find(&mut self, fragment: &Fragment<'_>) -> Option<usize> {
+    fn find(&mut self, fragment: &CallFragment<'_>) -> Option<usize> {
         let at_index = fragment
             .index
             .and_then(|index| self.by_index.get(&index).copied());
@@ -131,7 +142,7 @@ impl CallAccumulator {
             // unless the id of a call that has none comes late.
             let late_id = || {
                 at_index.filter(|&position| {
-                    fragment.name.is_empty() && self.calls[position].id.is_empty()
+                    fragment.name().is_empty() && self.calls[position].id.is_empty()
                 })
             };
             return by_id.or_else(late_id);
@@ -141,11 +152,11 @@ impl CallAccumulator {
             (None, Some(_)) => return self.new_index(fragment),
             (None, None) => self.calls.len().checked_sub(1)?,
         };
-        if fragment.name.is_empty() {
+        if fragment.name().is_empty() {
             return Some(position);
         }
         let target = &mut self.calls[position];
-        let renamed = fragment.name != target.name;
+        let renamed = fragment.name() != target.name;
         // A whole object behind a whole object can't continue it.
         let starts = is_object(&fragment.arguments)
             && (renamed || target.whole.is(&target.arguments))
@@ -155,9 +166,9 @@ impl CallAccumulator {
 
     /// An index that was not seen before starts a call, unless the fragment has nothing that a
     /// start has: then it continues the latest call.
-    fn new_index(&self, fragment: &Fragment<'_>) -> Option<usize> {
+    fn new_index(&self, fragment: &CallFragment<'_>) -> Option<usize> {
         fragment
-            .name
+            .name()
             .is_empty()
             .then(|| self.calls.len().checked_sub(1))
             .flatten()

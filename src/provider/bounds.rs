@@ -2,6 +2,8 @@
 //! How much of a reply is taken. No honest model comes near; a mad or hostile server must not fill
 //! the memory, the chat or the logs.
 
+use serde_json::Value;
+
 /// The most bytes of text in a reply, and the most of reasoning.
 pub const MAX_TEXT_BYTES: usize = 16 * 1024 * 1024;
 
@@ -31,4 +33,18 @@ pub enum TooMuch {
     Calls,
     #[error("it has more than {MAX_PARTS} parts")]
     Parts,
+}
+
+/// About how many bytes VALUE has as JSON.
+#[must_use]
+pub fn size_of(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(values) => 2 + values.iter().map(|it| size_of(it) + 1).sum::<usize>(),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| name.len() + 4 + size_of(value);
+            2 + fields.iter().map(field).sum::<usize>()
+        }
+    }
 }

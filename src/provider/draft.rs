@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::accumulator::{CallAccumulator, ReplyEnd, parse_arguments, synthesise_id};
-use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch};
+use super::accumulator::{CallAccumulator, CallFragment, ReplyEnd, parse_arguments, synthesise_id};
+use super::bounds::{MAX_CALL_BYTES, MAX_CALLS, MAX_PARTS, MAX_TEXT_BYTES, TooMuch, size_of};
 use super::failure::{FailureKind, ProviderError};
 use super::history::{MessagePart, PartContent, calls_of, text_of, thinking_of};
 use super::retry::RetryAdvice;
@@ -188,11 +188,17 @@ impl ReplyDraft {
         match &mut part.content {
             DraftContent::Text(text) => {
                 text.push_str(more);
-                self.events.push(StreamEvent::Text(more.to_owned()));
+                match self.events.last_mut() {
+                    Some(StreamEvent::Text(shown)) => shown.push_str(more),
+                    _ => self.events.push(StreamEvent::Text(more.to_owned())),
+                }
             }
             DraftContent::Thinking(text) => {
                 text.push_str(more);
-                self.events.push(StreamEvent::Reasoning(more.to_owned()));
+                match self.events.last_mut() {
+                    Some(StreamEvent::Reasoning(shown)) => shown.push_str(more),
+                    _ => self.events.push(StreamEvent::Reasoning(more.to_owned())),
+                }
             }
             DraftContent::Call(call) => call.arguments.push_str(more),
             DraftContent::Sealed => {}
@@ -246,7 +252,7 @@ impl ReplyDraft {
 
     /// What the provider wants back with the part at PLACE.
     pub fn seal(&mut self, place: PartPlace, seal: Value) {
-        self.thinking_bytes += seal.to_string().len();
+        self.thinking_bytes += size_of(&seal);
         if self.thinking_bytes > MAX_TEXT_BYTES {
             self.give_up(TooMuch::Reasoning);
         } else if let Some(part) = self.parts.get_mut(place.0) {
@@ -272,7 +278,7 @@ impl ReplyDraft {
     }
 
     /// One element of a delta's `tool_calls`.
-    pub fn fragment(&mut self, fragment: &Value) {
+    pub fn fragment(&mut self, fragment: &CallFragment<'_>) {
         if self.failure.is_none()
             && let Err(what) = self.fragments.push(fragment)
         {

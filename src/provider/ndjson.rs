@@ -3,7 +3,7 @@
 
 use memchr::memchr2;
 
-use super::sse::{MAX_EVENT_BYTES, SseError};
+use super::sse::{MAX_EVENT_BYTES, SseError, text_of};
 
 /// The decoder. Time is linear in the bytes, however they are cut into chunks.
 #[derive(Debug, Default)]
@@ -17,8 +17,14 @@ impl LineDecoder {
     pub fn push(&mut self, bytes: &[u8], sink: &mut dyn FnMut(&str)) -> Result<(), SseError> {
         let mut rest = bytes;
         while let Some(end) = memchr2(b'\r', b'\n', rest) {
-            self.take(&rest[..end])?;
-            self.dispatch(sink);
+            let line = &rest[..end];
+            if self.line.is_empty() && end <= MAX_EVENT_BYTES {
+                // It is here as a whole, so it needs no copy.
+                dispatch(line, sink);
+            } else {
+                self.take(line)?;
+                self.end_line(sink);
+            }
             rest = &rest[end + 1..];
         }
         self.take(rest)
@@ -26,7 +32,7 @@ impl LineDecoder {
 
     /// The stream is over: what it left behind counts as a line even without its end.
     pub fn finish(mut self, sink: &mut dyn FnMut(&str)) {
-        self.dispatch(sink);
+        self.end_line(sink);
     }
 
     fn take(&mut self, more: &[u8]) -> Result<(), SseError> {
@@ -39,10 +45,14 @@ impl LineDecoder {
         Ok(())
     }
 
-    fn dispatch(&mut self, sink: &mut dyn FnMut(&str)) {
-        if !self.line.trim_ascii().is_empty() {
-            sink(&String::from_utf8_lossy(&self.line));
-        }
+    fn end_line(&mut self, sink: &mut dyn FnMut(&str)) {
+        dispatch(&self.line, sink);
         self.line.clear();
+    }
+}
+
+fn dispatch(line: &[u8], sink: &mut dyn FnMut(&str)) {
+    if !line.trim_ascii().is_empty() {
+        sink(&text_of(line));
     }
 }

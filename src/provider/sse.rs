@@ -93,6 +93,10 @@ impl SseDecoder {
         while let Some(end) = memchr2(b'\r', b'\n', rest) {
             let (line, tail) = rest.split_at(end);
             self.check_size(line.len())?;
+            if let Some(after) = self.take_whole_event(line, tail, sink) {
+                rest = after;
+                continue;
+            }
             self.finish_line(line, sink);
             rest = match tail {
                 [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
@@ -121,6 +125,29 @@ impl SseDecoder {
             return Err(SseError::TooLarge { limit: self.limit });
         }
         Ok(())
+    }
+
+    /// Hands on the event whose only data is LINE, if that is so, without a copy of it. TAIL is what follows
+    /// the line: when a blank line does, the event ends there. Gives what is behind it.
+    fn take_whole_event<'b>(
+        &mut self,
+        line: &[u8],
+        tail: &'b [u8],
+        sink: &mut dyn FnMut(SseEvent<'_>),
+    ) -> Option<&'b [u8]> {
+        let ([b'\n', b'\n', after @ ..] | [b'\r', b'\n', b'\r', b'\n', after @ ..]) = tail else {
+            return None;
+        };
+        if !self.line.is_empty() || !self.data.is_empty() || self.position != Position::Inside {
+            return None;
+        }
+        let value = line.strip_prefix(b"data:")?;
+        sink(SseEvent {
+            name: text_of(&self.name),
+            data: text_of(value.strip_prefix(b" ").unwrap_or(value)),
+        });
+        self.name.clear();
+        Some(after)
     }
 
     /// The line that began in earlier chunks, if any, ends with `tail`.
@@ -168,11 +195,19 @@ impl SseDecoder {
     fn dispatch(&mut self, sink: &mut dyn FnMut(SseEvent<'_>)) {
         if let Some((_, data)) = self.data.split_last() {
             sink(SseEvent {
-                name: String::from_utf8_lossy(&self.name),
-                data: String::from_utf8_lossy(data),
+                name: text_of(&self.name),
+                data: text_of(data),
             });
         }
         self.data.clear();
         self.name.clear();
+    }
+}
+
+/// BYTES as text. Those that are none, as hardly any are, become replacement characters.
+pub(super) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
     }
 }

@@ -5,7 +5,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use super::quick::{DeltaText, or_empty};
+use super::quick::{AtMostOne, DeltaText, or_empty};
+use crate::provider::accumulator::CallFragment;
+use crate::provider::bounds::size_of;
 use crate::provider::draft::ReplyDraft;
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
@@ -41,14 +43,14 @@ struct Delta {
     tool_calls: Option<Value>,
 }
 
-/// A payload in which only text is of interest.
+/// The usual payloads: more text, a piece of one call, a reason to end, what was counted.
 #[derive(Deserialize)]
 struct QuickChunk<'a> {
     #[serde(borrow)]
-    choices: [QuickChoice<'a>; 1],
+    choices: AtMostOne<QuickChoice<'a>>,
     error: Option<IgnoredAny>,
-    usage: Option<IgnoredAny>,
-    x_groq: Option<IgnoredAny>,
+    usage: Option<Value>,
+    x_groq: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +59,10 @@ struct QuickChoice<'a> {
     delta: QuickDelta<'a>,
     index: Option<i64>,
     message: Option<IgnoredAny>,
-    finish_reason: Option<IgnoredAny>,
+    #[serde(borrow)]
+    finish_reason: Option<DeltaText<'a>>,
+    #[serde(borrow)]
+    native_finish_reason: Option<DeltaText<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -70,32 +75,53 @@ struct QuickDelta<'a> {
     reasoning: Option<DeltaText<'a>>,
     reasoning_details: Option<IgnoredAny>,
     refusal: Option<IgnoredAny>,
-    tool_calls: Option<IgnoredAny>,
+    #[serde(borrow)]
+    tool_calls: Option<AtMostOne<QuickCall<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct QuickCall<'a> {
+    #[serde(borrow)]
+    id: Option<DeltaText<'a>>,
+    index: Option<i64>,
+    #[serde(borrow)]
+    function: QuickFunction<'a>,
+}
+
+#[derive(Deserialize)]
+struct QuickFunction<'a> {
+    #[serde(borrow)]
+    name: Option<DeltaText<'a>>,
+    #[serde(borrow)]
+    arguments: Option<DeltaText<'a>>,
 }
 
 impl QuickChunk<'_> {
-    fn is_only_text(&self) -> bool {
-        let [choice] = &self.choices;
-        let delta = &choice.delta;
-        let rest = [
-            &self.error,
-            &self.usage,
-            &self.x_groq,
-            &choice.message,
-            &choice.finish_reason,
-            &delta.reasoning_details,
-            &delta.refusal,
-            &delta.tool_calls,
-        ];
-        choice.index.unwrap_or(0) == 0 && rest.iter().all(|part| part.is_none())
+    /// Whether there is nothing in it that has to be looked at more closely.
+    fn is_usual(&self) -> bool {
+        self.error.is_none()
+            && self.choices.0.as_ref().is_none_or(|choice| {
+                choice.index.unwrap_or(0) == 0
+                    && choice.message.is_none()
+                    && choice.delta.reasoning_details.is_none()
+                    && choice.delta.refusal.is_none()
+            })
     }
+}
 
+impl QuickDelta<'_> {
     fn take(&self, draft: &mut ReplyDraft) {
-        let [choice] = &self.choices;
-        let reasoning = choice.delta.reasoning_content.as_ref();
-        let reasoning = reasoning.or(choice.delta.reasoning.as_ref());
+        let reasoning = self.reasoning_content.as_ref().or(self.reasoning.as_ref());
         draft.thinking(reasoning.map_or("", DeltaText::as_str));
-        draft.text(or_empty(&choice.delta.content));
+        draft.text(or_empty(&self.content));
+        if let Some(AtMostOne(Some(call))) = &self.tool_calls {
+            draft.fragment(&CallFragment {
+                id: or_empty(&call.id),
+                index: call.index,
+                name: or_empty(&call.function.name),
+                arguments: or_empty(&call.function.arguments).into(),
+            });
+        }
     }
 }
 
@@ -115,14 +141,29 @@ impl ChatDecoder {
         }
         if let Ok(chunk) = serde_json::from_str::<QuickChunk<'_>>(data)
             && name != "error"
-            && chunk.is_only_text()
+            && chunk.is_usual()
         {
-            chunk.take(draft);
+            self.take_quick(chunk, draft);
             return;
         }
         match serde_json::from_str::<Chunk>(data) {
             Ok(chunk) => self.take_chunk(chunk, name, data, draft),
             Err(_) => draft.fail(unreadable(name, data)),
+        }
+    }
+
+    fn take_quick(&mut self, chunk: QuickChunk<'_>, draft: &mut ReplyDraft) {
+        if let Some(usage) = usage(chunk.usage.as_ref(), chunk.x_groq.as_ref()) {
+            draft.count(usage);
+        }
+        let Some(choice) = chunk.choices.0 else {
+            return;
+        };
+        choice.delta.take(draft);
+        if let Some(reason) = &choice.finish_reason {
+            let native = choice.native_finish_reason.as_ref().map(DeltaText::as_str);
+            self.keep_details(draft);
+            draft.finish_for(finish_for(reason.as_str(), native));
         }
     }
 
@@ -143,7 +184,7 @@ impl ChatDecoder {
     }
 
     fn take_chunk(&mut self, chunk: Chunk, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if let Some(usage) = usage(&chunk) {
+        if let Some(usage) = usage(chunk.usage.as_ref(), chunk.x_groq.as_ref()) {
             draft.count(usage);
         }
         let has_error = chunk.error.is_some() || chunk.choices.is_none();
@@ -192,10 +233,10 @@ impl ChatDecoder {
         match &delta.tool_calls {
             Some(Value::Array(fragments)) => {
                 for fragment in fragments {
-                    draft.fragment(fragment);
+                    draft.fragment(&CallFragment::read(fragment));
                 }
             }
-            Some(fragment @ Value::Object(_)) => draft.fragment(fragment),
+            Some(fragment @ Value::Object(_)) => draft.fragment(&CallFragment::read(fragment)),
             _ => {}
         }
     }
@@ -203,7 +244,7 @@ impl ChatDecoder {
     /// Details come in pieces: those of one index and type that follow each other are one.
     fn take_detail(&mut self, detail: Value) {
         const MOST_BYTES: usize = 4 * 1024 * 1024;
-        self.detail_bytes += detail.to_string().len();
+        self.detail_bytes += size_of(&detail);
         let Value::Object(detail) = detail else {
             return;
         };
@@ -274,9 +315,8 @@ fn finish_for(reason: &str, native: Option<&str>) -> Finish {
     }
 }
 
-fn usage(chunk: &Chunk) -> Option<Usage> {
-    let groq = chunk.x_groq.as_ref().and_then(|extra| extra.get("usage"));
-    let usage = chunk.usage.as_ref().or(groq)?;
+fn usage(usage: Option<&Value>, groq: Option<&Value>) -> Option<Usage> {
+    let usage = usage.or(groq.and_then(|extra| extra.get("usage")))?;
     let count = |names: &[&str]| {
         names
             .iter()

@@ -5,14 +5,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::quick::DeltaText;
-use crate::provider::draft::ReplyDraft;
+use super::quick::{DeltaText, or_empty};
+use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
 
-/// A response in which only text is of interest.
+/// The usual response: text, thoughts, calls, a reason to end.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct QuickResponse<'a> {
@@ -27,23 +27,58 @@ struct QuickResponse<'a> {
 #[serde(rename_all = "camelCase")]
 struct QuickCandidate<'a> {
     #[serde(borrow)]
-    content: QuickContent<'a>,
-    finish_reason: Option<IgnoredAny>,
+    content: Option<QuickContent<'a>>,
+    #[serde(borrow)]
+    finish_reason: Option<DeltaText<'a>>,
+    #[serde(borrow)]
+    finish_message: Option<DeltaText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct QuickContent<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     parts: Vec<QuickPart<'a>>,
 }
 
 /// With anything else in it, it is no such part.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct QuickPart<'a> {
     #[serde(borrow)]
-    text: DeltaText<'a>,
+    text: Option<DeltaText<'a>>,
     thought: Option<bool>,
+    #[serde(borrow)]
+    thought_signature: Option<DeltaText<'a>>,
+    function_call: Option<Value>,
+}
+
+impl QuickPart<'_> {
+    /// Whether it is text, a thought or a call, and not two of them.
+    fn is_usual(&self) -> bool {
+        match &self.function_call {
+            Some(_) => self.text.is_none() && self.thought.is_none(),
+            None => self.text.is_some(),
+        }
+    }
+
+    fn take(self, draft: &mut ReplyDraft) {
+        let text = or_empty(&self.text);
+        let signature = self.thought_signature.as_ref().map(DeltaText::as_str);
+        if let Some(call) = self.function_call {
+            let place = open_call(&call, draft);
+            let mut seal = json!({ "functionCall": call });
+            if let Some(signature) = signature {
+                seal["thoughtSignature"] = signature.into();
+            }
+            draft.seal(place, seal);
+        } else if self.thought == Some(true) {
+            draft.thinking(text);
+        } else if let Some(signature) = signature {
+            add_signed(text, &signature.into(), draft);
+        } else {
+            draft.text(text);
+        }
+    }
 }
 
 /// What was counted; a number that is left out is 0.
@@ -58,12 +93,14 @@ struct QuickUsage {
 }
 
 impl QuickResponse<'_> {
-    fn is_only_text(&self) -> bool {
+    /// Whether there is nothing in it that has to be looked at more closely.
+    fn is_usual(&self) -> bool {
         let [candidate] = &self.candidates;
-        self.error.is_none() && candidate.finish_reason.is_none()
+        let parts = candidate.content.iter().flat_map(|it| &it.parts);
+        self.error.is_none() && parts.into_iter().all(QuickPart::is_usual)
     }
 
-    fn take(&self, draft: &mut ReplyDraft) {
+    fn take(self, draft: &mut ReplyDraft) {
         if let Some(usage) = &self.usage_metadata {
             draft.count(Usage {
                 input_tokens: usage.prompt_token_count + usage.tool_use_prompt_token_count,
@@ -72,12 +109,13 @@ impl QuickResponse<'_> {
                 cache_write_tokens: 0,
             });
         }
-        let [candidate] = &self.candidates;
-        for part in &candidate.content.parts {
-            match part.thought {
-                Some(true) => draft.thinking(part.text.as_str()),
-                _ => draft.text(part.text.as_str()),
-            }
+        let [candidate] = self.candidates;
+        for part in candidate.content.into_iter().flat_map(|it| it.parts) {
+            part.take(draft);
+        }
+        if let Some(reason) = &candidate.finish_reason {
+            let message = candidate.finish_message.as_ref().map(DeltaText::as_str);
+            finish(reason.as_str(), message, draft);
         }
     }
 }
@@ -93,7 +131,7 @@ impl GeminiDecoder {
         }
         if let Ok(response) = serde_json::from_str::<QuickResponse<'_>>(data)
             && name != "error"
-            && response.is_only_text()
+            && response.is_usual()
         {
             response.take(draft);
             return;
@@ -151,24 +189,35 @@ fn take_part(part: &Value, draft: &mut ReplyDraft) {
     let signature = part.get("thoughtSignature");
     let text = part["text"].as_str();
     if let Some(call) = part.get("functionCall") {
-        let id = call["id"].as_str().unwrap_or_default();
-        let place = draft.open_call(id, call["name"].as_str().unwrap_or_default());
-        if let Some(arguments) = call.get("args") {
-            draft.add(place, &arguments.to_string());
-        }
-        draft.close_call(place);
+        let place = open_call(call, draft);
         draft.seal(place, part.clone());
     } else if part["thought"] == true {
         draft.thinking(text.unwrap_or_default());
     } else if let Some(signature) = signature.filter(|_| text.is_some()) {
-        let place = draft.open_text();
-        draft.add(place, text.unwrap_or_default());
-        draft.seal(place, json!({"text": "", "thoughtSignature": signature}));
+        add_signed(text.unwrap_or_default(), signature, draft);
     } else if let Some(text) = text {
         draft.text(text);
     } else {
         draft.sealed(part.clone());
     }
+}
+
+/// A call, which comes whole.
+fn open_call(call: &Value, draft: &mut ReplyDraft) -> PartPlace {
+    let id = call["id"].as_str().unwrap_or_default();
+    let place = draft.open_call(id, call["name"].as_str().unwrap_or_default());
+    if let Some(arguments) = call.get("args") {
+        draft.add(place, &arguments.to_string());
+    }
+    draft.close_call(place);
+    place
+}
+
+/// Text that goes back with a signature.
+fn add_signed(text: &str, signature: &Value, draft: &mut ReplyDraft) {
+    let place = draft.open_text();
+    draft.add(place, text);
+    draft.seal(place, json!({"text": "", "thoughtSignature": signature}));
 }
 
 fn finish(reason: &str, message: Option<&str>, draft: &mut ReplyDraft) {

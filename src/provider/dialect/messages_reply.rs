@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! What a server that speaks Anthropic's Messages sends back. Pure; `messages` writes the request.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::quick::{DeltaText, or_empty};
+use super::quick::{DeltaText, kind_at_start, or_empty};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
+
+/// The type of the events that have more of a block.
+const DELTA: &str = "content_block_delta";
 
 /// An event, as far as those with more of a block go.
 #[derive(Deserialize)]
@@ -43,7 +46,7 @@ pub struct MessagesDecoder {
     /// The id of the message that comes.
     message: Option<String>,
     /// The blocks that are open, by their index.
-    blocks: HashMap<u64, Block>,
+    blocks: BTreeMap<u64, Block>,
     counts: Counts,
 }
 
@@ -71,8 +74,9 @@ impl MessagesDecoder {
         if data == "[DONE]" {
             return;
         }
-        if let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
-            && event.kind.as_ref().map_or(name, DeltaText::as_str) == "content_block_delta"
+        if kind_at_start(data).is_none_or(|kind| kind == DELTA)
+            && let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
+            && event.kind.as_ref().map_or(name, DeltaText::as_str) == DELTA
         {
             self.add(event.index.unwrap_or(0), &event.delta, draft);
             return;
@@ -86,7 +90,7 @@ impl MessagesDecoder {
         match kind {
             "message_start" => self.start(&event["message"], draft),
             "content_block_start" => self.open(index, &event["content_block"], draft),
-            "content_block_delta" => {}
+            DELTA => {}
             "content_block_stop" => self.close(index, draft),
             "message_delta" => {
                 self.count(&event["usage"], draft);

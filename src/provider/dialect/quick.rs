@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
 /// A text of the payload, borrowed where nothing in it is escaped.
 #[derive(Debug, Default)]
@@ -39,6 +41,43 @@ impl<'de> Visitor<'de> for DeltaTextVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         Ok(DeltaText(Cow::Owned(text.to_owned())))
     }
+}
+
+/// A list of one element, or of none.
+#[derive(Debug)]
+pub struct AtMostOne<T>(pub Option<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for AtMostOne<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(AtMostOneVisitor(PhantomData))
+    }
+}
+
+struct AtMostOneVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for AtMostOneVisitor<T> {
+    type Value = AtMostOne<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of at most one element")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
+        let first = elements.next_element()?;
+        match first.is_some() && elements.next_element::<T>()?.is_some() {
+            true => Err(Error::custom("there are more")),
+            false => Ok(AtMostOne(first)),
+        }
+    }
+}
+
+/// The `type` of the payload DATA, where it is the first of its fields, as most servers write it. Says
+/// nothing about the rest, which may not even be JSON.
+pub fn kind_at_start(data: &str) -> Option<&str> {
+    let rest = data.strip_prefix("{\"type\":")?;
+    let rest = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix('"')?;
+    let (kind, _) = rest.split_once('"')?;
+    (!kind.contains('\\')).then_some(kind)
 }
 
 /// TEXT as `&str`; empty when there is none.

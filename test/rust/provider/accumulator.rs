@@ -2,13 +2,13 @@
 //! The tool-call accumulator, one test for each thing that some server does.
 
 use agent_q_core::protocol::{CallArguments, ToolCall};
-use agent_q_core::provider::accumulator::{CallAccumulator, ReplyEnd};
+use agent_q_core::provider::accumulator::{CallAccumulator, CallFragment, ReplyEnd};
 use serde_json::{Value, json};
 
 fn accumulate(deltas: Value, ending: ReplyEnd) -> Vec<ToolCall> {
     let mut calls = CallAccumulator::default();
     for delta in deltas.as_array().expect("a list of deltas") {
-        calls.push(delta).unwrap();
+        calls.push(&CallFragment::read(delta)).unwrap();
     }
     calls.finish(ending)
 }
@@ -239,9 +239,8 @@ fn shapes_that_are_no_call_are_survived() {
 fn integers_that_would_change_are_named_and_go_back_as_they_came() {
     let arguments = r#"{"ids": [1, 123456789012345678901234567890]}"#;
     let mut calls = CallAccumulator::default();
-    calls
-        .push(&json!({"id": "a", "function": {"name": "f", "arguments": arguments}}))
-        .unwrap();
+    let fragment = json!({"id": "a", "function": {"name": "f", "arguments": arguments}});
+    calls.push(&CallFragment::read(&fragment)).unwrap();
     let call = calls.finish(ReplyEnd::Complete).remove(0);
     assert_eq!(call.raw_arguments, arguments);
     let CallArguments::Inexact(problem) = call.arguments else {

@@ -151,8 +151,9 @@ async fn ten_thousand_events_and_a_large_one() {
     let server = start(json!({"turns": [{"steps": [
         {"repeat": 10_000, "text": "word "}, {"big_text": 1_048_576}]}]}));
     let (result, events) = ask(&server).await;
-    assert_eq!(result.expect("a reply").text.len(), 50_000 + 1_048_576);
-    assert_eq!(events.len(), 10_001);
+    let text = result.expect("a reply").text;
+    assert_eq!(text.len(), 50_000 + 1_048_576);
+    assert!(shown(&events) == text, "all of it was shown");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use agent_q_core::provider::accumulator::parse_arguments;
 use agent_q_core::provider::dialect::request_body;
 use agent_q_core::provider::{
     ChatMessage, ChatRequest, Dialect, MessagePart, ModelFacts, PartContent, ProviderSettings,
-    RequestPosition, ToolChoice,
+    RequestPosition, StreamEvent, ToolChoice,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -351,12 +351,25 @@ proptest! {
             // An id that was missing is made up, another each time.
             let read = |size: usize| {
                 let mut reader = agent_q_core::provider::reply::ReplyReader::new(dialect);
-                let mut shown = Vec::new();
+                let mut events = Vec::new();
                 for piece in body.as_bytes().chunks(size.max(1)) {
-                    shown.extend(reader.push(piece));
+                    events.extend(reader.push(piece));
                 }
                 let (result, last) = reader.finish();
-                shown.extend(last);
+                events.extend(last);
+                // What comes together is shown together.
+                let mut shown: Vec<(bool, String)> = Vec::new();
+                for event in events {
+                    let (is_text, more) = match event {
+                        StreamEvent::Text(more) => (true, more),
+                        StreamEvent::Reasoning(more) => (false, more),
+                        StreamEvent::Retrying { .. } => unreachable!("nothing is sent"),
+                    };
+                    match shown.last_mut() {
+                        Some((before, text)) if *before == is_text => text.push_str(&more),
+                        _ => shown.push((is_text, more)),
+                    }
+                }
                 let summary = match result {
                     Ok(reply) => (reply.text, reply.calls.len(), format!("{:?}", reply.finish)),
                     Err(error) => (String::new(), 0, format!("{:?} {error}", error.kind)),
