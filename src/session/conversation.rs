@@ -36,14 +36,13 @@ pub enum EntryContent {
     /// The user's message, which opens a turn or is put into one.
     Asked {
         /// As the model reads it, with what was said in front of it.
-        #[serde(with = "shared")]
         message: Arc<ChatMessage>,
         /// As the chat shows it; none when that is the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shown: Option<String>,
     },
     /// An answer, or the result of a call.
-    Message(#[serde(with = "shared")] Arc<ChatMessage>),
+    Message(Arc<ChatMessage>),
     /// The model reads SUMMARY in place of all up to and with the entry THROUGH.
     Compaction { summary: String, through: EntryId },
     /// The model reads only the beginnings of these results, of so many bytes each.
@@ -336,28 +335,6 @@ fn trimmed(content: &str, kept: usize, again: Again, id: EntryId) -> String {
         &content[..end],
         content.len() - end,
     )
-}
-
-/// How shared messages are written and read.
-mod shared {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use crate::provider::ChatMessage;
-
-    pub fn serialize<S: Serializer>(
-        message: &Arc<ChatMessage>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        message.as_ref().serialize(serializer)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Arc<ChatMessage>, D::Error> {
-        ChatMessage::deserialize(deserializer).map(Arc::new)
-    }
 }
 
 #[cfg(test)]
