@@ -6,6 +6,7 @@
 )]
 
 mod bounds;
+mod cancelling;
 mod faults;
 mod limits;
 mod long;

@@ -14,13 +14,7 @@ async fn it_is_read_after_the_calls_that_run() {
     ]));
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("go".into()));
-    let call = chat
-        .host
-        .wait_for(|event| match event {
-            Event::ApprovalRequested { call, .. } => Some(*call),
-            _ => None,
-        })
-        .await;
+    let call = chat.asked().await;
     chat.tell(Op::Steer("drop this".into()));
     chat.tell(Op::Steer("and keep the names".into()));
     while !chat.session.steering.take_back("drop this") {

@@ -3,7 +3,7 @@
 //! every way out of a turn leaves a session that can go on.
 
 use crate::chat::{calls, chat, fence, message, one_call, turns};
-use agent_q_core::protocol::{CallOutcome, Decision, Event, HostError, HostReply, Op, TurnOutcome};
+use agent_q_core::protocol::{CallOutcome, Decision, HostError, HostReply, Op, TurnOutcome};
 use serde_json::json;
 
 #[tokio::test]
@@ -89,39 +89,6 @@ async fn a_lost_connection_keeps_what_came_and_the_chat_goes_on() {
 }
 
 #[tokio::test]
-async fn cancelling_works_while_the_model_is_silent_and_while_the_user_is_asked() {
-    let script = turns(json!([
-        [{"text": "One"}, {"stall": true}],
-        one_call("c", "erase", json!({"text": "x"})),
-        [{"text": "Fine."}],
-    ]));
-    let chat = chat(&script, json!({}));
-    chat.tell(Op::Submit("first".into()));
-    chat.host
-        .wait_for(|event| matches!(event, Event::Text { .. }).then_some(()))
-        .await;
-    chat.tell(Op::Cancel);
-    assert_eq!(chat.ended(1).await, TurnOutcome::Cancelled);
-
-    chat.tell(Op::Submit("second".into()));
-    chat.host
-        .wait_for(|event| matches!(event, Event::ApprovalRequested { .. }).then_some(()))
-        .await;
-    chat.tell(Op::Cancel);
-    assert_eq!(chat.ended(2).await, TurnOutcome::Cancelled);
-    assert_eq!(chat.results()[0].0, CallOutcome::Cancelled);
-    assert_eq!(chat.approvals.count(), 0);
-
-    chat.tell(Op::Submit("third".into()));
-    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
-    let roles: Vec<String> = chat.last_messages().into_iter().map(|it| it.0).collect();
-    assert_eq!(
-        roles,
-        ["user", "assistant", "user", "assistant", "tool", "user"]
-    );
-}
-
-#[tokio::test]
 async fn a_denial_is_a_result_for_the_model() {
     let script = turns(json!([
         one_call("c", "erase", json!({"text": "x"})),
@@ -129,13 +96,7 @@ async fn a_denial_is_a_result_for_the_model() {
     ]));
     let chat = chat(&script, json!({}));
     chat.tell(Op::Submit("go".into()));
-    let call = chat
-        .host
-        .wait_for(|event| match event {
-            Event::ApprovalRequested { call, .. } => Some(*call),
-            _ => None,
-        })
-        .await;
+    let call = chat.asked().await;
     let denied = Decision::Denied(Some("not now".to_owned()));
     assert!(chat.approvals.answer(call, denied));
     assert_eq!(chat.ended(1).await, TurnOutcome::Finished);

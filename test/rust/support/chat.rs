@@ -17,7 +17,7 @@ use agent_q_core::call::approvals::Approvals;
 use agent_q_core::call::executor::Executor;
 use agent_q_core::call::metrics::Metrics;
 use agent_q_core::host::Host;
-use agent_q_core::protocol::{CallOutcome, Event, Op, SessionId, TurnOutcome};
+use agent_q_core::protocol::{CallKey, CallOutcome, Event, Op, SessionId, TurnOutcome};
 use agent_q_core::provider::http::{Client, ClientSettings};
 use agent_q_core::rules::RuleBook;
 use agent_q_core::session::{Session, SessionSettings, Shared};
@@ -139,16 +139,22 @@ impl Chat {
 
     /// How the COUNT-th turn ended, once it has.
     pub async fn ended(&self, count: usize) -> TurnOutcome {
-        loop {
-            let ended = self.host.collect(|event| match event {
-                Event::TurnEnded { outcome, .. } => Some(outcome.clone()),
+        let outcome = |event: &Event| match event {
+            Event::TurnEnded { outcome, .. } => Some(outcome.clone()),
+            _ => None,
+        };
+        let wanted = |events: &[Event]| events.iter().filter_map(outcome).nth(count - 1);
+        self.host.wait_until(wanted).await
+    }
+
+    /// The first call about which the user is asked, once he is.
+    pub async fn asked(&self) -> CallKey {
+        self.host
+            .wait_for(|event| match event {
+                Event::ApprovalRequested { call, .. } => Some(*call),
                 _ => None,
-            });
-            if let Some(outcome) = ended.get(count - 1) {
-                return outcome.clone();
-            }
-            tokio::task::yield_now().await;
-        }
+            })
+            .await
     }
 
     pub fn shown(&self) -> String {
