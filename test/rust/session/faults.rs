@@ -23,32 +23,43 @@ const DIALECTS: [(&str, Wire); 5] = [
     ("ollama", Wire::Ollama),
 ];
 
-/// How long a client waits where it must give up. A healthy answer takes a fraction of it.
+/// How long a client waits where it must give up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a server does wrong: the deeds for a dialect.
-struct Fault {
-    name: &'static str,
+struct Fault<'a> {
+    name: &'a str,
     scheme: &'static str,
     /// How often the server does it, before it does well.
     times: usize,
+    /// Whether it takes nothing but time; such faults are tried side by side.
+    waits: bool,
     deeds: fn(Wire) -> Vec<Deed>,
 }
 
-const fn fault(name: &'static str, deeds: fn(Wire) -> Vec<Deed>) -> Fault {
+const fn fault(name: &'static str, deeds: fn(Wire) -> Vec<Deed>) -> Fault<'static> {
     Fault {
         name,
         scheme: "http",
         times: 3,
+        waits: false,
         deeds,
     }
 }
 
 /// A fault that costs time, and is not repeated.
-const fn slow(name: &'static str, deeds: fn(Wire) -> Vec<Deed>) -> Fault {
+const fn slow(name: &'static str, deeds: fn(Wire) -> Vec<Deed>) -> Fault<'static> {
     Fault {
         times: 1,
         ..fault(name, deeds)
+    }
+}
+
+/// A fault that the client's patience ends.
+const fn stall(name: &'static str, deeds: fn(Wire) -> Vec<Deed>) -> Fault<'static> {
+    Fault {
+        waits: true,
+        ..slow(name, deeds)
     }
 }
 
@@ -150,7 +161,7 @@ fn error_inside(wire: Wire) -> Vec<u8> {
 }
 
 /// What servers do wrong below HTTP, and in their answers.
-fn faults() -> Vec<Fault> {
+fn faults() -> Vec<Fault<'static>> {
     vec![
         fault("closes without a word", |_| vec![]),
         fault("resets without a word", |_| vec![Deed::Reset]),
@@ -170,20 +181,20 @@ fn faults() -> Vec<Fault> {
                 then(&[b"\x16\x03\x03\0\x7a\x02".to_vec()], Deed::Reset)
             })
         },
-        slow("stalls before it answers", |_| vec![Deed::Stall]),
-        slow("stalls within its head", |_| {
+        stall("stalls before it answers", |_| vec![Deed::Stall]),
+        stall("stalls within its head", |_| {
             then(&[b"HTTP/1.1 200 OK\r\ncontent-".to_vec()], Deed::Stall)
         }),
-        slow("stalls behind its head", |_| {
+        stall("stalls behind its head", |_| {
             then(&[chunked()], Deed::Stall)
         }),
-        slow("stalls after text", |wire| {
+        stall("stalls after text", |wire| {
             then(&[chunked(), chunk(&text(wire))], Deed::Stall)
         }),
-        slow("stalls in a call", |wire| {
+        stall("stalls in a call", |wire| {
             then(&[chunked(), chunk(&half_a_call(wire))], Deed::Stall)
         }),
-        slow("only signs of life", |wire| {
+        stall("only signs of life", |wire| {
             then(&[plain()], Deed::Beat(sign_of_life(wire)))
         }),
         fault("lost after its head", |_| send(&[chunked()])),
@@ -246,7 +257,7 @@ fn faults() -> Vec<Fault> {
 }
 
 /// What is odd and does no harm.
-fn oddities() -> Vec<Fault> {
+fn oddities() -> Vec<Fault<'static>> {
     vec![
         fault("the wrong content type", |wire| {
             let head = head("200 OK", "content-type: text/html\r\nconnection: close\r\n");
@@ -298,30 +309,32 @@ fn bodies(code: &str) -> [String; 5] {
     ]
 }
 
-/// A chat in a dialect whose server does DEEDS so many TIMES and then well.
-fn chat(
-    scheme: &str,
-    dialect: &str,
-    wire: Wire,
-    deeds: &[Deed],
-    times: usize,
-) -> (Chat, FaultServer) {
-    let mut answers = vec![deeds.to_vec(); times];
+/// A chat in a dialect whose server does DEEDS, as often as FAULT says, and then well.
+fn chat(fault: &Fault<'_>, dialect: &str, wire: Wire, deeds: &[Deed]) -> (Chat, FaultServer) {
+    let mut answers = vec![deeds.to_vec(); fault.times];
     answers.push(send(&[plain(), whole(wire)]));
     let server = FaultServer::start(answers);
-    let base_url = format!("{scheme}://localhost:{}/v1", server.address.port());
+    let patience = match fault.waits {
+        true => PATIENCE,
+        // Whatever else the machine does, no healthy answer may be too slow.
+        false => PATIENCE * 60,
+    };
+    let base_url = format!("{}://localhost:{}/v1", fault.scheme, server.address.port());
     let client = ClientSettings {
-        connect_timeout: PATIENCE,
-        first_byte_timeout: PATIENCE,
-        idle_timeout: PATIENCE,
-        content_timeout: PATIENCE * 2,
+        connect_timeout: patience,
+        first_byte_timeout: patience,
+        idle_timeout: patience,
+        content_timeout: patience * 2,
         retry: RetryPolicy {
             base_delay: Duration::from_millis(1),
             ..RetryPolicy::default()
         },
     };
     let provider = json!({"name": "test", "base_url": base_url, "model": "m", "dialect": dialect});
-    let chat = chat_through(client, &turns(json!([])), json!({"provider": provider}));
+    // More tools would only make the requests longer.
+    let tools = json!({"chosen": {"names": ["echo"]}});
+    let settings = json!({"provider": provider, "tools": tools});
+    let chat = chat_through(client, &turns(json!([])), settings);
     (chat, server)
 }
 
@@ -357,15 +370,11 @@ fn outcome(chat: &Chat, server: &FaultServer, turn: &TurnOutcome) -> (String, St
     (format!("{word} after {requests}{shown}{ran}"), sentence)
 }
 
-/// One row of the table: what comes of FAULT in each dialect.
-async fn row(
-    name: &str,
-    scheme: &'static str,
-    times: usize,
-    deeds: impl Fn(Wire) -> Vec<Deed>,
-) -> String {
+/// One row of the table: what comes of FAULT in each dialect, where the server does DEEDS.
+async fn row(fault: &Fault<'_>, deeds: impl Fn(Wire) -> Vec<Deed>) -> String {
+    let Fault { name, scheme, .. } = *fault;
     let chats = DIALECTS.map(|(dialect, wire)| {
-        let (chat, server) = chat(scheme, dialect, wire, &deeds(wire), times);
+        let (chat, server) = chat(fault, dialect, wire, &deeds(wire));
         async move {
             let turn = chat.say("Go.").await;
             let seen = outcome(&chat, &server, &turn);
@@ -383,6 +392,11 @@ async fn row(
     }
     let _ = write!(row, " {} |", seen[0].1);
     row
+}
+
+/// The rows of FAULTS, all tried side by side.
+async fn rows(faults: &[&Fault<'_>]) -> Vec<String> {
+    futures_util::future::join_all(faults.iter().map(|fault| row(fault, fault.deeds))).await
 }
 
 /// No call ran with anything but what was said in full, and each has its result.
@@ -436,8 +450,14 @@ async fn each_fault_has_its_one_outcome() {
          | the server | chat-completions | messages | responses | gemini | ollama | what is said |\n\
          |---|---|---|---|---|---|---|\n",
     );
-    for fault in faults() {
-        let row = row(fault.name, fault.scheme, fault.times, fault.deeds).await;
+    let faults = faults();
+    let waiting: Vec<_> = faults.iter().filter(|fault| fault.waits).collect();
+    let mut waited = rows(&waiting).await.into_iter();
+    for fault in &faults {
+        let row = match fault.waits {
+            true => waited.next().unwrap(),
+            false => row(fault, fault.deeds).await,
+        };
         table += &(row + "\n");
     }
     for (status, code) in STATUSES {
@@ -449,16 +469,21 @@ async fn each_fault_has_its_one_outcome() {
             let name = format!("{status} ({code})");
             async move {
                 let answer = [head, body.into_bytes()].concat();
-                row(&name, "http", 3, |_| send(std::slice::from_ref(&answer))).await
+                let fault = Fault {
+                    name: &name,
+                    ..fault("", |_| vec![])
+                };
+                row(&fault, |_| send(std::slice::from_ref(&answer))).await
             }
         });
         let rows = futures_util::future::join_all(rows).await;
         assert!(rows.iter().all(|row| *row == rows[0]), "{rows:#?}");
         table += &(rows[0].clone() + "\n");
     }
-    for fault in oddities() {
-        // What is odd is done once: the call's result must get an answer.
-        let row = row(fault.name, fault.scheme, 1, fault.deeds).await;
+    // What is odd is done once: the call's result must get an answer.
+    let mut oddities = oddities();
+    oddities.iter_mut().for_each(|fault| fault.times = 1);
+    for row in rows(&oddities.iter().collect::<Vec<_>>()).await {
         table += &(row + "\n");
     }
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/test/fixtures/faults.md");
