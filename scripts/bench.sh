@@ -5,7 +5,7 @@
 
 set -eu
 cd "$(dirname "$0")/.."
-: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load image mcp idle tools decode files chats}"
+: "${EMACS:=emacs}" "${RUNS:=5}" "${ONLY:=stream byte load cancel image mcp idle tools decode files chats}"
 # The group `compare' is measured on demand alone, as it needs packages of others.
 
 command -v tmux >/dev/null || {
@@ -162,8 +162,10 @@ fi
 if wanted load; then
   repeat "$((RUNS * 2))" in_batch load-bench load
   in_batch load-bench history
+  in_batch load-bench turns
   for way in filter chat; do repeat 2 in_batch load-bench "memory $way 10000000"; done
 fi
+if wanted cancel; then in_batch cancel-bench all; fi
 if wanted image; then
   for ide in sly slime; do
     if ide_there "$ide"; then

@@ -210,30 +210,36 @@ It reads an **integer** in a *given radix* from a string, see [here](https://exa
 (defvar agent-q-bench--ended nil
   "Function that is called when the turn that runs has ended.")
 
+(defvar agent-q-bench--outcome :finished
+  "How that turn has to end.")
+
 (defun agent-q-bench--dispatched (event)
   "Notice that EVENT, the end of a turn, was applied."
   (when (and agent-q-bench--ended (eq (plist-get event :type) :turn-ended))
-    (unless (eq (plist-get event :outcome) :finished)
+    (unless (eq (plist-get event :outcome) agent-q-bench--outcome)
       (error "The turn failed: %s" (plist-get event :message)))
     (let ((function agent-q-bench--ended))
       (setq agent-q-bench--ended nil)
       (agent-q-bench-guard (funcall function)))))
 
-(defun agent-q-bench-chat ()
-  "Open a chat with the scripted server, show it and return its buffer."
+(defun agent-q-bench-chat (&optional base-url)
+  "Open a chat with the scripted server, show it and return its buffer.
+BASE-URL is that of another one."
   (require 'agent-q-chat)
   (setq agent-q-provider
         (list :name "scripted" :model "scripted" :key "none"
-              :base-url (format "http://127.0.0.1:%d/v1" agent-q-bench-port)))
+              :base-url (or base-url (format "http://127.0.0.1:%d/v1" agent-q-bench-port))))
   (advice-add 'agent-q-events-dispatch :after #'agent-q-bench--dispatched)
   (let ((chat (agent-q-chat-open t)))
     (switch-to-buffer chat)
     (goto-char (point-max))
     chat))
 
-(defun agent-q-bench-ask (chat ended)
-  "Send a line from CHAT; call ENDED as soon as the turn has ended."
-  (setq agent-q-bench--ended ended)
+(defun agent-q-bench-ask (chat ended &optional outcome)
+  "Send a line from CHAT; call ENDED as soon as the turn has ended.
+OUTCOME is how it has to end when it isn't to be finished."
+  (setq agent-q-bench--ended ended
+        agent-q-bench--outcome (or outcome :finished))
   (with-current-buffer chat
     (goto-char (point-max))
     (insert "Go on")

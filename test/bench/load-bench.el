@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; One measurement in a fresh batch Emacs.  AGENT_Q_BENCH is load, history or
+;; One measurement in a fresh batch Emacs.  AGENT_Q_BENCH is load, history, turns or
 ;; "memory chat|filter BYTES".
 
 ;;; Code:
@@ -38,27 +38,63 @@
         (agent-q-bench-ask-and-wait chat))
       (agent-q-bench-sample-memory "memory.turn" before (agent-q-bench-memory)))))
 
+(defun load-bench--fill (chat bytes)
+  "Have the model of CHAT answer until the chat has BYTES of text."
+  (while (< (buffer-size chat) bytes)
+    (agent-q-bench-ask-and-wait chat)))
+
+(defun load-bench--longest-gap (function)
+  "Call FUNCTION; return the longest time that a timer of 1 ms was not called."
+  (let* ((longest 0) (last (float-time))
+         (timer (run-with-timer 0.001 0.001
+                                (lambda ()
+                                  (let ((now (float-time)))
+                                    (setq longest (max longest (- now last))
+                                          last now))))))
+    (funcall function)
+    (cancel-timer timer)
+    longest))
+
+(defun load-bench--send (chat name)
+  "Measure sending in CHAT as samples of NAME."
+  (let ((submit (symbol-function 'agent-q-core-submit))
+        (over nil)
+        (began (float-time)))
+    (cl-letf (((symbol-function 'agent-q-core-submit)
+               (lambda (session text context)
+                 (agent-q-bench-sample
+                  name (agent-q-bench-seconds (funcall submit session text context))))))
+      (agent-q-bench-ask chat (lambda () (setq over t)))
+      (agent-q-bench-sample (concat name ".send") (- (float-time) began)))
+    (agent-q-bench-sample (concat name ".pause")
+                          (load-bench--longest-gap
+                           (lambda () (agent-q-bench-await (lambda () over)))))
+    (agent-q-bench-sample (concat name ".turn") (- (float-time) began))))
+
 (defun load-bench--history ()
-  "Measure what sending takes without a history, and with one of 2 MB."
+  "Measure what sending takes without a history, with one of 2 MB and one of 10 MB."
   (agent-q-bench-serve (agent-q-bench-bulk-steps 20000))
   (let ((chat (agent-q-bench-chat)))
-    (agent-q-bench-ask-and-wait chat)
-    (dolist (name '("submit.short" "submit.long"))
-      (when (equal name "submit.long")
-        (while (< (buffer-size chat) 2000000)
-          (agent-q-bench-ask-and-wait chat)))
+    (pcase-dolist (`(,name . ,bytes) '(("submit.short" . 20000) ("submit.long" . 2000000)
+                                       ("submit.huge" . 10000000)))
+      (load-bench--fill chat bytes)
+      (garbage-collect)
       (dotimes (_ 7)
-        (let ((submit (symbol-function 'agent-q-core-submit))
-              (over nil)
-              (began (float-time)))
-          (cl-letf (((symbol-function 'agent-q-core-submit)
-                     (lambda (session text context)
-                       (agent-q-bench-sample
-                        name (agent-q-bench-seconds (funcall submit session text context))))))
-            (agent-q-bench-ask chat (lambda () (setq over t)))
-            (agent-q-bench-sample (concat name ".send") (- (float-time) began)))
-          (agent-q-bench-await (lambda () over))
-          (agent-q-bench-sample (concat name ".turn") (- (float-time) began)))))))
+        (load-bench--send chat name)))))
+
+(defun load-bench--turns ()
+  "Measure the memory of a chat of 1,000 turns, beside its text."
+  (agent-q-bench-serve (agent-q-bench-text-steps
+                        (split-string (apply #'concat (agent-q-bench-markdown 400)) "^" t)))
+  (let* ((chat (agent-q-bench-chat)) before size)
+    (dotimes (_ 20)
+      (agent-q-bench-ask-and-wait chat))
+    (setq before (agent-q-bench-memory)
+          size (buffer-size chat))
+    (dotimes (_ 1000)
+      (agent-q-bench-ask-and-wait chat))
+    (agent-q-bench-sample-memory "turns.chat" before (agent-q-bench-memory))
+    (agent-q-bench-sample "turns.text" (float (- (buffer-size chat) size)))))
 
 (defun load-bench--memory (way bytes)
   "Measure the memory of BYTES of text, received in the WAY chat or filter."
@@ -86,6 +122,7 @@
     (pcase (split-string (getenv "AGENT_Q_BENCH"))
       ('("load") (load-bench--load))
       ('("history") (load-bench--history))
+      ('("turns") (load-bench--turns))
       (`("memory" ,way ,bytes) (load-bench--memory way (string-to-number bytes))))
     (agent-q-bench-end)))
 

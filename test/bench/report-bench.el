@@ -77,9 +77,24 @@
     ("first text, p99" (p99 "byte.chat.first") (p99 "byte.filter.first") ms nil)
     ("text after a pause" "byte.chat.later" "byte.filter.later" ms nil)
     "sending with 2 MB of history | with 20 kB"
-    ("agent-q-core-submit" "submit.long" "submit.short" ms 20)
+    ("agent-q-core-submit" "submit.long" "submit.short" ms 10)
     ("the whole command" "submit.long.send" "submit.short.send" ms nil)
+    ("Emacs's longest pause until the end of the turn" "submit.long.pause" "submit.short.pause" ms nil)
     ("until the end of the turn" "submit.long.turn" "submit.short.turn" ms nil)
+    "the same with 10 MB"
+    ("agent-q-core-submit" "submit.huge" "submit.short" ms 10)
+    ("the whole command" "submit.huge.send" "submit.short.send" ms nil)
+    ("Emacs's longest pause until the end of the turn" "submit.huge.pause" "submit.short.pause" ms nil)
+    ("until the end of the turn" "submit.huge.turn" "submit.short.turn" ms nil)
+    "from the command that cancels a turn to its end in the chat, while"
+    ("it connects" "cancel.connecting" nil ms 50)
+    ("nothing of the answer has come" "cancel.first-byte" nil ms 50)
+    ("text comes" "cancel.text" nil ms 50)
+    ("a call comes" "cancel.call" nil ms 50)
+    ("it waits to send again" "cancel.backing-off" nil ms 50)
+    ("the user is asked" "cancel.approval" nil ms 50)
+    ("a tool works in Rust" "cancel.rust" nil ms 50)
+    ("a tool works in Emacs" "cancel.emacs" nil ms 50)
     "first use | loading an empty library"
     ("(require 'agent-q-module)" "load.require" "load.empty" ms 10)
     ("loading the core" "load.core" "load.empty" ms 50)
@@ -93,6 +108,8 @@
     ("the same, RSS" "memory.started.rss" nil MB 15)
     ("chat code and a first turn, besides" "memory.turn.pss" nil MB nil)
     ("a chat of 10 MB of text" "text.chat.pss" "text.filter.pss" MB 40)
+    "memory of a chat's later 1,000 turns of Markdown, PSS | their text"
+    ("besides what 20 turns take" "turns.chat.pss" "turns.text" MB (ratio 4))
     "a trivial tool through the whole pipeline | a hand-over to a worker thread and back"
     ("in Rust" "tools.pipeline" "tools.worker" us 20)
     ("in Rust, on a worker thread" "tools.pipeline.worker" "tools.worker" us nil)
