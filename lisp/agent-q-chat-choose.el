@@ -68,7 +68,7 @@ after its name."
 ;;;###autoload
 (defun agent-q-set-effort (effort)
   "Make the model of the current chat think with EFFORT from its next request on.
-That is a symbol: none, minimal, low, medium, high or max.  nil is the
+That is a symbol: none, minimal, low, medium, high, xhigh or max.  nil is the
 provider's own or `agent-q-effort'."
   (interactive
    (let ((choice (completing-read

@@ -21,7 +21,7 @@
     (ollama . "Ollama's own"))
   "The protocols that the core speaks, each with its name for people.")
 
-(defconst agent-q-provider-form-efforts '(none minimal low medium high max)
+(defconst agent-q-provider-form-efforts '(none minimal low medium high xhigh max)
   "The levels of effort that can be asked of a model.")
 
 (defun agent-q-provider-form-strings-p (value)
@@ -67,7 +67,7 @@
   '((:dialect agent-q-provider-form--dialect-p
               "chat-completions, messages, responses, gemini or ollama")
     (:effort agent-q-provider-form--effort-p
-             "none, minimal, low, medium, high or max")
+             "none, minimal, low, medium, high, xhigh or max")
     (:body agent-q-provider-form--fields-p "a property list of JSON values")
     (:first-body agent-q-provider-form--fields-p "a property list of JSON values")
     (:headers agent-q-provider-form-strings-p

@@ -88,8 +88,8 @@ Each element is (NAME . PROPERTIES):
               one at the hosts of Anthropic and Gemini, else
               chat-completions
 :model        the default model
-:effort       how hard the model thinks: none, minimal, low, medium, high
-              or max; by default that is left to the host
+:effort       how hard the model thinks: none, minimal, low, medium, high,
+              xhigh or max; by default that is left to the host
 :environment  the environment variable that may hold the key
 :key          the key, or a function that returns it; by default it is
               looked up in auth-source (machine = the API's host, login
@@ -122,6 +122,7 @@ So an OpenAI-compatible server is three lines:
                                                               (const low)
                                                               (const medium)
                                                               (const high)
+                                                              (const xhigh)
                                                               (const max)))
                                              (:environment string)
                                              (:key (choice string function))
@@ -138,7 +139,7 @@ So an OpenAI-compatible server is three lines:
 nil leaves that to the host.  \\[agent-q-set-effort] in a chat is for that chat."
   :type '(choice (const :tag "As the host does" nil)
                  (const none) (const minimal) (const low) (const medium)
-                 (const high) (const max))
+                 (const high) (const xhigh) (const max))
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 

@@ -100,6 +100,8 @@ pub enum Effort {
     Low,
     Medium,
     High,
+    #[serde(rename = "xhigh")]
+    ExtraHigh,
     Max,
 }
 
@@ -113,6 +115,7 @@ impl Effort {
             Self::Low => "low",
             Self::Medium => "medium",
             Self::High => "high",
+            Self::ExtraHigh => "xhigh",
             Self::Max => "max",
         }
     }

@@ -68,7 +68,7 @@ fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
         Some(effort) if has_levels => {
             thinking["thinkingLevel"] = match effort {
                 Effort::None | Effort::Minimal | Effort::Low => "low",
-                Effort::Medium | Effort::High | Effort::Max => "high",
+                Effort::Medium | Effort::High | Effort::ExtraHigh | Effort::Max => "high",
             }
             .into();
         }
@@ -78,7 +78,7 @@ fn thinking_json(settings: &ProviderSettings) -> Option<Value> {
                 Effort::Minimal => 512,
                 Effort::Low => 2048,
                 Effort::Medium => 8192,
-                Effort::High => 24_576,
+                Effort::High | Effort::ExtraHigh => 24_576,
                 // As many as it likes.
                 Effort::Max => -1,
             };

@@ -14,6 +14,9 @@ use crate::provider::{ChatRequest, Effort, ProviderSettings, ToolChoice};
 /// The most tokens of a reply, which must be said. Models that write less are known to.
 const MAX_TOKENS: u64 = 16_000;
 
+/// Models that refuse the level of effort that came after them: parts of their names.
+const KNOW_NO_XHIGH: &[&str] = &["opus-4-6", "sonnet-4-6"];
+
 /// Models that think by a budget of tokens and know no effort: parts of their names.
 const THINK_BY_BUDGET: &[&str] = &[
     "claude-3",
@@ -87,6 +90,7 @@ fn add_effort(body: &mut Map<String, Value>, settings: &ProviderSettings) {
             Effort::Low => 2048,
             Effort::Medium => 8192,
             Effort::High => 16_384,
+            Effort::ExtraHigh => 24_576,
             Effort::Max => 32_768,
         };
         let thinking = json!({"type": "enabled", "budget_tokens": budget});
@@ -94,8 +98,12 @@ fn add_effort(body: &mut Map<String, Value>, settings: &ProviderSettings) {
         // What is thought counts as part of the reply.
         body.insert("max_tokens".into(), (MAX_TOKENS + budget).into());
     } else {
+        let knows_no_xhigh = KNOW_NO_XHIGH
+            .iter()
+            .any(|name| settings.model.contains(name));
         let name = match effort {
             Effort::None | Effort::Minimal => "low",
+            Effort::ExtraHigh if knows_no_xhigh => "high",
             other => other.name(),
         };
         body.insert("thinking".into(), json!({"type": "adaptive"}));

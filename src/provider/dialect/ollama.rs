@@ -41,7 +41,7 @@ fn think(effort: Effort, model: &str) -> Value {
         _ if !model.contains("gpt-oss") => true.into(),
         Effort::Minimal | Effort::Low => "low".into(),
         Effort::Medium => "medium".into(),
-        Effort::High | Effort::Max => "high".into(),
+        Effort::High | Effort::ExtraHigh | Effort::Max => "high".into(),
     }
 }
 

@@ -26,6 +26,16 @@ fn effort_has_a_spelling_in_each_dialect() {
     let body = with_effort(Dialect::Messages, "claude-opus-5", Effort::High);
     assert_eq!(body["thinking"], json!({"type": "adaptive"}));
     assert_eq!(body["output_config"]["effort"], "high");
+    for (model, effort, name) in [
+        ("claude-opus-5", Effort::ExtraHigh, "xhigh"),
+        ("claude-opus-4-6", Effort::ExtraHigh, "high"),
+        ("claude-opus-4-6", Effort::Max, "max"),
+    ] {
+        let body = with_effort(Dialect::Messages, model, effort);
+        assert_eq!(body["output_config"]["effort"], name, "{model}");
+    }
+    let body = with_effort(Dialect::ChatCompletions, "gpt-5.2", Effort::ExtraHigh);
+    assert_eq!(body["reasoning_effort"], "xhigh");
     let body = with_effort(Dialect::Messages, "claude-opus-5", Effort::None);
     assert_eq!(body["thinking"], json!({"type": "disabled"}));
     let body = with_effort(Dialect::Messages, "claude-sonnet-4-5", Effort::Low);
