@@ -14,7 +14,6 @@ use super::budget::Limits;
 use super::guidance;
 use super::guidance::Guide;
 use super::prompt;
-use super::prompt::Tools;
 use super::selection::ToolSelection;
 use super::skills;
 use super::skills::Skill;
@@ -412,11 +411,7 @@ impl Settings {
     /// them.
     #[must_use]
     pub fn system_prompt(&self, tools: &Registry, sections: Option<&str>) -> String {
-        let offers = match tools.is_empty() {
-            true => Tools::None,
-            false => Tools::Some,
-        };
         let agent = self.agent.as_ref().map(|agent| agent.instruction.as_str());
-        prompt::compose(agent, offers, sections)
+        prompt::compose(agent, tools, sections)
     }
 }
