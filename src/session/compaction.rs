@@ -11,6 +11,9 @@ use crate::provider::ChatMessage;
 /// What a model is asked for.
 pub const REQUEST: &str = include_str!("summary_request.md");
 
+/// What is said of a message that was taken back because it is too long.
+pub const NOT_KEPT: &str = "It is not in the conversation, so the chat can go on. M-p brings it back to the prompt: send less of it, or choose a model with a larger window by M-x agent-q-set-model.";
+
 /// Results longer than this are trimmed, to so many bytes.
 const LONG_RESULT: usize = 2048;
 const KEPT_OF_RESULT: usize = 600;

@@ -5,8 +5,8 @@
 use std::time::Instant;
 
 use super::budget::Spent;
-use super::compaction::{self, REQUEST, RoomMaking, cut, head, trim};
-use super::conversation::{Again, Conversation, EntryContent};
+use super::compaction::{self, NOT_KEPT, REQUEST, RoomMaking, cut, head, trim};
+use super::conversation::{Again, Conversation, EntryContent, EntryId};
 use super::tokens::{message_bytes, request_bytes};
 use super::turn::Turn;
 use crate::builtin::past;
@@ -118,6 +118,28 @@ impl Turn<'_> {
                 (None, _) => failed("There is nothing to leave out."),
             },
         }
+    }
+
+    /// Why the message OPENING can't be sent at all, if it is longer than the model's window by itself.
+    pub(super) fn beyond_window(&self, history: &Conversation, opening: EntryId) -> Option<String> {
+        let (window, bytes) = (self.settings.window()?, size_of(history, opening));
+        let tokens = self.shared.ratios.at_least(
+            &self.provider.origin(),
+            bytes + self.overhead() - REQUEST.len(),
+        );
+        (tokens > window && self.is_most(history, opening)).then(|| {
+            format!(
+                "The message is too long for {}: with it, a request has {tokens} tokens at least, and the model takes {window}. {NOT_KEPT}",
+                self.provider.model
+            )
+        })
+    }
+
+    /// Whether the message OPENING is more than half of what is sent.
+    pub(super) fn is_most(&self, history: &Conversation, opening: EntryId) -> bool {
+        let bytes = size_of(history, opening);
+        let all: usize = history.for_model().iter().map(message_bytes).sum();
+        bytes > (all + self.overhead()) / 2
     }
 
     /// Has the model summarize all but about the newest KEPT bytes of HISTORY.
@@ -312,6 +334,12 @@ impl Turn<'_> {
             .host
             .emit(Event::Notice { session, text });
     }
+}
+
+/// The bytes of the message ID of HISTORY.
+fn size_of(history: &Conversation, id: EntryId) -> usize {
+    let message = history.entry(id).and_then(|entry| entry.message());
+    message.map_or(0, |message| message_bytes(message))
 }
 
 /// Why there is no summary.

@@ -11,6 +11,9 @@ use crate::runtime::held;
 /// Bytes per token of a model that nothing is known of. Code has fewer than prose.
 const USUAL_RATIO: f64 = 3.3;
 
+/// Bytes per token of prose in which every word is common.
+const LARGEST_USUAL_RATIO: f64 = 5.0;
+
 /// What a ratio can be; a host that reports another one doesn't count what it was sent.
 const PLAUSIBLE: std::ops::RangeInclusive<f64> = 1.0..=8.0;
 
@@ -34,6 +37,13 @@ impl TokenRatios {
     #[must_use]
     pub fn estimate(&self, model: &ModelOrigin, bytes: usize) -> u64 {
         (bytes as f64 / self.ratio(model)).ceil() as u64
+    }
+
+    /// How many tokens BYTES are for MODEL at least.
+    #[must_use]
+    pub fn at_least(&self, model: &ModelOrigin, bytes: usize) -> u64 {
+        let known = held(&self.0).get(model).copied();
+        (bytes as f64 / known.unwrap_or(LARGEST_USUAL_RATIO)) as u64
     }
 
     /// About how many bytes TOKENS are for MODEL.
@@ -88,8 +98,10 @@ mod tests {
     fn the_ratio_of_a_model_is_learnt() {
         let (ratios, model) = (TokenRatios::default(), ModelOrigin::default());
         assert_eq!(ratios.estimate(&model, 3300), 1000);
+        assert_eq!(ratios.at_least(&model, 5000), 1000);
         ratios.learn(model.clone(), 4000, 1000);
         assert_eq!(ratios.estimate(&model, 8000), 2000);
+        assert_eq!(ratios.at_least(&model, 8000), 2000);
         assert_eq!(ratios.bytes(&model, 2000), 8000);
         // Who counts 3 tokens in 4,000 bytes left out what was in a cache.
         ratios.learn(model.clone(), 4000, 3);

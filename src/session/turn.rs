@@ -20,7 +20,7 @@ use crate::runtime::held;
 use crate::tool::registry::Registry;
 
 use super::budget::Spent;
-use super::compaction::RoomMaking;
+use super::compaction::{NOT_KEPT, RoomMaking};
 use super::context::Told;
 use super::conversation::{Conversation, EntryContent, EntryId};
 use super::pause::Pause;
@@ -77,6 +77,10 @@ impl Turn<'_> {
         let mut repeats = Repeats::default();
         let mut spent = Spent::default();
         self.warn_of_unknown_price();
+        if let Some(why) = self.beyond_window(history, opening) {
+            history.append(EntryContent::TakenBack { from: opening });
+            return TurnOutcome::Failed(why);
+        }
         let mut making = RoomMaking::default();
         loop {
             if let Some(reason) = spent.exceeds(&self.settings.limits) {
@@ -109,13 +113,16 @@ impl Turn<'_> {
                 AskOutcome::Broken(error) if error.kind == FailureKind::Overflow => {
                     let room = self.room_after_overflow(history, &error, &mut making, &mut spent);
                     if let Err(outcome) = room.await {
-                        return outcome;
+                        return self.without_what_is_too_long(history, opening, outcome);
                     }
                 }
                 AskOutcome::Broken(error) => {
-                    return match self.keep_partial(history, &error) {
-                        Kept::Something => TurnOutcome::Interrupted(error.to_string()),
-                        Kept::Nothing => TurnOutcome::Failed(error.to_string()),
+                    return match (self.keep_partial(history, &error), position) {
+                        (Kept::Nothing, RequestPosition::First) => {
+                            TurnOutcome::Failed(error.to_string())
+                        }
+                        // What was done is in the conversation, so the turn need not begin again.
+                        _ => TurnOutcome::Interrupted(error.to_string()),
                     };
                 }
                 AskOutcome::Cancelled { text, reasoning } => {
@@ -124,6 +131,23 @@ impl Turn<'_> {
                 }
             }
             position = RequestPosition::Later;
+        }
+    }
+
+    /// Ends a turn for which no room could be made, as OUTCOME says. A message that is most of what is sent
+    /// would have every later request refused, too.
+    fn without_what_is_too_long(
+        &self,
+        history: &mut Conversation,
+        opening: EntryId,
+        outcome: TurnOutcome,
+    ) -> TurnOutcome {
+        match outcome {
+            TurnOutcome::Failed(why) if self.is_most(history, opening) => {
+                history.append(EntryContent::TakenBack { from: opening });
+                TurnOutcome::Failed(format!("{why} The message is too long. {NOT_KEPT}"))
+            }
+            outcome => outcome,
         }
     }
 

@@ -173,3 +173,20 @@ async fn an_answer_that_was_cut_can_go_on() {
     chat.tell(Op::Submit("more".into()));
     assert!(matches!(chat.ended(3).await, TurnOutcome::Failed(_)));
 }
+
+#[tokio::test]
+async fn a_turn_that_fails_after_its_calls_can_go_on() {
+    let refusal = json!({"status": 400, "body": {"error": {"message": "No."}}});
+    let mut script = turns(json!([
+        one_call("c", "echo", json!({"text": "x"})),
+        [],
+        [{"text": "Done."}],
+    ]));
+    script["turns"][1] = refusal;
+    let chat = chat(&script, json!({}));
+    assert!(matches!(chat.say("go").await, TurnOutcome::Interrupted(why) if why.contains("No.")));
+    chat.tell(Op::Submit("Go on.".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    let roles: Vec<String> = chat.last_messages().into_iter().map(|it| it.0).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "user"]);
+}

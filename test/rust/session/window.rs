@@ -66,7 +66,7 @@ async fn a_summary_takes_the_place_of_old_messages_before_the_window_is_full() {
     let script = turns(json!([
         text(9000), text(9000), [{"text": "NOTES"}], text(10), text(10),
     ]));
-    let chat = chat(&script, window(7500, &["echo"]));
+    let chat = chat(&script, window(7000, &["echo"]));
     say_all(&chat, &["one", "two", "three"]).await;
     let bodies = chat.server.bodies();
     // What is to be summarized begins as it was sent before, with the same tools.
@@ -124,6 +124,48 @@ async fn what_is_too_long_even_so_says_why_and_loses_nothing() {
     );
     say_all(&chat, &["two"]).await;
     assert!(sent(&chat, 1).contains(&"user: one".to_owned()));
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_window_is_not_sent_and_the_chat_goes_on() {
+    let script = turns(json!([[{"text": "One."}], [{"text": "Two."}]]));
+    let chat = chat(&script, window(8000, &["echo"]));
+    assert_eq!(chat.say("one").await, TurnOutcome::Finished);
+    chat.tell(Op::Submit("x".repeat(60_000).as_str().into()));
+    let TurnOutcome::Failed(why) = chat.ended(2).await else {
+        panic!("it was sent")
+    };
+    assert!(
+        why.contains("too long for m") && why.contains("takes 8000"),
+        "{why}"
+    );
+    assert_eq!(chat.server.bodies().len(), 1, "it was not sent");
+    chat.tell(Op::Submit("two".into()));
+    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
+    assert_eq!(
+        sent(&chat, 1),
+        ["user: one", "assistant: One.", "user: two"]
+    );
+}
+
+#[tokio::test]
+async fn a_message_that_the_host_finds_too_long_does_not_stay() {
+    let script = json!({"turns": [
+        {"status": 400, "body": {"error": {"message": "This model's maximum context length is 10 tokens."}}},
+        {"steps": [{"text": "Two."}]},
+    ]});
+    // Nobody knows the window.
+    let chat = chat(&script, json!({}));
+    let TurnOutcome::Failed(why) = chat.say(&"x".repeat(200_000)).await else {
+        panic!("it went on")
+    };
+    assert!(
+        why.contains("maximum context length") && why.contains("M-p"),
+        "{why}"
+    );
+    chat.tell(Op::Submit("two".into()));
+    assert_eq!(chat.ended(2).await, TurnOutcome::Finished);
+    assert_eq!(sent(&chat, 1), ["user: two"]);
 }
 
 #[tokio::test]
@@ -256,7 +298,7 @@ async fn old_results_are_trimmed_first_and_can_be_read_again() {
 
 #[tokio::test]
 async fn what_fills_the_window_is_told() {
-    let script = turns(json!([[{"text": "Hello."}, {"usage": [2000, 10]}]]));
+    let script = turns(json!([[{"text": "Hello."}, {"usage": [500, 10]}]]));
     let chat = chat(&script, window(8000, &["echo"]));
     chat.say("one").await;
     chat.tell(Op::ShowWindow(QuestionId(7)));
@@ -281,10 +323,10 @@ async fn what_fills_the_window_is_told() {
     );
     // What the host counted is what is estimated.
     let tokens = report["tokens"].as_u64().unwrap();
-    assert!((2000..2100).contains(&tokens), "{tokens}");
+    assert!((500..550).contains(&tokens), "{tokens}");
     let filled = chat.host.collect(|event| match event {
         Event::WindowFilled { tokens, window, .. } => Some((*tokens, *window)),
         _ => None,
     });
-    assert_eq!(filled.last(), Some(&(2010, Some(8000))));
+    assert_eq!(filled.last(), Some(&(510, Some(8000))));
 }
