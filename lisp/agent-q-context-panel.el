@@ -217,8 +217,8 @@ There it can be looked at, added and removed."
     (let ((inhibit-read-only t))
       (insert (substitute-command-keys
                "Nothing is in the context yet.\n\n\
-Type @ at the prompt of the chat to send something along with a message, or keep
-something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
+Type @ at the prompt of the chat to send something along with a message, or
+keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
 -add-buffer, -add-region.\n")))
     (goto-char (point-min))))
 

@@ -40,7 +40,7 @@ What the price of is not known is said to be unknown."
   (interactive)
   (agent-q-session-check)
   (if (zerop (+ agent-q-header-input agent-q-header-output))
-      (agent-q-render-notice "This chat cost nothing yet.")
+      (agent-q-render-notice "No tokens were counted in this chat yet; some servers do not count them.")
     (pcase agent-q-header-turn
       (`(,input ,output ,_ ,unpriced)
        (agent-q-render-notice

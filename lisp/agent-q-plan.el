@@ -31,7 +31,10 @@ refused; \\[agent-q-plan-do] ends this and has the plan carried out."
   :lighter nil
   (if agent-q-session-chat-p
       (progn (setq agent-q-header-planning agent-q-plan-mode)
-             (agent-q-header-update))
+             (agent-q-header-update)
+             (message (if agent-q-plan-mode
+                          "Plan mode is on: the agent looks and plans, and changes nothing"
+                        "Plan mode is off")))
     (setq agent-q-plan-mode nil)
     (user-error "This is no chat")))
 

@@ -204,7 +204,11 @@ It has the list CHANGES."
     (insert "Go back to before: "
             (agent-q-visible-line
              (replace-regexp-in-string "[ \t\n]+" " " (agent-q-rewind-plan-text plan)) 55)
-            "\n\n")
+            "\n"
+            ;; Above what may be long, so that it is seen in a small window.
+            (substitute-command-keys
+             "\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] takes back what is ticked, \
+\\[agent-q-chats-fork-here] goes on in a new chat, \\[quit-window] does nothing.\n\n"))
     (pcase-dolist (`(,part ,key ,title ,things)
                    `((conversation "c" ,(concat "Conversation: "
                                                 (agent-q-rewind--count
@@ -227,9 +231,6 @@ It has the list CHANGES."
       (insert (propertize "\nCan't be taken back:\n" 'face 'agent-q-attention))
       (dolist (sentence lost)
         (insert "  - " (agent-q-visible-prose sentence) "\n")))
-    (insert (substitute-command-keys
-             "\n\\<agent-q-rewind-mode-map>\\[agent-q-rewind-do] takes back what is ticked, \
-\\[agent-q-chats-fork-here] goes on in a new chat, \\[quit-window] does nothing.\n"))
     (goto-char (min place (point-max)))))
 
 (defun agent-q-rewind--never (plan)
@@ -238,8 +239,7 @@ It has the list CHANGES."
     (delq nil
           (list (unless (agent-q-image-live-p agent-q-session-connection)
                   "No Lisp is connected, so nothing in an image is taken back.")
-                "What code did when it ran, such as printing, files of its own and state of \
-objects."))))
+                "What code did as it ran: printing, files of its own, state of objects."))))
 
 (defun agent-q-rewind--tick (part)
   "Tick PART, or don't any more."

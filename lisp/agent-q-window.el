@@ -35,9 +35,10 @@
   "Return the text of ITEM: its head, or all of it when it is unfolded."
   (let ((event (agent-q-window-summary-event item)))
     (concat
-     (propertize (format "%s The model reads a summary of %d messages now: %s tokens in place of %s"
+     (propertize (format "%s The model reads a summary of %d message%s now: %s tokens in place of %s"
                          (agent-q-render-fold-sign item)
                          (plist-get event :messages)
+                         (if (eql 1 (plist-get event :messages)) "" "s")
                          (agent-q-header-tokens (plist-get event :after))
                          (agent-q-header-tokens (plist-get event :before)))
                  'face 'agent-q-dim 'mouse-face 'highlight)

@@ -110,7 +110,7 @@
         (agent-q-test-with-chat
           (setq id agent-q-chats-store-id)
           (agent-q-cost)
-          (should (agent-q-test-shows "This chat cost nothing yet."))
+          (should (agent-q-test-shows "No tokens were counted in this chat yet"))
           (agent-q-test-ask "one")
           (agent-q-test-send "/cost")
           (should (agent-q-test-shows

@@ -246,15 +246,17 @@
   (let* ((root (file-name-as-directory
                 (file-truename (make-temp-file
                                 (expand-file-name "system" agent-q-test-directory) t))))
-         (source (expand-file-name "src/" root))
-         (agent-q-project-root nil))
-    (make-directory source)
-    (let ((default-directory source))
-      (should (equal source (agent-q-project-directory)))
-      (write-region "" nil (expand-file-name "bank.asd" root) nil 'silent)
-      (should (equal root (agent-q-project-directory)))
-      (let ((process-environment (cons (concat "HOME=" root) process-environment)))
-        (should (equal source (agent-q-project-directory)))))))
+         (agent-q-project-root nil)
+         ;; A folder for each question, as answers are remembered for some seconds.
+         (around (lambda (name)
+                   (let ((default-directory (expand-file-name name root)))
+                     (make-directory default-directory)
+                     (string-remove-prefix root (agent-q-project-directory))))))
+    (should (equal "alone/" (funcall around "alone/")))
+    (write-region "" nil (expand-file-name "bank.asd" root) nil 'silent)
+    (should (equal "" (funcall around "src/")))
+    (let ((process-environment (cons (concat "HOME=" root) process-environment)))
+      (should (equal "home/" (funcall around "home/"))))))
 
 (provide 'agent-q-files-test)
 ;;; agent-q-files-test.el ends here
