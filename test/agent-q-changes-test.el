@@ -13,14 +13,15 @@
 (require 'agent-q-test-image)
 (require 'agent-q-changes)
 
-(defun agent-q-changes-test--undo ()
-  "Undo the latest turn of this chat and return what is shown of it."
+(defun agent-q-changes-test--undo (&optional offer)
+  "Undo the latest turn of this chat and return what is shown of it.
+Wait for the OFFER to undo definitions, a regexp, or by default a while for none."
   (let ((start (copy-marker agent-q-render-end)))
     (agent-q-undo-turn)
-    (agent-q-test-until (string-match-p "Undone\\|Nothing to undo\\|No files were"
+    (agent-q-test-until (string-match-p (or offer "Undone\\|Nothing to undo\\|No files were")
                                         (buffer-substring start agent-q-render-end)))
-    ;; The offer comes right behind it.
-    (accept-process-output nil 0.2)
+    (unless offer
+      (accept-process-output nil 0.2))
     (buffer-substring-no-properties start agent-q-render-end)))
 
 (defun agent-q-changes-test--press ()
@@ -66,6 +67,13 @@ Its project is a new directory, DIRECTORY."
                 (agent-q-call-waiting))
     (agent-q-test-answer "y")))
 
+(defun agent-q-changes-test--changing-turn (text)
+  "Send TEXT, and wait for the end of the turn and the line on what it changed.
+The line asks the image, and comes after what is undone at once."
+  (let ((lines (how-many "Changed " (point-min) (point-max))))
+    (agent-q-changes-test--turn text)
+    (agent-q-test-until (< lines (how-many "Changed " (point-min) (point-max))))))
+
 (defun agent-q-changes-test--last-message ()
   "Return the last message that the model was sent."
   (let* ((line (with-temp-buffer
@@ -83,9 +91,9 @@ Its project is a new directory, DIRECTORY."
              '("create_file" :path "new.txt" :content "x\n")
              '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
             agent-q-changes-test--said agent-q-changes-test--said agent-q-changes-test--said)
-    (agent-q-changes-test--turn "do it")
+    (agent-q-changes-test--changing-turn "do it")
     (should (file-exists-p (expand-file-name "new.txt" directory)))
-    (let ((shown (agent-q-changes-test--undo)))
+    (let ((shown (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")))
       (should (string-match-p "Undone:\n- .*" shown))
       (should (string-match-p "AQ-UNDONE (function, new)" shown)))
     (should-not (file-exists-p (expand-file-name "new.txt" directory)))
@@ -112,9 +120,10 @@ Its project is a new directory, DIRECTORY."
             agent-q-changes-test--said
             (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
             agent-q-changes-test--said)
-    (agent-q-changes-test--turn "a file")
-    (agent-q-changes-test--turn "a function")
-    (should (string-match-p "No files were.*\n.*AQ-UNDONE" (agent-q-changes-test--undo)))
+    (agent-q-changes-test--changing-turn "a file")
+    (agent-q-changes-test--changing-turn "a function")
+    (should (string-match-p "No files were.*\n.*AQ-UNDONE"
+                            (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")))
     (should (file-exists-p (expand-file-name "new.txt" directory)))
     (agent-q-changes-test--press)
     (let ((shown (agent-q-changes-test--undo)))
@@ -127,10 +136,10 @@ Its project is a new directory, DIRECTORY."
   (agent-q-changes-test--with-chat
       (list (agent-q-changes-test--calls '("eval_form" :form "(defun cl-user::aq-undone () 1)"))
             agent-q-changes-test--said)
-    (agent-q-changes-test--turn "a function")
+    (agent-q-changes-test--changing-turn "a function")
     (agent-q-test-image-value connection "eval-form" :form "(defun cl-user::aq-undone () 2)"
                               :turn "another/1/1")
-    (agent-q-changes-test--undo)
+    (agent-q-changes-test--undo "AQ-UNDONE.*\n?.*\\[Undo\\]")
     (should (string-match-p "left alone: it was changed again" (agent-q-changes-test--press)))
     (should (equal '("2") (agent-q-test-image-values connection "(cl-user::aq-undone)")))))
 
