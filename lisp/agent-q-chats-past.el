@@ -46,7 +46,7 @@ Those that are shown, in an alist.")
   "The ids of what this chat kept in its context when its file was told last.")
 
 (defun agent-q-chats-past--keep ()
-  "Have the file of this chat say what is kept in its context."
+  "Store in the file of this chat what is kept in its context."
   (let ((ids (mapcar #'agent-q-context-item-id (agent-q-context-items))))
     (when (and agent-q-chats-store-id
                (not agent-q-chats-store-busy)

@@ -313,7 +313,7 @@ A percent sign would begin a construct there."
     (if (string-search "%" line) (string-replace "%" "%%" line) line)))
 
 (defun agent-q-header-update ()
-  "Have the header line made again before it is displayed."
+  "Mark the header line to be made again before it is displayed."
   (setq agent-q-header--parts nil)
   (force-mode-line-update))
 

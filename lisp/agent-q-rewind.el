@@ -355,7 +355,7 @@ RESULTS and IDS are what came of those before; ANSWER is passed on."
                                (agent-q-undo-rewind))))))
 
 (defun agent-q-rewind--save-image ()
-  "Have the file of this chat say what its last rewind took back in the image."
+  "Store in the file of this chat what its last rewind took back in the image."
   (pcase-let ((`(,rewind . ,image) agent-q-rewind--latest))
     (agent-q-core-note-in-chat
      agent-q-session-number

@@ -55,7 +55,6 @@ Rules that deny win over those that ask, and these over those that allow.
   "Show the rules about tools, to add, test or revoke some."
   (interactive)
   (agent-q-registry-ensure)
-  (agent-q-events-ensure)
   (let ((session agent-q-session-number)
         (project (agent-q-project-directory)))
     (pop-to-buffer

@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# Runs one file of tests for scripts/test.sh: FOLDER LABEL FILE [EMACS-OPTION...]. What it says goes to
+# Runs one file of tests for scripts/test.sh: FOLDER LABEL FILE. What it says goes to
 # FOLDER/NAME.log and "PASSED FAILED SKIPPED" to FOLDER/NAME.sum; NAME is LABEL and FILE with dashes.
 
 set -u
 folder=$1
 label=$2
 file=$3
-shift 3
 : "${EMACS:=emacs}"
 name=$(printf '%s %s' "$label" "$file" | tr ' /' '--')
 counts=$folder/$name.counts
@@ -20,7 +19,7 @@ within() {
   if command -v timeout >/dev/null 2>&1; then timeout -k 10 600 "$@"; else "$@"; fi
 }
 
-ert() {
+ert() { # EMACS-OPTION...
   AGENT_Q_COUNTS=$counts within "$EMACS" -Q --batch "$@" -l test/support/run-ert.el "$file"
   status=$?
   # shellcheck disable=SC2046
@@ -45,7 +44,7 @@ native() {
   case "$label" in
     terminal) if within sh "$file"; then sum='1 0 0'; else sum='0 1 0'; fi ;;
     'module assertions') native && ert --module-assertions ;;
-    *) ert "$@" ;;
+    *) ert ;;
   esac
 } > "$folder/$name.log" 2>&1 < /dev/null
 echo "$sum" > "$folder/$name.sum.new"
