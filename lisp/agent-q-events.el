@@ -25,10 +25,10 @@
 (defconst agent-q-events--batch-size 16
   "Most events taken from the core at a time.")
 
-(defconst agent-q-events--batch-microseconds 1500
+(defconst agent-q-events--batch-microseconds 1000
   "Microseconds that the core may spend on handing out events at a time.")
 
-(defconst agent-q-events--patience 0.002
+(defconst agent-q-events--patience 0.0015
   "Seconds for which one run of the filter takes events.
 It has to be short: a filter can't be quit, and keys wait for it and for
 the redisplay that follows.")

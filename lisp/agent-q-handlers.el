@@ -21,7 +21,7 @@
 
 ;;;; Tasks
 
-(defconst agent-q-handlers--slice 0.003
+(defconst agent-q-handlers--slice 0.005
   "Seconds for which tasks run before Emacs attends to other things.")
 
 (defvar agent-q-handlers--tasks nil
