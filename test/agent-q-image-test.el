@@ -29,6 +29,23 @@
                          connection (concat "(length \"" (string #x3fff80 #xd800 0) "\")"))))
   (should (equal '("2") (agent-q-test-image-values connection "(1+ 1)"))))
 
+;;;; Long replies
+
+(agent-q-test-image-on-each long-replies-are-not-delayed ()
+  "What the connection sends leaves at once, and the connection outlives collections."
+  (agent-q-test-image-values connection "(progn (sb-ext:gc :full t) (sb-ext:gc :full t))")
+  (should (equal '("T")
+                 (agent-q-test-image-values
+                  connection
+                  "(let ((socket (allocate-instance (find-class 'sb-bsd-sockets:inet-socket)))
+        (client (if (eq agent-q-image::*client* :slynk) \"SLYNK\" \"SWANK\")))
+    (setf (slot-value socket 'sb-bsd-sockets::file-descriptor)
+          (sb-sys:fd-stream-fd
+           (funcall (or (find-symbol \"CONNECTION-SOCKET-IO\" client)
+                        (find-symbol \"CONNECTION.SOCKET-IO\" client))
+                    (symbol-value (find-symbol \"*EMACS-CONNECTION*\" client)))))
+    (sb-bsd-sockets:sockopt-tcp-nodelay socket))"))))
+
 ;;;; Stopping
 
 (agent-q-test-image-on-each cancels-a-call ()

@@ -154,6 +154,7 @@ CANCEL with the same ID stops it."
         (*progress* (constantly nil))
         (*on-condition* (constantly nil))
         (*outer-restarts* (compute-restarts)))
+    (ensure-undelayed)
     (call-with-captured-output
      (lambda ()
        (let ((reply (call-with-registration

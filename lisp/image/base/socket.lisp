@@ -1,0 +1,35 @@
+;;; SPDX-License-Identifier: GPL-3.0-or-later
+;;; The socket of the client's connection. A reply of more than 8 KB leaves in pieces, and the last waits
+;;; for Emacs's system to acknowledge the one before, which takes some 40 ms, unless the socket is told
+;;; not to delay it. SBCL only.
+
+(cl:in-package "AGENT-Q-IMAGE")
+
+(defvar *undelayed* nil
+  "The connection whose socket was told last.")
+
+(lasts-for-the-process '*undelayed*)
+
+(defun send-undelayed (descriptor)
+  "Tell the socket of DESCRIPTOR to send what it has at once."
+  ;; Not MAKE-INSTANCE: that closes the descriptor once what it made is garbage.
+  (let ((socket (allocate-instance (find-class (find-symbol "INET-SOCKET" "SB-BSD-SOCKETS")))))
+    (setf (slot-value socket (find-symbol "FILE-DESCRIPTOR" "SB-BSD-SOCKETS")) descriptor)
+    (funcall (fdefinition (list 'setf (find-symbol "SOCKOPT-TCP-NODELAY" "SB-BSD-SOCKETS")))
+             t socket)))
+
+(defun ensure-undelayed ()
+  "Have what this call's connection sends leave at once, where that is possible."
+  (let* ((slynk (eq *client* :slynk))
+         (client (if slynk "SLYNK" "SWANK"))
+         (variable (and (implementation-p "SBCL") (find-package client)
+                        (find-symbol "*EMACS-CONNECTION*" client)))
+         (connection (and variable (boundp variable) (symbol-value variable))))
+    (unless (or (null connection) (eq connection *undelayed*))
+      (setf *undelayed* connection)
+      (ignore-errors
+       (send-undelayed
+        (funcall (find-symbol "FD-STREAM-FD" "SB-SYS")
+                 (funcall (find-symbol (if slynk "CONNECTION-SOCKET-IO" "CONNECTION.SOCKET-IO")
+                                       client)
+                          connection)))))))
