@@ -75,7 +75,7 @@ fn start<'e>(env: &'e Env, pipe: Value<'e>, log_file: Text) -> Result<bool> {
 }
 
 /// Return the events that wait, oldest first, as property lists.
-/// Take at most MOST-EVENTS, and stop after a text or BUDGET microseconds.
+/// Take at most MOST-EVENTS, and stop after a text, a turn of a stored chat or BUDGET microseconds.
 #[defun]
 fn drain(env: &Env, most_events: i64, budget: i64) -> Result<Value<'_>> {
     let budget = Duration::from_micros(budget.try_into().unwrap_or(0));

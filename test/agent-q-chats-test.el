@@ -57,6 +57,28 @@
         (insert-file-contents (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
         (should-not (search-forward "\"key\"" nil t))))))
 
+(ert-deftest agent-q-chats-old-turns-come-one-at-a-time ()
+  "Keys are read between the turns of a chat that is resumed."
+  (agent-q-test-chats-with (agent-q-test-chats-says "One." "Two." "Three.")
+    (let ((drain (symbol-function 'agent-q-core-drain))
+          (turns 0) (most 0) id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (mapc #'agent-q-test-ask '("first" "second" "third")))
+      (cl-letf (((symbol-function 'agent-q-core-drain)
+                 (lambda (&rest arguments)
+                   (let* ((events (apply drain arguments))
+                          (past (seq-count (lambda (event)
+                                             (eq (plist-get event :type) :past-turn))
+                                           events)))
+                     (setq turns (+ turns past)
+                           most (max most past))
+                     events))))
+        (agent-q-test-chats-resumed id
+          (agent-q-test-until (agent-q-test-shows "> first"))))
+      (should (= turns 3))
+      (should (= most 1)))))
+
 (ert-deftest agent-q-chats-the-model-reads-what-was-said-before ()
   (agent-q-test-chats-with (agent-q-test-chats-says "Hello." "Again.")
     (let (id)

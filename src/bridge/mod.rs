@@ -159,8 +159,8 @@ pub fn ready(core: &Core) -> bool {
     core.host.queue.ready()
 }
 
-/// Takes events for Lisp, oldest first, within the two budgets; text, which takes long to draw, is
-/// the last of them. What Emacs's thread can serve itself is served on the way, and the calls that
+/// Takes events for Lisp, oldest first, within the two budgets; what takes long to draw is the last of
+/// them. What Emacs's thread can serve itself is served on the way, and the calls that
 /// this lets go on do so.
 pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>> {
     let core = core(env)?;
@@ -178,7 +178,7 @@ pub fn drain(env: &Env, most_events: i64, budget: Duration) -> Result<Value<'_>>
             Served::Here => {}
             Served::ByLisp => {
                 events.push(wire::event(env, &event)?);
-                if is_text(&event) {
+                if is_text(&event) || matches!(event, Event::PastTurn { .. }) {
                     break;
                 }
             }
