@@ -169,11 +169,18 @@ impl Turn<'_> {
                 .unwrap_or(target);
             self.tell_state(SessionState::Summarizing);
             let read = live.clone().until(part.through).for_model();
+            let replaced: usize = read.iter().map(message_bytes).sum();
             match self.summary(read, spent).await {
                 Ok(summary) => {
                     let told = held(self.told).block();
                     let summary =
                         compaction::summary(&live, part.through, told.as_deref(), &summary);
+                    if summary.len() >= replaced {
+                        return RoomMade::Failed(format!(
+                            "The model's summary would be no shorter ({} bytes) than what it stands for ({replaced}).",
+                            summary.len()
+                        ));
+                    }
                     history.append(EntryContent::Compaction {
                         summary: summary.clone(),
                         through: part.through,

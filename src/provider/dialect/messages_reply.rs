@@ -4,40 +4,94 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::quick::{DeltaText, kind_at_start, or_empty};
+use super::quick::{Loose, read_part, says_nothing};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::{Finish, Usage};
 
-/// The type of the events that have more of a block.
-const DELTA: &str = "content_block_delta";
-
-/// An event, as far as those with more of a block go.
+/// An event of any type, as far as it is of use.
 #[derive(Deserialize)]
-struct QuickEvent<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<DeltaText<'a>>,
-    index: Option<u64>,
+struct StreamedEvent<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Loose<'a>,
+    #[serde(borrow, default)]
+    index: Loose<'a>,
     #[serde(borrow)]
-    delta: QuickDelta<'a>,
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
 }
 
-/// More of a block.
-#[derive(Deserialize)]
-struct QuickDelta<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<DeltaText<'a>>,
+/// More of a block, or of the message.
+#[derive(Default, Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Loose<'a>,
+    #[serde(borrow, default)]
+    text: Loose<'a>,
+    #[serde(borrow, default)]
+    thinking: Loose<'a>,
+    #[serde(borrow, default)]
+    partial_json: Loose<'a>,
+    #[serde(borrow, default)]
+    signature: Loose<'a>,
+    #[serde(borrow, default)]
+    stop_reason: Loose<'a>,
     #[serde(borrow)]
-    text: Option<DeltaText<'a>>,
+    stop_details: Option<&'a RawValue>,
+}
+
+/// A message, but for its content.
+#[derive(Default, Deserialize)]
+struct MessageHead<'a> {
+    #[serde(borrow, default)]
+    id: Loose<'a>,
     #[serde(borrow)]
-    thinking: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    partial_json: Option<DeltaText<'a>>,
-    #[serde(borrow)]
-    signature: Option<DeltaText<'a>>,
+    usage: Option<&'a RawValue>,
+}
+
+/// How a block begins.
+#[derive(Default, Deserialize)]
+struct BlockStart<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Loose<'a>,
+    #[serde(borrow, default)]
+    text: Loose<'a>,
+    #[serde(borrow, default)]
+    thinking: Loose<'a>,
+    #[serde(borrow, default)]
+    signature: Loose<'a>,
+    #[serde(borrow, default)]
+    id: Loose<'a>,
+    #[serde(borrow, default)]
+    name: Loose<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct StopDetails<'a> {
+    #[serde(borrow, default)]
+    explanation: Loose<'a>,
+}
+
+/// What the server counts at one place.
+#[derive(Default, Deserialize)]
+struct SaidCounts<'a> {
+    #[serde(borrow, default)]
+    input_tokens: Loose<'a>,
+    #[serde(borrow, default)]
+    output_tokens: Loose<'a>,
+    #[serde(borrow, default)]
+    cache_read_input_tokens: Loose<'a>,
+    #[serde(borrow, default)]
+    cache_creation_input_tokens: Loose<'a>,
 }
 
 /// The decoder of Messages.
@@ -74,27 +128,30 @@ impl MessagesDecoder {
         if data == "[DONE]" {
             return;
         }
-        if kind_at_start(data).is_none_or(|kind| kind == DELTA)
-            && let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
-            && event.kind.as_ref().map_or(name, DeltaText::as_str) == DELTA
-        {
-            self.add(event.index.unwrap_or(0), &event.delta, draft);
-            return;
-        }
-        let Ok(event) = serde_json::from_str::<Value>(data) else {
-            draft.fail(unreadable(name, data));
-            return;
+        let event: StreamedEvent<'_> = match serde_json::from_str(data) {
+            Ok(event) => event,
+            Err(_) if says_nothing(data) => return,
+            Err(_) => {
+                draft.fail(unreadable(name, data));
+                return;
+            }
         };
-        let kind = event["type"].as_str().unwrap_or(name);
-        let index = event["index"].as_u64().unwrap_or(0);
-        match kind {
-            "message_start" => self.start(&event["message"], draft),
-            "content_block_start" => self.open(index, &event["content_block"], draft),
-            DELTA => {}
+        let index = event.index.count().unwrap_or(0);
+        let delta = event.delta.unwrap_or_default();
+        match event.kind.some_text().unwrap_or(name) {
+            "content_block_delta" => self.add(index, &delta, draft),
+            "message_start" => self.start(&read_part(event.message), draft),
+            "content_block_start" => {
+                self.open(
+                    index,
+                    event.content_block.map_or("{}", RawValue::get),
+                    draft,
+                );
+            }
             "content_block_stop" => self.close(index, draft),
             "message_delta" => {
-                self.count(&event["usage"], draft);
-                finish(&event["delta"], draft);
+                self.count(event.usage, draft);
+                finish(&delta, draft);
             }
             "message_stop" => draft.end(),
             "ping" => {}
@@ -115,23 +172,23 @@ impl MessagesDecoder {
                 return;
             }
         };
-        self.start(&message, draft);
+        self.start(&serde_json::from_str(document).unwrap_or_default(), draft);
         for (index, block) in (0..).zip(message["content"].as_array().into_iter().flatten()) {
-            self.open(index, block, draft);
+            self.open(index, &block.to_string(), draft);
             if let Some(Block::Call(place)) = self.blocks.get(&index) {
                 draft.set_arguments(*place, &block["input"].to_string());
             }
             self.close(index, draft);
         }
-        finish(&message, draft);
+        finish(&serde_json::from_str(document).unwrap_or_default(), draft);
         draft.end();
     }
 
-    fn start(&mut self, message: &Value, draft: &mut ReplyDraft) {
-        let id = message["id"].as_str().unwrap_or_default().to_owned();
+    fn start(&mut self, message: &MessageHead<'_>, draft: &mut ReplyDraft) {
+        let id = message.id.text();
         match &self.message {
             // Gateways repeat it.
-            Some(before) if *before == id => return,
+            Some(before) if before == id => return,
             // They also splice a second message into the first.
             Some(_) => {
                 draft.start_over();
@@ -139,41 +196,45 @@ impl MessagesDecoder {
             }
             None => {}
         }
-        self.message = Some(id);
-        self.count(&message["usage"], draft);
+        self.message = Some(id.to_owned());
+        self.count(message.usage, draft);
     }
 
-    fn open(&mut self, index: u64, block: &Value, draft: &mut ReplyDraft) {
-        let text = |key: &str| block[key].as_str().unwrap_or_default();
-        let opened = match text("type") {
+    /// The block with INDEX begins, as the JSON in BLOCK.
+    fn open(&mut self, index: u64, block: &str, draft: &mut ReplyDraft) {
+        let start: BlockStart<'_> = serde_json::from_str(block).unwrap_or_default();
+        let opened = match start.kind.text() {
             "text" => {
                 let place = draft.open_text();
-                draft.add(place, text("text"));
+                draft.add(place, start.text.text());
                 Block::Text(place)
             }
             "thinking" => {
                 let place = draft.open_thinking();
-                draft.add(place, text("thinking"));
+                draft.add(place, start.thinking.text());
                 // Even one that is empty goes back.
-                draft.seal(place, json!({"signature": text("signature")}));
+                draft.seal(place, json!({"signature": start.signature.text()}));
                 Block::Thinking(place)
             }
-            "tool_use" => Block::Call(draft.open_call(text("id"), text("name"))),
-            _ => Block::Sealed(block.clone(), String::new()),
+            "tool_use" => Block::Call(draft.open_call(start.id.text(), start.name.text())),
+            _ => Block::Sealed(
+                serde_json::from_str(block).unwrap_or_default(),
+                String::new(),
+            ),
         };
         self.blocks.insert(index, opened);
     }
 
-    fn add(&mut self, index: u64, delta: &QuickDelta<'_>, draft: &mut ReplyDraft) {
+    fn add(&mut self, index: u64, delta: &Delta<'_>, draft: &mut ReplyDraft) {
         match self.blocks.get_mut(&index) {
-            Some(Block::Text(place)) => draft.add(*place, or_empty(&delta.text)),
-            Some(Block::Thinking(place)) if or_empty(&delta.kind) == "signature_delta" => {
-                draft.extend_seal(*place, "signature", or_empty(&delta.signature));
+            Some(Block::Text(place)) => draft.add(*place, delta.text.text()),
+            Some(Block::Thinking(place)) if delta.kind.text() == "signature_delta" => {
+                draft.extend_seal(*place, "signature", delta.signature.text());
             }
-            Some(Block::Thinking(place)) => draft.add(*place, or_empty(&delta.thinking)),
-            Some(Block::Call(place)) => draft.add(*place, or_empty(&delta.partial_json)),
+            Some(Block::Thinking(place)) => draft.add(*place, delta.thinking.text()),
+            Some(Block::Call(place)) => draft.add(*place, delta.partial_json.text()),
             Some(Block::Sealed(_, input)) if input.len() < MAX_CALL_BYTES => {
-                input.push_str(or_empty(&delta.partial_json));
+                input.push_str(delta.partial_json.text());
             }
             Some(Block::Sealed(..)) | None => {}
         }
@@ -192,23 +253,24 @@ impl MessagesDecoder {
         }
     }
 
-    fn count(&mut self, usage: &Value, draft: &mut ReplyDraft) {
-        if !usage.is_object() {
+    fn count(&mut self, usage: Option<&RawValue>, draft: &mut ReplyDraft) {
+        if usage.is_none() {
             return;
         }
+        let said: SaidCounts<'_> = read_part(usage);
         let Counts {
             input,
             output,
             cache_read,
             cache_write,
         } = &mut self.counts;
-        for (count, name) in [
-            (&mut *input, "input_tokens"),
-            (&mut *output, "output_tokens"),
-            (&mut *cache_read, "cache_read_input_tokens"),
-            (&mut *cache_write, "cache_creation_input_tokens"),
+        for (count, said) in [
+            (&mut *input, &said.input_tokens),
+            (&mut *output, &said.output_tokens),
+            (&mut *cache_read, &said.cache_read_input_tokens),
+            (&mut *cache_write, &said.cache_creation_input_tokens),
         ] {
-            if let Some(number) = usage[name].as_u64() {
+            if let Some(number) = said.count() {
                 *count = number;
             }
         }
@@ -222,8 +284,8 @@ impl MessagesDecoder {
     }
 }
 
-fn finish(delta: &Value, draft: &mut ReplyDraft) {
-    let Some(reason) = delta["stop_reason"].as_str() else {
+fn finish(delta: &Delta<'_>, draft: &mut ReplyDraft) {
+    let Some(reason) = delta.stop_reason.some_text() else {
         return;
     };
     draft.finish_for(match reason {
@@ -232,8 +294,8 @@ fn finish(delta: &Value, draft: &mut ReplyDraft) {
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "pause_turn" => Finish::Paused,
         "refusal" => {
-            let why = delta["stop_details"]["explanation"].as_str();
-            Finish::Refused(why.unwrap_or_default().to_owned())
+            let details: StopDetails<'_> = read_part(delta.stop_details);
+            Finish::Refused(details.explanation.text().to_owned())
         }
         other => Finish::Other(other.to_owned()),
     });

@@ -4,55 +4,108 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::quick::{DeltaText, kind_at_start, or_empty};
+use super::quick::{Loose, read_part, says_nothing};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
 use crate::provider::retry::RetryAdvice;
 use crate::provider::{Finish, Usage};
 
-const ADDED: &str = "response.output_item.added";
-const DONE: &str = "response.output_item.done";
-const SUMMARY_PART: &str = "response.reasoning_summary_part.added";
-
-/// The events after which nothing more comes.
-const ENDS: [&str; 4] = [
-    "response.completed",
-    "response.incomplete",
-    "response.failed",
-    "response.done",
-];
-
-/// An event, as far as those with more of an item go.
+/// An event of any type, as far as it is of use. Many repeat what came before, or even the request.
 #[derive(Deserialize)]
-struct QuickEvent<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<DeltaText<'a>>,
+struct StreamedEvent<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Loose<'a>,
+    #[serde(borrow, default)]
+    delta: Loose<'a>,
+    #[serde(borrow, default)]
+    output_index: Loose<'a>,
+    #[serde(borrow, default)]
+    item_id: Loose<'a>,
     #[serde(borrow)]
-    delta: DeltaText<'a>,
-    output_index: Option<u64>,
+    item: Option<&'a RawValue>,
     #[serde(borrow)]
-    item_id: Option<DeltaText<'a>>,
+    response: Option<&'a RawValue>,
 }
 
-/// The event at the end, without what came before it and is in it again.
-#[derive(Deserialize)]
-struct QuickEnd<'a> {
-    #[serde(borrow)]
-    response: QuickResponse<'a>,
+impl StreamedEvent<'_> {
+    /// The key of the item whose id is ID, where it matters.
+    fn key<'k>(&self, id: &'k Loose<'_>) -> ItemKey<'k> {
+        match self.output_index.count() {
+            Some(index) => ItemKey::Index(index),
+            None => ItemKey::Id(id.text()),
+        }
+    }
 }
 
-#[derive(Deserialize)]
-struct QuickResponse<'a> {
+/// An item that begins or is complete.
+#[derive(Default, Deserialize)]
+struct Item<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Loose<'a>,
+    #[serde(borrow, default)]
+    id: Loose<'a>,
+    #[serde(borrow, default)]
+    call_id: Loose<'a>,
+    #[serde(borrow, default)]
+    name: Loose<'a>,
+    #[serde(borrow, default)]
+    arguments: Loose<'a>,
+    #[serde(borrow, default)]
+    status: Loose<'a>,
+    #[serde(borrow, default)]
+    encrypted_content: Loose<'a>,
     #[serde(borrow)]
-    status: DeltaText<'a>,
-    #[serde(default)]
-    usage: Value,
-    #[serde(default)]
-    incomplete_details: Value,
+    content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    summary: Option<&'a RawValue>,
+}
+
+/// An element of an item's content or summary.
+#[derive(Deserialize)]
+struct ItemText<'a> {
+    #[serde(borrow, default)]
+    text: Loose<'a>,
+    #[serde(borrow, default)]
+    refusal: Loose<'a>,
+}
+
+/// A response at its end, without what is in it.
+#[derive(Default, Deserialize)]
+struct Ending<'a> {
+    #[serde(borrow, default)]
+    status: Loose<'a>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    incomplete_details: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct IncompleteDetails<'a> {
+    #[serde(borrow, default)]
+    reason: Loose<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct SaidCounts<'a> {
+    #[serde(borrow, default)]
+    input_tokens: Loose<'a>,
+    #[serde(borrow, default)]
+    output_tokens: Loose<'a>,
+    #[serde(borrow)]
+    input_tokens_details: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+struct InputDetails<'a> {
+    #[serde(borrow, default)]
+    cached_tokens: Loose<'a>,
+    #[serde(borrow, default)]
+    cache_write_tokens: Loose<'a>,
 }
 
 /// The decoder of Responses.
@@ -105,67 +158,16 @@ impl ResponsesDecoder {
         if data == "[DONE]" {
             return;
         }
-        let kind = kind_at_start(data);
-        if kind.is_none_or(|kind| kind.ends_with(".delta"))
-            && let Ok(event) = serde_json::from_str::<QuickEvent<'_>>(data)
-            && self.take_delta(name, &event, draft)
-        {
-            return;
-        }
-        if kind.is_some_and(|kind| self.take_quickly(kind, data, draft)) {
-            return;
-        }
-        let Ok(event) = serde_json::from_str::<Value>(data) else {
-            draft.fail(unreadable(name, data));
-            return;
+        let event: StreamedEvent<'_> = match serde_json::from_str(data) {
+            Ok(event) => event,
+            Err(_) if says_nothing(data) => return,
+            Err(_) => {
+                draft.fail(unreadable(name, data));
+                return;
+            }
         };
-        match event["type"].as_str().unwrap_or(name) {
-            ADDED => {
-                self.open(key(&event, &event["item"]["id"]), &event["item"], draft);
-            }
-            DONE => {
-                self.close(key(&event, &event["item"]["id"]), &event["item"], draft);
-            }
-            SUMMARY_PART => self.part_thinking(&event, draft),
-            kind if ENDS.contains(&kind) => self.end(&event["response"], draft),
-            "error" => fail(name, &event, draft),
-            other if other.starts_with("response.") => {}
-            _ => {
-                if let Some(error) = reported(name, data) {
-                    draft.fail(error);
-                }
-            }
-        }
-    }
-
-    /// Takes an event of KIND without reading all of it, where that will do. Says whether it did.
-    fn take_quickly(&self, kind: &str, data: &str, draft: &mut ReplyDraft) -> bool {
-        if ENDS.contains(&kind) {
-            let end = serde_json::from_str::<QuickEnd<'_>>(data).map(|end| end.response);
-            return match end {
-                Ok(end) if matches!(end.status.as_str(), "completed" | "incomplete") => {
-                    let reason = &end.incomplete_details["reason"];
-                    self.end_as(Some(end.status.as_str()), &end.usage, reason, draft);
-                    true
-                }
-                Ok(_) | Err(_) => false,
-            };
-        }
-        // Some repeat the whole request.
-        let is_news = [ADDED, DONE, SUMMARY_PART].contains(&kind);
-        kind.starts_with("response.")
-            && !is_news
-            && serde_json::from_str::<IgnoredAny>(data).is_ok()
-    }
-
-    /// Takes EVENT, which NAME may name, if it is more of an item. Says whether it was.
-    fn take_delta(&mut self, name: &str, event: &QuickEvent<'_>, draft: &mut ReplyDraft) -> bool {
-        let delta = event.delta.as_str();
-        let key = match event.output_index {
-            Some(index) => ItemKey::Index(index),
-            None => ItemKey::Id(or_empty(&event.item_id)),
-        };
-        match event.kind.as_ref().map_or(name, DeltaText::as_str) {
+        let (delta, key) = (event.delta.text(), event.key(&event.item_id));
+        match event.kind.some_text().unwrap_or(name) {
             "response.output_text.delta" => self.add(key, delta, draft, ReplyDraft::open_text),
             "response.refusal.delta" => {
                 self.refuses = Refusal::Said;
@@ -179,9 +181,33 @@ impl ResponsesDecoder {
                     draft.add(place, delta);
                 }
             }
-            _ => return false,
+            "response.output_item.added" => {
+                let item: Item<'_> = read_part(event.item);
+                self.open(event.key(&item.id), &item, draft);
+            }
+            "response.output_item.done" => {
+                let item: Item<'_> = read_part(event.item);
+                self.close(event.key(&item.id), &item, draft);
+            }
+            // Parts of a summary are paragraphs.
+            "response.reasoning_summary_part.added" => {
+                if let Some(place) = self.items.get(key)
+                    && !draft.so_far(place).is_empty()
+                {
+                    draft.add(place, "\n\n");
+                }
+            }
+            "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
+                self.end(event.response.map_or("{}", RawValue::get), draft);
+            }
+            "error" => fail(name, data, draft),
+            other if other.starts_with("response.") => {}
+            _ => {
+                if let Some(error) = reported(name, data) {
+                    draft.fail(error);
+                }
+            }
         }
-        true
     }
 
     pub fn take_document(&mut self, document: &str, draft: &mut ReplyDraft) {
@@ -189,18 +215,19 @@ impl ResponsesDecoder {
             Ok(response) if response["object"] == "response" => {
                 for (index, item) in (0..).zip(response["output"].as_array().into_iter().flatten())
                 {
-                    self.close(ItemKey::Index(index), item, draft);
+                    let item = item.to_string();
+                    let item = serde_json::from_str(&item).unwrap_or_default();
+                    self.close(ItemKey::Index(index), &item, draft);
                 }
-                self.end(&response, draft);
+                self.end(document, draft);
             }
             _ => draft.fail(reported("", document).unwrap_or_else(|| unreadable("", document))),
         }
     }
 
-    fn open(&mut self, key: ItemKey<'_>, item: &Value, draft: &mut ReplyDraft) -> PartPlace {
-        let text = |name: &str| item[name].as_str().unwrap_or_default();
-        let place = match text("type") {
-            "function_call" => draft.open_call(text("call_id"), text("name")),
+    fn open(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) -> PartPlace {
+        let place = match item.kind.text() {
+            "function_call" => draft.open_call(item.call_id.text(), item.name.text()),
             "message" => draft.open_text(),
             // Also one of a type that we don't know.
             _ => draft.open_thinking(),
@@ -224,45 +251,37 @@ impl ResponsesDecoder {
         draft.add(place, delta);
     }
 
-    /// Parts of a summary are paragraphs.
-    fn part_thinking(&mut self, event: &Value, draft: &mut ReplyDraft) {
-        if let Some(place) = self.items.get(key(event, &event["item_id"]))
-            && !draft.so_far(place).is_empty()
-        {
-            draft.add(place, "\n\n");
-        }
-    }
-
     /// ITEM is as it is to be kept; what came of it before may have been less.
-    fn close(&mut self, key: ItemKey<'_>, item: &Value, draft: &mut ReplyDraft) {
+    fn close(&mut self, key: ItemKey<'_>, item: &Item<'_>, draft: &mut ReplyDraft) {
         let place = match self.items.get(key) {
             Some(place) => place,
             None => self.open(key, item, draft),
         };
         let missing = draft.so_far(place).is_empty();
-        match item["type"].as_str() {
-            Some("function_call") => {
-                let text = |name: &str| item[name].as_str().unwrap_or_default();
-                draft.name_call(place, text("call_id"), text("name"));
-                draft.set_arguments(place, text("arguments"));
-                if item["status"].as_str().unwrap_or("completed") == "completed" {
+        match item.kind.text() {
+            "function_call" => {
+                draft.name_call(place, item.call_id.text(), item.name.text());
+                draft.set_arguments(place, item.arguments.text());
+                if item.status.some_text().unwrap_or("completed") == "completed" {
                     draft.close_call(place);
                 }
             }
-            Some("message") if missing => {
-                for content in item["content"].as_array().into_iter().flatten() {
-                    if let Some(refusal) = content["refusal"].as_str() {
+            "message" if missing => {
+                let content: Vec<ItemText<'_>> = read_part(item.content);
+                for content in content {
+                    if let Some(refusal) = content.refusal.some_text() {
                         self.refuses = Refusal::Said;
                         draft.add(place, refusal);
                     }
-                    draft.add(place, content["text"].as_str().unwrap_or_default());
+                    draft.add(place, content.text.text());
                 }
             }
-            Some("reasoning") => {
-                let both = [&item["summary"], &item["content"]];
-                let texts = both.iter().flat_map(|list| list.as_array()).flatten();
-                for text in texts.filter(|_| missing) {
-                    draft.add(place, text["text"].as_str().unwrap_or_default());
+            "reasoning" => {
+                for texts in [item.summary, item.content] {
+                    let texts: Vec<ItemText<'_>> = read_part(texts.filter(|_| missing));
+                    for text in texts {
+                        draft.add(place, text.text.text());
+                    }
                 }
                 if let Some(seal) = reasoning_seal(item) {
                     draft.seal(place, seal);
@@ -272,24 +291,23 @@ impl ResponsesDecoder {
         }
     }
 
-    fn end(&self, response: &Value, draft: &mut ReplyDraft) {
-        let reason = &response["incomplete_details"]["reason"];
-        let status = response["status"].as_str();
+    /// The response ended, as the JSON in RESPONSE.
+    fn end(&self, response: &str, draft: &mut ReplyDraft) {
+        let ending: Ending<'_> = serde_json::from_str(response).unwrap_or_default();
+        let status = ending.status.some_text();
         if status == Some("failed") {
             fail("error", response, draft);
         }
-        self.end_as(status, &response["usage"], reason, draft);
-    }
-
-    /// The response ended as STATUS says, and for REASON if it is incomplete.
-    fn end_as(&self, status: Option<&str>, usage: &Value, reason: &Value, draft: &mut ReplyDraft) {
-        count(usage, draft);
+        count(ending.usage, draft);
         match status {
             Some("failed") => {}
-            Some("incomplete") => draft.finish_for(match reason.as_str() {
-                Some("content_filter") => Finish::ContentFilter,
-                _ => Finish::Length,
-            }),
+            Some("incomplete") => {
+                let details: IncompleteDetails<'_> = read_part(ending.incomplete_details);
+                draft.finish_for(match details.reason.text() {
+                    "content_filter" => Finish::ContentFilter,
+                    _ => Finish::Length,
+                });
+            }
             Some("cancelled") => draft.finish_for(Finish::Other("cancelled".to_owned())),
             _ => {
                 if self.refuses == Refusal::Said {
@@ -302,32 +320,27 @@ impl ResponsesDecoder {
     }
 }
 
-fn key<'a>(event: &Value, id: &'a Value) -> ItemKey<'a> {
-    match event["output_index"].as_u64() {
-        Some(index) => ItemKey::Index(index),
-        None => ItemKey::Id(id.as_str().unwrap_or_default()),
-    }
-}
-
 /// What goes back of a reasoning item; none when the server kept no secret in it, as it would look
 /// for what it never stored.
-fn reasoning_seal(item: &Value) -> Option<Value> {
-    let encrypted = item["encrypted_content"]
-        .as_str()
+fn reasoning_seal(item: &Item<'_>) -> Option<Value> {
+    let encrypted = item
+        .encrypted_content
+        .some_text()
         .filter(|text| !text.is_empty())?;
     let mut seal = Map::new();
     seal.insert("type".into(), "reasoning".into());
-    if let Some(id) = item["id"].as_str() {
+    if let Some(id) = item.id.some_text() {
         seal.insert("id".into(), id.into());
     }
-    let summary = item["summary"].as_array().cloned().unwrap_or_default();
+    let summary: Vec<Value> = read_part(item.summary);
     seal.insert("summary".into(), summary.into());
     seal.insert("encrypted_content".into(), encrypted.into());
     Some(Value::Object(seal))
 }
 
-fn fail(name: &str, event: &Value, draft: &mut ReplyDraft) {
-    let error = reported(name, &event.to_string()).unwrap_or_else(|| {
+/// The server says in the JSON of DATA that it failed.
+fn fail(name: &str, data: &str, draft: &mut ReplyDraft) {
+    let error = reported(name, data).unwrap_or_else(|| {
         ProviderError::new(
             FailureKind::Reported,
             RetryAdvice::Backoff,
@@ -337,15 +350,17 @@ fn fail(name: &str, event: &Value, draft: &mut ReplyDraft) {
     draft.fail(error);
 }
 
-fn count(usage: &Value, draft: &mut ReplyDraft) {
-    if !usage.is_object() {
+fn count(usage: Option<&RawValue>, draft: &mut ReplyDraft) {
+    if usage.is_none() {
         return;
     }
-    let number = |path: &str| usage.pointer(path).and_then(Value::as_u64).unwrap_or(0);
+    let said: SaidCounts<'_> = read_part(usage);
+    let details: InputDetails<'_> = read_part(said.input_tokens_details);
+    let number = |count: &Loose<'_>| count.count().unwrap_or(0);
     draft.count(Usage {
-        input_tokens: number("/input_tokens"),
-        output_tokens: number("/output_tokens"),
-        cache_read_tokens: number("/input_tokens_details/cached_tokens"),
-        cache_write_tokens: number("/input_tokens_details/cache_write_tokens"),
+        input_tokens: number(&said.input_tokens),
+        output_tokens: number(&said.output_tokens),
+        cache_read_tokens: number(&details.cached_tokens),
+        cache_write_tokens: number(&details.cache_write_tokens),
     });
 }

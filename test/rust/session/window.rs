@@ -190,6 +190,24 @@ async fn a_summary_that_fails_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_summary_longer_than_what_it_replaces_is_refused() {
+    let script = turns(json!([text(6000), text(6000), text(20_000), text(10)]));
+    let chat = chat(&script, json!({}));
+    say_all(&chat, &["one", "two"]).await;
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(3).await, TurnOutcome::Finished);
+    let told = notices(&chat);
+    assert!(
+        told[0].contains("the conversation is as it was"),
+        "{told:?}"
+    );
+    assert!(told[0].contains("no shorter"), "{told:?}");
+    assert!(summaries(&chat).is_empty());
+    say_all(&chat, &["three"]).await;
+    assert_eq!(sent(&chat, 3).len(), 5, "all of it was sent");
+}
+
+#[tokio::test]
 async fn a_summary_is_written_on_demand_and_can_be_cancelled() {
     let script = turns(json!([
         text(6000), text(6000), [{"stall": true}], [{"text": "NOTES"}], text(10),
