@@ -220,7 +220,8 @@ everything() {
 # What is kept for the next compilation is large, and most people run the tests once.
 : "${CARGO_INCREMENTAL:=0}"
 export CARGO_INCREMENTAL
-cargo build --quiet --example scripted-server || count 0 1 0 'building the scripted server'
+cargo build --quiet --example scripted-server --example mcp-client ||
+  count 0 1 0 'building the scripted server and the MCP client'
 if [ -n "$T" ]; then
   matching_tests
 elif [ -n "$QUICK" ]; then

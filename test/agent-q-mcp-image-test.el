@@ -186,16 +186,22 @@ Whatever it asks for is denied."
                      "refused True True" "pending True" "awaited True"
                      "prompts ['repl_loop', 'debug_error']" "resource True" "cancelled")))))
 
-(ert-deftest agent-q-mcp-image-typescript-sdk ()
-  :tags '(:image :slime)
-  (let ((script (agent-q-mcp-image-test--node))
-        (connection (agent-q-test-image-connection 'slime)))
+(agent-q-test-image-on-each "mcp-typescript-sdk" ()
+  "The same with the official TypeScript SDK."
+  (let ((script (agent-q-mcp-image-test--node)))
     (unless (and script (executable-find "node")) (ert-skip "The TypeScript SDK can't be had here"))
-    (unless connection (ert-skip "No SBCL through SLIME"))
     (should (equal (agent-q-mcp-image-test--client connection (list "node" script) "typescript")
                    '("listed [ 'await_call', 'eval_form' ]" "called true false" "signalled true true"
                      "refused true true" "pending true" "awaited true"
                      "prompts [ 'repl_loop', 'debug_error' ]" "resource true" "cancelled")))))
+
+(agent-q-test-image-on-each "mcp-rust-sdk" ()
+  "The same with the official Rust SDK."
+  (should (equal (agent-q-mcp-image-test--client
+                  connection (list (agent-q-test-example-program "mcp-client")) "rmcp")
+                 '("listed [\"await_call\", \"eval_form\"]" "called true false" "signalled true true"
+                   "refused true true" "pending true" "awaited true"
+                   "prompts [\"repl_loop\", \"debug_error\"]" "resource true" "cancelled"))))
 
 ;;;; The inspector
 

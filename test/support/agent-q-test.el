@@ -142,8 +142,8 @@ Nobody looks at a batch Emacs, so that the chat would wait for ever."
 (defvar agent-q-test-requests nil
   "The file in which the scripted server notes the requests it got.")
 
-(defun agent-q-test--server-program ()
-  "Return the scripted server's program, the newest build of it."
+(defun agent-q-test-example-program (name)
+  "Return the program of the example NAME of the crate, the newest build of it."
   (let ((built (seq-filter
                 #'file-executable-p
                 (mapcar (lambda (profile)
@@ -151,10 +151,10 @@ Nobody looks at a batch Emacs, so that the chat would wait for ever."
                            (concat (or (getenv "CARGO_TARGET_DIR")
                                        (expand-file-name "target"
                                                          agent-q-test-root))
-                                   "/" profile "/examples/scripted-server")))
+                                   "/" profile "/examples/" name)))
                         '("release" "debug")))))
     (unless built
-      (error "The scripted server is missing: cargo build --examples"))
+      (error "%s is missing: cargo build --examples" name))
     (car (sort built #'file-newer-than-file-p))))
 
 (defun agent-q-test-start-server (script)
@@ -166,7 +166,7 @@ Its property `base-url' says where it is."
          (output "")
          (process (make-process
                    :name "scripted-server"
-                   :command (list (agent-q-test--server-program) file
+                   :command (list (agent-q-test-example-program "scripted-server") file
                                   "--requests" requests)
                    :connection-type 'pipe
                    :noquery t
