@@ -16,7 +16,9 @@
 
 (defvar inferior-lisp-program)
 (declare-function agent-q-chat-use-provider "agent-q-chat")
+(declare-function agent-q-chat-cancel "agent-q-chat-send")
 (declare-function agent-q-chat-send "agent-q-chat-send")
+(declare-function agent-q-core-decide "ext:agent-q-core")
 (declare-function agent-q-image-call "agent-q-image")
 (declare-function agent-q-mention-complete "agent-q-mention-complete")
 (declare-function agent-q-prompt-replace "agent-q-prompt")
@@ -286,6 +288,33 @@ what narrowing them takes."
         (accept-process-output nil 0.02))
       (image-bench--sample "cancel" (lambda () (agent-q-image-cancel request))))))
 
+(defun image-bench--cancel-turn ()
+  "Measure from the command that cancels a turn to its end in the chat.
+The turn's tool is in an endless loop in the image."
+  (agent-q-bench-serve
+   '(((tool_calls . [((id . "c") (name . "eval_form") (arguments . ((form . "(loop)"))))]))))
+  (let* ((chat (agent-q-bench-chat))
+         (started nil)
+         (see (lambda (event)
+                (pcase (plist-get event :type)
+                  (:approval (agent-q-core-decide (plist-get event :call) "approved" nil))
+                  (:call-started (setq started (float-time)))))))
+    (with-current-buffer chat
+      (setq agent-q-session-connection image-bench--connection))
+    (advice-add 'agent-q-events-dispatch :after see)
+    (dotimes (_ 7)
+      (setq started nil
+            image-bench--over nil)
+      (agent-q-bench-ask chat #'image-bench--end :cancelled)
+      (agent-q-bench-await (lambda () started))
+      ;; The form has to have come to its loop.
+      (while (< (float-time) (+ started 0.1))
+        (accept-process-output nil 0.02))
+      (image-bench--sample "cancel.turn" (lambda ()
+                                           (with-current-buffer chat (agent-q-chat-cancel)))))
+    (advice-remove 'agent-q-events-dispatch see)
+    (kill-buffer chat)))
+
 (defun image-bench--main ()
   "Measure everything."
   (image-bench-connect)
@@ -295,6 +324,7 @@ what narrowing them takes."
   (image-bench--mention)
   (image-bench--side-by-side)
   (image-bench--cancel)
+  (image-bench--cancel-turn)
   (image-bench--pipeline)
   (agent-q-bench-end))
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //! Samples of what reading replies costs, a line each: a name and seconds. For each dialect a stream of
 //! MEGABYTES, from bytes to events to show, beside serde_json skipping the same payloads; then how many
-//! bytes of memory are held after 256 MB of signs of life. AGENT_Q_STREAMS names a folder of recordings,
-//! whose events are used then. `cargo run --release --example bench_streams`, or `make bench`.
+//! bytes of memory are held after 256 MB of signs of life, or as many as the first argument says.
+//! AGENT_Q_STREAMS names a folder of recordings, whose events are used then.
+//! `cargo run --release --example bench_streams`, or `make bench`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -178,6 +179,7 @@ fn growth(dialect: Dialect, megabytes: usize) -> f64 {
 
 fn main() {
     let folder = std::env::var_os("AGENT_Q_STREAMS");
+    let signs = std::env::args().nth(1).and_then(|it| it.parse().ok());
     for (name, dialect, api) in DIALECTS {
         let stream = stream(dialect, MEGABYTES << 20);
         let payloads = payloads(&stream);
@@ -196,6 +198,9 @@ fn main() {
             println!("decode.recorded.read.{name} {read:.6}");
             println!("decode.recorded.skip.{name} {skip:.6}");
         }
-        println!("decode.growth.{name} {:.6}", growth(dialect, 256));
+        println!(
+            "decode.growth.{name} {:.6}",
+            growth(dialect, signs.unwrap_or(256))
+        );
     }
 }
