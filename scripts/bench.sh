@@ -201,7 +201,12 @@ if wanted files; then
   done
 fi
 if wanted chats; then
-  cargo run --release --quiet --example bench_chats >> "$scratch/samples" || note_failure bench_chats
+  AGENT_Q_BENCH_CHATS=$scratch/chats
+  export AGENT_Q_BENCH_CHATS
+  cargo run --release --quiet --example bench_chats -- "$AGENT_Q_BENCH_CHATS" >> "$scratch/samples" ||
+    note_failure bench_chats
+  repeat "$RUNS" in_terminal stream-bench 'resume chat 0'
+  in_batch load-bench resume
 fi
 if wanted idle && [ -d /proc/self/task ]; then
   for way in bare chat bare chat bare chat; do idle_wakes "$way"; done

@@ -4,7 +4,7 @@
 
 ;;; Commentary:
 
-;; One measurement in a fresh batch Emacs.  AGENT_Q_BENCH is load, history, turns or
+;; One measurement in a fresh batch Emacs.  AGENT_Q_BENCH is load, history, turns, resume or
 ;; "memory chat|filter BYTES".
 
 ;;; Code:
@@ -14,6 +14,10 @@
 (declare-function agent-q-module-ensure "agent-q-module")
 (declare-function agent-q-events-ensure "agent-q-events")
 (declare-function agent-q-core-submit "agent-q-core")
+(defvar agent-q-chats-directory)
+(defvar agent-q-chats-turns)
+(defvar agent-q-chats-past-turns)
+(declare-function agent-q-chats-open "agent-q-chats")
 
 (defun load-bench--load ()
   "Measure what the first uses cost."
@@ -96,6 +100,21 @@
     (agent-q-bench-sample-memory "turns.chat" before (agent-q-bench-memory))
     (agent-q-bench-sample "turns.text" (float (- (buffer-size chat) size)))))
 
+(defun load-bench--resume ()
+  "Measure the memory of a stored chat that is resumed, beside its file."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (agent-q-bench-ask-and-wait (agent-q-bench-chat))
+  (require 'agent-q-chats)
+  (setq agent-q-chats-directory (getenv "AGENT_Q_BENCH_CHATS"))
+  (let* ((file (expand-file-name "chat-1.jsonl" agent-q-chats-directory))
+         (before (agent-q-bench-memory))
+         (chat (agent-q-chats-open "chat-1" nil nil)))
+    (agent-q-bench-await
+     (lambda () (= agent-q-chats-turns
+                   (length (buffer-local-value 'agent-q-chats-past-turns chat)))))
+    (agent-q-bench-sample-memory "resume.memory" before (agent-q-bench-memory))
+    (agent-q-bench-sample "resume.file" (float (file-attribute-size (file-attributes file))))))
+
 (defun load-bench--memory (way bytes)
   "Measure the memory of BYTES of text, received in the WAY chat or filter."
   (agent-q-bench-serve '(((text . "Yes"))) (agent-q-bench-bulk-steps bytes))
@@ -123,6 +142,7 @@
       ('("load") (load-bench--load))
       ('("history") (load-bench--history))
       ('("turns") (load-bench--turns))
+      ('("resume") (load-bench--resume))
       (`("memory" ,way ,bytes) (load-bench--memory way (string-to-number bytes))))
     (agent-q-bench-end)))
 

@@ -10,6 +10,7 @@
 ;; or calls, PRELOAD the bytes in the buffer beforehand, or 100calls for that many folded calls.  A
 ;; fourth word, busy, asks for the processor time between runs of the timer, and for nothing else: that
 ;; number does not depend on what else the machine does.  With the word keys somebody types meanwhile.
+;; "resume chat 0" is no stream: the newest turns of a stored chat come.
 
 ;;; Code:
 
@@ -23,6 +24,9 @@
 (declare-function gptel-mode "ext:gptel")
 (declare-function gptel-send "ext:gptel")
 (declare-function markdown-mode "ext:markdown-mode")
+(defvar agent-q-chats-directory)
+(defvar agent-q-chats-turns)
+(declare-function agent-q-chats-open "agent-q-chats")
 
 (defconst stream-bench--period 0.005
   "The period of the timer whose gaps are measured.")
@@ -165,6 +169,7 @@
       (pcase way
         ("chat" (stream-bench--chat (string-to-number preload) (string-suffix-p "calls" preload)))
         ("gptel" (stream-bench--gptel))
+        ("resume" (stream-bench--resume))
         (_ (stream-bench--bare (string-to-number preload)))))))
 
 (defun stream-bench--calls (count)
@@ -191,6 +196,26 @@
        (stream-bench--later
         (stream-bench--begin)
         (agent-q-bench-ask chat #'stream-bench--end))))))
+
+(defun stream-bench--resume ()
+  "Measure until the newest turns of the stored chat are shown, and until the first is."
+  (agent-q-bench-serve '(((text . "Yes"))))
+  (agent-q-bench-chat)
+  (require 'agent-q-chats)
+  (setq agent-q-chats-directory (getenv "AGENT_Q_BENCH_CHATS"))
+  (let ((shown 0))
+    (advice-add 'agent-q-events-dispatch :after
+                (lambda (event)
+                  (when (eq (plist-get event :type) :past-turn)
+                    (cl-incf shown)
+                    (when (= shown 1)
+                      (redisplay)
+                      (stream-bench--note "first" (- (float-time) (car stream-bench--start))))
+                    (when (= shown agent-q-chats-turns)
+                      (agent-q-bench-guard (stream-bench--end)))))))
+  (stream-bench--later
+   (stream-bench--begin)
+   (switch-to-buffer (agent-q-chats-open "chat-1" nil nil))))
 
 (defun stream-bench--gptel ()
   "Measure the stream through gptel with `markdown-mode', as both are installed."
