@@ -175,12 +175,23 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
             params,
             inexact: exact::problems(text).map(|it| it.to_string()),
         })),
-        Some(_) => Err(invalid("The id is neither a string nor a number.")),
+        Some(_) => Err(invalid(
+            "The id is neither a string nor a number that can be repeated exactly.",
+        )),
     }
 }
 
+/// Whether ID can be repeated as it was sent. A number that is no integer of 64 bits was rounded, unless
+/// it is a small one that some clients write with a fraction of zero.
 fn is_id(id: &Value) -> bool {
-    id.is_string() || id.is_number()
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match id {
+        Value::String(_) => true,
+        Value::Number(number) => {
+            number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.abs() < EXACT)
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +217,13 @@ mod tests {
         assert_eq!(code(call), (json!(1), -32602));
         let call = r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#;
         assert_eq!(code(call), (Value::Null, -32600));
+        // An answer to another id than the one that was sent is none.
+        let call = r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"ping"}"#;
+        assert_eq!(code(call), (Value::Null, -32600));
+        for id in ["18446744073709551615", "-7", "1.0", "\"a\""] {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+            assert!(parse(call.as_bytes()).is_ok(), "{id}");
+        }
         assert!(parse(b"\xff\xfe").is_err());
         assert!(parse(&b"[".repeat(100_000)).is_err(), "deep nesting");
     }
