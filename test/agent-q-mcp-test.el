@@ -125,6 +125,43 @@
         (agent-q-test-answer "n"))
       (should (agent-q-test-mcp-answer client id)))))
 
+;; The specification: the token is the request's, the numbers grow, and nothing comes after the end.
+(ert-deftest agent-q-mcp-progress-grows-and-ends-with-the-result ()
+  (agent-q-test-mcp-with-tools
+    (let* ((client (agent-q-test-mcp-client))
+           (tokens '((7 . "a") ("seven" . "b")))
+           (ids (mapcar (pcase-lambda (`(,token . ,text))
+                          (agent-q-test-mcp-send client "tools/call"
+                                                 `(:name "t_erase" :arguments (:text ,text)
+                                                         :_meta (:progressToken ,token))))
+                        tokens)))
+      (cl-flet ((progress (token)
+                  (cl-loop for message in (process-get client 'messages)
+                           for params = (plist-get message :params)
+                           when (equal token (plist-get params :progressToken))
+                           collect (plist-get params :progress))))
+        (pcase-dolist (`(,token . ,_) tokens)
+          (agent-q-test-until (cdr (progress token)) (format "two notes for %S" token))
+          (should (apply #'< (progress token))))
+        (dolist (_ ids)
+          (with-current-buffer (agent-q-test-mcp-buffer)
+            (agent-q-test-until (agent-q-call-waiting))
+            (agent-q-test-answer "n")))
+        (dolist (id ids) (should (agent-q-test-mcp-answer client id)))
+        ;; A note comes before the answer to its request, or not at all.
+        (let ((messages (process-get client 'messages)))
+          (cl-loop for id in ids
+                   for (token . _) in tokens
+                   for after = (cdr (cl-member-if (lambda (it) (equal id (plist-get it :id))) messages))
+                   do (should-not (cl-find token after
+                                           :key (lambda (it) (plist-get (plist-get it :params) :progressToken))
+                                           :test #'equal))))
+        ;; Nobody asked to be told of this one.
+        (process-put client 'messages nil)
+        (should (agent-q-test-mcp-call client "t_look" '(:text "x")))
+        (should-not (agent-q-test-mcp-find client (lambda (it) (equal (plist-get it :method)
+                                                                      "notifications/progress"))))))))
+
 (ert-deftest agent-q-mcp-has-prompts ()
   (agent-q-test-mcp-serving
     (let ((client (agent-q-test-mcp-client)))
