@@ -15,6 +15,9 @@ use super::id::ChatId;
 use super::record::{Record, Stamped, VERSION};
 use crate::runtime::{self, held};
 
+/// How long records wait for those that come right behind them, so that a call is not held up by
+/// threads that write it down piece by piece.
+const GATHERING: Duration = Duration::from_millis(10);
 /// How long a chat that can't be written is left alone, if nothing happens in it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -49,6 +52,16 @@ struct Inbox {
     records: VecDeque<Stamped>,
     /// Whether a thread is on its way to the records.
     attended: bool,
+    pace: Pace,
+}
+
+/// How soon records are written.
+#[derive(Default)]
+enum Pace {
+    /// The first make the file, and it may be asked for as soon as the chat is closed.
+    #[default]
+    AtOnce,
+    Gathering,
 }
 
 struct Backlog {
@@ -131,13 +144,17 @@ impl ChatWriter {
 
     /// Appends RECORD, soon. Never blocks.
     pub fn push(&self, record: Record) {
-        let attended = {
+        let (attended, pace) = {
             let mut inbox = held(&self.shared.inbox);
             inbox.records.push_back(Stamped::now(record));
-            std::mem::replace(&mut inbox.attended, true)
+            let attended = std::mem::replace(&mut inbox.attended, true);
+            (
+                attended,
+                std::mem::replace(&mut inbox.pace, Pace::Gathering),
+            )
         };
         if !attended {
-            Arc::clone(&self.shared).write_soon();
+            Arc::clone(&self.shared).write_soon(&pace);
         }
     }
 
@@ -160,21 +177,22 @@ impl ChatWriter {
 }
 
 impl Inner {
-    fn write_soon(self: Arc<Self>) {
-        match runtime::handle() {
-            Some(handle) => {
-                handle.spawn_blocking(move || self.write());
-            }
-            None => {
+    fn write_soon(self: Arc<Self>, pace: &Pace) {
+        match (runtime::handle(), pace) {
+            (None, _) => {
                 std::thread::spawn(move || self.write());
             }
+            (Some(handle), Pace::AtOnce) => {
+                handle.spawn_blocking(move || self.write());
+            }
+            (Some(_), Pace::Gathering) => self.write_after(GATHERING),
         }
     }
 
-    fn write_later(self: Arc<Self>) {
+    fn write_after(self: Arc<Self>, time: Duration) {
         runtime::spawn(async move {
-            tokio::time::sleep(PATIENCE).await;
-            self.write_soon();
+            tokio::time::sleep(time).await;
+            tokio::task::spawn_blocking(move || self.write());
         });
     }
 
@@ -241,7 +259,7 @@ impl Inner {
                 "This chat can't be saved at the moment: {problem}. It goes on all the same, and is saved once that is possible."
             ));
         }
-        Arc::clone(self).write_later();
+        Arc::clone(self).write_after(PATIENCE);
     }
 }
 
