@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-3.0-or-later
-# A chat changes a file and a function, goes back and forth, loses its Emacs in mid-turn, and goes on in
-# another: forked, found by a word, exported.
+# A chat changes a file and a function, goes back and forth, is asked with three mentions, loses its Emacs in
+# mid-turn, and goes on in another: taken back by two turns and forth, forked, found by a word, exported.
 
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -52,19 +52,25 @@ await 'Files: 1 file' 'with the file'
 await 'AQ-CHAT (function)' 'and the function'
 press C-c C-c
 await 'Went back: 1 file, 1 definition' 'it went back'
+await 'AQ-CHAT: removed the new function' 'in the image, too'
 patiently 'the file is still there' test ! -e "$scratch/project/notes.txt"
 shows 'The quince is done' && fail 'what was taken back is still shown'
 press C-a C-k
 command agent-q-undo-rewind
 await 'The rewind was undone' 'the rewind was undone'
-await 'brought back the function' 'in the image, too'
+await 'brought back the function' 'the function as well'
 holds 'the file is back' two
 await 'The quince is done' 'so is the conversation'
 function_says 'the function is the second again' :SECOND
 
-type_text 'Do the third.'
+type_text 'Do the third by @file:notes.txt and @symbol:aq-chat and @repl, please.'
 press Enter
 await 'Half an answ' 'a turn is running'
+shows '^  ▸ @file:notes.txt  ' || fail 'the file is not shown under the message'
+shows '^  ▸ @symbol:aq-chat  ' || fail 'the symbol is not'
+shows '^  ▸ @repl  ' || fail 'the evaluations are not'
+grep -q 'from=\\"the image on the symbol aq-chat\\"' "$scratch/requests" || fail 'the symbol was not sent'
+echo 'chats: three mentions went along'
 sleep 2 # what is written once a second is in the file then
 kill -9 "$(terminal display-message -p -t 0 '#{pane_pid}')"
 terminal kill-server 2>/dev/null
@@ -95,10 +101,11 @@ press C-c C-p
 press C-c C-p
 press C-c C-p
 press C-c C-r
-await 'Go back to before: Do the second' 'going back is offered'
+await 'Go back to before: Do the second' 'going back by two turns is offered'
 press C-c C-c
 await 'Went back: 1 file' 'it went back'
 holds 'the file is as the first turn left it' one
+shows 'Half an answ' && fail 'what was taken back is still shown'
 command agent-q-undo-rewind
 await 'The rewind was undone' 'and forth'
 holds 'the file is as the second turn left it' two
