@@ -41,7 +41,7 @@ what it changed in the image."
   "The greatest key of the calls of the turns that are over.")
 
 (defvar-local agent-q-changes-line--diff ""
-  "The changes in files that were shown last.")
+  "The latest changes in files that are none of the turn that runs.")
 
 ;;;; Drawing
 
@@ -119,6 +119,12 @@ what it changed in the image."
                    (push call calls))))
              agent-q-call-table)
     calls))
+
+(defun agent-q-changes-line-begin ()
+  "Note what was changed last, before a turn begins.
+What was undone or rewound since the line of a turn before is no change of it."
+  (when (and agent-q-session-number (not (string-empty-p agent-q-changes-line--diff)))
+    (setq agent-q-changes-line--diff (agent-q-core-changes agent-q-session-number))))
 
 (defun agent-q-changes-line-tell ()
   "Show under the turn that ended what it changed, if it did."

@@ -356,6 +356,7 @@ core saves it, as JSON, or is nil."
 
 (defun agent-q-chat--note-turn (turn)
   "Note that the turn of the number TURN begins."
+  (agent-q-changes-line-begin)
   (setq agent-q-session-turn (agent-q-changes-turn turn))
   (setf (alist-get turn agent-q-chats-past-turns) agent-q-session-turn))
 

@@ -123,6 +123,7 @@ refuses all calls until you press it again.
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
     (:turn-started
+     (agent-q-changes-line-begin)
      (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
      (agent-q-render-finish)
      (agent-q-render-user (format-time-string "%H:%M")))

@@ -88,6 +88,25 @@
           (should-not (string-search "edit it" request))
           (should-not (string-search "make it" request)))))))
 
+(ert-deftest agent-q-rewind-is-no-change-of-the-next-turn ()
+  "What going back did to files is not shown under a turn that only looks."
+  (agent-q-test-chats-with
+      '((:steps [(:tool_calls [(:name "create_file" :arguments
+                                      (:path "a.txt" :content "one\n"))])])
+        (:steps [(:text "Made.")])
+        (:steps [(:tool_calls [(:name "get_project_root" :arguments nil)])])
+        (:steps [(:text "Looked.")]))
+    (let ((agent-q-tool-levels '(("create_file" . :safe))))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "make it")
+        (agent-q-test-until (agent-q-test-shows "Changed a.txt"))
+        (goto-char (point-max))
+        (agent-q-rewind-test--rewind)
+        (agent-q-prompt-replace "")
+        (agent-q-test-ask "only look")
+        (should (string-search "Looked." (agent-q-rewind-test--shown)))
+        (should-not (string-search "Changed a.txt" (agent-q-rewind-test--shown)))))))
+
 (ert-deftest agent-q-rewind-is-undone-after-the-chat-was-closed ()
   (agent-q-test-chats-with
       '((:steps [(:text "Hello.")])
