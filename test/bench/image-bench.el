@@ -228,13 +228,13 @@ WATCH is the argument by which it is watched, or nil."
     (kill-buffer chat)))
 
 (defun image-bench-description ()
-  "Measure a description in a chat."
+  "Measure a description in a chat, with nothing between two of them."
   (agent-q-bench-serve '(((text . "Yes"))))
   (let ((chat (agent-q-bench-chat)))
     (image-bench--in-turns
      100
-     (cons "describe.chat" (lambda ()
-                             (image-bench--console chat "/describe_symbol mapcar"))))
+     (cons "describe.chat-alone" (lambda ()
+                                   (image-bench--console chat "/describe_symbol mapcar"))))
     (kill-buffer chat)))
 
 (defun image-bench--mention ()

@@ -202,7 +202,7 @@
            ("the user's form beside them" "beside" "bare" ms nil)
            ("cancelling (loop)" "cancel" nil ms 100)
            ("cancelling a turn whose tool runs (loop), to its end in the chat" "cancel.turn" nil ms 50)
-           ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat" ms (ratio 1.5))
+           ("describe, by MCP through the bridge | in a chat" "describe.mcp" "describe.chat-alone" ms (ratio 1.5))
            ("more_tools by MCP | an echo over the same bridge" "mcp.rust" "mcp.ping" ms (above 0.5))
            ("1,000 calls of 10 clients by MCP" "mcp.crowd" nil ms nil)
            ("the longest pause of Emacs meanwhile | of an idle Emacs" "mcp.pause" "mcp.rest" ms nil)
