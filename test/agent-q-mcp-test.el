@@ -244,7 +244,7 @@
       (agent-q-test-mcp-call client "t_look" '(:text "a"))
       (with-current-buffer (agent-q-test-mcp-buffer)
         (agent-q-client-pause)
-        (should (string-match-p "Paused" (agent-q-header--state))))
+        (agent-q-test-until (string-match-p "Paused" (agent-q-header--state))))
       (pcase-let ((`(,text . ,error) (agent-q-test-mcp-call client "t_look" '(:text "a"))))
         (should (and error (string-match-p "paused" text))))
       ;; It can't get around that by connecting again.

@@ -198,7 +198,7 @@
         (agent-q-bench-ask chat #'stream-bench--end))))))
 
 (defun stream-bench--resume ()
-  "Measure until the newest turns of the stored chat are shown, and until the first is."
+  "Measure until the newest turn of a stored chat is shown, and until all are."
   (agent-q-bench-serve '(((text . "Yes"))))
   (agent-q-bench-chat)
   (require 'agent-q-chats)
