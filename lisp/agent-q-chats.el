@@ -37,11 +37,23 @@ wrong, a sentence or nil."
    "search"
    (lambda (answer problem)
      (funcall function (alist-get 'chats answer)
-              (or problem
-                  (and (alist-get 'more answer)
-                       (format "These are the latest %d; there are more"
-                               (length (alist-get 'chats answer)))))))
+              (or problem (agent-q-chats--left-out answer))))
    `(query . ,query) `(limit . ,agent-q-chats--most)))
+
+(defun agent-q-chats--left-out (answer)
+  "Return what is not among the chats of ANSWER, as text, or nil."
+  (let* ((unreadable (alist-get 'unreadable answer))
+         (sentences
+          (delq nil
+                (list (and (alist-get 'more answer)
+                           (format "These are the latest %d; there are more"
+                                   (length (alist-get 'chats answer))))
+                      (and (< 0 unreadable)
+                           (format "%d %s can't be read as %s"
+                                   unreadable
+                                   (if (= unreadable 1) "file" "files")
+                                   (if (= unreadable 1) "a chat" "chats")))))))
+    (and sentences (string-join sentences "; "))))
 
 (defun agent-q-chats-buffer (id)
   "Return the buffer of the chat ID if it is open here, or nil."

@@ -281,6 +281,20 @@
       (delete-directory (expand-file-name "index" agent-q-chats-directory) t)
       (should (= 1 (length (agent-q-test-chats-found "plum")))))))
 
+(ert-deftest agent-q-chats-a-file-that-cannot-be-read-is-told ()
+  "It hides none of the others."
+  (agent-q-test-chats-with (agent-q-test-chats-says "Yes.")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "about trees")
+      (dolist (case '(("broken.jsonl" . "1 file can't be read as a chat")
+                      ("other.jsonl" . "2 files can't be read as chats")))
+        ;; Root may read any file.
+        (make-directory (expand-file-name (car case) agent-q-chats-directory))
+        (let ((answer 'none))
+          (agent-q-chats-find "" (lambda (chats problem) (setq answer (cons (length chats) problem))))
+          (agent-q-test-until (not (eq answer 'none)))
+          (should (equal answer (cons 1 (cdr case)))))))))
+
 (ert-deftest agent-q-chats-a-fork-has-what-came-before ()
   (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C.")
     (agent-q-test-with-chat

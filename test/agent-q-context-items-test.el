@@ -48,6 +48,16 @@
   (with-temp-buffer
     (should-error (agent-q-context-add-item 'code "x") :type 'user-error)))
 
+(ert-deftest agent-q-context-items-are-removed-when-the-user-agrees ()
+  (agent-q-test-with-chat
+    (agent-q-context-add-item 'code "(+ 1 2)")
+    (cl-letf (((symbol-function 'y-or-n-p) #'ignore))
+      (agent-q-context-clear))
+    (should (= 1 (length (agent-q-context-items))))
+    (cl-letf (((symbol-function 'y-or-n-p) #'always))
+      (agent-q-context-clear))
+    (should-not (agent-q-context-items))))
+
 (ert-deftest agent-q-context-items-as-text ()
   (agent-q-test-with-chat
     (should (equal "## Context\n\n" (agent-q-context-to-string)))

@@ -335,7 +335,7 @@
     (should (member "error" (agent-q-mention-test--candidates)))
     (agent-q-mention-test--type "see @de")
     (should (equal '("definition") (agent-q-mention-test--candidates)))
-    (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x"))
+    (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x" "@file hello" "@file:a\nb"))
       (agent-q-mention-test--type text)
       (should-not (agent-q-mention-complete)))
     (agent-q-mention-test--type "see @file:")
@@ -364,6 +364,29 @@
       (with-current-buffer (current-buffer)
         (erase-buffer)
         (kill-buffer)))))
+
+(ert-deftest agent-q-mention-of-a-buffer-is-completed-and-sent-once ()
+  "Emacs's own buffers are not offered, and the next message is sent without it."
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A plan.\"}]},{\"steps\":[{\"text\":\"Yes.\"}]}]}"
+    (let ((plan (get-buffer-create "aq-plan")) (hidden (get-buffer-create " aq-hidden")))
+      (unwind-protect
+          (agent-q-mention-test--in-project
+            (with-current-buffer plan (insert "First the roof."))
+            (agent-q-mention-test--type "see @buffer:aq-")
+            (should (equal '("aq-plan") (agent-q-mention-test--candidates)))
+            (agent-q-mention-test--type "see @buffer:")
+            (should-not (seq-filter (lambda (name) (string-search "aq-hidden" name))
+                                    (agent-q-mention-test--candidates)))
+            (agent-q-prompt-replace "")
+            (agent-q-test-send "Read @buffer:aq-plan")
+            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "A plan.")))
+            (should (string-match-p "<data-[0-9a-f]+ from=\"[^\"]*aq-plan[^\"]*\">\nFirst the roof.\n"
+                                    (agent-q-test-last-message)))
+            (agent-q-test-send "Is that all?")
+            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Yes.")))
+            (should-not (string-search "First the roof." (agent-q-test-last-message))))
+        (kill-buffer plan)
+        (kill-buffer hidden)))))
 
 (agent-q-test-tools-on-each mention-completes-names-of-the-image ()
   "Names come from the image, without waiting for it, and what came is narrowed here."
