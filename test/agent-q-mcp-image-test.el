@@ -168,6 +168,7 @@ Whatever it asks for is denied."
                        (agent-q-test-press "n"))))))
              (not (process-live-p process)))
            "the end of the client")
+          (while (accept-process-output process 0.1))
           (with-current-buffer (car (agent-q-client-buffers))
             (should (string-prefix-p name agent-q-session-client))
             (agent-q-test-until (string-match-p ":never) cancelled" (agent-q-test-log)))
@@ -225,16 +226,28 @@ The latest one wants a newer node than there is in many places."
   (let* ((process-environment (cons (concat "AGENT_Q_MCP_DIRECTORY=" agent-q-mcp-directory)
                                     process-environment))
          (output (generate-new-buffer " *aq-inspector*"))
+         (complaints (generate-new-buffer " *aq-inspector-stderr*"))
          (process (make-process :name "aq-inspector" :buffer output :noquery t :connection-type 'pipe
-                                :sentinel #'ignore :stderr (get-buffer-create " *aq-inspector-stderr*")
+                                :sentinel #'ignore :stderr complaints
                                 :command `("node" ,program "--cli"
                                            ,(expand-file-name "agent-q-mcp" agent-q-module-directory)
                                            ,@arguments))))
     (agent-q-test-until (not (process-live-p process)) "the end of the inspector")
-    (prog1 (with-current-buffer output
-             (goto-char (point-min))
-             (json-parse-buffer :object-type 'plist :array-type 'list :null-object nil :false-object nil))
-      (kill-buffer output))))
+    ;; It may have ended before all that it said was read.
+    (while (accept-process-output process 0.1))
+    (unwind-protect
+        (with-current-buffer output
+          (goto-char (point-min))
+          (condition-case nil
+              (json-parse-buffer :object-type 'plist :array-type 'list :null-object nil :false-object nil)
+            (json-error (error "The inspector ended with %s and said %S, and %S"
+                               (process-exit-status process) (buffer-string)
+                               (with-current-buffer complaints (buffer-string))))))
+      (kill-buffer output)
+      (when-let ((process (get-buffer-process complaints)))
+        (set-process-query-on-exit-flag process nil)
+        (delete-process process))
+      (kill-buffer complaints))))
 
 (ert-deftest agent-q-mcp-image-inspector ()
   :tags '(:image :slime)
