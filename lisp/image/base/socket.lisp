@@ -11,7 +11,7 @@
 (lasts-for-the-process '*undelayed*)
 
 (defun send-undelayed (descriptor)
-  "Tell the socket of DESCRIPTOR to send what it has at once."
+  "Make the socket of DESCRIPTOR send without delay."
   ;; Not MAKE-INSTANCE: that closes the descriptor once what it made is garbage.
   (let ((socket (allocate-instance (find-class (find-symbol "INET-SOCKET" "SB-BSD-SOCKETS")))))
     (setf (slot-value socket (find-symbol "FILE-DESCRIPTOR" "SB-BSD-SOCKETS")) descriptor)
@@ -19,7 +19,7 @@
              t socket)))
 
 (defun ensure-undelayed ()
-  "Have what this call's connection sends leave at once, where that is possible."
+  "Make this call's connection send without delay, where that is possible."
   (let* ((slynk (eq *client* :slynk))
          (client (if slynk "SLYNK" "SWANK"))
          (variable (and (implementation-p "SBCL") (find-package client)

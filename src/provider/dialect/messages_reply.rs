@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::quick::{Loose, read_part, says_nothing};
+use super::quick::{Loose, read_event, read_part};
 use crate::provider::bounds::MAX_CALL_BYTES;
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::report::{reported, unreadable};
@@ -125,16 +125,8 @@ struct Counts {
 
 impl MessagesDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if data == "[DONE]" {
+        let Some(event) = read_event::<StreamedEvent<'_>>(name, data, draft) else {
             return;
-        }
-        let event: StreamedEvent<'_> = match serde_json::from_str(data) {
-            Ok(event) => event,
-            Err(_) if says_nothing(data) => return,
-            Err(_) => {
-                draft.fail(unreadable(name, data));
-                return;
-            }
         };
         let index = event.index.count().unwrap_or(0);
         let delta = event.delta.unwrap_or_default();

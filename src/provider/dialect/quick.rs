@@ -11,6 +11,9 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::provider::draft::ReplyDraft;
+use crate::provider::report::unreadable;
+
 /// A text of the payload, borrowed where nothing in it is escaped.
 #[derive(Debug, Default)]
 pub struct DeltaText<'a>(Cow<'a, str>);
@@ -163,9 +166,22 @@ pub fn read_part<'a, T: Deserialize<'a> + Default>(part: Option<&'a RawValue>) -
         .unwrap_or_default()
 }
 
-/// Whether DATA, which can't be read as an event, is harmless: a value that is no object says nothing.
-pub fn says_nothing(data: &str) -> bool {
-    serde_json::from_str::<Value>(data).is_ok_and(|value| !value.is_object())
+/// The event in DATA, called NAME; none at the end mark, and where nothing is to be had of it. DRAFT is told
+/// of one that can't be read, but for a value that isn't an object, which is harmless.
+pub fn read_event<'a, T: Deserialize<'a>>(
+    name: &str,
+    data: &'a str,
+    draft: &mut ReplyDraft,
+) -> Option<T> {
+    if data == "[DONE]" {
+        return None;
+    }
+    let event = serde_json::from_str(data).ok();
+    let harmless = || serde_json::from_str::<Value>(data).is_ok_and(|value| !value.is_object());
+    if event.is_none() && !harmless() {
+        draft.fail(unreadable(name, data));
+    }
+    event
 }
 
 /// TEXT as `&str`; empty when there is none.

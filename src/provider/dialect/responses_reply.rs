@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::quick::{Loose, read_part, says_nothing};
+use super::quick::{Loose, read_event, read_part};
 use crate::provider::draft::{PartPlace, ReplyDraft};
 use crate::provider::failure::{FailureKind, ProviderError};
 use crate::provider::report::{reported, unreadable};
@@ -155,16 +155,8 @@ enum Refusal {
 
 impl ResponsesDecoder {
     pub fn take(&mut self, name: &str, data: &str, draft: &mut ReplyDraft) {
-        if data == "[DONE]" {
+        let Some(event) = read_event::<StreamedEvent<'_>>(name, data, draft) else {
             return;
-        }
-        let event: StreamedEvent<'_> = match serde_json::from_str(data) {
-            Ok(event) => event,
-            Err(_) if says_nothing(data) => return,
-            Err(_) => {
-                draft.fail(unreadable(name, data));
-                return;
-            }
         };
         let (delta, key) = (event.delta.text(), event.key(&event.item_id));
         match event.kind.some_text().unwrap_or(name) {
