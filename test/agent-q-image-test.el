@@ -225,6 +225,25 @@
      connection "(setf (symbol-function 'agent-q-image::reply-text) #'aq-kept)"))
   (should (equal '("3") (agent-q-test-image-values connection "(+ 1 2)"))))
 
+(agent-q-test-image-on-each a-report-that-fails-ends-the-call ()
+  "An error while an error is reported is told beside it: there is no debugger to go to."
+  (unwind-protect
+      (progn
+        (agent-q-test-image-values
+         connection "(setf (symbol-function 'aq-kept) #'agent-q-image::condition-report)")
+        (agent-q-test-image-eval
+         connection "(defun agent-q-image::condition-report (condition)
+                       (declare (ignore condition))
+                       (error \"No report today\"))")
+        (let ((reply (agent-q-test-image-eval connection "(error \"The program's\")")))
+          (should (equal '(:error "SIMPLE-ERROR" "No report could be made of it because of this \
+error: SIMPLE-ERROR: No report today")
+                         (mapcar (lambda (key) (plist-get reply key)) '(:outcome :type :message))))))
+    (agent-q-test-image-directly
+     connection "(setf (symbol-function 'agent-q-image::condition-report) #'aq-kept)"))
+  (let ((reply (agent-q-test-image-eval connection "(error \"The program's\")")))
+    (should (equal "The program's" (plist-get reply :message)))))
+
 (agent-q-test-image-on-each leaves-the-user-alone ()
   "Nothing of ours is in the user's packages or output, and their client works."
   (let ((buffer (agent-q-image-ask connection :buffer)))

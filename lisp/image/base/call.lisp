@@ -80,6 +80,17 @@ that does not matter.")
       (setf (getf report :message) (format nil "~A~%~A" (getf report :message) text)))
     report))
 
+(defun report-of (condition)
+  "The reply about CONDITION. In a debugger there is no other to go to, so what goes wrong while the
+report is made is told as well: the call would never end."
+  (guarded (lambda () (with-hint condition (condition-report condition)))
+           (lambda (problem)
+             (list :outcome :error
+                   :type (type-name condition)
+                   :message (format nil "No report could be made of it because of this error: ~A: ~A"
+                                    (type-name problem)
+                                    (or (ignore-errors (princ-to-string problem)) "not printable"))))))
+
 (defun perform (operation arguments)
   "The reply of OPERATION. A condition that gets as far as the debugger is reported, not debugged."
   (let ((function (optional-function "AGENT-Q-IMAGE" (operation-function-name operation))))
@@ -93,7 +104,7 @@ that does not matter.")
                  (lambda (condition hook)
                    (declare (ignore hook))
                    (funcall *on-condition* condition)
-                   (return (with-hint condition (condition-report condition))))
+                   (return (report-of condition)))
                  (lambda ()
                    (let ((*assessed* (getf arguments :assessed)))
                      (return
