@@ -12,6 +12,7 @@
 (require 'cl-lib)
 (require 'ert)
 (require 'json)
+(require 'subr-x)
 (require 'agent-q-chat)
 
 (defconst agent-q-test-root
@@ -28,6 +29,14 @@
               (lambda () (ignore-errors (delete-directory directory t))))
     directory)
   "A directory for the files of this run.")
+
+;; Whatever it is in, such as a worktree of Git, is no project of the tests.
+(let* ((names (list agent-q-test-directory (file-truename agent-q-test-directory)))
+       (stop (format "\\`%s/\\'\\|%s" (regexp-opt (mapcar #'abbreviate-file-name names))
+                     locate-dominating-stop-dir-regexp)))
+  (setq locate-dominating-stop-dir-regexp stop
+        vc-ignore-dir-regexp stop)
+  (setenv "GIT_CEILING_DIRECTORIES" (string-join names ":")))
 
 (setq agent-q-chats-directory (expand-file-name "chats/" agent-q-test-directory))
 
