@@ -42,12 +42,13 @@ wrong, a sentence or nil."
 
 (defun agent-q-chats--left-out (answer)
   "Return what is not among the chats of ANSWER, as text, or nil."
-  (let* ((unreadable (alist-get 'unreadable answer))
+  (let* ((count (length (alist-get 'chats answer)))
+         (unreadable (alist-get 'unreadable answer))
          (sentences
           (delq nil
                 (list (and (alist-get 'more answer)
-                           (format "These are the latest %d; there are more"
-                                   (length (alist-get 'chats answer))))
+                           (format "These are the latest %d; there are more" count))
+                      (and (< 0 unreadable) (zerop count) "No chat was found")
                       (and (< 0 unreadable)
                            (format "%d %s can't be read as %s"
                                    unreadable
@@ -250,18 +251,17 @@ BEFORE is its number, or nil for all of it.  NAME and ROOT are as in
 
 (defun agent-q-chats-delete (id title &optional function)
   "Move the file of the chat ID, called TITLE, to the trash, if the user agrees.
-FUNCTION is called when that is done."
+FUNCTION is called when that is done, or can't be."
   (when (y-or-n-p (format "Move the chat \"%s\" to the trash? " title))
     (when-let ((buffer (agent-q-chats-buffer id)))
       (kill-buffer buffer))
     (agent-q-chats-store-ask
      "deletable"
-     (agent-q-chats--told
-      nil
-      (lambda (answer)
-        (move-file-to-trash (alist-get 'file answer))
-        (message "It is in the trash")
-        (when function (funcall function))))
+     (lambda (answer problem)
+       (unless problem
+         (move-file-to-trash (alist-get 'file answer)))
+       (message "%s" (or problem "It is in the trash"))
+       (when function (funcall function)))
      `(id . ,id))))
 
 ;;;###autoload

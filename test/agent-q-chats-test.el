@@ -286,14 +286,21 @@
   (agent-q-test-chats-with (agent-q-test-chats-says "Yes.")
     (agent-q-test-with-chat
       (agent-q-test-ask "about trees")
-      (dolist (case '(("broken.jsonl" . "1 file can't be read as a chat")
-                      ("other.jsonl" . "2 files can't be read as chats")))
+      (cl-flet ((found (words)
+                  (let ((answer 'none))
+                    (agent-q-chats-find
+                     words (lambda (chats problem) (setq answer (cons (length chats) problem))))
+                    (agent-q-test-until (not (eq answer 'none)))
+                    answer)))
         ;; Root may read any file.
-        (make-directory (expand-file-name (car case) agent-q-chats-directory))
-        (let ((answer 'none))
-          (agent-q-chats-find "" (lambda (chats problem) (setq answer (cons (length chats) problem))))
-          (agent-q-test-until (not (eq answer 'none)))
-          (should (equal answer (cons 1 (cdr case)))))))))
+        (make-directory (expand-file-name "broken.jsonl" agent-q-chats-directory))
+        (should (equal (found "") '(1 . "1 file can't be read as a chat")))
+        (write-region "trees, by hand" nil
+                      (expand-file-name "other.jsonl" agent-q-chats-directory) nil 'silent)
+        (dolist (words '("" "trees" ""))
+          (should (equal (found words) '(1 . "2 files can't be read as chats"))))
+        (should (equal (found "stones")
+                       '(0 . "No chat was found; 2 files can't be read as chats")))))))
 
 (ert-deftest agent-q-chats-a-fork-has-what-came-before ()
   (agent-q-test-chats-with (agent-q-test-chats-says "A." "B." "C.")
@@ -338,6 +345,31 @@
         (let ((inhibit-message t)) (agent-q-chats-delete id "one")))
       (agent-q-test-until (null (agent-q-test-chats-found "")))
       (should (file-exists-p (expand-file-name (concat id ".jsonl") trash))))))
+
+(ert-deftest agent-q-chats-deleting-one-that-is-gone-is-told-and-the-list-is-right ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "A." "B.")
+    (let ((said nil) id)
+      (agent-q-test-with-chat
+        (setq id agent-q-chats-store-id)
+        (agent-q-test-ask "the elm"))
+      (agent-q-test-with-chat
+        (agent-q-test-ask "the oak"))
+      (let ((inhibit-message t)) (agent-q-chats))
+      (with-current-buffer "*agent-q chats*"
+        (agent-q-test-until (and (agent-q-test-shows "the elm") (agent-q-test-shows "the oak")))
+        (agent-q-test-find "the elm")
+        (forward-line 0)
+        (delete-file (expand-file-name (concat id ".jsonl") agent-q-chats-directory))
+        (cl-letf (((symbol-function 'y-or-n-p) #'always)
+                  ((symbol-function 'message)
+                   (lambda (format &rest arguments)
+                     (when format (push (apply #'format format arguments) said)))))
+          (agent-q-chats-list-delete)
+          (agent-q-test-until (not (agent-q-test-shows "the elm"))))
+        (should (equal said (list (format "There is no chat %s any more; its file may have been moved or deleted."
+                                          id))))
+        (should (agent-q-test-shows "the oak"))
+        (kill-buffer)))))
 
 (ert-deftest agent-q-chats-the-list-fits-and-knows-what-waits ()
   (agent-q-test-chats-with

@@ -12,7 +12,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use super::folder::ChatFolder;
 use super::id::ChatId;
 use super::reader::beginning;
-use super::record::{ChatLine, Record, kind_of, parse};
+use super::record::{ChatLine, Record, RecordKind, kind_of, parse};
 use super::summary::{IndexedChat, Summary, fresh, indexed, searchable, whole};
 use super::{ChatError, summary};
 use crate::runtime::held;
@@ -138,11 +138,12 @@ fn look(
         // What the index would say takes longer than looking.
         None => match excerpt(folder, id, None, words, buffer)? {
             Some(excerpt) => Some((indexed(folder, id)?.summary, excerpt)),
+            None if is_of_no_chat(buffer) => return Err(ChatError::NoChat(folder.file(id))),
             None => None,
         },
     };
     Ok(LookedAt {
-        // A file without a turn is no chat yet, or none at all.
+        // One without a turn is no chat yet.
         chat: chat
             .filter(|(summary, _)| summary.turns > 0)
             .map(|(summary, excerpt)| FoundChat {
@@ -152,6 +153,12 @@ fn look(
             }),
         stale,
     })
+}
+
+/// Whether FILE has something in it, but no line of a chat.
+fn is_of_no_chat(file: &[u8]) -> bool {
+    let mut lines = file.split(|byte| *byte == b'\n');
+    !file.is_empty() && lines.all(|line| kind_of(line) == RecordKind::None)
 }
 
 /// Whether the index tells that CHAT has not all of WORDS.

@@ -18,7 +18,7 @@ use super::reader::{Tokens, beginning};
 use super::record::{ChatLine, ChatPlace, Record, RecordKind, kind_of, parse};
 
 /// The version of the index; one of another version is made again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// The most bytes of a message that a list has.
 const WORDS: usize = 200;
 /// How much of a chat's end tells whether it only grew.
@@ -44,6 +44,8 @@ pub struct Summary {
 pub struct IndexedChat {
     pub summary: Summary,
     pub grams: Grams,
+    /// How many of its lines are a chat's, those of kinds that are not known here among them.
+    lines: usize,
     /// How much of the file it is of, and its end.
     bytes: u64,
     tail: u64,
@@ -94,6 +96,7 @@ struct IndexHeader {
     version: u32,
     bytes: u64,
     tail: u64,
+    lines: usize,
     summary: Summary,
 }
 
@@ -106,10 +109,10 @@ fn index_file(folder: &ChatFolder, id: &ChatId) -> PathBuf {
     index_folder(folder).join(format!("{id}.idx"))
 }
 
-/// The chat ID of FOLDER as the index has it, if that is up to date.
+/// The chat ID of FOLDER as the index has it, if that is up to date and of a chat.
 #[must_use]
 pub fn fresh(folder: &ChatFolder, id: &ChatId) -> Option<IndexedChat> {
-    let indexed = read_index(&index_file(folder, id))?;
+    let indexed = read_index(&index_file(folder, id)).filter(|indexed| indexed.lines > 0)?;
     let file = folder.open(id).ok()?;
     let size = file.metadata().ok()?.len();
     (size == indexed.bytes && tail(&file, size).ok()? == indexed.tail).then_some(indexed)
@@ -119,16 +122,29 @@ pub fn fresh(folder: &ChatFolder, id: &ChatId) -> Option<IndexedChat> {
 ///
 /// # Errors
 ///
-/// The chat can't be read. An index that can't be written is none.
+/// The chat can't be read, or no line of its file is one of a chat. An index that can't be written is
+/// none.
 pub fn indexed(folder: &ChatFolder, id: &ChatId) -> Result<IndexedChat, ChatError> {
     let path = folder.file(id);
     let file = folder.open(id)?;
-    let result = bring_up_to_date(folder, id, &file);
-    result.map_err(|source| ChatError::io(path, source))
+    let size = match file.metadata() {
+        Ok(metadata) => metadata.len(),
+        Err(source) => return Err(ChatError::io(path, source)),
+    };
+    match bring_up_to_date(folder, id, &file, size) {
+        // An empty one is a chat of which nothing was written yet.
+        Ok(chat) if chat.lines == 0 && size > 0 => Err(ChatError::NoChat(path)),
+        result => result.map_err(|source| ChatError::io(path, source)),
+    }
 }
 
-fn bring_up_to_date(folder: &ChatFolder, id: &ChatId, file: &File) -> io::Result<IndexedChat> {
-    let size = file.metadata()?.len();
+/// FILE has SIZE bytes.
+fn bring_up_to_date(
+    folder: &ChatFolder,
+    id: &ChatId,
+    file: &File,
+    size: u64,
+) -> io::Result<IndexedChat> {
     let known = read_index(&index_file(folder, id)).filter(|known| {
         known.bytes <= size && tail(file, known.bytes).is_ok_and(|tail| tail == known.tail)
     });
@@ -138,6 +154,7 @@ fn bring_up_to_date(folder: &ChatFolder, id: &ChatId, file: &File) -> io::Result
         None => IndexedChat {
             summary: Summary::default(),
             grams: Grams::default(),
+            lines: 0,
             bytes: 0,
             tail: 0,
         },
@@ -177,6 +194,9 @@ fn tail(file: &File, bytes: u64) -> io::Result<u64> {
 impl IndexedChat {
     fn take(&mut self, line: &[u8]) {
         let kind = kind_of(line);
+        if kind != RecordKind::None {
+            self.lines += 1;
+        }
         if searchable(kind) {
             self.grams.add(line);
         }
@@ -235,6 +255,7 @@ fn read_index(path: &Path) -> Option<IndexedChat> {
     (header.version == VERSION && grams.0.len() == BITS / 8).then_some(IndexedChat {
         summary: header.summary,
         grams,
+        lines: header.lines,
         bytes: header.bytes,
         tail: header.tail,
     })
@@ -249,6 +270,7 @@ fn write_index(folder: &ChatFolder, id: &ChatId, chat: &IndexedChat) -> io::Resu
         version: VERSION,
         bytes: chat.bytes,
         tail: chat.tail,
+        lines: chat.lines,
         summary: chat.summary.clone(),
     };
     let path = index_file(folder, id);

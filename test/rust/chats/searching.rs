@@ -120,13 +120,28 @@ fn what_is_new_in_a_chat_is_found() {
 }
 
 #[test]
-fn what_is_no_chat_hides_none() {
+fn what_is_no_chat_is_counted_and_hides_none() {
     let (_home, folder) = three();
-    fs::write(folder.path().join("broken.jsonl"), b"\xff\xfe plum").unwrap();
-    fs::write(folder.path().join("empty.jsonl"), "").unwrap();
+    let put = |name: &str, bytes: &[u8]| fs::write(folder.path().join(name), bytes).unwrap();
+    put("broken.jsonl", b"\xff\xfe plum");
+    put("notes.jsonl", b"a plum\n{\"plum\": 1}\n\n");
     fs::create_dir(folder.path().join("folder.jsonl")).unwrap();
-    assert_eq!(found(&folder, "plum"), ["chat-1", "chat-3"]);
-    assert_eq!(found(&folder, "").len(), 3);
+    // Nothing was written of this one yet, and of that one only that it is a chat.
+    put("empty.jsonl", b"");
+    put(
+        "begun.jsonl",
+        b"{\"kind\":\"chat\",\"version\":1,\"id\":\"begun\"}\n",
+    );
+    put("new.jsonl", b"{\"kind\":\"hologram\",\"rays\":1}\n");
+    let unreadable = |query| search(&folder, query, 50).unwrap().unreadable;
+    // With words, twice: without an index, and with one.
+    for (query, ids) in [("plum", 2), ("", 3), ("plum", 2), ("", 3), ("nothing", 0)] {
+        assert_eq!(found(&folder, query).len(), ids, "{query:?}");
+        assert_eq!(unreadable(query), 3, "{query:?}");
+    }
+    // A newer version may write what it likes, as long as it says what it is.
+    put("broken.jsonl", b"{\"kind\":\"hologram\",\"rays\":1}\n");
+    assert_eq!(unreadable(""), 2);
 }
 
 #[test]
