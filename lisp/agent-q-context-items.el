@@ -20,8 +20,9 @@
 (require 'subr-x)
 
 (defcustom agent-q-context-max 50
-  "Most items in the context of a chat.  One more makes the oldest one go."
-  :type '(integer :match (lambda (_widget value) (and (integerp value) (< 0 value))))
+  "Most items in the context of a chat.  One more makes the oldest one go.
+With 0, nothing can be added."
+  :type 'natnum
   :group 'agent-q
   :package-version '(agent-q-module . "0.1.0"))
 
@@ -56,7 +57,8 @@ a mention; CONTENT is then what it was when it was last sent."
 (defun agent-q-context-add-item (type content &optional metadata)
   "Add CONTENT, a text, to the context of this chat, and return its item.
 TYPE is one of `agent-q-context-types', METADATA as in `agent-q-context-item'.
-Signal `wrong-type-argument' for another type or content."
+Signal `wrong-type-argument' for another type or content, and a user error when
+`agent-q-context-max' is 0."
   (unless (memq type agent-q-context-types)
     (signal 'wrong-type-argument (list 'agent-q-context-types type)))
   (unless (stringp content)
@@ -86,6 +88,8 @@ it has changed."
 (defun agent-q-context-items--add (type content metadata mention)
   "Add an item of TYPE with CONTENT, METADATA and MENTION, and return it."
   (agent-q-session-check)
+  (unless (< 0 agent-q-context-max)
+    (user-error "Nothing was added: `agent-q-context-max' says that nothing is kept in the context"))
   (let ((item (agent-q-context-items--make
                :id (format "ctx-%d" (cl-incf agent-q-context-items--last))
                :type type :content content :metadata metadata :mention mention
@@ -173,14 +177,14 @@ is left out."
 ;;;; In words
 
 (defun agent-q-context-item-name (item)
-  "Return what ITEM is called: its mention, file with lines, name or type."
+  "Return what ITEM is called: its mention, name, file with lines or type."
   (let* ((metadata (agent-q-context-item-metadata item))
          (file (plist-get metadata :file))
          (start (plist-get metadata :start-line))
          (end (plist-get metadata :end-line)))
     (cond ((agent-q-context-item-mention item))
-          (file (concat file (if (and start end) (format ":%s-%s" start end) "")))
           ((plist-get metadata :name))
+          (file (concat file (if (and start end) (format ":%s-%s" start end) "")))
           (t (agent-q-context-items--type item)))))
 
 (defun agent-q-context-items--type (item)

@@ -12,9 +12,11 @@
 (require 'agent-q-chat)
 (require 'agent-q-context-items)
 (require 'agent-q-excerpt)
+(require 'agent-q-link)
 (require 'agent-q-list)
 (require 'agent-q-look)
 (require 'agent-q-mention)
+(require 'agent-q-mention-complete)
 (require 'agent-q-mention-kinds)
 (require 'agent-q-private)
 (require 'agent-q-render)
@@ -85,7 +87,9 @@ It goes along with the next message, and again when it has changed."
       (agent-q-context-panel--added
        (agent-q-context-add-item 'code
                                  (mapconcat #'cdr excerpts "\n")
-                                 (list :name (agent-q-look-label look)))))))
+                                 (list :name (agent-q-look-label look)
+                                       :file (agent-q-look-file look)
+                                       :start-line (agent-q-look-line look)))))))
 
 ;;;###autoload
 (defun agent-q-context-add-region ()
@@ -101,19 +105,25 @@ What it is now goes along with the next message."
   (interactive)
   (agent-q-context-panel--add-look (agent-q-look-definition)))
 
+(defvar agent-q-context-panel--read-map
+  (let ((map (make-sparse-keymap)))
+    (set-keymap-parent map minibuffer-local-map)
+    (define-key map (kbd "TAB") #'completion-at-point)
+    map)
+  "Keymap for a mention that is read in the minibuffer.")
+
+(defun agent-q-context-panel--read-mention ()
+  "Read a mention, which is completed as at the prompt of this project's chat."
+  (let ((chat (agent-q-context-panel--chat)))
+    (minibuffer-with-setup-hook (lambda () (agent-q-mention-complete-setup chat))
+      (read-from-minibuffer "Add to the context: " "@" agent-q-context-panel--read-map))))
+
 ;;;###autoload
 (defun agent-q-context-add (mention)
   "Add what MENTION is about to the context of this project's chat.
 It is one as at the prompt, such as @error or @symbol:mapcar; what it is about
 goes along with the next message, and again when it has changed."
-  (interactive
-   (list (completing-read "Add to the context: "
-                          (mapcar (lambda (kind)
-                                    (concat "@" (agent-q-mention-kind-name kind)
-                                            (if (memq (agent-q-mention-kind-argument kind)
-                                                      '(required usual))
-                                                ":" "")))
-                                  agent-q-mention-kinds))))
+  (interactive (list (agent-q-context-panel--read-mention)))
   (agent-q-context-panel--in-chat
     (agent-q-context-panel--added (agent-q-context-add-mention (string-trim mention)))))
 
@@ -245,34 +255,55 @@ keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x ag
       (message "Removed%s" (if (agent-q-context-item-sent thing)
                                "; what was sent stays in the conversation" "")))))
 
+(defun agent-q-context-panel--show (text)
+  "Show TEXT in another window."
+  (agent-q-render-show "*agent-q text*" (agent-q-visible text)))
+
+(defun agent-q-context-panel--fetch (item function)
+  "Call FUNCTION with what ITEM mentions now, an excerpt, or say why it can't be had."
+  (with-current-buffer agent-q-context-panel--of
+    (agent-q-mention-fetch-all
+     (agent-q-mention-find (agent-q-context-item-mention item))
+     (lambda (excerpts problem)
+       (if problem (message "%s" problem)
+         (funcall function (car excerpts)))))))
+
 (defun agent-q-context-show ()
-  "Show the text that is on this line."
+  "Show the text that is on this line.
+Of what was not sent yet, it is what would be sent now."
   (interactive nil agent-q-context-mode)
   (let ((thing (agent-q-context-panel--here)))
-    (agent-q-render-show "*agent-q text*"
-                         (agent-q-visible (if (agent-q-excerpt-p thing)
-                                              (agent-q-excerpt-text thing)
-                                            (agent-q-context-item-content thing))))))
+    (cond ((agent-q-excerpt-p thing)
+           (agent-q-context-panel--show (agent-q-excerpt-text thing)))
+          ((and (agent-q-context-item-mention thing)
+                (null (agent-q-context-item-sent thing)))
+           (agent-q-context-panel--fetch
+            thing
+            (lambda (excerpt) (agent-q-context-panel--show (agent-q-excerpt-text excerpt)))))
+          (t (agent-q-context-panel--show (agent-q-context-item-content thing))))))
+
+(defun agent-q-context-panel--file (item)
+  "Return the file that ITEM, which has a text of its own, is from, or nil."
+  (let ((file (plist-get (agent-q-context-item-metadata item) :file)))
+    (and file
+         (not (file-remote-p file))
+         (let ((path (expand-file-name file (buffer-local-value 'agent-q-session-root
+                                                                agent-q-context-panel--of))))
+           (and (file-regular-p path) path)))))
 
 (defun agent-q-context-visit ()
-  "Go to where the text on this line is from."
+  "Go to where the text on this line is from, or show it if that is nowhere."
   (interactive nil agent-q-context-mode)
   (let* ((thing (agent-q-context-panel--here))
-         (visit (and (agent-q-excerpt-p thing) (agent-q-excerpt-visit thing)))
-         (chat agent-q-context-panel--of))
-    (cond (visit (funcall visit))
-          ((agent-q-excerpt-p thing) (user-error "This is from no file or buffer"))
-          ((null (agent-q-context-item-mention thing)) (agent-q-context-show))
-          (t (with-current-buffer chat
-               (agent-q-mention-fetch-all
-                (agent-q-mention-find (agent-q-context-item-mention thing))
-                (lambda (excerpts problem)
-                  (cond (problem (message "%s" problem))
-                        ((agent-q-excerpt-visit (car excerpts))
-                         (funcall (agent-q-excerpt-visit (car excerpts))))
-                        (t (agent-q-render-show "*agent-q text*"
-                                                (agent-q-visible (agent-q-excerpt-text
-                                                                  (car excerpts)))))))))))))
+         (visit (lambda (excerpt)
+                  (if (agent-q-excerpt-visit excerpt) (funcall (agent-q-excerpt-visit excerpt))
+                    (agent-q-context-panel--show (agent-q-excerpt-text excerpt)))))
+         (file (and (agent-q-context-item-p thing) (agent-q-context-panel--file thing))))
+    (cond ((agent-q-excerpt-p thing) (funcall visit thing))
+          (file (agent-q-link-go
+                 file (plist-get (agent-q-context-item-metadata thing) :start-line)))
+          ((agent-q-context-item-mention thing) (agent-q-context-panel--fetch thing visit))
+          (t (agent-q-context-show)))))
 
 (provide 'agent-q-context-panel)
 ;;; agent-q-context-panel.el ends here

@@ -51,6 +51,14 @@
                  (file-in-directory-p (file-truename file) (file-truename root)))
         (cons file (and line (string-to-number line)))))))
 
+(defun agent-q-link-go (file line)
+  "Go to FILE in another window, to LINE unless that is nil."
+  (find-file-other-window file)
+  (when line
+    (widen)
+    (goto-char (point-min))
+    (forward-line (1- line))))
+
 (defun agent-q-link-follow ()
   "Follow the link at point."
   (interactive nil agent-q-chat-mode)
@@ -61,11 +69,7 @@
                (browse-url target))
       (pcase (agent-q-link--file target)
         (`(,file . ,line)
-         (find-file-other-window file)
-         (when line
-           (widen)
-           (goto-char (point-min))
-           (forward-line (1- line))))
+         (agent-q-link-go file line))
         (_ (user-error "Not followed: %s is neither an address of the web nor a file of the project"
                        (agent-q-visible-line target)))))))
 

@@ -33,9 +33,10 @@
   "What the user looks at.
 LABEL is a short name for the user.  EXCERPTS are texts for the model, each
 as (WHERE . TEXT).  KIND is `error', `definition', `region', `file', `input',
-`message' or `page'.  FILE is the one that the text is of, or nil, DIRECTORY
-where its buffer is, and PROCESS the connection that it is about, or nil."
-  label excerpts kind file directory process)
+`message' or `page'.  FILE is the one that the text is of, or nil, LINE where
+it begins there, DIRECTORY where its buffer is, and PROCESS the connection that
+it is about, or nil."
+  label excerpts kind file line directory process)
 
 (defconst agent-q-look-limit 20000
   "Most characters of a text that are sent along.")
@@ -95,6 +96,7 @@ TOTAL is the number of characters that it is the beginning of, if not all."
                          (agent-q-look--between start end))
                    (agent-q-look--notes start end))
    :file buffer-file-name
+   :line (line-number-at-pos start t)
    :directory default-directory))
 
 ;;;; Source

@@ -156,7 +156,11 @@ all."
          (`(:outcome :returned :value ,value . ,_)
           (pcase-let ((`(,found . ,whole) (funcall names value)))
             (run-at-time 0 nil #'agent-q-mention-complete--answered
-                         chat question whole found))))))))
+                         chat question whole found)))
+         ;; The next time, it is asked again.
+         (_ (when (buffer-live-p chat)
+              (with-current-buffer chat
+                (remhash question agent-q-mention-complete--kept)))))))))
 
 (defun agent-q-mention-complete--written (name colon)
   "Return NAME, a symbol as the image writes it, as people write it.
@@ -282,7 +286,10 @@ For `completion-at-point-functions'."
            names
            (lambda (name)
              (let ((kind (agent-q-mention-kind-called (string-remove-suffix ":" name))))
-               (and kind (concat "  " (agent-q-mention-kind-about kind))))))
+               (and kind
+                    ;; One below the other.
+                    (concat (make-string (max 2 (- 12 (length name))) ?\s)
+                            (agent-q-mention-kind-about kind))))))
           :exclusive 'no
           :exit-function
           (lambda (name status)
@@ -303,6 +310,8 @@ For `completion-at-point-functions'."
          (names (with-current-buffer (agent-q-mention-complete--chat)
                   (agent-q-mention-complete--names (agent-q-mention-kind-names kind)
                                                    typed continue))))
+    (unless names
+      (agent-q-mention-complete--say-why (agent-q-mention-kind-names kind) continue))
     ;; Where nothing is there yet, nobody else's names will do, nor is the image waited for.
     (list start end
           (agent-q-mention-complete--table
@@ -315,6 +324,20 @@ For `completion-at-point-functions'."
                            (unless (or (not (eq status 'finished))
                                        (memq (char-after) '(?\s ?\n)))
                              (insert " "))))))
+
+(defun agent-q-mention-complete--say-why (names continue)
+  "Say why there are no NAMES, if that is known and a key asked for them.
+CONTINUE is what is called when there are some."
+  (let ((why (with-current-buffer (agent-q-mention-complete--chat)
+               (cond ((rassq continue agent-q-mention-complete--waiting)
+                      (if (eq names 'file) "Waiting for the files of the project..."
+                        "Waiting for the image..."))
+                     ((and (memq names '(symbol package system))
+                           (not (agent-q-image-live-p agent-q-session-connection)))
+                      (concat "Nothing to offer: " agent-q-mention-kinds-no-image))))))
+    (when (and why (memq this-command agent-q-mention-complete--commands))
+      ;; After Emacs's word that there is no match.
+      (run-at-time 0 nil #'message "%s" why))))
 
 ;;;; Marks on what is typed
 

@@ -15,6 +15,7 @@
 (require 'agent-q-git)
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
+(require 'agent-q-link)
 (require 'agent-q-look)
 (require 'agent-q-past)
 (require 'agent-q-private)
@@ -107,8 +108,7 @@ With FIRST and LAST, it is of these lines."
          (unsaved (and buffer (buffer-modified-p buffer)))
          (where (lambda (lines)
                   (concat "file " shown lines (if unsaved ", with unsaved changes" ""))))
-         (visit (lambda () (find-file-other-window path) (when first (goto-char (point-min))
-                                                            (forward-line (1- first))))))
+         (visit (lambda () (agent-q-link-go path first))))
     (cl-flet ((excerpt ()
                 (save-excursion
                   (save-restriction
@@ -171,6 +171,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
   (if (not (agent-q-private-allowed-p (agent-q-look-file look)))
       "its file is private, and was not sent"
     (let ((file (agent-q-look-file look))
+          (line (agent-q-look-line look))
           (excerpts (agent-q-look-excerpts look)))
       (agent-q-excerpt-make name (caar excerpts)
                             (mapconcat #'identity
@@ -179,7 +180,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
                                                        (format "\n%s:\n%s" where text))
                                                      (cdr excerpts)))
                                        "\n")
-                            nil (and file (lambda () (find-file-other-window file)))))))
+                            nil (and file (lambda () (agent-q-link-go file line)))))))
 
 (defun agent-q-mention-kinds-region (argument name done)
   "Fetch the region of the buffer ARGUMENT, or of the user's.
@@ -225,7 +226,7 @@ the excerpt or a problem."
 
 ;;;; From the image
 
-(defconst agent-q-mention-kinds--no-image
+(defconst agent-q-mention-kinds-no-image
   "no Lisp image is connected; M-x sly or M-x slime starts one"
   "What is said where an image is needed.")
 
@@ -247,7 +248,7 @@ DONE gets it or a problem."
 TOOL, ARGUMENTS, WHERE, NAME and DONE are as there."
   (if (agent-q-image-live-p agent-q-session-connection)
       (agent-q-mention-kinds--by-tool tool arguments where name done)
-    (funcall done agent-q-mention-kinds--no-image)))
+    (funcall done agent-q-mention-kinds-no-image)))
 
 (defun agent-q-mention-kinds--package ()
   "Return the package of the user's REPL in this chat's image, or nil."
@@ -303,7 +304,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
 NAME is the mention; DONE gets the excerpt or a problem."
   (let ((root (or agent-q-session-root default-directory)))
     (if (not (agent-q-image-live-p agent-q-session-connection))
-        (funcall done agent-q-mention-kinds--no-image)
+        (funcall done agent-q-mention-kinds-no-image)
       (agent-q-image-query
        agent-q-session-connection "image-map" (list :root (expand-file-name root))
        (lambda (reply _status _payload)
@@ -323,12 +324,18 @@ NAME is the mention; DONE gets the excerpt or a problem."
   (and (agent-q-image-live-p agent-q-session-connection)
        (agent-q-image-connection-process agent-q-session-connection)))
 
+(defun agent-q-mention-kinds--nothing (what done)
+  "Call DONE with the problem that WHAT is so, or that there is no image."
+  (funcall done (if (agent-q-mention-kinds--process)
+                    (concat what " since agent-q started watching")
+                  agent-q-mention-kinds-no-image)))
+
 (defun agent-q-mention-kinds-error (_argument name done)
   "Fetch the last error with its frames.
 NAME is the mention; DONE gets the excerpt or a problem."
   (if (agent-q-past-last-error (agent-q-mention-kinds--process))
       (agent-q-mention-kinds--by-tool "get_last_error" nil "the last error in the image" name done)
-    (funcall done "there was no error in the image since agent-q started watching")))
+    (agent-q-mention-kinds--nothing "there was no error in the image" done)))
 
 (defun agent-q-mention-kinds-repl (argument name done)
   "Fetch the last ARGUMENT evaluations, 10 when nil.
@@ -338,7 +345,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
           ((agent-q-past-evaluations (agent-q-mention-kinds--process))
            (agent-q-mention-kinds--by-tool "get_repl_history" (list :limit count)
                                            "what was evaluated last in the image" name done))
-          (t (funcall done "nothing was evaluated since agent-q started watching")))))
+          (t (agent-q-mention-kinds--nothing "nothing was evaluated" done)))))
 
 (defun agent-q-mention-kinds-notes (_argument name done)
   "Fetch what the compiler said last.
@@ -346,7 +353,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
   (if (agent-q-past-last-compilation (agent-q-mention-kinds--process))
       (agent-q-mention-kinds--by-tool "get_compilation_notes" nil
                                       "what the compiler said last" name done)
-    (funcall done "nothing was compiled since agent-q started watching")))
+    (agent-q-mention-kinds--nothing "nothing was compiled" done)))
 
 ;;;; The table
 

@@ -48,6 +48,49 @@
   (with-temp-buffer
     (should-error (agent-q-context-add-item 'code "x") :type 'user-error)))
 
+(ert-deftest agent-q-context-items-are-refused-where-none-are-kept ()
+  "None is taken to be in the context that is not."
+  (agent-q-test-with-chat
+    (agent-q-context-add-item 'text "before")
+    (let ((agent-q-context-max 0))
+      (should (string-match-p "Nothing was added: .agent-q-context-max. says"
+                              (cadr (should-error (agent-q-context-add-item 'text "x")
+                                                  :type 'user-error))))
+      (should-error (agent-q-context-add "@error") :type 'user-error)
+      ;; What was there stays.
+      (should (equal '("before") (mapcar #'agent-q-context-item-content (agent-q-context-items)))))
+    (should (equal "1 item: Text" (plist-get (agent-q-context-summary) :preview)))))
+
+(ert-deftest agent-q-context-items-of-two-chats-are-apart ()
+  (agent-q-test-with-chat
+    (agent-q-context-add-item 'text "of the first")
+    (let ((first (current-buffer)) other)
+      (agent-q-test-with-chat
+        (should-not (agent-q-context-items))
+        (setq other (agent-q-context-item-id (agent-q-context-add-item 'code "of the second")))
+        (should (equal "1 item: Code" (plist-get (agent-q-context-summary) :preview)))
+        (with-current-buffer first
+          (should-not (agent-q-context-remove-item other))
+          (should (equal "1 item: Text" (plist-get (agent-q-context-summary) :preview)))
+          (agent-q-context-remove-all))
+        (should (equal "## Context\n\n### Code\n```lisp\nof the second\n```\n\n"
+                       (agent-q-context-to-string)))))))
+
+(ert-deftest agent-q-context-items-know-when-they-were-added ()
+  "Nothing changes that later."
+  (agent-q-test-with-chat
+    (let* ((before (current-time))
+           (item (agent-q-context-add-item 'text "x"))
+           (time (agent-q-context-item-time item)))
+      (should-not (time-less-p time before))
+      (should-not (time-less-p nil time))
+      (setf (agent-q-context-item-content item) "y")
+      (agent-q-context-forget-sent)
+      (should (equal time (agent-q-context-item-time (car (agent-q-context-items)))))
+      (dolist (slot '(id type time metadata))
+        (should-error (eval `(setf (,(intern (format "agent-q-context-item-%s" slot)) ',item) nil)
+                            t))))))
+
 (ert-deftest agent-q-context-items-are-removed-when-the-user-agrees ()
   (agent-q-test-with-chat
     (agent-q-context-add-item 'code "(+ 1 2)")
@@ -65,7 +108,17 @@
     (agent-q-context-add-item 'repl-history "```\nx")
     (should (equal (concat "## Context\n\n### Code (from a.lisp:3-9)\n```lisp\n(+ 1 2)\n```\n\n"
                            "### Repl-History\n````lisp\n```\nx\n````\n\n")
-                   (agent-q-context-to-string)))))
+                   (agent-q-context-to-string)))
+    ;; Lines only where both are known.
+    (pcase-dolist (`(,title . ,metadata)
+                   '(("### File (from a.lisp)\n" :file "a.lisp" :start-line 3)
+                     ("### File (from a.lisp)\n" :file "a.lisp" :end-line 9)
+                     ("### File (from a.lisp)\n" :file "a.lisp")
+                     ("### File\n" :start-line 3 :end-line 9)
+                     ("### File (from notes)\n" :name "notes" :start-line 3 :end-line 9)))
+      (agent-q-context-remove-all)
+      (agent-q-context-add-item 'file "x" metadata)
+      (should (string-prefix-p (concat "## Context\n\n" title) (agent-q-context-to-string))))))
 
 (defun agent-q-context-items-test--requests ()
   "Return the last message of each request that the model got, first one first."
@@ -157,6 +210,123 @@
                                       (nth 1 (agent-q-context-items)))))
               (kill-buffer)))
         (kill-buffer)))))
+
+;;;; The list
+
+(defmacro agent-q-context-items-test--in-list (&rest body)
+  "Run BODY in the list of the context of a chat.
+Its project, in PROJECT, has a file till.lisp of five lines."
+  (declare (indent 0) (debug t))
+  `(let* ((project (file-name-as-directory
+                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+          (default-directory project)
+          (agent-q-provider 'none)
+          (inhibit-message t))
+     (write-region "" nil (expand-file-name "till.asd" project) nil 'silent)
+     (write-region "one\ntwo\nthree\nfour\nfive\n" nil (expand-file-name "till.lisp" project)
+                   nil 'silent)
+     (let ((chat (agent-q-chat-open-here t)))
+       (unwind-protect
+           (save-window-excursion
+             (with-current-buffer chat
+               ;; That of another test.
+               (setq agent-q-session-connection nil)
+               (agent-q-context))
+             (with-current-buffer "*agent-q context*" ,@body))
+         (dolist (buffer (list chat "*agent-q context*" "*agent-q text*" "till.lisp"))
+           (when (get-buffer buffer) (kill-buffer buffer)))))))
+
+(defun agent-q-context-items-test--on (text)
+  "Go to the line of the list that has TEXT."
+  (agent-q-test-find text)
+  (forward-line 0))
+
+(defun agent-q-context-items-test--shown ()
+  "Return the text that is shown."
+  (with-current-buffer "*agent-q text*" (buffer-string)))
+
+(ert-deftest agent-q-context-list-is-for-reading-and-says-how-to-fill-it ()
+  (agent-q-context-items-test--in-list
+    (should (derived-mode-p 'special-mode))
+    (should (string-prefix-p "Nothing is in the context yet.\n" (buffer-string)))
+    (should (agent-q-test-shows "Type @ at the prompt"))
+    (should (agent-q-test-shows "keep something here: a, M-x agent-q-context-add-file"))
+    (should (eq (key-binding "a") #'agent-q-context-add))
+    (dolist (key '("RET" "o" "d"))
+      (should (equal '(user-error "Nothing is on this line")
+                     (should-error (agent-q-test-press key) :type 'user-error))))
+    (with-current-buffer chat
+      (agent-q-context-add-item 'text "x" '(:name "a note")))
+    (should-not (agent-q-test-shows "Nothing is in the context"))
+    (should (string-match-p "^ +1 B +kept, not sent yet +a note$" (buffer-string)))
+    (with-current-buffer chat
+      (agent-q-context-remove-all))
+    (should (agent-q-test-shows "Nothing is in the context yet."))))
+
+(ert-deftest agent-q-context-list-shows-texts-and-goes-where-they-are-from ()
+  (agent-q-context-items-test--in-list
+    (with-current-buffer chat
+      (agent-q-context-add-item 'code "old text" '(:file "till.lisp" :start-line 3 :end-line 4))
+      (agent-q-context-add-item 'text "of nowhere" '(:name "a note"))
+      (agent-q-context-add-item 'file "it is gone" '(:file "gone.lisp"))
+      (agent-q-context-add-mention "@file:till.lisp:2-3")
+      (agent-q-context-add-mention "@error"))
+    (cl-flet ((line () (with-current-buffer (window-buffer)
+                         (buffer-substring (line-beginning-position) (line-end-position))))
+              (press (key name)
+                (pop-to-buffer "*agent-q context*")
+                (agent-q-context-items-test--on name)
+                (agent-q-test-press key)))
+      (press "RET" "till.lisp:3-4")
+      (should (equal "old text" (agent-q-context-items-test--shown)))
+      (press "o" "till.lisp:3-4")
+      (should (equal "three" (line)))
+      ;; What was not sent yet is fetched.
+      (press "RET" "@file:till.lisp:2-3")
+      (should (equal "two\nthree\n" (agent-q-context-items-test--shown)))
+      (press "o" "@file:till.lisp:2-3")
+      (should (equal "two" (line)))
+      (dolist (case '(("a note" . "of nowhere") ("gone.lisp" . "it is gone")))
+        (press "o" (car case))
+        (should (equal (cdr case) (agent-q-context-items-test--shown))))
+      (let ((said nil))
+        (cl-letf (((symbol-function 'message)
+                   (lambda (format &rest arguments) (setq said (apply #'format format arguments)))))
+          (press "RET" "@error"))
+        (should (string-prefix-p "@error: no Lisp image is connected" said))))))
+
+(ert-deftest agent-q-context-list-goes-to-what-was-looked-at ()
+  (agent-q-context-items-test--in-list
+    (with-current-buffer (find-file-noselect (expand-file-name "till.lisp" project))
+      (goto-char (point-min))
+      (forward-line 3)
+      (push-mark (line-end-position) t t)
+      (agent-q-context-add-region)
+      (goto-char (point-min)))
+    (agent-q-context-items-test--on "region (till.lisp:4)")
+    (agent-q-test-press "o")
+    (with-current-buffer (window-buffer)
+      (should (equal "four" (buffer-substring (line-beginning-position) (line-end-position)))))))
+
+(ert-deftest agent-q-context-mention-that-is-added-is-completed-as-at-the-prompt ()
+  (agent-q-context-items-test--in-list
+    (cl-letf (((symbol-function 'read-from-minibuffer)
+               (lambda (_prompt initial map &rest _)
+                 (should (eq (lookup-key map (kbd "TAB")) #'completion-at-point))
+                 (with-temp-buffer
+                   (run-hooks 'minibuffer-setup-hook)
+                   (insert initial "file:till.l")
+                   ;; The files come from the core.
+                   (agent-q-test-until
+                    (pcase (agent-q-mention-complete)
+                      (`(,start ,end ,table . ,_)
+                       (all-completions (buffer-substring start end) table))))
+                   (completion-at-point)
+                   (buffer-string)))))
+      (agent-q-test-press "a"))
+    (should (equal '("@file:till.lisp")
+                   (with-current-buffer chat
+                     (mapcar #'agent-q-context-item-name (agent-q-context-items)))))))
 
 (provide 'agent-q-context-items-test)
 ;;; agent-q-context-items-test.el ends here
