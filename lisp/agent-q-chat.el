@@ -145,6 +145,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
   (agent-q-approve-prompt-setup)
   (agent-q-attention-setup)
   (add-hook 'pre-command-hook #'agent-q-prompt-come nil t)
+  (add-hook 'window-size-change-functions #'agent-q-chat-scroll-fill nil t)
   (add-hook 'completion-at-point-functions #'agent-q-code-lisp-complete 10 t)
   (add-hook 'agent-q-code-closed-functions #'agent-q-code-block-show-buttons nil t)
   (add-hook 'agent-q-code-closed-functions #'agent-q-code-lisp-give-keys nil t)

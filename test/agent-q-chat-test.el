@@ -120,6 +120,25 @@
         (agent-q-test-event :text :text "word \n"))
       (should (<= (length (object-intervals (current-buffer))) before)))))
 
+(ert-deftest agent-q-chat-a-window-that-has-become-larger-is-filled ()
+  "As when a list of completions goes away: the log is not left out of sight."
+  (agent-q-test-with-chat
+    (dotimes (number 60)
+      (agent-q-render-notice (format "line %d" number)))
+    (goto-char (point-max))
+    (cl-flet ((larger () (run-hook-with-args 'window-size-change-functions (selected-window))))
+      (set-window-start nil (line-beginning-position) t)
+      (larger)
+      (should (= (window-body-height) (count-lines (window-start) (point))))
+      ;; A window that is full stays, and so does one in which the log is read.
+      (let ((start (window-start)))
+        (larger)
+        (should (= start (window-start))))
+      (agent-q-test-find "line 30")
+      (set-window-start nil (point) t)
+      (larger)
+      (should (= (window-start) (point))))))
+
 ;;;; Undo
 
 (ert-deftest agent-q-chat-undo-is-about-the-prompt-only ()
