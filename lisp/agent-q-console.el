@@ -32,7 +32,7 @@ These are conses of a name and a note on it.")
 (defun agent-q-console--first-line (text)
   "Return the first sentence of TEXT, as far as it fits beside a name."
   (truncate-string-to-width (car (split-string (or text "") "\\.[ \n]\\|\n"))
-                            50 nil nil "..."))
+                            44 nil nil "..."))
 
 ;;;; Completion
 
@@ -58,18 +58,26 @@ For `completion-at-point-functions'."
          (names (mapcar (lambda (tool) (plist-get tool :name)) tools))
          (more (seq-remove (lambda (more) (member (car more) names))
                            (funcall agent-q-console-names-function))))
-    (list start end (append (mapcar #'car more) names)
+    (list start end
+          (lambda (string predicate action)
+            (if (eq action 'metadata)
+                ;; As they are: the tools are many, and models are who usually call them.
+                '(metadata (display-sort-function . identity)
+                           (cycle-sort-function . identity))
+              (complete-with-action action (append (mapcar #'car more) names)
+                                    string predicate)))
           :exclusive 'no
           :annotation-function
           (lambda (name)
-            (if-let ((tool (seq-find (lambda (tool)
-                                       (equal (plist-get tool :name) name))
-                                     tools)))
-                (format "  %s  %s" (plist-get tool :level)
-                        (agent-q-console--first-line
-                         (plist-get tool :description)))
-              (when-let ((note (cdr (assoc name more))))
-                (concat "  " note))))
+            ;; One below the other.
+            (concat (make-string (max 2 (- 23 (length name))) ?\s)
+                    (if-let ((tool (seq-find (lambda (tool)
+                                               (equal (plist-get tool :name) name))
+                                             tools)))
+                        (format "%-9s  %s" (plist-get tool :level)
+                                (agent-q-console--first-line
+                                 (plist-get tool :description)))
+                      (cdr (assoc name more)))))
           :exit-function
           (lambda (_name status)
             (when (and (eq status 'finished)

@@ -81,7 +81,7 @@
     ("compact" agent-q-compact "summarize what was said so far")
     ("new" agent-q-menu-new-chat "open another chat of this project")
     ("clear" agent-q-menu-new-chat "go on in a chat that remembers nothing")
-    ("plan" agent-q-plan-mode "plan before anything is changed, or not any more")
+    ("plan" agent-q-plan-mode "plan before anything is changed, on or off")
     ("rewind" agent-q-rewind "go back to before one of your messages")
     ("fork" agent-q-fork-chat "go on in a copy of this chat")
     ("resume" agent-q-resume "go back to an earlier chat")

@@ -11,6 +11,7 @@
 ;;; Code:
 
 (require 'agent-q-console)
+(require 'agent-q-mention-kinds)
 (require 'agent-q-session)
 (require 'seq)
 (require 'subr-x)
@@ -135,14 +136,13 @@ The value is as that of `agent-q-slash-action'."
 
 (defun agent-q-slash--about (file own)
   "Return a short note on the prompt in FILE; OWN is as in the list of files."
-  (concat (if own "prompt" "prompt of the project")
-          (let ((description (ignore-errors (car (agent-q-slash--read file)))))
-            (if (or (null description) (string-empty-p description)) ""
-              (concat "  " (truncate-string-to-width description 60 nil nil "..."))))))
+  (let ((description (ignore-errors (car (agent-q-slash--read file)))))
+    (format "%-9s  %s" (if own "prompt" "prompt of the project")
+            (truncate-string-to-width (or description "") 44 nil nil "..."))))
 
 (defun agent-q-slash-names ()
   "Return what can be typed behind a slash besides tools: conses of name and note."
-  (append (mapcar (pcase-lambda (`(,name ,_ ,about)) (cons name (concat "command  " about)))
+  (append (mapcar (pcase-lambda (`(,name ,_ ,about)) (cons name (concat "command    " about)))
                   agent-q-slash-commands)
           (mapcar (pcase-lambda (`(,name ,file ,own))
                     (cons name (agent-q-slash--about file own)))
@@ -150,7 +150,7 @@ The value is as that of `agent-q-slash-action'."
                               (agent-q-slash--files)))))
 
 (defun agent-q-slash-help ()
-  "Show what can be typed behind a slash at the prompt of a chat."
+  "Show what can be typed behind a slash or an @ at the prompt of a chat."
   (declare (completion agent-q-session-command-p))
   (interactive)
   (let ((names (agent-q-slash-names)))
@@ -161,7 +161,11 @@ The value is as that of `agent-q-slash-action'."
       (princ (substitute-command-keys "\nAnd each tool, such as /describe_symbol mapcar; \
 TAB completes, \\[agent-q-list-tools] lists them.\n"))
       (princ (format "Your own prompts are Markdown files in %s.\n"
-                     (abbreviate-file-name agent-q-prompts-directory))))))
+                     (abbreviate-file-name agent-q-prompts-directory)))
+      (princ "\nBehind an @, what goes along with a message:\n\n")
+      (dolist (kind agent-q-mention-kinds)
+        (princ (format "@%-16s %s\n" (agent-q-mention-kind-name kind)
+                       (agent-q-mention-kind-about kind)))))))
 
 (provide 'agent-q-slash)
 ;;; agent-q-slash.el ends here

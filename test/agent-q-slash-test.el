@@ -74,7 +74,9 @@
       (agent-q-prompt-replace "/help")
       (save-window-excursion
         (agent-q-chat-send)
-        (should (string-match-p "^/context +command  what is in the context"
+        (should (string-match-p "^/context +command +what is in the context"
+                                (with-current-buffer "*agent-q slash*" (buffer-string))))
+        (should (string-match-p "^@error +the last error, with its frames"
                                 (with-current-buffer "*agent-q slash*" (buffer-string)))))
       (should (equal "" (agent-q-prompt-text))))))
 
@@ -104,14 +106,26 @@
               (goto-char (point-max))
               (pcase (run-hook-wrapped 'completion-at-point-functions
                                        (lambda (function) (funcall function)))
-                (`(,_ ,_ ,names . ,properties)
-                 (should (member "ship" names))
-                 (should (member "model" names))
-                 (should (member "describe_symbol" names))
-                 (should (equal "  prompt of the project"
-                                (funcall (plist-get properties :annotation-function) "ship")))
-                 (should (equal "  command  choose the model"
-                                (funcall (plist-get properties :annotation-function) "model"))))))
+                (`(,_ ,_ ,table . ,properties)
+                 (let ((names (all-completions "" table))
+                       (annotate (plist-get properties :annotation-function)))
+                   ;; Tools are last, as they are many.
+                   (should (equal "help" (car names)))
+                   (should (member "ship" (member "model" names)))
+                   (should (member "describe_symbol" (member "ship" names)))
+                   (should (eq #'identity (completion-metadata-get (completion-metadata "" table nil)
+                                                                   'display-sort-function)))
+                   ;; The notes stand below each other, and each on one line of a terminal.
+                   (dolist (name names)
+                     (ert-info (name)
+                       (should (< (string-width (concat name (funcall annotate name))) 80))))
+                   (pcase-dolist (`(,name . ,note)
+                                  '(("ship" . "prompt of the project")
+                                    ("model" . "command    choose the model")
+                                    ("describe_symbol" . "safe       Describe a symbol in the")))
+                     (should (string-match-p
+                              (concat "\\`" (regexp-quote (string-pad name 23)) (regexp-quote note))
+                              (concat name (funcall annotate name)))))))))
           (kill-buffer))))))
 
 (provide 'agent-q-slash-test)
