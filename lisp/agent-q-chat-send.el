@@ -238,6 +238,9 @@ turn runs, the message waits.  Signal an error if it can't be sent."
 
 ;;;; What goes along
 
+(defconst agent-q-chat--fetching "Fetching what the message mentions..."
+  "What is said meanwhile.")
+
 (defvar-local agent-q-chat--gathering nil
   "The message whose mentions are being fetched, or nil.
 It is a cons of a function that gives it up and the text.")
@@ -278,6 +281,8 @@ and the log says why."
             (unless over
               (setq over t
                     agent-q-chat--gathering nil)
+              (when (equal (current-message) agent-q-chat--fetching)
+                (message nil))
               (cond ((and trouble returned) (agent-q-chat--not-sent text trouble))
                     (trouble (setq problem trouble))
                     ((not returned) (agent-q-chat--send-along items excerpts send))
@@ -298,7 +303,7 @@ and the log says why."
     (cond (problem (user-error "Not sent.  %s" problem))
           ((not over)
            (setq agent-q-chat--gathering (cons (lambda () (setq over t)) text))
-           (message "Fetching what the message mentions...")))))
+           (message "%s" agent-q-chat--fetching)))))
 
 (defun agent-q-chat--give-up ()
   "Give up fetching what a message mentions, and return non-nil if one was.

@@ -31,15 +31,18 @@ message together have at most four times as many."
   "A text that goes along with a message.
 NAME is what the user calls it, such as \"@file:src/bank.lisp\", and WHERE
 says to the model where TEXT is from.  TOTAL is the number of characters that
-there were before TEXT was cut.  VISIT is a function that goes there, or nil."
-  name where text total visit)
+there were before TEXT was cut, KEPT of those that are left.  VISIT is a function
+that goes there, or nil."
+  name where text total kept visit)
 
 (defun agent-q-excerpt-make (name where text &optional total visit)
   "Return the excerpt of TEXT, which is cut where it is too long.
 NAME, WHERE, TOTAL and VISIT are as in `agent-q-excerpt'."
-  (let ((total (max (or total 0) (length text))))
+  (let ((total (max (or total 0) (length text)))
+        (most agent-q-context-max-size))
     (agent-q-excerpt--make :name name :where where :total total :visit visit
-                           :text (agent-q-excerpt--cut text total agent-q-context-max-size))))
+                           :kept (min most (length text))
+                           :text (agent-q-excerpt--cut text total most))))
 
 (defun agent-q-excerpt--cut (text total most)
   "Return the first MOST characters of TEXT, which is the beginning of TOTAL.
@@ -63,6 +66,7 @@ What is left out is said at the end."
                           :where (agent-q-excerpt-where excerpt)
                           :total (agent-q-excerpt-total excerpt)
                           :visit (agent-q-excerpt-visit excerpt)
+                          :kept (min left (agent-q-excerpt-kept excerpt))
                           :text (agent-q-excerpt--cut text (agent-q-excerpt-total excerpt) left)))
                   (setq left (max 0 (- left (length text)))))))
             (seq-uniq excerpts
@@ -85,11 +89,11 @@ What is left out is said at the end."
 
 (defun agent-q-excerpt-sizes (excerpt)
   "Return how long EXCERPT is, and of what it is the beginning."
-  (let ((text (length (agent-q-excerpt-text excerpt)))
+  (let ((kept (agent-q-excerpt-kept excerpt))
         (total (agent-q-excerpt-total excerpt)))
-    (if (< text total)
-        (format "first %s of %s" (agent-q-excerpt-size text) (agent-q-excerpt-size total))
-      (agent-q-excerpt-size text))))
+    (if (< kept total)
+        (format "first %s of %s" (agent-q-excerpt-size kept) (agent-q-excerpt-size total))
+      (agent-q-excerpt-size total))))
 
 ;;;; In the log
 

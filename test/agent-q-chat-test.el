@@ -518,6 +518,23 @@ Ask the user to revert or save the buffer.")
                             (with-current-buffer "*agent-q-log*"
                               (buffer-string))))))
 
+(ert-deftest agent-q-user-buffers-are-those-that-somebody-works-in ()
+  (let ((buffers (mapcar (lambda (name) (cons name (get-buffer-create name)))
+                         '("mine" "*scratch*" "*Messages*" " hidden" "*agent-q text*" "*Completions*"
+                           "*agent-q: named*" "gone"))))
+    (unwind-protect
+        (agent-q-test-with-chat
+          (kill-buffer "gone")
+          (should (equal '("mine" "*scratch*" "*Messages*")
+                         (mapcar #'car (seq-filter (lambda (it) (agent-q-user-buffer-p (cdr it)))
+                                                   buffers))))
+          ;; Whatever it is called.
+          (rename-buffer "a chat" t)
+          (should-not (agent-q-user-buffer-p chat))
+          (should-not (agent-q-user-buffer-p (window-buffer (minibuffer-window)))))
+      (dolist (name '("mine" " hidden" "*agent-q text*" "*Completions*" "*agent-q: named*"))
+        (kill-buffer name)))))
+
 (ert-deftest agent-q-events-last-user-buffer-is-not-the-chat ()
   (let ((mine (generate-new-buffer "mine")))
     (unwind-protect

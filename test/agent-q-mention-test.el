@@ -129,6 +129,26 @@
           (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "ok")))
           (should (string-search "the diff" (agent-q-test-last-message))))))))
 
+(ert-deftest agent-q-mention-being-fetched-is-said-until-it-is-there ()
+  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
+    (agent-q-mention-test--in-project
+      (let ((held nil) (said nil))
+        (cl-letf (((symbol-function 'agent-q-git-diff)
+                   (lambda (_directory _arguments _paths function)
+                     (push (lambda (text) (funcall function text (unless text "no diff"))) held)))
+                  ((symbol-function 'current-message) (lambda () said))
+                  ((symbol-function 'message)
+                   (lambda (format &rest arguments)
+                     (setq said (and format (apply #'format format arguments))))))
+          (dolist (diff '(nil "the diff"))
+            (agent-q-prompt-replace "Look at @diff")
+            (agent-q-chat-send)
+            (should (equal "Fetching what the message mentions..." said))
+            (funcall (pop held) diff)
+            (should-not said))
+          (should (agent-q-test-shows "Not sent.  @diff: no diff"))
+          (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "ok"))))))))
+
 (ert-deftest agent-q-mention-what-is-not-there-is-said-before-anything-is-sent ()
   (agent-q-test-with-model "{\"turns\":[]}"
     (agent-q-mention-test--in-project
@@ -193,7 +213,7 @@
     (let* ((agent-q-context-max-size 1000)
            (excerpt (car (agent-q-mention-test--fetch "@file:long.txt"))))
       (should (string-suffix-p "x\n... [2000 more characters]" (agent-q-excerpt-text excerpt)))
-      (should (equal "first 1 kB of 2.9 kB" (agent-q-excerpt-sizes excerpt)))
+      (should (equal "first 1000 B of 2.9 kB" (agent-q-excerpt-sizes excerpt)))
       ;; All together, too.
       (let ((fit (agent-q-excerpt-fit
                   (mapcar (lambda (number)
@@ -204,6 +224,28 @@
         (should (equal "y\n... [500 more characters]"
                        (substring (agent-q-excerpt-text (nth 4 fit)) 399)))
         (should (equal "\n... [900 more characters]" (agent-q-excerpt-text (nth 5 fit))))))))
+
+(ert-deftest agent-q-mention-of-more-than-fifty-thousand-characters-is-cut ()
+  "Without anything set, and just there."
+  (agent-q-mention-test--in-project
+    (dolist (case '((50000 . "48.8 kB") (50001 . "first 48.8 kB of 48.8 kB")
+                    (60000 . "first 48.8 kB of 58.6 kB")))
+      (write-region (make-string (car case) ?x) nil (expand-file-name "long.txt" project) nil 'silent)
+      (let ((excerpt (car (agent-q-mention-test--fetch "@file:long.txt")))
+            (left (- (car case) 50000)))
+        (should (equal (concat (make-string 50000 ?x)
+                               (if (zerop left) "" (format "\n... [%d more characters]" left)))
+                       (agent-q-excerpt-text excerpt)))
+        (should (equal (cdr case) (agent-q-excerpt-sizes excerpt)))))))
+
+(ert-deftest agent-q-mention-of-the-image-says-when-there-is-none ()
+  (agent-q-mention-test--in-project
+    ;; What happened in images that are gone can still be had.
+    (agent-q-past-forget)
+    (dolist (mention '("@error" "@repl" "@notes" "@symbol:car" "@definition:car" "@package" "@map"))
+      (should (equal (concat mention
+                             ": no Lisp image is connected; M-x sly or M-x slime starts one")
+                     (agent-q-mention-test--fetch mention))))))
 
 (ert-deftest agent-q-mention-sends-what-a-buffer-has-unsaved-and-its-region ()
   (agent-q-mention-test--in-project
@@ -365,6 +407,83 @@
         (erase-buffer)
         (kill-buffer)))))
 
+(defun agent-q-mention-test--notes ()
+  "Return what completion at point shows: conses of candidate and note."
+  (pcase (agent-q-mention-complete)
+    (`(,start ,_ ,table . ,_)
+     (let ((annotate (completion-metadata-get
+                      (completion-metadata "" table nil) 'annotation-function)))
+       (mapcar (lambda (name) (cons (substring-no-properties name) (funcall annotate name)))
+               (all-completions (buffer-substring-no-properties start (point)) table))))))
+
+(ert-deftest agent-q-mention-candidates-have-notes-below-each-other ()
+  (agent-q-mention-test--in-project
+    (agent-q-mention-test--type "see @")
+    (let ((notes (agent-q-mention-test--notes)))
+      (should (equal '("file:" "buffer:" "region" "definition" "symbol:" "error" "repl" "diff"
+                       "notes" "package:" "system:" "map")
+                     (mapcar #'car notes)))
+      (pcase-dolist (`(,name . ,note) notes)
+        (ert-info (name)
+          (should (string-match "\\`  +\\([^ ].*\\)\\'" note))
+          (should (= 12 (+ (length name) (match-beginning 1))))
+          (should (< (+ (length name) (length note)) 80))))
+      (should (string-suffix-p "  the last error, with its frames" (cdr (assoc "error" notes)))))
+    (agent-q-mention-test--type "see @file:")
+    (agent-q-test-until (agent-q-mention-test--notes))
+    ;; Nothing is to be said of a file.
+    (should (equal '("src/bank.lisp") (assoc "src/bank.lisp" (agent-q-mention-test--notes))))))
+
+(ert-deftest agent-q-mention-that-is-not-finished-is-left-as-it-is ()
+  "A space is put behind one that is, unless there is one or more is to come."
+  (agent-q-mention-test--in-project
+    (cl-flet ((exit (typed name status &optional behind)
+                (agent-q-mention-test--type typed)
+                (pcase-let* ((`(,start ,end ,_ . ,properties) (agent-q-mention-complete)))
+                  (delete-region start end)
+                  (insert name)
+                  (save-excursion (insert (or behind "")))
+                  (funcall (plist-get properties :exit-function) name status)
+                  (agent-q-prompt-text))))
+      (dolist (status '(exact sole unknown nil))
+        (should (equal "see @error" (exit "see @er" "error" status)))
+        (should (equal "see @file:a.lisp" (exit "see @file:a." "a.lisp" status))))
+      (should (equal "see @error " (exit "see @er" "error" 'finished)))
+      (should (equal "see @file:" (exit "see @fi" "file:" 'finished)))
+      (should (equal "see @file:a.lisp " (exit "see @file:a." "a.lisp" 'finished)))
+      (should (equal "see @error here" (exit "see @er" "error" 'finished " here")))
+      (should (equal "see @file:a.lisp here" (exit "see @file:a." "a.lisp" 'finished " here"))))))
+
+(defmacro agent-q-mention-test--saying (said &rest body)
+  "Run BODY as TAB does, with the last message in SAID."
+  (declare (indent 1) (debug t))
+  `(let ((,said nil) (this-command 'agent-q-chat-tab))
+     (cl-letf (((symbol-function 'message)
+                (lambda (format &rest arguments)
+                  (when format (setq ,said (apply #'format format arguments))))))
+       ,@body)))
+
+(ert-deftest agent-q-mention-completion-says-why-there-is-nothing-yet ()
+  (agent-q-mention-test--in-project
+    (agent-q-mention-test--saying said
+      (agent-q-mention-test--type "see @file:")
+      (agent-q-mention-complete)
+      (agent-q-test-until said)
+      (should (equal "Waiting for the files of the project..." said))
+      (dolist (text '("see @symbol:mapc" "see @package:" "see @system:as"))
+        (setq said nil)
+        (agent-q-mention-test--type text)
+        (agent-q-mention-complete)
+        (agent-q-test-until said)
+        (should (equal "Nothing to offer: no Lisp image is connected; M-x sly or M-x slime starts one"
+                       said)))
+      ;; Nobody asked: a package completes while something is typed.
+      (setq said nil
+            this-command 'self-insert-command)
+      (agent-q-mention-complete)
+      (accept-process-output nil 0.05)
+      (should-not said))))
+
 (ert-deftest agent-q-mention-of-a-buffer-is-completed-and-sent-once ()
   "Emacs's own buffers are not offered, and the next message is sent without it."
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A plan.\"}]},{\"steps\":[{\"text\":\"Yes.\"}]}]}"
@@ -407,6 +526,20 @@
   (agent-q-mention-test--type "see @package:aq-ti")
   (agent-q-test-until (agent-q-mention-test--candidates))
   (should (equal '("aq-till") (agent-q-mention-test--candidates))))
+
+(agent-q-test-tools-on-each mention-asks-an-image-again-that-did-not-answer ()
+  "While it is asked, that is said; an answer that did not come is no answer."
+  (let ((query (symbol-function 'agent-q-image-query)) (lost nil))
+    (agent-q-mention-test--saying said
+      (cl-letf (((symbol-function 'agent-q-image-query)
+                 (lambda (_connection _operation _arguments function &rest _) (setq lost function))))
+        (agent-q-mention-test--type "see @symbol:multiple-value-b")
+        (agent-q-mention-complete)
+        (agent-q-test-until said)
+        (should (equal "Waiting for the image..." said))
+        (funcall lost nil "lost" nil)))
+    (should (eq query (symbol-function 'agent-q-image-query)))
+    (agent-q-test-until (equal '("multiple-value-bind") (agent-q-mention-test--candidates)))))
 
 (provide 'agent-q-mention-test)
 ;;; agent-q-mention-test.el ends here
