@@ -4,16 +4,15 @@
 
 ;;; Commentary:
 
-;; Mentions are found, completed, fetched and sent fenced; what can't be had is said before
+;; Mentions are found, fetched and sent fenced; what can't be had is said before
 ;; anything is sent, and the message stays.
 
 ;;; Code:
 
 (require 'agent-q-test)
+(require 'agent-q-test-mention)
 (require 'agent-q-test-tools)
-(require 'agent-q-compose)
 (require 'agent-q-mention)
-(require 'agent-q-mention-complete)
 
 (defun agent-q-mention-test--found (text)
   "Return the mentions in TEXT as they are written."
@@ -54,38 +53,9 @@
 
 ;;;; Fetching
 
-(defmacro agent-q-mention-test--in-project (&rest body)
-  "Run BODY in a chat of a new project, whose directory is PROJECT."
-  (declare (indent 0) (debug t))
-  `(let* ((project (file-name-as-directory
-                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
-          (default-directory project)
-          (inhibit-message t))
-     (write-region "" nil (expand-file-name "bank.asd" project) nil 'silent)
-     (make-directory (expand-file-name "src" project))
-     (write-region "(defun a ())\n(defun b ())\n(defun c ())\n" nil
-                   (expand-file-name "src/bank.lisp" project) nil 'silent)
-     (let ((chat (agent-q-chat-open-here t)))
-       (unwind-protect
-           (save-window-excursion
-             (switch-to-buffer chat)
-             ;; That of another test.
-             (setq agent-q-session-connection nil)
-             (goto-char (point-max))
-             ,@body)
-         (when (buffer-live-p chat) (kill-buffer chat))))))
-
-(defun agent-q-mention-test--fetch (text)
-  "Return what TEXT mentions: a list of excerpts, or a problem."
-  (let ((answer 'none))
-    (agent-q-mention-fetch-all (agent-q-mention-find text)
-                               (lambda (excerpts problem) (setq answer (or problem excerpts))))
-    (agent-q-test-until (not (eq answer 'none)))
-    answer))
-
 (ert-deftest agent-q-mention-is-sent-fenced-with-its-place-and-shown ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"It is short.\"}]}]}"
-    (agent-q-mention-test--in-project
+    (agent-q-test-mention-in-project
       (agent-q-test-send "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again.")
       (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It is short.")))
       (let ((request (agent-q-test-last-message)))
@@ -108,7 +78,7 @@
 
 (ert-deftest agent-q-mention-being-fetched-can-be-given-up ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
-    (agent-q-mention-test--in-project
+    (agent-q-test-mention-in-project
       (let ((held nil))
         (cl-letf (((symbol-function 'agent-q-git-diff)
                    (lambda (_directory _arguments _paths function)
@@ -131,7 +101,7 @@
 
 (ert-deftest agent-q-mention-being-fetched-is-said-until-it-is-there ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"ok\"}]}]}"
-    (agent-q-mention-test--in-project
+    (agent-q-test-mention-in-project
       (let ((held nil) (said nil))
         (cl-letf (((symbol-function 'agent-q-git-diff)
                    (lambda (_directory _arguments _paths function)
@@ -151,7 +121,7 @@
 
 (ert-deftest agent-q-mention-what-is-not-there-is-said-before-anything-is-sent ()
   (agent-q-test-with-model "{\"turns\":[]}"
-    (agent-q-mention-test--in-project
+    (agent-q-test-mention-in-project
       (pcase-dolist
           (`(,text ,reason)
            '(("@file:none.lisp" "@file:none.lisp: there is no such file")
@@ -190,28 +160,28 @@
                                 (buffer-string)))))))
 
 (ert-deftest agent-q-mention-private-files-are-asked-about ()
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     (write-region "TOKEN=1" nil (expand-file-name ".env" project) nil 'silent)
     (let ((asked nil))
       (cl-letf (((symbol-function 'y-or-n-p) (lambda (prompt) (push prompt asked) nil)))
         (should (equal "@file:.env: it is private, and was not sent"
-                       (agent-q-mention-test--fetch "@file:.env")))
+                       (agent-q-test-mention-fetch "@file:.env")))
         (let ((buffer (find-file-noselect (expand-file-name ".env" project))))
           (unwind-protect
               (should (string-search "is private"
-                                     (agent-q-mention-test--fetch
+                                     (agent-q-test-mention-fetch
                                       (format "@buffer:%s" (buffer-name buffer)))))
             (kill-buffer buffer))))
       (should (= 2 (length asked)))
       (cl-letf (((symbol-function 'y-or-n-p) #'always))
         (should (equal "TOKEN=1" (agent-q-excerpt-text
-                                  (car (agent-q-mention-test--fetch "@file:.env")))))))))
+                                  (car (agent-q-test-mention-fetch "@file:.env")))))))))
 
 (ert-deftest agent-q-mention-long-texts-are-cut-visibly ()
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     (write-region (make-string 3000 ?x) nil (expand-file-name "long.txt" project) nil 'silent)
     (let* ((agent-q-context-max-size 1000)
-           (excerpt (car (agent-q-mention-test--fetch "@file:long.txt"))))
+           (excerpt (car (agent-q-test-mention-fetch "@file:long.txt"))))
       (should (string-suffix-p "x\n... [2000 more characters]" (agent-q-excerpt-text excerpt)))
       (should (equal "first 1000 B of 2.9 kB" (agent-q-excerpt-sizes excerpt)))
       ;; All together, too.
@@ -227,11 +197,11 @@
 
 (ert-deftest agent-q-mention-of-more-than-fifty-thousand-characters-is-cut ()
   "Without anything set, and just there."
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     (dolist (case '((50000 . "48.8 kB") (50001 . "first 48.8 kB of 48.8 kB")
                     (60000 . "first 48.8 kB of 58.6 kB")))
       (write-region (make-string (car case) ?x) nil (expand-file-name "long.txt" project) nil 'silent)
-      (let ((excerpt (car (agent-q-mention-test--fetch "@file:long.txt")))
+      (let ((excerpt (car (agent-q-test-mention-fetch "@file:long.txt")))
             (left (- (car case) 50000)))
         (should (equal (concat (make-string 50000 ?x)
                                (if (zerop left) "" (format "\n... [%d more characters]" left)))
@@ -239,75 +209,75 @@
         (should (equal (cdr case) (agent-q-excerpt-sizes excerpt)))))))
 
 (ert-deftest agent-q-mention-of-the-image-says-when-there-is-none ()
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     ;; What happened in images that are gone can still be had.
     (agent-q-past-forget)
     (dolist (mention '("@error" "@repl" "@notes" "@symbol:car" "@definition:car" "@package" "@map"))
       (should (equal (concat mention
                              ": no Lisp image is connected; M-x sly or M-x slime starts one")
-                     (agent-q-mention-test--fetch mention))))))
+                     (agent-q-test-mention-fetch mention))))))
 
 (ert-deftest agent-q-mention-sends-what-a-buffer-has-unsaved-and-its-region ()
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     (let ((buffer (find-file-noselect (expand-file-name "src/bank.lisp" project))))
       (unwind-protect
           (progn
             (with-current-buffer buffer
               (goto-char (point-min))
               (insert ";; new\n"))
-            (let ((excerpt (car (agent-q-mention-test--fetch "@file:src/bank.lisp"))))
+            (let ((excerpt (car (agent-q-test-mention-fetch "@file:src/bank.lisp"))))
               (should (equal "file src/bank.lisp, with unsaved changes"
                              (agent-q-excerpt-where excerpt)))
               (should (string-prefix-p ";; new\n" (agent-q-excerpt-text excerpt))))
             (should (string-search "No region is selected"
-                                   (agent-q-mention-test--fetch "@region:bank.lisp")))
+                                   (agent-q-test-mention-fetch "@region:bank.lisp")))
             (with-current-buffer buffer
               (let ((transient-mark-mode t))
                 (push-mark (point-min) t t)))
             (should (equal ";; new\n" (agent-q-excerpt-text
-                                       (car (agent-q-mention-test--fetch "@region:bank.lisp")))))
+                                       (car (agent-q-test-mention-fetch "@region:bank.lisp")))))
             (switch-to-buffer buffer)
             (forward-line 1)
             (switch-to-buffer chat)
             (should (string-search "(defun b ())"
                                    (agent-q-excerpt-text
-                                    (car (agent-q-mention-test--fetch "@definition"))))))
+                                    (car (agent-q-test-mention-fetch "@definition"))))))
         (with-current-buffer buffer (set-buffer-modified-p nil))
         (kill-buffer buffer)))))
 
 (ert-deftest agent-q-mention-diff-is-without-private-files ()
   (skip-unless (executable-find "git"))
-  (agent-q-mention-test--in-project
+  (agent-q-test-mention-in-project
     (let ((default-directory project))
       (cl-flet ((git (&rest arguments) (should (zerop (apply #'call-process "git" nil nil nil arguments)))))
         (write-region "TOKEN=1\n" nil ".env" nil 'silent)
         (git "init" "-q")
         (git "add" "-A" "-f")
         (git "-c" "user.name=x" "-c" "user.email=x@y.z" "commit" "-qm" "one")
-        (should (string-search "nothing has changed" (agent-q-mention-test--fetch "@diff")))
+        (should (string-search "nothing has changed" (agent-q-test-mention-fetch "@diff")))
         (write-region "TOKEN=2\n" nil ".env" nil 'silent)
-        (should (string-search "only private files have changed" (agent-q-mention-test--fetch "@diff")))
+        (should (string-search "only private files have changed" (agent-q-test-mention-fetch "@diff")))
         (write-region "(defun a2 ())\n" nil "src/bank.lisp" nil 'silent)
         (write-region "(defsystem x)\n" nil "bank.asd" nil 'silent)
-        (let ((excerpt (car (agent-q-mention-test--fetch "@diff"))))
+        (let ((excerpt (car (agent-q-test-mention-fetch "@diff"))))
           (should (equal "git diff HEAD, without a private file" (agent-q-excerpt-where excerpt)))
           (should (string-search "+(defun a2 ())" (agent-q-excerpt-text excerpt)))
           (should (string-search "+(defsystem x)" (agent-q-excerpt-text excerpt)))
           (should-not (string-search "TOKEN" (agent-q-excerpt-text excerpt))))
         (should-not (string-search "defsystem"
                                    (agent-q-excerpt-text
-                                    (car (agent-q-mention-test--fetch "@diff:src/bank.lisp")))))))))
+                                    (car (agent-q-test-mention-fetch "@diff:src/bank.lisp")))))))))
 
 (agent-q-test-tools-on-each mention-what-the-image-has ()
   "Symbols, sources, packages, systems, evaluations, notes and errors come from the image."
   (agent-q-test-image-define connection)
-  (cl-flet ((text (mention) (let ((answer (agent-q-mention-test--fetch mention)))
+  (cl-flet ((text (mention) (let ((answer (agent-q-test-mention-fetch mention)))
                               (if (stringp answer) answer
                                 (agent-q-excerpt-text (car answer))))))
     (should (string-search "MAPCAR (external in COMMON-LISP)" (text "@symbol:mapcar")))
     (should (string-search "COMMON-LISP" (text "@package:common-lisp")))
     (should (string-search "asdf" (downcase (text "@system:asdf"))))
-    (let ((problem (agent-q-mention-test--fetch "@symbol:nosuchthing-at-all")))
+    (let ((problem (agent-q-test-mention-fetch "@symbol:nosuchthing-at-all")))
       (should (stringp problem))
       (should (string-prefix-p "@symbol:nosuchthing-at-all: Symbol NOSUCHTHING-AT-ALL not found"
                                problem)))
@@ -333,213 +303,23 @@
               "(defmacro with-till ((name) &body body) `(let ((,name 1)) ,@body))\n"))
     (agent-q-test-image-load connection file)
     (setq agent-q-session-root project)
-    (let ((text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map")))))
+    (let ((text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
       (should (equal (concat (upcase name) " exports 4:\n  *limit* variable\n  nothing\n"
                              "  (pay amount &key (to :bank))\n  (with-till (name) &body body) macro")
                      (string-trim text)))
-      (should (equal text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map"))))))
+      (should (equal text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map"))))))
     ;; Many names are cut to what is worth a thousand tokens.
     (agent-q-test-image-eval
      connection (format "(dotimes (i 3000) (export (list (intern (format nil \"NAME-~D\" i) :%s)) :%s))"
                         name name))
-    (let ((text (agent-q-excerpt-text (car (agent-q-mention-test--fetch "@map")))))
+    (let ((text (agent-q-excerpt-text (car (agent-q-test-mention-fetch "@map")))))
       (should (< (length text) 3300))
       (should (string-match-p "exports 3004:\n" text))
       (should (string-match-p "^  and [0-9]+ more" text)))
     (make-directory (expand-file-name "empty/" project))
     (setq agent-q-session-root (expand-file-name "empty/" project))
     (should (equal "@map: the image has no packages of this project"
-                   (agent-q-mention-test--fetch "@map")))))
-
-;;;; Completion
-
-(defun agent-q-mention-test--candidates ()
-  "Return what completion at point offers, without text properties."
-  (pcase (agent-q-mention-complete)
-    (`(,start ,_ ,table . ,_)
-     (let ((typed (buffer-substring-no-properties start (point))))
-       (mapcar #'substring-no-properties
-               (let ((all (completion-all-completions typed table nil (length typed))))
-                 (when (consp all) (setcdr (last all) nil))
-                 all))))))
-
-(defun agent-q-mention-test--type (text)
-  "Put TEXT at the prompt, with point behind it."
-  (agent-q-prompt-replace text)
-  (goto-char (point-max)))
-
-(ert-deftest agent-q-mention-completes-kinds-and-files ()
-  (agent-q-mention-test--in-project
-    (write-region "" nil (expand-file-name "my notes.txt" project) nil 'silent)
-    (write-region "" nil (expand-file-name ".env" project) nil 'silent)
-    (agent-q-mention-test--type "see @")
-    (should (member "file:" (agent-q-mention-test--candidates)))
-    (should (member "error" (agent-q-mention-test--candidates)))
-    (agent-q-mention-test--type "see @de")
-    (should (equal '("definition") (agent-q-mention-test--candidates)))
-    (dolist (text '("me@fi" ",@bo" "no mention" "@nothing:x" "@file hello" "@file:a\nb"))
-      (agent-q-mention-test--type text)
-      (should-not (agent-q-mention-complete)))
-    (agent-q-mention-test--type "see @file:")
-    (agent-q-test-until (agent-q-mention-test--candidates))
-    (should (equal '("\"my notes.txt\"" "bank.asd" "src/bank.lisp")
-                   (sort (agent-q-mention-test--candidates) #'string<)))
-    ;; By a part of the name, whatever the case.
-    (agent-q-mention-test--type "see @file:BANK.L")
-    (should (equal '("src/bank.lisp") (agent-q-mention-test--candidates)))
-    (completion-at-point)
-    (should (equal "see @file:src/bank.lisp " (agent-q-prompt-text)))
-    (agent-q-mention-complete-mark)
-    (let ((mark (seq-find (lambda (overlay) (overlay-get overlay 'agent-q-mention))
-                          (overlays-in agent-q-prompt-start (point-max)))))
-      (should (equal "@file:src/bank.lisp"
-                     (buffer-substring (overlay-start mark) (overlay-end mark))))
-      (should (equal " (39 B)" (substring-no-properties (overlay-get mark 'after-string)))))
-    (agent-q-mention-test--type "see @file:\"my")
-    (should (equal '("\"my notes.txt\"") (agent-q-mention-test--candidates)))
-    (agent-q-compose)
-    (unwind-protect
-        (progn
-          (goto-char (point-max))
-          (insert " and @file:ba")
-          (should (member "bank.asd" (agent-q-mention-test--candidates))))
-      (with-current-buffer (current-buffer)
-        (erase-buffer)
-        (kill-buffer)))))
-
-(defun agent-q-mention-test--notes ()
-  "Return what completion at point shows: conses of candidate and note."
-  (pcase (agent-q-mention-complete)
-    (`(,start ,_ ,table . ,_)
-     (let ((annotate (completion-metadata-get
-                      (completion-metadata "" table nil) 'annotation-function)))
-       (mapcar (lambda (name) (cons (substring-no-properties name) (funcall annotate name)))
-               (all-completions (buffer-substring-no-properties start (point)) table))))))
-
-(ert-deftest agent-q-mention-candidates-have-notes-below-each-other ()
-  (agent-q-mention-test--in-project
-    (agent-q-mention-test--type "see @")
-    (let ((notes (agent-q-mention-test--notes)))
-      (should (equal '("file:" "buffer:" "region" "definition" "symbol:" "error" "repl" "diff"
-                       "notes" "package:" "system:" "map")
-                     (mapcar #'car notes)))
-      (pcase-dolist (`(,name . ,note) notes)
-        (ert-info (name)
-          (should (string-match "\\`  +\\([^ ].*\\)\\'" note))
-          (should (= 12 (+ (length name) (match-beginning 1))))
-          (should (< (+ (length name) (length note)) 80))))
-      (should (string-suffix-p "  the last error, with its frames" (cdr (assoc "error" notes)))))
-    (agent-q-mention-test--type "see @file:")
-    (agent-q-test-until (agent-q-mention-test--notes))
-    ;; Nothing is to be said of a file.
-    (should (equal '("src/bank.lisp") (assoc "src/bank.lisp" (agent-q-mention-test--notes))))))
-
-(ert-deftest agent-q-mention-that-is-not-finished-is-left-as-it-is ()
-  "A space is put behind one that is, unless there is one or more is to come."
-  (agent-q-mention-test--in-project
-    (cl-flet ((exit (typed name status &optional behind)
-                (agent-q-mention-test--type typed)
-                (pcase-let* ((`(,start ,end ,_ . ,properties) (agent-q-mention-complete)))
-                  (delete-region start end)
-                  (insert name)
-                  (save-excursion (insert (or behind "")))
-                  (funcall (plist-get properties :exit-function) name status)
-                  (agent-q-prompt-text))))
-      (dolist (status '(exact sole unknown nil))
-        (should (equal "see @error" (exit "see @er" "error" status)))
-        (should (equal "see @file:a.lisp" (exit "see @file:a." "a.lisp" status))))
-      (should (equal "see @error " (exit "see @er" "error" 'finished)))
-      (should (equal "see @file:" (exit "see @fi" "file:" 'finished)))
-      (should (equal "see @file:a.lisp " (exit "see @file:a." "a.lisp" 'finished)))
-      (should (equal "see @error here" (exit "see @er" "error" 'finished " here")))
-      (should (equal "see @file:a.lisp here" (exit "see @file:a." "a.lisp" 'finished " here"))))))
-
-(defmacro agent-q-mention-test--saying (said &rest body)
-  "Run BODY as TAB does, with the last message in SAID."
-  (declare (indent 1) (debug t))
-  `(let ((,said nil) (this-command 'agent-q-chat-tab))
-     (cl-letf (((symbol-function 'message)
-                (lambda (format &rest arguments)
-                  (when format (setq ,said (apply #'format format arguments))))))
-       ,@body)))
-
-(ert-deftest agent-q-mention-completion-says-why-there-is-nothing-yet ()
-  (agent-q-mention-test--in-project
-    (agent-q-mention-test--saying said
-      (agent-q-mention-test--type "see @file:")
-      (agent-q-mention-complete)
-      (agent-q-test-until said)
-      (should (equal "Waiting for the files of the project..." said))
-      (dolist (text '("see @symbol:mapc" "see @package:" "see @system:as"))
-        (setq said nil)
-        (agent-q-mention-test--type text)
-        (agent-q-mention-complete)
-        (agent-q-test-until said)
-        (should (equal "Nothing to offer: no Lisp image is connected; M-x sly or M-x slime starts one"
-                       said)))
-      ;; Nobody asked: a package completes while something is typed.
-      (setq said nil
-            this-command 'self-insert-command)
-      (agent-q-mention-complete)
-      (accept-process-output nil 0.05)
-      (should-not said))))
-
-(ert-deftest agent-q-mention-of-a-buffer-is-completed-and-sent-once ()
-  "Emacs's own buffers are not offered, and the next message is sent without it."
-  (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A plan.\"}]},{\"steps\":[{\"text\":\"Yes.\"}]}]}"
-    (let ((plan (get-buffer-create "aq-plan")) (hidden (get-buffer-create " aq-hidden")))
-      (unwind-protect
-          (agent-q-mention-test--in-project
-            (with-current-buffer plan (insert "First the roof."))
-            (agent-q-mention-test--type "see @buffer:aq-")
-            (should (equal '("aq-plan") (agent-q-mention-test--candidates)))
-            (agent-q-mention-test--type "see @buffer:")
-            (should-not (seq-filter (lambda (name) (string-search "aq-hidden" name))
-                                    (agent-q-mention-test--candidates)))
-            (agent-q-prompt-replace "")
-            (agent-q-test-send "Read @buffer:aq-plan")
-            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "A plan.")))
-            (should (string-match-p "<data-[0-9a-f]+ from=\"[^\"]*aq-plan[^\"]*\">\nFirst the roof.\n"
-                                    (agent-q-test-last-message)))
-            (agent-q-test-send "Is that all?")
-            (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "Yes.")))
-            (should-not (string-search "First the roof." (agent-q-test-last-message))))
-        (kill-buffer plan)
-        (kill-buffer hidden)))))
-
-(agent-q-test-tools-on-each mention-completes-names-of-the-image ()
-  "Names come from the image, without waiting for it, and what came is narrowed here."
-  (dolist (form '("(defpackage :aq-till (:use :cl) (:export #:pay-out #:pay-in))"
-                  "(defun aq-till::pay-out () 1)" "(defun aq-till::pay-in () 1)"
-                  "(defun aq-till::pay-hidden () 1)"))
-    (agent-q-test-image-eval connection form))
-  (agent-q-mention-test--type "see @symbol:pay-o")
-  (should-not (agent-q-mention-test--candidates))
-  (agent-q-test-until (agent-q-mention-test--candidates))
-  (should (member "aq-till:pay-out" (agent-q-mention-test--candidates)))
-  (agent-q-mention-test--type "see @symbol:aq-till:pay")
-  (agent-q-test-until (agent-q-mention-test--candidates))
-  (should (equal '("aq-till:pay-hidden" "aq-till:pay-in" "aq-till:pay-out")
-                 (sort (agent-q-mention-test--candidates) #'string<)))
-  (agent-q-mention-test--type "see @symbol:aq-till:pay-i")
-  (should (equal '("aq-till:pay-in") (agent-q-mention-test--candidates)))
-  (agent-q-mention-test--type "see @package:aq-ti")
-  (agent-q-test-until (agent-q-mention-test--candidates))
-  (should (equal '("aq-till") (agent-q-mention-test--candidates))))
-
-(agent-q-test-tools-on-each mention-asks-an-image-again-that-did-not-answer ()
-  "While it is asked, that is said; an answer that did not come is no answer."
-  (let ((query (symbol-function 'agent-q-image-query)) (lost nil))
-    (agent-q-mention-test--saying said
-      (cl-letf (((symbol-function 'agent-q-image-query)
-                 (lambda (_connection _operation _arguments function &rest _) (setq lost function))))
-        (agent-q-mention-test--type "see @symbol:multiple-value-b")
-        (agent-q-mention-complete)
-        (agent-q-test-until said)
-        (should (equal "Waiting for the image..." said))
-        (funcall lost nil "lost" nil)))
-    (should (eq query (symbol-function 'agent-q-image-query)))
-    (agent-q-test-until (equal '("multiple-value-bind") (agent-q-mention-test--candidates)))))
+                   (agent-q-test-mention-fetch "@map")))))
 
 (provide 'agent-q-mention-test)
 ;;; agent-q-mention-test.el ends here

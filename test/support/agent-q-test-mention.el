@@ -1,0 +1,44 @@
+;;; agent-q-test-mention.el --- Tests of mentions  -*- lexical-binding: t; -*-
+
+;; SPDX-License-Identifier: GPL-3.0-or-later
+
+;;; Commentary:
+
+;; A chat in a project with a few files, and fetching what a text mentions.
+
+;;; Code:
+
+(require 'agent-q-test)
+(require 'agent-q-mention)
+
+(defmacro agent-q-test-mention-in-project (&rest body)
+  "Run BODY in a chat of a new project, whose directory is PROJECT."
+  (declare (indent 0) (debug t))
+  `(let* ((project (file-name-as-directory
+                    (make-temp-file (expand-file-name "project" agent-q-test-directory) t)))
+          (default-directory project)
+          (inhibit-message t))
+     (write-region "" nil (expand-file-name "bank.asd" project) nil 'silent)
+     (make-directory (expand-file-name "src" project))
+     (write-region "(defun a ())\n(defun b ())\n(defun c ())\n" nil
+                   (expand-file-name "src/bank.lisp" project) nil 'silent)
+     (let ((chat (agent-q-chat-open-here t)))
+       (unwind-protect
+           (save-window-excursion
+             (switch-to-buffer chat)
+             ;; That of another test.
+             (setq agent-q-session-connection nil)
+             (goto-char (point-max))
+             ,@body)
+         (when (buffer-live-p chat) (kill-buffer chat))))))
+
+(defun agent-q-test-mention-fetch (text)
+  "Return what TEXT mentions: a list of excerpts, or a problem."
+  (let ((answer 'none))
+    (agent-q-mention-fetch-all (agent-q-mention-find text)
+                               (lambda (excerpts problem) (setq answer (or problem excerpts))))
+    (agent-q-test-until (not (eq answer 'none)))
+    answer))
+
+(provide 'agent-q-test-mention)
+;;; agent-q-test-mention.el ends here
