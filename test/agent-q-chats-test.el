@@ -392,6 +392,23 @@
             (forward-line))
           (kill-buffer))))))
 
+(ert-deftest agent-q-chats-one-in-which-nothing-was-said-is-not-saved ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "A.")
+    (agent-q-test-with-chat
+      (agent-q-context-add-item 'text "kept")
+      (let ((said nil) (file (expand-file-name "chat.md")))
+        (cl-letf (((symbol-function 'message)
+                   (lambda (format &rest arguments)
+                     (when format (setq said (apply #'format format arguments))))))
+          (dolist (command (list #'agent-q-fork-chat (lambda () (agent-q-export-chat file))))
+            (setq said nil)
+            (funcall command)
+            (agent-q-test-until said)
+            (should (equal said "Nothing was said in this chat yet, so nothing of it is saved."))))
+        (should-not (file-exists-p file))
+        (should-not (agent-q-test-chats-found ""))))
+    (should-not (directory-files agent-q-chats-directory nil "session"))))
+
 (ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
   (let ((agent-q-save-chats nil))
     (agent-q-test-chats-with (agent-q-test-chats-says "A.")

@@ -29,6 +29,8 @@ pub enum ChatError {
     NoFile(PathBuf),
     #[error("{} does not begin as a chat of agent-q does.", .0.display())]
     NoChat(PathBuf),
+    #[error("Nothing was said in this chat yet, so nothing of it is saved.")]
+    Blank,
     #[error("Chat {0} is open in another Emacs. It can be read here, and forked to go on.")]
     Busy(String),
     #[error("{} can't be read or written: {source}", path.display())]

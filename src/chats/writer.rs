@@ -85,14 +85,9 @@ impl ChatWriter {
     /// A new chat ID in FOLDER, whose file is made when there is something to write.
     #[must_use]
     pub fn new(folder: ChatFolder, id: ChatId, tell: Tell) -> Self {
-        let first = Record::Chat {
-            version: VERSION,
-            id: id.to_string(),
-            from: None,
-        };
         let disk = Backlog {
             file: WriterFile::Unmade,
-            unwritten: Stamped::now(first).line(),
+            unwritten: Vec::new(),
             unsynced: false,
             trouble: None,
         };
@@ -169,6 +164,13 @@ impl ChatWriter {
         held(&self.shared.disk).file = WriterFile::Left;
     }
 
+    /// Whether nothing was to be written yet, so that there is no file.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let disk = held(&self.shared.disk);
+        matches!(disk.file, WriterFile::Unmade) && disk.unwritten.is_empty()
+    }
+
     /// Why the chat can't be written now, if it can't.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
@@ -238,6 +240,12 @@ impl Inner {
     fn bring_to_disk(&self, disk: &mut Backlog) -> Result<(), ChatError> {
         if matches!(disk.file, WriterFile::Unmade) {
             disk.file = WriterFile::Open(self.folder.create(&self.id)?);
+            let first = Record::Chat {
+                version: VERSION,
+                id: self.id.to_string(),
+                from: None,
+            };
+            disk.unwritten.splice(0..0, Stamped::now(first).line());
         }
         let WriterFile::Open(file) = &mut disk.file else {
             return Ok(());

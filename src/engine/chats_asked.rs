@@ -116,17 +116,13 @@ fn answer(folder: &ChatFolder, asked: ChatsAsked, open: &[Arc<Recorder>]) -> Ans
         }
         ChatsAsked::Fork { id, before } => {
             let (id, new) = (ChatId::parse(&id)?, ChatId::new(SystemTime::now()));
-            if let Some(recorder) = of(&id, open) {
-                recorder.flush();
-            }
+            flush(&id, open)?;
             fork(folder, &id, before, &new)?;
             done(json!({"id": new.as_str()}))
         }
         ChatsAsked::Export { id, file } => {
             let id = ChatId::parse(&id)?;
-            if let Some(recorder) = of(&id, open) {
-                recorder.flush();
-            }
+            flush(&id, open)?;
             let io = |source| ChatError::Io {
                 path: file.clone(),
                 source,
@@ -143,6 +139,18 @@ fn answer(folder: &ChatFolder, asked: ChatsAsked, open: &[Arc<Recorder>]) -> Ans
                 false => Err(ChatError::Busy(id.to_string())),
             }
         }
+    }
+}
+
+/// Has the file of chat ID, if it is open here, say all that happened.
+fn flush(id: &ChatId, open: &[Arc<Recorder>]) -> Result<(), ChatError> {
+    let Some(recorder) = of(id, open) else {
+        return Ok(());
+    };
+    recorder.flush();
+    match recorder.writer.is_blank() {
+        true => Err(ChatError::Blank),
+        false => Ok(()),
     }
 }
 

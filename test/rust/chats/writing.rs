@@ -66,6 +66,23 @@ fn a_chat_is_its_owners_alone_and_leaves_nothing_before_its_first_event() {
 }
 
 #[test]
+fn a_chat_in_which_nothing_happened_leaves_no_file() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = ChatFolder::new(home.path());
+    let writer = ChatWriter::new(folder.clone(), id(), listening().1);
+    writer.flush();
+    assert!(writer.is_blank());
+    writer.close();
+    assert_eq!(folder.ids().unwrap(), []);
+    let writer = ChatWriter::new(folder.clone(), id(), listening().1);
+    writer.push(turn(1, "one"));
+    writer.flush();
+    assert!(!writer.is_blank());
+    writer.close();
+    assert_eq!(words(&read(&folder)), ["one"]);
+}
+
+#[test]
 fn a_chat_is_written_by_one_emacs_at_a_time() {
     let home = tempfile::tempdir().unwrap();
     let folder = ChatFolder::new(home.path());
