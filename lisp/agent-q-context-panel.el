@@ -167,6 +167,13 @@ What was sent with a message is part of the conversation.
   (length (if (agent-q-excerpt-p thing) (agent-q-excerpt-text thing)
             (agent-q-context-item-content thing))))
 
+(defun agent-q-context-panel--size-text (item)
+  "Return how long what ITEM is about was, or is if it was not sent yet."
+  (let ((mention (agent-q-context-item-mention item)))
+    (if (and mention (null (agent-q-context-item-sent item)))
+        (or (agent-q-mention-complete-size (car (agent-q-mention-find mention))) "?")
+      (agent-q-excerpt-size (agent-q-context-panel--size item)))))
+
 (defun agent-q-context-panel--smaller (one other)
   "Whether the row ONE is about less than the row OTHER."
   (< (agent-q-context-panel--size (car one)) (agent-q-context-panel--size (car other))))
@@ -191,10 +198,7 @@ What was sent with a message is part of the conversation.
       (append
        (mapcar (lambda (item)
                  (list item
-                       (vector (if (and (agent-q-context-item-mention item)
-                                        (string-empty-p (agent-q-context-item-content item)))
-                                   "?"
-                                 (agent-q-excerpt-size (agent-q-context-panel--size item)))
+                       (vector (agent-q-context-panel--size-text item)
                                (agent-q-context-panel--state item)
                                (agent-q-visible-line (agent-q-context-item-name item)))))
                (agent-q-context-items))
@@ -260,7 +264,8 @@ keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x ag
   (agent-q-render-show "*agent-q text*" (agent-q-visible text)))
 
 (defun agent-q-context-panel--fetch (item function)
-  "Call FUNCTION with what ITEM mentions now, an excerpt, or say why it can't be had."
+  "Call FUNCTION with what ITEM mentions now, an excerpt.
+Say it when that can't be had."
   (with-current-buffer agent-q-context-panel--of
     (agent-q-mention-fetch-all
      (agent-q-mention-find (agent-q-context-item-mention item))

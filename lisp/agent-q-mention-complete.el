@@ -344,7 +344,7 @@ CONTINUE is what is called when there are some."
 (defvar-local agent-q-mention-complete--marked nil
   "The tick of this buffer's text when its mentions were last marked.")
 
-(defun agent-q-mention-complete--size (mention)
+(defun agent-q-mention-complete-size (mention)
   "Return the size of what MENTION is about as a text, if that is known at once."
   (let ((argument (agent-q-mention-argument mention)))
     (pcase (agent-q-mention-kind-name (agent-q-mention-type mention))
@@ -378,7 +378,7 @@ CONTINUE is what is called when there are some."
   (let ((overlay (make-overlay (+ start (agent-q-mention-start mention))
                                (+ start (agent-q-mention-end mention))))
         (size (with-current-buffer (agent-q-mention-complete--chat)
-                (agent-q-mention-complete--size mention))))
+                (agent-q-mention-complete-size mention))))
     (overlay-put overlay 'agent-q-mention t)
     (overlay-put overlay 'evaporate t)
     (overlay-put overlay 'face 'agent-q-mention)
