@@ -85,11 +85,14 @@
 (defun agent-q-slime-rex (process form thread continuation)
   "Evaluate FORM in THREAD of the Lisp behind PROCESS.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
+  ;; After each call SLIME looks for macros in all of the package that it is made in: the one in which
+  ;; it reads its messages has but a few.
+  ;;
   ;; SLIME pretty-prints what it logs, which takes longer than the rest of a call.
   (let ((slime-dispatching-connection process)
         (slime-log-events nil))
     (slime-dispatch-event
-     (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
+     (list :emacs-rex form "SWANK-IO-PACKAGE" thread continuation)
      process)))
 
 (defun agent-q-slime-rex-id (process continuation)

@@ -88,11 +88,14 @@
 (defun agent-q-sly-rex (process form thread continuation)
   "Evaluate FORM in THREAD of the Lisp behind PROCESS.
 CONTINUATION is called with (:ok VALUE) or (:abort CONDITION)."
+  ;; After each call SLY looks for macros in all of the package that it is made in: the one in which
+  ;; it reads its messages has but a few.
+  ;;
   ;; SLY pretty-prints what it logs, which takes longer than the rest of a call.
   (let ((sly-dispatching-connection process)
         (sly-log-events nil))
     (sly-dispatch-event
-     (list :emacs-rex form "COMMON-LISP-USER" thread continuation)
+     (list :emacs-rex form "SLYNK-IO-PACKAGE" thread continuation)
      process)))
 
 (defun agent-q-sly-rex-id (process continuation)

@@ -12,7 +12,9 @@
 (require 'agent-q-test-image)
 
 (declare-function sly--events-buffer "ext:sly")
+(declare-function slime-eval-async "ext:slime")
 (declare-function slime-events-buffer "ext:slime")
+(declare-function sly-eval-async "ext:sly")
 
 (agent-q-test-image-on-each strange-characters-pass ()
   "Text with any character goes there and back, or is replaced; the connection lives."
@@ -102,11 +104,13 @@
          (updates nil)
          (note (lambda (update) (push (mapcar #'car update) updates))))
     (cl-labels ((define (name)
-                  (agent-q-image-ask
-                   connection :rex
-                   `(cl:null (cl:eval (cl:read-from-string
-                                       ,(format "(defmacro %s (it &body body) it body)" name))))
-                   t #'ignore)
+                  ;; The client looks through the package of its user's own calls alone.
+                  (funcall (if (eq 'sly (agent-q-image-connection-client connection))
+                               #'sly-eval-async #'slime-eval-async)
+                           `(cl:null (cl:eval (cl:read-from-string
+                                               ,(format "(defmacro %s (it &body body) it body)"
+                                                        name))))
+                           #'ignore "COMMON-LISP-USER")
                   ;; Updates come in the order in which there was a reason for them.
                   (agent-q-test-image-await
                    (lambda () (cl-find-if (lambda (names) (member name names)) updates)))))
@@ -121,6 +125,30 @@
             ;; All macros together are hundreds.
             (should (< (apply #'max (mapcar #'length updates)) 50)))
         (advice-remove function note)))))
+
+(agent-q-test-image-on-each costs-the-client-no-look-at-the-users-symbols ()
+  "The package that the client looks through after a call of ours is a small one."
+  (let ((server (substring (symbol-name (agent-q-image-client connection :wire)) 1)))
+    (cl-flet ((directly (text)
+                (agent-q-test-image-directly connection (string-replace "server" server text))))
+      (directly "(progn (defvar cl-user::*aq-looks* nil)
+                        (defun cl-user::aq-look () (push server::*buffer-package* cl-user::*aq-looks*))
+                        (push 'cl-user::aq-look server::*pre-reply-hook*))")
+      (unwind-protect
+          (progn
+            (directly "(setf cl-user::*aq-looks* nil)")
+            ;; In the call itself it is the user's, for a debugger that they may be shown.
+            (should (equal '("#<PACKAGE \"COMMON-LISP-USER\">")
+                           (agent-q-test-image-values
+                            connection (concat server "::*buffer-package*"))))
+            (should (equal "T" (directly "(and cl-user::*aq-looks*
+                                                (every (lambda (package)
+                                                         (loop for it being each symbol of package
+                                                               count it into count
+                                                               finally (return (< count 100))))
+                                                       (butlast cl-user::*aq-looks*)))"))))
+        (directly "(setf server::*pre-reply-hook*
+                         (remove 'cl-user::aq-look server::*pre-reply-hook*))")))))
 
 (agent-q-test-image-on-each sends-modules-when-they-are-needed ()
   "A module comes with the first call that needs it, and what has just come works as later."

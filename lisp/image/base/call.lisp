@@ -154,6 +154,14 @@ once there is a watch: nobody expects a look to do anything."
           (funcall tidy form (getf arguments :package) #'work)
           (work)))))
 
+(defun call-showing-names-plainly (function)
+  "Call FUNCTION where the client's debugger, should the user be given it, shows names as in CL-USER:
+Emacs calls in a package without symbols."
+  (let* ((package (find-package (if (eq *client* :slynk) "SLYNK" "SWANK")))
+         (variable (and package (find-symbol "*BUFFER-PACKAGE*" package))))
+    (progv (and variable (list variable)) (list (find-package "COMMON-LISP-USER"))
+      (funcall function))))
+
 (defun call (client id operation arguments)
   "Run OPERATION with the property list ARGUMENTS for CLIENT; the answer is the reply's text.
 CANCEL with the same ID stops it."
@@ -170,7 +178,9 @@ CANCEL with the same ID stops it."
      (lambda ()
        (let ((reply (call-with-registration
                      id operation
-                     (lambda () (perform-tidily id operation arguments)))))
+                     (lambda ()
+                       (call-showing-names-plainly
+                        (lambda () (perform-tidily id operation arguments)))))))
          (reply-text (if (member (getf reply :outcome) '(:error :cancelled))
                          (let ((progress (guarded *progress* (constantly '()))))
                            (append reply
