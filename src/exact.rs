@@ -17,10 +17,16 @@ pub struct Unfit {
     pub number: String,
 }
 
-/// All integers of a text that do not fit; prints one a line.
+/// The first integers of a text that do not fit; prints one a line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.0))]
 pub struct Unfits(pub Vec<Unfit>);
+
+/// How many integers are named. A text with more of them is mended by what it is told of these.
+const MOST_NAMED: usize = 20;
+
+/// How much of a number, or of a key in its path, is shown.
+const LONGEST_SHOWN: usize = 80;
 
 /// Where the reader is: in an array, or in an object once its key is known.
 enum Container {
@@ -63,7 +69,9 @@ fn search(json: &str) -> Vec<Unfit> {
     let mut found = Vec::new();
     let mut places: Vec<Container> = Vec::new();
     let mut at = 0;
-    while let Some(&byte) = json.as_bytes().get(at) {
+    while let Some(&byte) = json.as_bytes().get(at)
+        && found.len() < MOST_NAMED
+    {
         let start = at;
         at += 1;
         match byte {
@@ -80,7 +88,8 @@ fn search(json: &str) -> Vec<Unfit> {
             b'"' => {
                 at = end_of_string(json, at);
                 if let Some(Container::Member(key @ None)) = places.last_mut() {
-                    *key = serde_json::from_str(&json[start..at]).ok();
+                    let text: Option<String> = serde_json::from_str(&json[start..at]).ok();
+                    *key = text.map(|text| shown(&text));
                 }
             }
             b'-' | b'0'..=b'9' => {
@@ -89,7 +98,7 @@ fn search(json: &str) -> Vec<Unfit> {
                 if !fits(number) {
                     found.push(Unfit {
                         path: path(&places),
-                        number: number.to_owned(),
+                        number: shown(number),
                     });
                 }
             }
@@ -117,6 +126,14 @@ fn end_of_number(json: &str, start: usize) -> usize {
     json[start..]
         .find(|character: char| !matches!(character, '0'..='9' | '.' | 'e' | 'E' | '+' | '-'))
         .map_or(json.len(), |length| start + length)
+}
+
+/// TEXT, or its beginning.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
 }
 
 /// Decimals are the nearest floating-point number, here as in Emacs; integers are exact.
@@ -202,6 +219,12 @@ mod tests {
             r#"{{"a": [1, {{"b \"c": -{big}}}, [{big}]], "d": 1, "{big}": {{}}, "e": {big}}}"#
         );
         assert_eq!(paths(&json), ["a[1].b \"c", "a[2][0]", "e"]);
+        let many = format!(
+            r#"{{"{}": [{}]}}"#,
+            "k".repeat(100_000),
+            vec![big.repeat(10); 1000].join(",")
+        );
+        assert!(problems(&many).unwrap().to_string().len() < 10_000);
         let sentence = problems(r#"{"n": 18446744073709551616}"#)
             .unwrap()
             .to_string();
