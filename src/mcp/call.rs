@@ -21,6 +21,8 @@ pub struct ClientCall {
     pub tool: String,
     /// What its client marked it with as one of a turn.
     pub mark: Option<String>,
+    /// How many bytes its arguments are.
+    pub length: usize,
     started: Instant,
     step: Mutex<CallStep>,
     pub cancel: CancellationToken,
@@ -81,11 +83,12 @@ impl CallText {
 
 impl ClientCall {
     #[must_use]
-    pub fn new(id: u64, tool: &str, mark: Option<String>) -> Self {
+    pub fn new(id: u64, tool: &str, mark: Option<String>, length: usize) -> Self {
         Self {
             id,
             tool: tool.to_owned(),
             mark,
+            length,
             started: Instant::now(),
             step: Mutex::new(CallStep::Queued),
             cancel: CancellationToken::new(),

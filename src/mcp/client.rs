@@ -16,6 +16,7 @@ use super::emacs::{ask_emacs, ask_session};
 use super::open_turn::OpenTurn;
 use super::options::ClientOptions;
 use super::profile::{WHICH_IMAGE, takes_image};
+use super::share::SHARE;
 use crate::builtin::more::called_through;
 use crate::engine::Engine;
 use crate::engine::client::ClientTurn;
@@ -209,11 +210,12 @@ impl McpClient {
                 "Error: The user paused this client in Emacs, so nothing is run. Ask the user to resume it before you call again.",
             ));
         }
-        let call = Arc::new(ClientCall::new(
-            NEXT.fetch_add(1, Ordering::Relaxed),
-            name,
-            mark,
-        ));
+        let raw_arguments = match &arguments {
+            CallArguments::Object(object) => json!(object).to_string(),
+            _ => "{}".to_owned(),
+        };
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let call = Arc::new(ClientCall::new(id, name, mark, raw_arguments.len()));
         {
             let mut calls = held(&self.calls);
             if calls.len() >= MOST_CALLS {
@@ -224,12 +226,16 @@ impl McpClient {
                     "Error: {MOST_CALLS} calls are under way already. Await or cancel some of them first."
                 )));
             }
+            let under_way = calls.values().filter(|call| !call.is_over());
+            let length: usize = under_way.map(|call| call.length).sum();
+            if length + call.length > SHARE {
+                return Err(CallText::problem(format!(
+                    "Error: The arguments of the calls under way fill {} MB already. Await or cancel some of them first.",
+                    SHARE >> 20
+                )));
+            }
             calls.insert(call.id, Arc::clone(&call));
         }
-        let raw_arguments = match &arguments {
-            CallArguments::Object(object) => json!(object).to_string(),
-            _ => "{}".to_owned(),
-        };
         let asked = ToolCall {
             id: call.id.to_string(),
             name: name.to_owned(),

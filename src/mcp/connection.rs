@@ -6,17 +6,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 
 use serde_json::{Map, Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::call::{CallText, ClientCall};
 use super::client::McpClient;
 use super::emacs::ask_emacs;
+use super::lines::Outgoing;
 use super::own_tools::{self, AWAIT_CALL, CANCEL_CALL, LIST_IMAGES, STOPPING_TIME};
 use super::profile::listed;
 use super::progress::tell_progress;
 use super::rpc::{Incoming, Request, RpcError, notification, parse, reply};
+use super::share::Share;
 use super::version::{
     AnswerStyle, Cached, SUBSCRIPTION_KEY, client_name, discovered, dressed, negotiated, style,
     turn_mark,
@@ -29,8 +31,8 @@ use crate::runtime::held;
 use crate::tool::registry::Registry;
 use crate::visible::spelled;
 
-/// How many requests of a client are worked on at once; more wait.
-const MOST_REQUESTS: usize = 64;
+/// The longest name of a directory that a client works in.
+const LONGEST_DIRECTORY: usize = 4096;
 
 /// The longest name of a client that is shown.
 const LONGEST_NAME: usize = 60;
@@ -43,11 +45,11 @@ pub struct ClientConnection {
     engine: Arc<Engine>,
     pub client: Arc<McpClient>,
     /// Where messages go that are no answers to what is asked just now.
-    out: mpsc::Sender<Value>,
+    out: mpsc::Sender<Outgoing>,
     peer: Mutex<Peer>,
     /// What is being answered, by the ids as text.
     requests: Mutex<HashMap<String, CancellationToken>>,
-    permits: Arc<Semaphore>,
+    share: Share,
     pub gone: CancellationToken,
 }
 
@@ -64,7 +66,7 @@ impl ClientConnection {
     pub fn new(
         engine: Arc<Engine>,
         client: Arc<McpClient>,
-        out: mpsc::Sender<Value>,
+        out: mpsc::Sender<Outgoing>,
         gone: CancellationToken,
     ) -> Self {
         Self {
@@ -73,7 +75,7 @@ impl ClientConnection {
             out,
             peer: Mutex::default(),
             requests: Mutex::default(),
-            permits: Arc::new(Semaphore::new(MOST_REQUESTS)),
+            share: Share::default(),
             gone,
         }
     }
@@ -102,6 +104,10 @@ impl ClientConnection {
         if request.method == "initialize" {
             return reply(&id, Ok(self.initialize(&request.params)));
         }
+        let dropped = RpcError::invalid_request("The request was dropped.");
+        let Some(room) = self.share.take(request.length, &self.gone).await else {
+            return reply(&id, Err(dropped));
+        };
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let connection = Arc::clone(self);
         let key = id.to_string();
@@ -112,13 +118,17 @@ impl ClientConnection {
             held(&connection.requests).remove(&key);
             // Whoever asked may be gone.
             let _ = sender.send(answer);
+            drop(room);
         });
-        let lost = || Err(RpcError::invalid_request("The request was dropped."));
-        reply(&id, receiver.await.unwrap_or_else(|_| lost()))
+        reply(&id, receiver.await.unwrap_or(Err(dropped)))
     }
 
     /// Sends MESSAGE, unless the client is gone.
     pub async fn send(&self, message: Value) {
+        self.pass(Outgoing::new(&message)).await;
+    }
+
+    async fn pass(&self, message: Outgoing) {
         tokio::select! {
             _ = self.out.send(message) => {}
             () = self.gone.cancelled() => {}
@@ -131,7 +141,7 @@ impl ClientConnection {
             let result = self.initialize(&request.params);
             return self.send(reply(&request.id, Ok(result))).await;
         }
-        let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
+        let Some(room) = self.share.take(request.length, &self.gone).await else {
             return;
         };
         let cancel = self.gone.child_token();
@@ -150,9 +160,9 @@ impl ClientConnection {
             held(&connection.requests).remove(&key);
             // Nobody waits for the answer to what was cancelled.
             if !cancel.is_cancelled() {
-                connection.send(reply(&request.id, answer)).await;
+                let answer = Outgoing::keeping(room, &reply(&request.id, answer));
+                connection.pass(answer).await;
             }
-            drop(permit);
         });
     }
 
@@ -173,6 +183,7 @@ impl ClientConnection {
             // From our own bridge, before anything else.
             "agent-q/hello" => {
                 let directory = params.get("directory").and_then(Value::as_str);
+                let directory = directory.filter(|it| it.len() <= LONGEST_DIRECTORY);
                 self.client
                     .introduce(|who| who.directory = directory.map(str::to_owned));
             }
@@ -182,6 +193,7 @@ impl ClientConnection {
 
     fn take_roots(&self, result: Option<Value>) {
         let uri = result.and_then(|it| Some(it["roots"][0]["uri"].as_str()?.to_owned()));
+        let uri = uri.filter(|it| it.len() <= LONGEST_DIRECTORY);
         let path = uri.and_then(|uri| Url::parse(&uri).ok()?.to_file_path().ok());
         if let Some(path) = path.filter(|path: &PathBuf| path.is_absolute()) {
             let directory = path.to_string_lossy().into_owned();
@@ -198,7 +210,7 @@ impl ClientConnection {
         &self,
         request: &Request,
         cancel: &CancellationToken,
-        out: &mpsc::Sender<Value>,
+        out: &mpsc::Sender<Outgoing>,
     ) -> Result<Value, RpcError> {
         let params = &request.params;
         match request.method.as_str() {
@@ -299,7 +311,7 @@ impl ClientConnection {
         &self,
         request: &Request,
         cancel: &CancellationToken,
-        out: &mpsc::Sender<Value>,
+        out: &mpsc::Sender<Outgoing>,
     ) -> Result<Value, RpcError> {
         let params = &request.params;
         let name = params.get("name").and_then(Value::as_str);
@@ -352,7 +364,7 @@ impl ClientConnection {
         call: &Arc<ClientCall>,
         token: Option<&Value>,
         cancel: &CancellationToken,
-        out: &mpsc::Sender<Value>,
+        out: &mpsc::Sender<Outgoing>,
     ) -> Value {
         let patience = self.client.options().patience();
         let outcome = tokio::select! {
@@ -457,7 +469,7 @@ impl ClientConnection {
         }
         for note in notes {
             // Who doesn't read has worse to catch up with.
-            let _ = self.out.try_send(note);
+            let _ = self.out.try_send(Outgoing::new(&note));
         }
     }
 }

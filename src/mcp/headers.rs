@@ -99,6 +99,7 @@ mod tests {
             method: method.to_owned(),
             params: params.as_object().unwrap().clone(),
             inexact: None,
+            length: 0,
         };
         http_style(&headers, &request).map_err(|error| error.code)
     }

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::ClientConnection;
 use super::headers::{HttpStyle, http_style, status_of, text};
-use super::lines::{LONGEST, WAITING};
+use super::lines::{LONGEST, Outgoing, WAITING};
 use super::rpc::{Incoming, RpcError, parse, reply};
 use super::token::Token;
 use super::version::client_name;
@@ -45,7 +45,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 
 /// Makes the connection of a client that came over HTTP.
 pub type Admit =
-    Box<dyn Fn(mpsc::Sender<Value>, CancellationToken) -> Arc<ClientConnection> + Send + Sync>;
+    Box<dyn Fn(mpsc::Sender<Outgoing>, CancellationToken) -> Arc<ClientConnection> + Send + Sync>;
 
 /// What is served over HTTP.
 pub struct HttpService {

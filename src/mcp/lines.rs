@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// The longest message that is read, in bytes.
@@ -18,6 +18,31 @@ pub const WAITING: usize = 64;
 
 /// How long a client may take to read what fills its buffer.
 const READING_TIME: Duration = Duration::from_secs(30);
+
+/// A message on its way to a client, as text, which takes far less than its tree.
+pub struct Outgoing {
+    line: Vec<u8>,
+    /// Held until the client has read it.
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Outgoing {
+    #[must_use]
+    pub fn new(message: &Value) -> Self {
+        let mut line = message.to_string().into_bytes();
+        line.push(b'\n');
+        Self { line, _room: None }
+    }
+
+    /// MESSAGE, an answer that keeps ROOM until the client has read it.
+    #[must_use]
+    pub fn keeping(room: OwnedSemaphorePermit, message: &Value) -> Self {
+        Self {
+            _room: Some(room),
+            ..Self::new(message)
+        }
+    }
+}
 
 /// What came from a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,7 +95,7 @@ pub async fn read(reader: &mut (impl AsyncBufRead + Unpin), longest: usize) -> i
 /// client doesn't read.
 pub async fn write(
     mut writer: impl AsyncWrite + Unpin,
-    mut messages: mpsc::Receiver<Value>,
+    mut messages: mpsc::Receiver<Outgoing>,
     gone: CancellationToken,
 ) {
     loop {
@@ -79,9 +104,7 @@ pub async fn write(
             () = gone.cancelled() => None,
         };
         let Some(message) = message else { break };
-        let mut line = message.to_string().into_bytes();
-        line.push(b'\n');
-        let written = tokio::time::timeout(READING_TIME, writer.write_all(&line)).await;
+        let written = tokio::time::timeout(READING_TIME, writer.write_all(&message.line)).await;
         if !matches!(written, Ok(Ok(()))) {
             tracing::info!("a client doesn't read what it is sent; its connection is closed");
             break;

@@ -16,6 +16,7 @@ mod own_tools;
 pub mod profile;
 mod progress;
 pub mod rpc;
+mod share;
 mod token;
 pub mod version;
 mod watch;
@@ -42,7 +43,7 @@ use client::{McpClient, Pausing};
 use connection::ClientConnection;
 use folder::SocketError;
 use http::HttpService;
-use lines::{LONGEST, Line, WAITING};
+use lines::{LONGEST, Line, Outgoing, WAITING};
 use options::ClientOptions;
 use rpc::{RpcError, reply};
 use token::Token;
@@ -201,7 +202,7 @@ impl McpServer {
     /// The connection of a client that sends what it is told to OUT, until it is GONE.
     fn admit_client(
         self: &Arc<Self>,
-        out: mpsc::Sender<Value>,
+        out: mpsc::Sender<Outgoing>,
         gone: CancellationToken,
     ) -> Arc<ClientConnection> {
         let options = held(&self.options).clone();
@@ -293,7 +294,7 @@ impl McpServer {
             let error = RpcError::invalid_request(format!(
                 "{MOST_CLIENTS} clients are connected to this Emacs already. Close some of them."
             ));
-            let _ = out.try_send(reply(&Value::Null, Err(error)));
+            let _ = out.try_send(Outgoing::new(&reply(&Value::Null, Err(error))));
             drop(out);
             return writing.await;
         }

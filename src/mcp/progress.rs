@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::call::ClientCall;
-use super::rpc::notification;
+use super::lines::Outgoing;
+use super::rpc::{is_repeatable, notification};
 
 /// When a client that wants to know first hears how a call goes, and how often then.
 const FIRST_NOTE: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_secs(5);
 
 /// Says to OUT from time to time how CALL goes, to a client that gave TOKEN for that. Never ends.
-pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Value>) {
-    let Some(token) = token.filter(|it| it.is_string() || it.is_number()) else {
+pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc::Sender<Outgoing>) {
+    let Some(token) = token.filter(|it| is_repeatable(it)) else {
         return std::future::pending().await;
     };
     let mut pause = FIRST_NOTE;
@@ -30,6 +31,6 @@ pub async fn tell_progress(call: &ClientCall, token: Option<&Value>, out: &mpsc:
                 "message": format!("{} {}", call.tool, call.waits_for()),
             }),
         );
-        let _ = out.try_send(note);
+        let _ = out.try_send(Outgoing::new(&note));
     }
 }

@@ -29,7 +29,15 @@ pub struct Request {
     pub params: Map<String, Value>,
     /// Why its numbers can't be taken as they are read, as sentences.
     pub inexact: Option<String>,
+    /// How long its text was, in bytes.
+    pub length: usize,
 }
+
+/// How many values a message may have. Each takes much more memory than its text may.
+const MOST_VALUES: usize = 200_000;
+
+/// The longest id or token that is repeated.
+const LONGEST_REPEATED: usize = 1000;
 
 pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const UNSUPPORTED_VERSION: i64 = -32022;
@@ -131,6 +139,10 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
         let error = RpcError::parse("The message is not UTF-8.");
         refused(&Value::Null, error)
     })?;
+    if has_more_values(line, MOST_VALUES) {
+        let error = format!("The message has more than {MOST_VALUES} values, and was left out.");
+        return Err(refused(&Value::Null, RpcError::invalid_request(error)));
+    }
     let message: Value = serde_json::from_str(text).map_err(|error| {
         let error = RpcError::parse(format!("The message is not JSON: {error}"));
         refused(&Value::Null, error)
@@ -142,13 +154,13 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
         return Err(refused(&Value::Null, error));
     };
     let id = message.remove("id");
-    let known = id.clone().filter(is_id).unwrap_or_default();
+    let known = id.clone().filter(is_repeatable).unwrap_or_default();
     let invalid = |message: &str| refused(&known, RpcError::invalid_request(message));
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("A message has \"jsonrpc\": \"2.0\"."));
     }
     let Some(method) = message.remove("method") else {
-        return match id.filter(is_id) {
+        return match id.filter(is_repeatable) {
             Some(id) if message.contains_key("result") || message.contains_key("error") => {
                 let result = message.remove("result");
                 Ok(Incoming::Response { id, result })
@@ -169,24 +181,46 @@ pub fn parse(line: &[u8]) -> Result<Incoming, Value> {
     };
     match id {
         None => Ok(Incoming::Notification { method, params }),
-        Some(id) if is_id(&id) => Ok(Incoming::Request(Request {
+        Some(id) if is_repeatable(&id) => Ok(Incoming::Request(Request {
             id,
             method,
             params,
             inexact: exact::problems(text).map(|it| it.to_string()),
+            length: line.len(),
         })),
         Some(_) => Err(invalid(
-            "The id is neither a string nor a number that can be repeated exactly.",
+            "The id is neither a short string nor a number that can be repeated exactly.",
         )),
     }
 }
 
-/// Whether ID can be repeated as it was sent. A number that is no integer of 64 bits was rounded, unless
+/// Whether the JSON text TEXT has more than MOST values.
+fn has_more_values(text: &[u8], most: usize) -> bool {
+    // Each needs a character at least, and one between it and the next.
+    if text.len() <= 2 * most {
+        return false;
+    }
+    let mut values = 1;
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values > most
+}
+
+/// Whether ID, of a request or for its progress, can be repeated as it was sent. A number that is no integer of 64 bits was rounded, unless
 /// it is a small one that some clients write with a fraction of zero.
-fn is_id(id: &Value) -> bool {
+#[must_use]
+pub fn is_repeatable(id: &Value) -> bool {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match id {
-        Value::String(_) => true,
+        Value::String(id) => id.len() <= LONGEST_REPEATED,
         Value::Number(number) => {
             number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.abs() < EXACT)
         }
@@ -224,8 +258,26 @@ mod tests {
             let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
             assert!(parse(call.as_bytes()).is_ok(), "{id}");
         }
+        let long = format!(
+            r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#,
+            "i".repeat(3000)
+        );
+        assert_eq!(code(&long), (Value::Null, -32600));
         assert!(parse(b"\xff\xfe").is_err());
         assert!(parse(&b"[".repeat(100_000)).is_err(), "deep nesting");
+    }
+
+    #[test]
+    fn a_message_has_no_more_values_than_memory_is_for() {
+        let with =
+            |list: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"x":{list}}}}}"#);
+        let crowd = with(&format!("[{}0]", "0,".repeat(MOST_VALUES)));
+        assert_eq!(code(&crowd), (Value::Null, -32600));
+        let nested = with(&format!("[{}[]]", "[],".repeat(MOST_VALUES)));
+        assert_eq!(code(&nested), (Value::Null, -32600));
+        // Text may be as long as it likes.
+        let text = with(&format!(r#""\"{}\\""#, ",[{".repeat(MOST_VALUES)));
+        assert!(parse(text.as_bytes()).is_ok());
     }
 
     #[test]
