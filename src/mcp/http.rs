@@ -9,12 +9,14 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming as Body};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -42,6 +44,9 @@ const MOST_CONNECTIONS: usize = 64;
 
 /// How long a client may take to send a request's head.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+
+/// How long a client may take to send a request's body, which comes from this very machine.
+const BODY_TIME: Duration = Duration::from_secs(30);
 
 /// Makes the connection of a client that came over HTTP.
 pub type Admit =
@@ -134,7 +139,7 @@ impl HttpService {
     }
 
     async fn answer(&self, request: Request<Body>) -> Answer {
-        if let Err(status) = admissible(request.headers(), self.port, &self.token) {
+        if let Err(status) = admissible(request.uri(), request.headers(), self.port, &self.token) {
             return refusal(status);
         }
         if request.uri().path() != PATH {
@@ -149,12 +154,12 @@ impl HttpService {
 
     async fn post(&self, request: Request<Body>) -> Answer {
         let headers = request.headers().clone();
-        if !text(&headers, CONTENT_TYPE.as_str()).starts_with("application/json") {
+        if !is_json(&headers) {
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Send application/json.");
         }
-        let body = match Limited::new(request.into_body(), LONGEST).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "The message is too long."),
+        let body = match whole(request.into_body()).await {
+            Ok(body) => body,
+            Err((status, why)) => return plain(status, why),
         };
         let message = match parse(&body) {
             Ok(message) => message,
@@ -272,17 +277,52 @@ impl HttpService {
     }
 }
 
-/// Whether a request with HEADERS comes from a program of this machine that knows TOKEN, and not from a
+/// All of BODY, which has a longest size and time; else how it is refused.
+async fn whole<B>(body: B) -> Result<Bytes, (StatusCode, &'static str)>
+where
+    B: hyper::body::Body<Data = Bytes, Error: std::error::Error + Send + Sync + 'static>,
+{
+    let body = Limited::new(body, LONGEST).collect();
+    match tokio::time::timeout(BODY_TIME, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            Err((StatusCode::PAYLOAD_TOO_LARGE, "The message is too long."))
+        }
+        Ok(Err(_)) => Err((StatusCode::BAD_REQUEST, "The message was cut off.")),
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "The message took too long.")),
+    }
+}
+
+/// The value of the header NAME, if there is just one.
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let mut values = headers.get_all(name).iter();
+    let value = values.next()?.to_str().ok()?;
+    values.next().is_none().then_some(value)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = only(headers, CONTENT_TYPE).and_then(|it| it.split(';').next());
+    kind.is_some_and(|it| it.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// Whether a request for TARGET with HEADERS comes from a program of this machine that knows TOKEN, and not from a
 /// web page, or led here under another name than this machine's; else how it is refused.
-fn admissible(headers: &HeaderMap, port: u16, token: &Token) -> Result<(), StatusCode> {
+fn admissible(
+    target: &Uri,
+    headers: &HeaderMap,
+    port: u16,
+    token: &Token,
+) -> Result<(), StatusCode> {
     let names = ["127.0.0.1", "localhost", "[::1]"].map(|name| format!("{name}:{port}"));
-    let host = text(headers, HOST.as_str());
-    let meant = headers.get_all(HOST).iter().count() == 1 && names.iter().any(|it| it == host);
+    let ours = |host: &str| names.iter().any(|it| it.eq_ignore_ascii_case(host));
+    // A target may name a host, too, which counts for those in between.
+    let target = target.authority().is_none_or(|it| ours(it.as_str()));
+    let meant = target && only(headers, HOST).is_some_and(ours);
     // Programs send no origin; a page of this very server's does not exist.
     if !meant || headers.contains_key(ORIGIN) {
         return Err(StatusCode::FORBIDDEN);
     }
-    match token.is_in(headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok())) {
+    match token.is_in(only(headers, AUTHORIZATION)) {
         true => Ok(()),
         false => Err(StatusCode::UNAUTHORIZED),
     }
@@ -323,18 +363,26 @@ mod tests {
         let file = place.path().join("token");
         let token = Token::in_file(&file).unwrap();
         let known = format!("Bearer {}", std::fs::read_to_string(&file).unwrap());
-        let status = |headers: &[(&'static str, &str)]| {
+        let status_at = |target: &str, headers: &[(&'static str, &str)]| {
             let headers = headers
                 .iter()
-                .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-                .collect();
-            admissible(&headers, 7000, &token)
+                .map(|(name, value)| -> (HeaderName, HeaderValue) {
+                    (name.parse().unwrap(), value.parse().unwrap())
+                })
+                .fold(HeaderMap::new(), |mut headers, (name, value)| {
+                    headers.append(name, value);
+                    headers
+                });
+            admissible(&target.parse().unwrap(), &headers, 7000, &token)
                 .err()
                 .map(|it| it.as_u16())
         };
+        let status = |headers: &[(&'static str, &str)]| status_at("/mcp", headers);
         let (host, token) = (("host", "localhost:7000"), ("authorization", &*known));
         assert_eq!(status(&[host, token]), None);
-        assert_eq!(status(&[("host", "127.0.0.1:7000"), token]), None);
+        for host in ["127.0.0.1:7000", "LocalHost:7000", "[::1]:7000"] {
+            assert_eq!(status(&[("host", host), token]), None, "{host}");
+        }
         assert_eq!(status(&[host]), Some(401));
         assert_eq!(
             status(&[host, ("authorization", "Bearer guess")]),
@@ -345,11 +393,26 @@ mod tests {
             "localhost",
             "localhost:7001",
             "127.0.0.1.evil.example:7000",
+            "localhost.:7000",
+            "[::ffff:127.0.0.1]:7000",
+            "localhost:7000@evil.example",
+            "evil@localhost:7000",
+            "localhost:7000, evil.example",
+            "localhost:07000",
             "",
         ] {
             assert_eq!(status(&[("host", host), token]), Some(403), "{host}");
         }
         assert_eq!(status(&[token]), Some(403));
+        // Of two, those in between may believe the other one.
+        let (other, guess) = (("host", "evil.example"), ("authorization", "Bearer guess"));
+        assert_eq!(status(&[host, other, token]), Some(403));
+        assert_eq!(status(&[host, token, guess]), Some(401));
+        assert_eq!(status_at("http://localhost:7000/mcp", &[host, token]), None);
+        assert_eq!(
+            status_at("http://evil.example:7000/mcp", &[host, token]),
+            Some(403)
+        );
         for origin in ["https://evil.example", "http://localhost:7000", "null"] {
             assert_eq!(
                 status(&[host, token, ("origin", origin)]),
@@ -357,5 +420,52 @@ mod tests {
                 "{origin}"
             );
         }
+    }
+
+    /// A body that never goes on.
+    struct Stuck;
+
+    impl hyper::body::Body for Stuck {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Infallible>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_a_longest_size_and_time() {
+        let status = |refused: Result<Bytes, (StatusCode, _)>| refused.unwrap_err().0.as_u16();
+        assert_eq!(whole(Full::from("{}")).await.unwrap(), "{}");
+        assert_eq!(status(whole(Stuck).await), 408);
+        assert_eq!(status(whole(Full::from(vec![0; LONGEST + 1])).await), 413);
+    }
+
+    #[test]
+    fn a_message_says_that_it_is_json() {
+        let json = |kinds: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for kind in kinds {
+                headers.append(CONTENT_TYPE, kind.parse().unwrap());
+            }
+            is_json(&headers)
+        };
+        for kind in ["application/json", "Application/JSON ; charset=utf-8"] {
+            assert!(json(&[kind]), "{kind}");
+        }
+        for kind in [
+            "",
+            "text/plain",
+            "application/jsonp",
+            "text/plain; application/json",
+        ] {
+            assert!(!json(&[kind]), "{kind}");
+        }
+        assert!(!json(&[]));
+        assert!(!json(&["application/json", "text/plain"]));
     }
 }
