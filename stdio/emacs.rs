@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::process::getuid;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -95,7 +96,13 @@ impl Search {
         }
         let mut candidates = Vec::new();
         let mut other_version = None;
-        for file in self.folders.iter().flat_map(|folder| descriptions(folder)) {
+        let (private, shared): (Vec<&Path>, Vec<&Path>) = self
+            .folders
+            .iter()
+            .map(PathBuf::as_path)
+            .filter(|folder| folder.symlink_metadata().is_ok())
+            .partition(|folder| is_private(folder));
+        for file in private.into_iter().flat_map(descriptions) {
             let Some((description, stream, since)) = open(&file) else {
                 continue;
             };
@@ -110,7 +117,13 @@ impl Search {
             }
         }
         match (candidates.len(), other_version) {
-            (0, None) => Err(NOT_RUNNING.to_owned()),
+            (0, None) => Err(match shared.first() {
+                None => NOT_RUNNING.to_owned(),
+                Some(folder) => format!(
+                    "The folder {} is not yours alone, so who serves there may be somebody else than your Emacs. Remove it, and turn M-x agent-q-mcp-mode on again.",
+                    folder.display()
+                ),
+            }),
             (0, Some(other)) => Err(format!(
                 "This agent-q-mcp ({}) doesn't fit the agent-q of the Emacs that runs (process {}, version {}). Run `make build' in agent-q's source tree, restart Emacs, and start this program again.",
                 env!("CARGO_PKG_VERSION"),
@@ -120,6 +133,14 @@ impl Search {
             _ => Ok(choose(candidates)),
         }
     }
+}
+
+/// Whether nobody else could have put a socket into FOLDER, or another folder in its place. Emacs uses no
+/// other one.
+fn is_private(folder: &Path) -> bool {
+    folder.symlink_metadata().is_ok_and(|found| {
+        found.is_dir() && found.uid() == getuid().as_raw() && found.mode() & 0o077 == 0
+    })
 }
 
 fn descriptions(folder: &Path) -> Vec<PathBuf> {

@@ -179,5 +179,42 @@
       (process-send-string (car (last slow)) "zz\r\n")
       (should (eql 400 (agent-q-mcp-attack-test--status (car (last slow))))))))
 
+;;;; The socket and its folder
+
+(ert-deftest agent-q-mcp-attack-a-folder-that-is-not-the-users-alone-is-not-used ()
+  "Neither Emacs serves there, nor does the bridge connect to who does."
+  (agent-q-test-mcp-serving
+    (let* ((folder agent-q-mcp-directory)
+           (link (concat folder "-link")))
+      (cl-flet ((answer () (format "%S" (agent-q-test-mcp-ask (agent-q-test-mcp-bridge) "ping"))))
+        (set-file-modes folder #o750)
+        (should (string-match-p "not yours alone" (answer)))
+        (should-error (agent-q-mcp-mode 1) :type 'agent-q-error)
+        (set-file-modes folder #o700)
+        (agent-q-mcp-mode 1)
+        (should (string-match-p ":result" (answer)))
+        (make-symbolic-link folder link)
+        (unwind-protect
+            (let ((agent-q-mcp-directory link))
+              (should (string-match-p "not yours alone" (answer)))
+              (should-error (agent-q-mcp-mode 1) :type 'agent-q-error))
+          (delete-file link))))))
+
+(ert-deftest agent-q-mcp-attack-a-link-in-the-sockets-place-is-not-followed ()
+  (agent-q-test-mcp-serving
+    (let ((socket (agent-q-test-mcp-socket))
+          (other (make-temp-file "aq-other" nil nil "mine")))
+      (agent-q-mcp-mode -1)
+      (unwind-protect
+          (progn
+            (dolist (name (list socket (concat (file-name-sans-extension socket) ".json")))
+              (make-symbolic-link other name))
+            (agent-q-mcp-mode 1)
+            (should (agent-q-test-mcp-client))
+            (should-not (file-symlink-p socket))
+            (should (equal "mine" (with-temp-buffer (insert-file-contents other) (buffer-string))))
+            (should (eql #o600 (file-modes other))))
+        (delete-file other)))))
+
 (provide 'agent-q-mcp-attack-test)
 ;;; agent-q-mcp-attack-test.el ends here
