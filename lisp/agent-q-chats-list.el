@@ -47,7 +47,8 @@
 \\[agent-q-chats-list-fork] forks, and \\[agent-q-chats-list-export] exports.
 
 \\{agent-q-chats-list-mode-map}"
-  (setq mode-line-process '(:eval (if (string-empty-p agent-q-chats-list--words) ""
+  (setq mode-line-process '(:eval (if (string-empty-p agent-q-chats-list--words)
+                                      " (? has a menu)"
                                     (format " with \"%s\"" agent-q-chats-list--words)))
         revert-buffer-function #'agent-q-chats-list--refresh))
 
@@ -66,11 +67,13 @@
    agent-q-chats-list--words
    (lambda (chats problem)
      (setq agent-q-chats-list--stored chats)
-     (agent-q-list-setup (agent-q-chats-list--columns) #'agent-q-chats-list--rows)
-     (tabulated-list-print t)
+     (agent-q-list-setup (agent-q-chats-list--columns) #'agent-q-chats-list--rows
+                         (if (string-empty-p agent-q-chats-list--words)
+                             "There is no chat yet; M-x agent-q-chat opens one.\n"
+                           "No chat has these words; \\[agent-q-chats-list-search] looks for others.\n"))
+     (agent-q-list-print)
      (force-mode-line-update)
-     (cond (problem (message "%s" problem))
-           ((null (agent-q-chats-list--rows)) (message "There is no chat to list"))))))
+     (when problem (message "%s" problem)))))
 
 (defun agent-q-chats-list--columns ()
   "Return the columns of the list."
@@ -139,7 +142,9 @@
                       (with-current-buffer (alist-get 'id chat) (agent-q-call-waiting))))
         (excerpt (alist-get 'excerpt chat)))
     (concat (if waiting (format "%s? " (agent-q-call-tool waiting)) "")
-            (agent-q-chats-title chat)
+            (if (string-empty-p (agent-q-chats-title chat))
+                (propertize "nothing was said yet" 'face 'agent-q-dim)
+              (agent-q-chats-title chat))
             (if excerpt
                 (propertize (format "  %s" (agent-q-visible-line excerpt 100))
                             'face 'agent-q-dim)

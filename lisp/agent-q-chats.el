@@ -100,7 +100,7 @@ wrong, a sentence or nil."
   (let* ((candidates (agent-q-chats--candidates chats))
          (chat (lambda (text) (cdr (assoc text candidates))))
          (text (completing-read
-                prompt
+                (format-prompt prompt (truncate-string-to-width (caar candidates) 40 nil nil "..."))
                 (lambda (string predicate action)
                   (if (eq action 'metadata)
                       ;; As they are: by time.
@@ -147,8 +147,7 @@ With a prefix argument, only those that have WORDS in their names or texts."
   "Have the user choose one of CHATS, and go there.  PROBLEM is said, if any."
   (with-local-quit
     (agent-q-chats-go
-     (agent-q-chats--choose (if problem (format "Resume (%s): " problem) "Resume: ")
-                            chats))))
+     (agent-q-chats--choose (if problem (format "Resume (%s)" problem) "Resume") chats))))
 
 ;;;; What can be done with one
 

@@ -160,7 +160,11 @@ What was sent with a message is part of the conversation.
 \\{agent-q-context-mode-map}"
   (agent-q-list-setup
    '((10 "Size" 9 agent-q-context-panel--smaller :right-align t) (8 "State" 20 t) (10 "What" 0 t))
-   #'agent-q-context-panel--entries))
+   #'agent-q-context-panel--entries
+   "Nothing is in the context yet.\n\n\
+Type @ at the prompt of the chat to send something along with a message, or
+keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
+-add-buffer, -add-region.\n"))
 
 (defun agent-q-context-panel--size (thing)
   "Return how many characters THING, an item or an excerpt, has."
@@ -220,21 +224,9 @@ There it can be looked at, added and removed."
        (agent-q-context-mode)
        (setq agent-q-context-panel--of chat
              default-directory (buffer-local-value 'default-directory chat))
-       (agent-q-context-panel--refresh)
+       (agent-q-list-print)
        (current-buffer)))
     (add-hook 'agent-q-context-changed-hook #'agent-q-context-panel--follow)))
-
-(defun agent-q-context-panel--refresh ()
-  "Draw the list of this buffer again."
-  (tabulated-list-print t)
-  (when (zerop (buffer-size))
-    (let ((inhibit-read-only t))
-      (insert (substitute-command-keys
-               "Nothing is in the context yet.\n\n\
-Type @ at the prompt of the chat to send something along with a message, or
-keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x agent-q-context-add-file, \
--add-buffer, -add-region.\n")))
-    (goto-char (point-min))))
 
 (defun agent-q-context-panel--follow ()
   "Draw the list again if it is about this chat."
@@ -242,7 +234,7 @@ keep something here: \\<agent-q-context-mode-map>\\[agent-q-context-add], M-x ag
         (chat (current-buffer)))
     (when (and list (eq chat (buffer-local-value 'agent-q-context-panel--of list)))
       (with-current-buffer list
-        (agent-q-context-panel--refresh)))))
+        (agent-q-list-print)))))
 
 (defun agent-q-context-panel--here ()
   "Return the item or excerpt on this line, or signal an error."

@@ -22,19 +22,27 @@
 (defvar-local agent-q-list--rows nil
   "The function that returns the rows of this list, with all columns.")
 
+(defvar-local agent-q-list--empty nil
+  "What stands in this list when it has no row, or nil.")
+
 (defconst agent-q-list--least 16
   "Least width of the last column, which takes the rest of the line.")
 
-(defun agent-q-list-setup (columns rows)
+(defun agent-q-list-setup (columns rows &optional empty)
   "Make the current buffer a list of COLUMNS, with the entries of ROWS, a function.
 A column is (WORTH NAME WIDTH SORT . PROPERTIES), as in
 `tabulated-list-format'.  Where the window is too narrow, the columns worth
-least are left out."
+least are left out.  EMPTY is what `agent-q-list-print' says when there is no
+entry, with keys as for `substitute-command-keys'."
   (setq agent-q-list--columns columns
         agent-q-list--rows rows
+        agent-q-list--empty empty
         agent-q-list--shown nil
         tabulated-list-entries #'agent-q-list--entries)
   (setq-local truncate-lines t)
+  ;; Unless the list has more to ask for.
+  (when (eq revert-buffer-function #'tabulated-list-revert)
+    (setq-local revert-buffer-function #'agent-q-list--revert))
   (unless mode-line-process
     (setq mode-line-process " (? has a menu)"))
   (agent-q-list--fit)
@@ -76,7 +84,20 @@ least are left out."
 (defun agent-q-list--refit ()
   "Draw the list again if its window has room for other columns now."
   (when (and agent-q-list--columns (agent-q-list--fit))
-    (tabulated-list-print t)))
+    (agent-q-list-print)))
+
+(defun agent-q-list--revert (&rest _)
+  "Draw this list anew.  For `revert-buffer-function'."
+  (run-hooks 'tabulated-list-revert-hook)
+  (agent-q-list-print))
+
+(defun agent-q-list-print ()
+  "Draw this list, with point on the same entry; say so if there is none."
+  (tabulated-list-print t)
+  (when (and agent-q-list--empty (zerop (buffer-size)))
+    (let ((inhibit-read-only t))
+      (insert (substitute-command-keys agent-q-list--empty)))
+    (goto-char (point-min))))
 
 (defun agent-q-list--entries ()
   "Return the rows of the list with the columns that are shown."

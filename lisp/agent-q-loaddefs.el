@@ -239,6 +239,7 @@
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
+(with-eval-after-load 'agent-q-chats-list (agent-q-menu-install 'agent-q-chats-list-mode))
 (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

@@ -52,6 +52,11 @@
       ("l" "Safety level" agent-q-tool-list-set-level)
       ("RET" "Describe" agent-q-tool-list-describe) ("s" "Statistics" agent-q-tool-statistics)))
     (agent-q-tool-statistics-mode ,agent-q-menu--lists)
+    (agent-q-chats-list-mode
+     ("Chats" ("RET" "Go there" agent-q-chats-list-go) ("s" "Search..." agent-q-chats-list-search)
+      ("r" "Rename..." agent-q-chats-list-rename) ("f" "Go on in a copy" agent-q-chats-list-fork)
+      ("e" "Export..." agent-q-chats-list-export)
+      ("d" "Move to the trash" agent-q-chats-list-delete)))
     (agent-q-rules-mode
      ("Rules" ("a" "Add" agent-q-rules-add) ("d" "Delete" agent-q-rules-revoke)
       ("t" "Test a call" agent-q-rules-test) ("RET" "Describe" agent-q-rules-describe)))
@@ -199,6 +204,7 @@
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-tool-list (agent-q-menu-install 'agent-q-tool-statistics-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-context-panel (agent-q-menu-install 'agent-q-context-mode))
+;;;###autoload (with-eval-after-load 'agent-q-chats-list (agent-q-menu-install 'agent-q-chats-list-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-rules (agent-q-menu-install 'agent-q-rules-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-audit (agent-q-menu-install 'agent-q-audit-mode))
 ;;;###autoload (with-eval-after-load 'agent-q-image-changes (agent-q-menu-install 'agent-q-image-changes-mode))

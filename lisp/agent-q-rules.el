@@ -44,7 +44,10 @@ Rules that deny win over those that ask, and these over those that allow.
   (agent-q-list-setup
    '((1 "No." 11 agent-q-rules--before) (10 "Effect" 6 t) (9 "Tool" 20 t) (7 "Scope" 8 t)
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil))
-   #'agent-q-rules--entries))
+   #'agent-q-rules--entries
+   "There is no rule yet: what a call may do goes by its level.\n\n\
+\\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat; \
+\\[agent-q-rules-test] says what would happen to a call.\n"))
 
 (defun agent-q-rules--before (one other)
   "Whether row ONE has a smaller number than row OTHER."
@@ -67,7 +70,7 @@ Rules that deny win over those that ask, and these over those that allow.
 
 (defun agent-q-rules--refresh ()
   "Show the list again."
-  (tabulated-list-print t)
+  (agent-q-list-print)
   (let ((trouble (gethash "trouble" (agent-q-rules-all))))
     (setq header-line-format (if (stringp trouble)
                                  (propertize trouble 'face 'agent-q-failure)

@@ -409,6 +409,32 @@
         (should-not (agent-q-test-chats-found ""))))
     (should-not (directory-files agent-q-chats-directory nil "session"))))
 
+(ert-deftest agent-q-chats-an-empty-list-says-so-and-one-to-resume-is-offered ()
+  (agent-q-test-chats-with (agent-q-test-chats-says "A.")
+    (let ((inhibit-message t)) (agent-q-chats))
+    (with-current-buffer "*agent-q chats*"
+      (agent-q-test-until (agent-q-test-shows "There is no chat yet; M-x agent-q-chat opens one."))
+      (should (eq (key-binding "?") #'agent-q-menu)))
+    (agent-q-test-with-chat
+      (with-current-buffer "*agent-q chats*"
+        (agent-q-test-press "g")
+        (agent-q-test-until (agent-q-test-shows "nothing was said yet")))
+      (agent-q-test-ask "the elm")
+      (with-current-buffer "*agent-q chats*"
+        (agent-q-chats-list-search "oak")
+        (agent-q-test-until (agent-q-test-shows "No chat has these words; s looks for others."))
+        (agent-q-chats-list-search "elm")
+        (agent-q-test-until (agent-q-test-shows "the elm"))
+        (kill-buffer))
+      (let ((asked nil))
+        (cl-letf (((symbol-function 'completing-read)
+                   (lambda (prompt &rest arguments)
+                     (setq asked prompt)
+                     (car (last arguments)))))
+          (agent-q-resume)
+          (agent-q-test-until asked))
+        (should (equal asked "Resume (default the elm): "))))))
+
 (ert-deftest agent-q-chats-nothing-is-saved-when-that-is-off ()
   (let ((agent-q-save-chats nil))
     (agent-q-test-chats-with (agent-q-test-chats-says "A.")

@@ -250,6 +250,12 @@ Its project, in PROJECT, has a file till.lisp of five lines."
     (should (derived-mode-p 'special-mode))
     (should (string-prefix-p "Nothing is in the context yet.\n" (buffer-string)))
     (should (agent-q-test-shows "Type @ at the prompt"))
+    ;; Drawing it again changes nothing.
+    (agent-q-test-press "g")
+    (cl-letf (((symbol-function 'window-max-chars-per-line) (lambda (&rest _) 20)))
+      (run-hooks 'window-configuration-change-hook))
+    (should (string-prefix-p "Nothing is in the context yet.\n" (buffer-string)))
+    (run-hooks 'window-configuration-change-hook)
     (should (agent-q-test-shows "keep something here: a, M-x agent-q-context-add-file"))
     (should (eq (key-binding "a") #'agent-q-context-add))
     (dolist (key '("RET" "o" "d"))

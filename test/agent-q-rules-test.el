@@ -52,6 +52,21 @@
       (should (equal (agent-q-rules-test--last) (list "by_rule" "rule" id))))
     (should (string-match-p "approval" (agent-q-test-error "t_erase" '(:text "tape"))))))
 
+(ert-deftest agent-q-rules-an-empty-list-says-how-to-add-one ()
+  (agent-q-rules-test--with-tool
+    (save-window-excursion
+      (agent-q-rules)
+      (with-current-buffer "*agent-q rules*"
+        (dotimes (_ 2)
+          (should (agent-q-test-shows "There is no rule yet: what a call may do goes by its level."))
+          (should (agent-q-test-shows "a adds one, and so does ! on a request"))
+          (agent-q-test-press "g"))
+        (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
+        (agent-q-test-press "g")
+        (should-not (agent-q-test-shows "There is no rule yet"))
+        (should (agent-q-test-shows "t_erase"))
+        (kill-buffer)))))
+
 (ert-deftest agent-q-rules-deny-wins-and-the-model-reads-which ()
   (agent-q-rules-test--with-tool
     (agent-q-rules-add (agent-q-rules-test--exactly "disk"))
