@@ -6,7 +6,8 @@
 
 ;; The kinds of mentions, and how each is fetched: from Emacs, from Git, or by a tool that
 ;; looks into the image.  A function that fetches is called in the chat and gets the argument
-;; or nil, the mention as it is written, and a function for the result.
+;; or nil, the mention as it is written, and a function for the result.  What is fetched
+;; without an argument says in its name what was meant.
 
 ;;; Code:
 
@@ -98,7 +99,10 @@ NAME is the mention; DONE gets the excerpt or a problem."
     (funcall done
              (cond (trouble)
                    ((not (agent-q-private-allowed-p path)) "it is private, and was not sent")
-                   (t (agent-q-mention-kinds--file-excerpt path first last name))))))
+                   (t (agent-q-mention-kinds--file-excerpt
+                       path first last
+                       (if argument name
+                         (agent-q-mention-written "file" (agent-q-mention-kinds--shown path)))))))))
 
 (defun agent-q-mention-kinds--file-excerpt (path first last name)
   "Return the excerpt NAME of the file at PATH, or a problem.
@@ -144,9 +148,9 @@ NAME, WHERE and VISIT are its own; no more is copied than is sent."
                          start (min end (+ start agent-q-context-max-size)))
                         (- end start) visit))
 
-(defun agent-q-mention-kinds-buffer (argument name done)
+(defun agent-q-mention-kinds-buffer (argument _name done)
   "Fetch the buffer ARGUMENT, or the one that the user works in.
-NAME is the mention; DONE gets the excerpt or a problem."
+DONE gets the excerpt or a problem."
   (let* ((buffer (if argument (get-buffer argument) (agent-q-mention-kinds--users-buffer)))
          (file (and buffer (buffer-local-value 'buffer-file-name buffer))))
     (funcall
@@ -159,7 +163,7 @@ NAME is the mention; DONE gets the excerpt or a problem."
                   (if (zerop (buffer-size))
                       "the buffer is empty"
                     (agent-q-mention-kinds--between
-                     (point-min) (point-max) name
+                     (point-min) (point-max) (agent-q-mention-written "buffer" (buffer-name))
                      (format "buffer %s%s" (buffer-name)
                              (if file (format " of the file %s%s" (abbreviate-file-name file)
                                               (if (buffer-modified-p) ", with unsaved changes" ""))
@@ -167,13 +171,13 @@ NAME is the mention; DONE gets the excerpt or a problem."
                      (lambda () (pop-to-buffer buffer)))))))))))
 
 (defun agent-q-mention-kinds--look (look name)
-  "Return LOOK as the excerpt NAME, or a problem."
+  "Return LOOK, which NAME mentions, as an excerpt, or a problem."
   (if (not (agent-q-private-allowed-p (agent-q-look-file look)))
       "its file is private, and was not sent"
     (let ((file (agent-q-look-file look))
           (line (agent-q-look-line look))
           (excerpts (agent-q-look-excerpts look)))
-      (agent-q-excerpt-make name (caar excerpts)
+      (agent-q-excerpt-make (format "%s, %s" name (agent-q-look-label look)) (caar excerpts)
                             (mapconcat #'identity
                                        (cons (cdar excerpts)
                                              (mapcar (pcase-lambda (`(,where . ,text))
@@ -290,7 +294,8 @@ NAME is the mention; DONE gets the excerpt or a problem."
                           (agent-q-mention-kinds--package))
                      "COMMON-LISP-USER")))
     (agent-q-mention-kinds--of-image "package_info" (list :package package)
-                                     (concat "the image on the package " package) name done)))
+                                     (concat "the image on the package " package)
+                                     (agent-q-mention-written "package" (downcase package)) done)))
 
 (defun agent-q-mention-kinds-system (argument name done)
   "Fetch what the image knows of the ASDF system ARGUMENT.

@@ -245,6 +245,25 @@
         (with-current-buffer buffer (set-buffer-modified-p nil))
         (kill-buffer buffer)))))
 
+(ert-deftest agent-q-mention-without-a-name-says-what-was-meant ()
+  (agent-q-test-mention-in-project
+    (let ((buffer (find-file-noselect (expand-file-name "src/bank.lisp" project))))
+      (unwind-protect
+          (progn
+            (switch-to-buffer buffer)
+            (goto-char (point-min))
+            (forward-line 1)
+            (push-mark (line-end-position) t t)
+            (switch-to-buffer chat)
+            (dolist (case '(("@file" . "@file:src/bank.lisp") ("@buffer" . "@buffer:bank.lisp")
+                            ("@definition" . "@definition, defun b (bank.lisp:2)")
+                            ("@region" . "@region, region (bank.lisp:2)")
+                            ("@file:src/bank.lisp:2" . "@file:src/bank.lisp:2")))
+              (let ((excerpt (car (agent-q-test-mention-fetch (car case)))))
+                (should (equal (cdr case) (agent-q-excerpt-name excerpt)))
+                (should (agent-q-excerpt-visit excerpt)))))
+        (kill-buffer buffer)))))
+
 (ert-deftest agent-q-mention-diff-is-without-private-files ()
   (skip-unless (executable-find "git"))
   (agent-q-test-mention-in-project
