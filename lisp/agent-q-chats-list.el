@@ -143,7 +143,7 @@
         (excerpt (alist-get 'excerpt chat)))
     (concat (if waiting (format "%s? " (agent-q-call-tool waiting)) "")
             (if (string-empty-p (agent-q-chats-title chat))
-                (propertize "nothing was said yet" 'face 'agent-q-dim)
+                (propertize "nothing said yet" 'face 'agent-q-dim)
               (agent-q-chats-title chat))
             (if excerpt
                 (propertize (format "  %s" (agent-q-visible-line excerpt 100))

@@ -46,7 +46,7 @@ Rules that deny win over those that ask, and these over those that allow.
      (6 "Also dangerous" 14 t) (10 "Applies to" 0 nil))
    #'agent-q-rules--entries
    "There is no rule yet: what a call may do goes by its level.\n\n\
-\\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat; \
+\\<agent-q-rules-mode-map>\\[agent-q-rules-add] adds one, and so does ! on a request in a chat;
 \\[agent-q-rules-test] says what would happen to a call.\n"))
 
 (defun agent-q-rules--before (one other)

@@ -418,7 +418,7 @@
     (agent-q-test-with-chat
       (with-current-buffer "*agent-q chats*"
         (agent-q-test-press "g")
-        (agent-q-test-until (agent-q-test-shows "nothing was said yet")))
+        (agent-q-test-until (agent-q-test-shows "nothing said yet")))
       (agent-q-test-ask "the elm")
       (with-current-buffer "*agent-q chats*"
         (agent-q-chats-list-search "oak")
