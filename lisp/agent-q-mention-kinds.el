@@ -286,9 +286,9 @@ NAME is the mention; DONE gets the excerpt or a problem."
                                        (concat "the source of " argument) name done)
     (agent-q-mention-kinds--definition-here name done)))
 
-(defun agent-q-mention-kinds-package (argument name done)
+(defun agent-q-mention-kinds-package (argument _name done)
   "Fetch what the image knows of the package ARGUMENT, or of the REPL's.
-NAME is the mention; DONE gets the excerpt or a problem."
+DONE gets the excerpt or a problem."
   (let ((package (or argument
                      (and (agent-q-image-live-p agent-q-session-connection)
                           (agent-q-mention-kinds--package))

@@ -87,13 +87,15 @@
 (cl-defstruct (agent-q-mention-fetch (:constructor agent-q-mention--make-fetch) (:copier nil))
   "What is being fetched for a message.
 RESULTS has an excerpt or a problem, a string, for each mention, and nil for
-those that are on their way.  OVER is non-nil when FUNCTION was called."
-  results function over)
+those that are on their way.  ASKED is non-nil when all were asked for, OVER when
+FUNCTION was called."
+  results function asked over)
 
 (defun agent-q-mention-fetch-all (mentions function)
   "Fetch MENTIONS for the current chat, the same one once.
-FUNCTION gets the excerpts, and nil or a sentence on what can't be fetched.
-It may be called before this returns."
+FUNCTION gets the excerpts, and nil or a sentence on what can't be fetched: all
+that is known at once, or else what comes first.  It may be called before this
+returns."
   (let* ((mentions (seq-uniq mentions (lambda (one other)
                                         (equal (agent-q-mention-name one)
                                                (agent-q-mention-name other)))))
@@ -110,25 +112,27 @@ It may be called before this returns."
                                result))
                        (with-current-buffer chat
                          (agent-q-mention--look fetch))))))
-         (unless (agent-q-mention-fetch-over fetch)
-           (condition-case failure
-               (funcall (agent-q-mention-kind-fetch (agent-q-mention-type mention))
-                        (agent-q-mention-argument mention)
-                        (agent-q-mention-name mention)
-                        done)
-             (error (funcall done (error-message-string failure)))))))
+         (condition-case failure
+             (funcall (agent-q-mention-kind-fetch (agent-q-mention-type mention))
+                      (agent-q-mention-argument mention)
+                      (agent-q-mention-name mention)
+                      done)
+           (error (funcall done (error-message-string failure))))))
      mentions)
+    (setf (agent-q-mention-fetch-asked fetch) t)
     (agent-q-mention--look fetch)))
 
 (defun agent-q-mention--look (fetch)
   "Call the function of FETCH if all is there, or something can't be had."
   (let* ((results (agent-q-mention-fetch-results fetch))
-         (problem (seq-find #'stringp results)))
-    (when (and (not (agent-q-mention-fetch-over fetch))
-               (or problem (seq-every-p #'identity results)))
+         (problems (seq-filter #'stringp results)))
+    (when (and (agent-q-mention-fetch-asked fetch)
+               (not (agent-q-mention-fetch-over fetch))
+               (or problems (seq-every-p #'identity results)))
       (setf (agent-q-mention-fetch-over fetch) t)
       (funcall (agent-q-mention-fetch-function fetch)
-               (seq-filter #'agent-q-excerpt-p results) problem))))
+               (seq-filter #'agent-q-excerpt-p results)
+               (and problems (string-join problems "; "))))))
 
 (provide 'agent-q-mention)
 ;;; agent-q-mention.el ends here

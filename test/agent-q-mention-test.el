@@ -137,7 +137,10 @@
              ("@symbol" "@symbol: Say which one, such as @symbol:NAME")
              ("@system:x" "no Lisp image is connected")
              ("@diff" "This is not a Git repository")
-             ("@repl:0" "a number from 1 to 100")))
+             ("@repl:0" "a number from 1 to 100")
+             ;; All that is wrong at once.
+             ("@file:none.lisp and @file:src/bank.lisp and @buffer:gone"
+              "@file:none.lisp: there is no such file; @buffer:gone: there is no such buffer")))
         (ert-info (text)
           (let ((default-directory project))
             (call-process "truncate" nil nil nil "-s" "2G" "huge.dat")
