@@ -166,7 +166,7 @@
       (let ((buffer (car (agent-q-test-until (agent-q-test-image-debuggers)))))
         (with-current-buffer buffer
           (should (string-match-p "no good: 8" (buffer-string)))
-          (should (string-match-p "AQ-INNER 8" (buffer-string)))
+          (should (string-match-p "(AQ-INNER 8)" (buffer-string)))
           (should-not (agent-q-image-park-list))
           (should (string-match-p "^u[0-9]+, the user's, level 1: SIMPLE-ERROR"
                                   (agent-q-test-tools-ask "/list_debuggers" chat)))
