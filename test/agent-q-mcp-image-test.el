@@ -77,17 +77,36 @@ That of another test may be connected, too."
                                                                     :call_id id)))))
         (customize-set-variable 'agent-q-mcp-patience 45)))))
 
-(ert-deftest agent-q-mcp-image-says-which-of-several-is-meant ()
-  :tags '(:image :slime)
-  (let ((connection (agent-q-test-image-connection 'slime))
-        (other nil))
-    (unless connection (ert-skip "No SBCL through SLIME"))
+(agent-q-test-image-on-each "mcp-a-killed-client-stops-its-call" ()
+  "What ran in the image for a client that was killed is unwound, and its log says why."
+  (agent-q-mcp-image-test--serving connection
+    (let ((bridge (agent-q-test-mcp-bridge)))
+      (agent-q-test-mcp-introduce bridge "killed")
+      (agent-q-test-image-directly connection "(defparameter cl-user::*aq-killed* nil)")
+      (agent-q-test-mcp-begin bridge "eval_form"
+                              '(:form "(unwind-protect (progn (setf cl-user::*aq-killed* :begun) (sleep 300))
+                                         (setf cl-user::*aq-killed* :unwound))"))
+      (cl-flet ((is (value) (equal value (agent-q-test-image-directly connection "cl-user::*aq-killed*"))))
+        (agent-q-test-until (is ":BEGUN") "the call to run")
+        (signal-process bridge 'KILL)
+        (agent-q-test-until (is ":UNWOUND") "the call to be stopped")
+        (with-current-buffer (agent-q-test-mcp-buffer)
+          (agent-q-test-until (string-match-p "cancelled\nThe client disconnected\\." (agent-q-test-log))))
+        ;; Others go on in the image.
+        (should (string-match-p "=> 3" (agent-q-mcp-image-test--text (agent-q-test-mcp-client)
+                                                                     "eval_form" :form "(+ 1 2)")))))))
+
+(agent-q-test-image-on-each "mcp-says-which-of-several-is-meant" ()
+  "Where several images are connected, a client is asked to name one, which goes on being meant."
+  (let ((other nil))
     (unwind-protect
         (agent-q-test-mcp-serving
-          (setq other (agent-q-test-image-another 'slime))
-          (let* ((client (agent-q-test-mcp-client))
-                 (names (mapcar #'agent-q-image-label (list connection other)))
-                 (listed (agent-q-mcp-image-test--text client "list_images")))
+          (setq other (agent-q-test-image-another (agent-q-image-connection-client connection)))
+          (cl-letf* ((client (agent-q-test-mcp-client))
+                     ;; Those of the other client may be connected, too.
+                     ((symbol-function 'agent-q-image-connections) (lambda () (list connection other)))
+                     (names (mapcar #'agent-q-image-label (list connection other)))
+                     (listed (agent-q-mcp-image-test--text client "list_images")))
             (dolist (name names)
               (should (string-match-p (regexp-quote (concat "- " name ":")) listed)))
             (agent-q-test-image-directly connection "(defparameter cl-user::*aq-which* :first)")
@@ -249,12 +268,10 @@ The latest one wants a newer node than there is in many places."
         (delete-process process))
       (kill-buffer complaints))))
 
-(ert-deftest agent-q-mcp-image-inspector ()
-  :tags '(:image :slime)
-  (let ((program (agent-q-mcp-image-test--inspector))
-        (connection (agent-q-test-image-connection 'slime)))
+(agent-q-test-image-on-each "mcp-inspector" ()
+  "The inspector lists and calls."
+  (let ((program (agent-q-mcp-image-test--inspector)))
     (unless (and program (executable-find "node")) (ert-skip "The inspector can't be had here"))
-    (unless connection (ert-skip "No SBCL through SLIME"))
     (agent-q-mcp-image-test--serving connection
       (cl-flet ((inspect (&rest arguments)
                   (apply #'agent-q-mcp-image-test--inspect program arguments)))
