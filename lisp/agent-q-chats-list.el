@@ -94,9 +94,8 @@
 
 (defun agent-q-chats-list--open-row (buffer)
   "Return the row of the open chat BUFFER, or nil when it hasn't the words."
-  (let* ((id (buffer-local-value 'agent-q-chats-store-id buffer))
-         (chat (and id (seq-find (lambda (chat) (equal id (alist-get 'id chat)))
-                                 agent-q-chats-list--stored))))
+  (let ((chat (agent-q-chats-list--stored-one
+               (buffer-local-value 'agent-q-chats-store-id buffer))))
     (when (or chat (string-empty-p agent-q-chats-list--words))
       (with-current-buffer buffer
         (let ((live `((id . ,buffer)
@@ -156,10 +155,17 @@
   "Return the chat at point as an alist; its id is that of its file, or nil."
   (let ((id (or (tabulated-list-get-id) (user-error "No chat here"))))
     (if (bufferp id)
-        (with-current-buffer id
-          `((id . ,agent-q-chats-store-id) (buffer . ,id) (name . ,agent-q-chats-past-name)
-            (root . ,agent-q-session-root)))
-      (seq-find (lambda (chat) (equal id (alist-get 'id chat))) agent-q-chats-list--stored))))
+        (append (with-current-buffer id
+                  `((id . ,agent-q-chats-store-id) (buffer . ,id) (name . ,agent-q-chats-past-name)
+                    (root . ,agent-q-session-root)))
+                (agent-q-chats-list--stored-one
+                 (buffer-local-value 'agent-q-chats-store-id id)))
+      (agent-q-chats-list--stored-one id))))
+
+(defun agent-q-chats-list--stored-one (id)
+  "Return the stored chat ID as an alist, or nil if it isn't listed."
+  (and id (seq-find (lambda (chat) (equal id (alist-get 'id chat)))
+                    agent-q-chats-list--stored)))
 
 (defun agent-q-chats-list--saved-at-point ()
   "Return the chat at point as an alist, which has to be saved."

@@ -409,6 +409,20 @@
         (should-not (agent-q-test-chats-found ""))))
     (should-not (directory-files agent-q-chats-directory nil "session"))))
 
+(ert-deftest agent-q-chats-the-list-names-the-chat-that-is-to-be-deleted ()
+  "An open one that has no name, too."
+  (agent-q-test-chats-with (agent-q-test-chats-says "A.")
+    (agent-q-test-with-chat
+      (agent-q-test-ask "the elm")
+      (let ((inhibit-message t)) (agent-q-chats))
+      (with-current-buffer "*agent-q chats*"
+        (agent-q-test-until (agent-q-test-shows "the elm"))
+        (let ((asked nil))
+          (cl-letf (((symbol-function 'y-or-n-p) (lambda (prompt) (setq asked prompt) nil)))
+            (agent-q-chats-list-delete))
+          (should (equal asked "Move the chat \"the elm\" to the trash? ")))
+        (kill-buffer)))))
+
 (ert-deftest agent-q-chats-an-empty-list-says-so-and-one-to-resume-is-offered ()
   (agent-q-test-chats-with (agent-q-test-chats-says "A.")
     (let ((inhibit-message t)) (agent-q-chats))
