@@ -344,15 +344,24 @@ CONTINUE is what is called when there are some."
 (defvar-local agent-q-mention-complete--marked nil
   "The tick of this buffer's text when its mentions were last marked.")
 
+(defun agent-q-mention-complete--users-file ()
+  "Return the file that the user last worked in, or nil."
+  (let ((buffer (agent-q-user-last-buffer
+                 (lambda (it) (buffer-local-value 'buffer-file-name it)))))
+    (and buffer (buffer-local-value 'buffer-file-name buffer))))
+
 (defun agent-q-mention-complete-size (mention)
   "Return the size of what MENTION is about as a text, if that is known at once."
   (let ((argument (agent-q-mention-argument mention)))
     (pcase (agent-q-mention-kind-name (agent-q-mention-type mention))
-      ("file" (let ((path (and argument (not (file-remote-p argument))
-                               (expand-file-name argument (or agent-q-session-root
-                                                              default-directory)))))
-                (and path (file-regular-p path)
-                     (agent-q-excerpt-size (file-attribute-size (file-attributes path))))))
+      ("file" (let ((name (or argument (agent-q-mention-complete--users-file))))
+                ;; Expanding a remote one may connect.
+                (and name (not (file-remote-p name))
+                     (let ((path (expand-file-name name (or agent-q-session-root
+                                                            default-directory))))
+                       (and (file-regular-p path)
+                            (agent-q-excerpt-size (file-attribute-size
+                                                   (file-attributes path))))))))
       ("buffer" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))
                   (and buffer (agent-q-excerpt-size (buffer-size buffer)))))
       ("region" (let ((buffer (if argument (get-buffer argument) (agent-q-user-last-buffer))))

@@ -146,6 +146,31 @@
       (accept-process-output nil 0.05)
       (should-not said))))
 
+(ert-deftest agent-q-mention-is-marked-with-the-size-of-what-is-meant ()
+  (agent-q-test-mention-in-project
+    (let ((buffer (find-file-noselect (expand-file-name "src/bank.lisp" project))))
+      (unwind-protect
+          (progn
+            (switch-to-buffer buffer)
+            (switch-to-buffer chat)
+            (agent-q-mention-complete-test--type
+             "@file, @buffer, @file:src/bank.lisp, @file:none, @file:/ssh:x@y:/z, @error and (@region)")
+            (agent-q-mention-complete-mark)
+            (should (equal '(("@file" . " (39 B)") ("@buffer" . " (39 B)")
+                             ("@file:src/bank.lisp" . " (39 B)") ("@file:none")
+                             ("@file:/ssh:x@y:/z") ("@error") ("@region"))
+                           (mapcar
+                            (lambda (mark)
+                              (let ((size (overlay-get mark 'after-string)))
+                                (cons (buffer-substring-no-properties (overlay-start mark)
+                                                                      (overlay-end mark))
+                                      (and size (substring-no-properties size)))))
+                            (sort (seq-filter (lambda (overlay) (overlay-get overlay 'agent-q-mention))
+                                              (overlays-in agent-q-prompt-start (point-max)))
+                                  (lambda (one other)
+                                    (< (overlay-start one) (overlay-start other))))))))
+        (kill-buffer buffer)))))
+
 (ert-deftest agent-q-mention-of-a-buffer-is-completed-and-sent-once ()
   "Emacs's own buffers are not offered, and the next message is sent without it."
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"A plan.\"}]},{\"steps\":[{\"text\":\"Yes.\"}]}]}"
