@@ -251,9 +251,15 @@ There it can be looked at, added and removed."
       (message "Removed%s" (if (agent-q-context-item-sent thing)
                                "; what was sent stays in the conversation" "")))))
 
-(defun agent-q-context-panel--show (text)
-  "Show TEXT in another window."
-  (agent-q-render-show "*agent-q text*" (agent-q-visible text)))
+(defun agent-q-context-panel--show (name text)
+  "Show TEXT in another window, under NAME."
+  (with-current-buffer (agent-q-render-show "*agent-q text*" (agent-q-visible text))
+    (setq header-line-format
+          (string-replace "%" "%%" (concat " " (agent-q-visible-line name))))))
+
+(defun agent-q-context-panel--show-excerpt (excerpt)
+  "Show the text of EXCERPT in another window."
+  (agent-q-context-panel--show (agent-q-excerpt-name excerpt) (agent-q-excerpt-text excerpt)))
 
 (defun agent-q-context-panel--fetch (item function)
   "Call FUNCTION with what ITEM mentions now, an excerpt.
@@ -271,13 +277,12 @@ Of what was not sent yet, it is what would be sent now."
   (interactive nil agent-q-context-mode)
   (let ((thing (agent-q-context-panel--here)))
     (cond ((agent-q-excerpt-p thing)
-           (agent-q-context-panel--show (agent-q-excerpt-text thing)))
+           (agent-q-context-panel--show-excerpt thing))
           ((and (agent-q-context-item-mention thing)
                 (null (agent-q-context-item-sent thing)))
-           (agent-q-context-panel--fetch
-            thing
-            (lambda (excerpt) (agent-q-context-panel--show (agent-q-excerpt-text excerpt)))))
-          (t (agent-q-context-panel--show (agent-q-context-item-content thing))))))
+           (agent-q-context-panel--fetch thing #'agent-q-context-panel--show-excerpt))
+          (t (agent-q-context-panel--show (agent-q-context-item-name thing)
+                                          (agent-q-context-item-content thing))))))
 
 (defun agent-q-context-panel--file (item)
   "Return the file that ITEM, which has a text of its own, is from, or nil."
@@ -294,7 +299,7 @@ Of what was not sent yet, it is what would be sent now."
   (let* ((thing (agent-q-context-panel--here))
          (visit (lambda (excerpt)
                   (if (agent-q-excerpt-visit excerpt) (funcall (agent-q-excerpt-visit excerpt))
-                    (agent-q-context-panel--show (agent-q-excerpt-text excerpt)))))
+                    (agent-q-context-panel--show-excerpt excerpt))))
          (file (and (agent-q-context-item-p thing) (agent-q-context-panel--file thing))))
     (cond ((agent-q-excerpt-p thing) (funcall visit thing))
           (file (agent-q-link-go

@@ -117,7 +117,7 @@ What is left out is said at the end."
 (defun agent-q-excerpt-show (excerpt)
   "Add a line for EXCERPT to the log of this chat."
   (agent-q-render-add-item
-   (agent-q-excerpt--make-line :draw #'agent-q-excerpt--draw :excerpt excerpt)))
+   (agent-q-excerpt--make-line :draw #'agent-q-excerpt--draw :excerpt excerpt :apart t)))
 
 (provide 'agent-q-excerpt)
 ;;; agent-q-excerpt.el ends here

@@ -111,9 +111,10 @@
 ;;;###autoload (with-eval-after-load 'agent-q-slash (agent-q-menu-install-slash))
 
 (defun agent-q-menu-new-chat ()
-  "Open another chat of this project."
+  "Open another chat of this project, in this window."
   (interactive)
-  (agent-q-chat t))
+  (let ((display-buffer-overriding-action '(display-buffer-same-window)))
+    (agent-q-chat t)))
 
 (defun agent-q-menu--here ()
   "Return the groups of commands for the current buffer."

@@ -232,16 +232,20 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
                             'wrap-prefix "  ")
     (agent-q-render--append "\n")))
 
-(defun agent-q-render--after-answer-p ()
-  "Whether the log ends with a text of the model."
+(defun agent-q-render--apart-p ()
+  "Whether a line from agent-q stands apart from the end of the log.
+That is a text of the model, or an item that says so."
   (or (eq agent-q-render--open 'text)
       (and agent-q-render--answer
-           (>= (1+ (cdr agent-q-render--answer)) agent-q-render-end))))
+           (>= (1+ (cdr agent-q-render--answer)) agent-q-render-end))
+      (let ((item (and (< (1+ (point-min)) agent-q-render-end)
+                       (agent-q-render-item-at (- agent-q-render-end 2)))))
+        (and item (agent-q-render-item-apart item)))))
 
 (defun agent-q-render-notice (text &optional face)
   "Add TEXT as a line from agent-q itself, shown in FACE."
   (agent-q-render--with-log
-    (if (agent-q-render--after-answer-p)
+    (if (agent-q-render--apart-p)
         (agent-q-render--blank-line)
       (agent-q-render--close))
     (agent-q-render--append (concat (agent-q-visible-prose text) "\n")
@@ -295,8 +299,9 @@ POSITION is the beginning of a line of plain text in the log."
 (cl-defstruct (agent-q-render-item (:constructor nil) (:copier nil))
   "Something in the log that is drawn again when it changes.
 DRAW is called with the item and returns its text.  START and END are
-markers around that text; a newline follows it."
-  draw start end expanded)
+markers around that text; a newline follows it.  APART is non-nil if a line from
+agent-q does not belong to the item behind which it stands."
+  draw start end expanded apart)
 
 (defvar agent-q-render-item-map
   (let ((map (make-sparse-keymap)))

@@ -148,7 +148,7 @@ TAB completes commands and tools behind a /, and behind an @ what goes along.  \
 
 (defun agent-q-welcome-setup ()
   "Put the first lines into the empty log of this chat."
-  (setq agent-q-welcome--item (agent-q-welcome--make :draw #'agent-q-welcome--draw))
+  (setq agent-q-welcome--item (agent-q-welcome--make :draw #'agent-q-welcome--draw :apart t))
   (agent-q-render-add-item agent-q-welcome--item))
 
 (defun agent-q-welcome-update ()

@@ -288,6 +288,8 @@ Its project, in PROJECT, has a file till.lisp of five lines."
                 (agent-q-test-press key)))
       (press "RET" "till.lisp:3-4")
       (should (equal "old text" (agent-q-context-items-test--shown)))
+      (should (equal " till.lisp:3-4"
+                     (buffer-local-value 'header-line-format (get-buffer "*agent-q text*"))))
       (press "o" "till.lisp:3-4")
       (should (equal "three" (line)))
       ;; What was not sent yet is fetched.

@@ -56,6 +56,7 @@
 (ert-deftest agent-q-mention-is-sent-fenced-with-its-place-and-shown ()
   (agent-q-test-with-model "{\"turns\":[{\"steps\":[{\"text\":\"It is short.\"}]}]}"
     (agent-q-test-mention-in-project
+      (agent-q-render-notice "Before.")
       (agent-q-test-send "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again.")
       (agent-q-test-until (and (agent-q-test-idle-p) (agent-q-test-shows "It is short.")))
       (let ((request (agent-q-test-last-message)))
@@ -71,6 +72,8 @@
         (should (string-suffix-p "Read @file:src/bank.lisp and @file:src/bank.lisp:2, and @file:src/bank.lisp again."
                                  request)))
       (should (agent-q-test-shows "@file:src/bank.lisp  39 B"))
+      ;; What agent-q says stands apart from what went along, and from the first lines.
+      (should (agent-q-test-shows "any buffer.\n\nBefore.\n\n> Read @file"))
       (should-not (agent-q-test-shows "(defun b"))
       (agent-q-test-find "@file:src/bank.lisp  39 B")
       (agent-q-render-toggle)

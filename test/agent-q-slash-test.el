@@ -80,6 +80,17 @@
                                 (with-current-buffer "*agent-q slash*" (buffer-string)))))
       (should (equal "" (agent-q-prompt-text))))))
 
+(ert-deftest agent-q-slash-another-chat-takes-the-window ()
+  (agent-q-test-with-chat
+    (agent-q-test-send "/clear")
+    (let ((new (window-buffer)))
+      (unwind-protect
+          (progn
+            (should-not (eq new chat))
+            (should (buffer-local-value 'agent-q-session-chat-p new))
+            (should-not (get-buffer-window chat)))
+        (kill-buffer new)))))
+
 (ert-deftest agent-q-slash-a-projects-prompt-is-only-put-at-the-prompt ()
   (agent-q-slash-test--with-prompts '(("own.md" . "mine"))
     (let* ((project (file-name-as-directory
