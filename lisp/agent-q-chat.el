@@ -134,6 +134,7 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               filter-buffer-substring-function #'agent-q-render-copy
               require-final-newline nil
               agent-q-events-handler #'agent-q-chat-handle
+              agent-q-events-turn-function #'agent-q-chat--note-turn
               agent-q-session-chat-p t)
   (add-hook 'completion-at-point-functions
             #'agent-q-console-completion-at-point nil t)
@@ -299,8 +300,7 @@ core saves it, as JSON, or is nil."
                      (agent-q-chats-past-resumed about)
                      (agent-q-rewind-resumed (alist-get 'rewind about))))
     (:past-turn (agent-q-chats-past-show event))
-    (:turn-started (agent-q-chat--note-turn (plist-get event :turn))
-                   (agent-q-chat--turn-started (plist-get event :text)
+    (:turn-started (agent-q-chat--turn-started (plist-get event :text)
                                                (plist-get event :turn)))
     (:rewound (agent-q-rewind-hide (plist-get event :turn) (plist-get event :rewind)))
     (:unwound (agent-q-rewind-show (plist-get event :rewind)))

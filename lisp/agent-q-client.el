@@ -68,6 +68,7 @@ refuses all calls until you press it again.
 
 \\{agent-q-client-mode-map}"
   (setq-local agent-q-events-handler #'agent-q-client--handle
+              agent-q-events-turn-function #'agent-q-client--note-turn
               ;; Who is elsewhere must not lose the window to another agent's edit.
               agent-q-review-edits nil)
   (add-hook 'kill-buffer-hook #'agent-q-client--stop-all -90 t))
@@ -119,12 +120,15 @@ refuses all calls until you press it again.
 
 ;;;; Events
 
+(defun agent-q-client--note-turn (turn)
+  "Note that the turn of the number TURN begins."
+  (agent-q-changes-line-begin)
+  (setq agent-q-session-turn (agent-q-changes-turn turn)))
+
 (defun agent-q-client--handle (event)
   "Apply EVENT to this client's buffer."
   (pcase (plist-get event :type)
     (:turn-started
-     (agent-q-changes-line-begin)
-     (setq agent-q-session-turn (agent-q-changes-turn (plist-get event :turn)))
      (agent-q-render-finish)
      (agent-q-render-user (format-time-string "%H:%M")))
     (:turn-ended (agent-q-client--turn-ended))

@@ -42,6 +42,11 @@ the redisplay that follows.")
 (defvar-local agent-q-events-handler nil
   "Function that is called with each event of this buffer's session.")
 
+(defvar-local agent-q-events-turn-function nil
+  "Function that is called with the number of each turn of this buffer's session.
+That is before the turn's requests are carried out; its `:turn-started' may be
+handled after them.")
+
 (defvar agent-q-events--subscribers nil
   "An alist from types of events to the functions that take them.")
 
@@ -185,8 +190,27 @@ That is for what depends on all of them."
   "Take a few events from the core; return non-nil if there may be more."
   (let ((events (agent-q-core-drain agent-q-events--batch-size
                                     agent-q-events--batch-microseconds)))
-    (mapc #'agent-q-events-dispatch events)
+    (agent-q-events--dispatch-all events)
     (and events t)))
+
+(defconst agent-q-events--only-shown '(:turn-started :call-proposed :call-started :state)
+  "The types of events of which requests to an image that follow need nothing.")
+
+(defun agent-q-events--dispatch-all (events)
+  "Apply EVENTS in their order, but requests to an image before what is only shown.
+So the image works while that is drawn."
+  (let ((shown nil))
+    (dolist (event events)
+      (let ((type (plist-get event :type)))
+        (cond ((memq type agent-q-events--only-shown)
+               (push event shown)
+               (when (eq type :turn-started)
+                 (agent-q-events--begin-turn event)))
+              ((eq type :image-call) (agent-q-events-dispatch event))
+              (t (mapc #'agent-q-events-dispatch (nreverse shown))
+                 (setq shown nil)
+                 (agent-q-events-dispatch event)))))
+    (mapc #'agent-q-events-dispatch (nreverse shown))))
 
 ;;;; Dispatch
 
@@ -243,6 +267,15 @@ That is for what depends on all of them."
           ((memq (plist-get event :type) '(:image-call :emacs-call))
            (agent-q-core-resolve (plist-get event :request) "aborted"
                                  "The chat is closed.")))))
+
+(defun agent-q-events--begin-turn (event)
+  "Tell the buffer whose session EVENT is of that its turn begins."
+  (let ((buffer (gethash (plist-get event :session) agent-q-events--buffers)))
+    (when (buffer-live-p buffer)
+      (with-current-buffer buffer
+        (when agent-q-events-turn-function
+          (agent-q-log-call 'turn-started agent-q-events-turn-function
+                            (plist-get event :turn)))))))
 
 (defun agent-q-events--fault (message)
   "Report MESSAGE, a bug that the core contained."

@@ -144,8 +144,9 @@ shown unasked have a :withheld."
 
 (defun agent-q-image-source--objection (file location)
   "Return why the text of FILE may not be shown unasked, or nil.
-Another machine is asked only when LOCATION wants a text."
-  (and (or (plist-get location :wanted) (not (file-remote-p file)))
+Where LOCATION wants no text, only files that can be read are judged: the
+implementation's own sources are often not there.  Another machine isn't asked."
+  (and (or (plist-get location :wanted) (agent-q-image-source--readable-p file))
        (agent-q-image-file-objection file)))
 
 (defun agent-q-image-source--objection-to (buffer)

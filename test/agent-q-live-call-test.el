@@ -38,6 +38,33 @@
       (should (string-match-p "▾ eval_form .*⇒ 7 " (agent-q-test-log)))
       (should-not (agent-q-test-shows "output so far")))))
 
+(defun agent-q-live-call-test--begun (line)
+  "Ask the console LINE; return what was the case when its calls went to the image.
+That is a list for each: whether the log had LINE, and the name of the turn."
+  (let* ((chat (current-buffer)) (seen nil)
+         (see (lambda (call)
+                (when (eq chat (agent-q-image-call-owner call))
+                  (with-current-buffer chat
+                    (push (list (and (agent-q-test-shows line) t) agent-q-session-turn)
+                          seen))))))
+    (add-hook 'agent-q-image-call-begun-functions see)
+    (unwind-protect
+        (agent-q-test-ask line)
+      (remove-hook 'agent-q-image-call-begun-functions see))
+    seen))
+
+(agent-q-test-image-on-each the-image-works-while-its-call-is-drawn ()
+  "It is asked before the user's line is in the log, but for the turn of that."
+  (agent-q-test-with-chat
+    (setq agent-q-session-connection connection)
+    (agent-q-test-ask "/describe_symbol aq-nothing")
+    (let ((turn agent-q-session-turn)
+          (begun (agent-q-live-call-test--begun "/describe_symbol cadr")))
+      (should-not (equal turn agent-q-session-turn))
+      (should (equal begun `((nil ,agent-q-session-turn))))
+      (should (string-match-p "> /describe_symbol cadr\n\n▸ describe_symbol cadr ✓"
+                              (agent-q-test-log))))))
+
 (agent-q-test-image-on-each a-flood-of-output-is-bounded ()
   "Only the end of it is sent, and the call's own output is as before."
   (let ((started (agent-q-test-image-start
