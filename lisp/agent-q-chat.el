@@ -126,6 +126,8 @@ call, to which \\[agent-q-goto-approval] goes; SPC shows more of a long one.
               bidi-inhibit-bpa t
               word-wrap t
               truncate-lines nil
+              ;; Lines of prose are wrapped, and arrows beside each of them say nothing.
+              fringe-indicator-alist (cons '(continuation nil nil) fringe-indicator-alist)
               ;; The end of a line must not be out of sight in a narrow window.
               truncate-partial-width-windows nil
               ;; Follow the output line by line instead of by half windows.

@@ -228,8 +228,12 @@ With DELETE, delete it.  For `filter-buffer-substring-function'."
   (agent-q-render--with-log
     (agent-q-render--blank-line)
     (agent-q-render--append "> " 'face 'agent-q-prompt 'agent-q-turn (or turn t))
-    (agent-q-render--append (concat text "\n") 'face 'agent-q-user
-                            'wrap-prefix "  ")
+    (let ((lines (split-string text "\n")))
+      (agent-q-render--append (concat (car lines) "\n") 'face 'agent-q-user
+                              'wrap-prefix "  ")
+      (when (cdr lines)
+        (agent-q-render--append (concat (string-join (cdr lines) "\n") "\n")
+                                'face 'agent-q-user 'line-prefix "  " 'wrap-prefix "  ")))
     (agent-q-render--append "\n")))
 
 (defun agent-q-render--apart-p ()

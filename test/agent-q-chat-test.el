@@ -34,6 +34,15 @@
     (should (= (point) agent-q-prompt-start))
     (should-not (buffer-modified-p))))
 
+(ert-deftest agent-q-chat-lines-of-a-message-begin-below-each-other ()
+  "The prompt is in front of the first one only, and all copy as they were typed."
+  (agent-q-test-with-chat
+    (agent-q-test-event :turn-started :turn 1 :text "first\nsecond\nthird")
+    (should-not (get-text-property (agent-q-test-find "first") 'line-prefix))
+    (dolist (line '("second" "third"))
+      (should (equal (get-text-property (agent-q-test-find line) 'line-prefix) "  ")))
+    (should (string-suffix-p "> first\nsecond\nthird\n\n" (agent-q-test-log)))))
+
 (ert-deftest agent-q-chat-text-copied-from-the-log-can-be-edited ()
   (agent-q-test-with-chat
     (agent-q-test-event :text :text "copy me")
