@@ -119,10 +119,25 @@ it.  HUNKS are lists as the core gives them."
     (?@ 'diff-hunk-header)
     (_ 'diff-context)))
 
+(defun agent-q-call-change--names-p (lines)
+  "Whether LINES of a diff begin with the names of a file.
+Lines that are removed and added look so, too, but no hunk begins behind them."
+  (cl-every (lambda (prefix) (string-prefix-p prefix (or (pop lines) "")))
+            '("--- " "+++ " "@@ ")))
+
 (defun agent-q-call-change--faces (text)
-  "Return TEXT, hunks of a diff, with the faces of `diff-mode'."
-  (mapconcat (lambda (line) (propertize line 'face (agent-q-call-change--face line)))
-             (split-string text "\n") "\n"))
+  "Return TEXT, hunks of a diff, with the faces of `diff-mode'.
+The end of a line is in the face, too, so that a background goes on to the edge."
+  (let ((lines (split-string text "\n")) (names 0) (parts nil))
+    (while lines
+      (when (agent-q-call-change--names-p lines)
+        (setq names 2))
+      (let ((face (if (> names 0) 'diff-file-header
+                    (agent-q-call-change--face (car lines)))))
+        (push (propertize (concat (car lines) (if (cdr lines) "\n" "")) 'face face) parts))
+      (setq names (1- names)
+            lines (cdr lines)))
+    (apply #'concat (nreverse parts))))
 
 (defun agent-q-call-change-diff-body (text)
   "Return TEXT, a diff, as the body of an item."

@@ -103,7 +103,8 @@ With those that turn the direction around, text is shown as it is stored."
                           (if-let ((comment (agent-q-diff-hunk-comment hunk)))
                               (concat ": " comment) "")
                           "\n")
-                  'face (if chosen 'agent-q-success 'agent-q-failure)))
+                  ;; Else it would have the background of the line below.
+                  'face (list (if chosen 'agent-q-success 'agent-q-failure) 'default)))
     (overlay-put overlay 'face (and (not chosen) 'agent-q-dim))))
 
 (defun agent-q-diff-hunks-chosen ()

@@ -13,6 +13,31 @@
 (require 'agent-q-diff)
 (require 'agent-q-diff-edit)
 
+(defun agent-q-review-test--face (line)
+  "Return the face of LINE of the current buffer, which is that of its end, too."
+  (agent-q-test-find (concat "\n" line "\n"))
+  (let ((face (get-text-property (1+ (point)) 'face)))
+    (should (eq face (get-text-property (+ (point) 1 (length line)) 'face)))
+    face))
+
+(ert-deftest agent-q-review-a-diff-in-the-log-looks-like-one ()
+  "Names of files aren't lines that were removed and added, and colours reach the edge."
+  (agent-q-test-with-chat
+    (agent-q-test-event :call-proposed :call 1 :tool "edit_file"
+                        :arguments "{\"path\":\"a.sql\"}")
+    (agent-q-test-event
+     :call-finished :call 1 :outcome :succeeded :milliseconds 1
+     :content (concat "Edit applied to a.sql.\n--- a/a.sql\n+++ b/a.sql\n@@ -1,2 +1,2 @@\n"
+                      "--- old\n+++ new\n same\n"))
+    (agent-q-test-find "▸ edit_file")
+    (agent-q-test-press "TAB")
+    (pcase-dolist (`(,line . ,face) '(("--- a/a.sql" . diff-file-header)
+                                      ("+++ b/a.sql" . diff-file-header)
+                                      ("@@ -1,2 +1,2 @@" . diff-hunk-header)
+                                      ("--- old" . diff-removed)
+                                      ("+++ new" . diff-added)))
+      (should (eq (agent-q-review-test--face line) face)))))
+
 (ert-deftest agent-q-review-any-edit-can-be-reviewed-by-a-key ()
   (agent-q-test-files-in-project
       '(("edit_file" (path . "a.txt") (old_str . "one") (new_str . "1"))
@@ -30,6 +55,12 @@
         (agent-q-test-press "d")
         (with-current-buffer (agent-q-call-review call)
           (should (agent-q-test-shows "-one\n+1\n two\n"))
+          ;; The colour below isn't behind the answer to a hunk.
+          (should (equal (get-text-property
+                          0 'face (overlay-get (agent-q-diff-hunk-overlay
+                                                (aref agent-q-diff-hunks-all 0))
+                                               'before-string))
+                         '(agent-q-success default)))
           (agent-q-test-press "C-c C-c")))
       (agent-q-test-until (agent-q-test-idle-p))
       (should (equal (agent-q-test-files-text "a.txt") "1\ntwo\n"))
