@@ -152,7 +152,9 @@ Gutters are left out, and so are line ends that were put in."
         (with-current-buffer (get-buffer-create name)
           ;; The user's hooks expect a buffer that somebody works in.
           (delay-mode-hooks
-            (let ((enable-local-variables nil)
+            (let ((inhibit-message t)
+                  (message-log-max nil)
+                  (enable-local-variables nil)
                   (enable-local-eval nil)
                   (enable-dir-local-variables nil))
               (funcall mode)))

@@ -269,6 +269,19 @@ See https://example.org/a and [here](shop.lisp:2).\n")
               '((("\\`[a-z]+" . font-lock-keyword-face)
                  ((lambda (_limit) (error "This can't be fontified")) . font-lock-string-face)))))
 
+(ert-deftest agent-q-markdown-says-nothing-while-it-fontifies ()
+  "Some modes tell in the echo area how they begin."
+  (let ((hidden (get-buffer " *agent-q sh-mode*")))
+    (when hidden (kill-buffer hidden)))
+  (agent-q-test-with-chat
+    (let ((inhibit-message nil))
+      (with-current-buffer (messages-buffer)
+        (let ((inhibit-read-only t)) (erase-buffer)))
+      (agent-q-test-event :text :text "```sh\nif true; then ls; fi\n```\n")
+      (agent-q-code-flush)
+      (should (get-text-property (agent-q-test-find "if true") 'face))
+      (should-not (with-current-buffer (messages-buffer) (agent-q-test-shows "Indentation"))))))
+
 (ert-deftest agent-q-markdown-survives-a-mode-that-signals-while-it-fontifies ()
   (let ((agent-q-code-modes '(("bad" . agent-q-markdown-test-failing-mode) ("lisp" . lisp-mode)))
         (agent-q-log-failed nil))
