@@ -431,7 +431,8 @@ impl ReplyDraft {
             .finish(ending)
             .into_iter()
             .map(MessagePart::call);
-        let parts: Vec<MessagePart> = whole.chain(fragments).collect();
+        let mut parts: Vec<MessagePart> = whole.chain(fragments).collect();
+        parts.shrink_to_fit();
         ModelReply {
             text: text_of(&parts),
             reasoning: thinking_of(&parts),
@@ -451,8 +452,8 @@ impl DraftPart {
             DraftContent::Text(text) | DraftContent::Thinking(text) if empty && text.is_empty() => {
                 return None;
             }
-            DraftContent::Text(text) => PartContent::Text(text),
-            DraftContent::Thinking(text) => PartContent::Thinking(text),
+            DraftContent::Text(text) => PartContent::Text(fitted(text)),
+            DraftContent::Thinking(text) => PartContent::Thinking(fitted(text)),
             DraftContent::Call(call) => PartContent::Call(call.into_call(ending)),
             DraftContent::Sealed => PartContent::Sealed,
         };
@@ -476,9 +477,15 @@ impl DraftCall {
                 self.id
             },
             name: self.name,
-            raw_arguments: self.arguments,
+            raw_arguments: fitted(self.arguments),
         }
     }
+}
+
+/// TEXT without the room in which it grew: a history keeps it.
+fn fitted(mut text: String) -> String {
+    text.shrink_to_fit();
+    text
 }
 
 fn cut_off() -> ProviderError {

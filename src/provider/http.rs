@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
+use hyper::body::Bytes;
 use once_cell::sync::OnceCell;
 use reqwest::header::HeaderMap;
 use reqwest::{Response, Url};
 use tracing::Instrument as _;
 
 use super::address::{KEY_HEADERS, chat_url, headers, is_loopback, public_part, settings_failure};
-use super::body::{drain, read_up_to};
+use super::body::{drain, in_own_pages, read_up_to};
 use super::cause::{
     Cause, idle_failure, lost_connection, root_cause, silent_failure, unanswered_failure,
 };
@@ -124,7 +125,7 @@ struct PreparedRequest {
     client: reqwest::Client,
     url: Url,
     headers: HeaderMap,
-    body: Vec<u8>,
+    body: Bytes,
     destination: Destination,
     dialect: Dialect,
     /// Where the exchange is recorded, if it is.
@@ -410,19 +411,30 @@ impl Client {
     }
 }
 
-/// The body of REQUEST. A turn may go on on Emacs's thread, and writing a long conversation takes long.
+/// The body of REQUEST. A turn may go on on Emacs's thread, and writing a long conversation takes long. It
+/// has a thread of its own for that: as one ends, the allocator gives back what it used, which a thread
+/// that waits for more work keeps.
 async fn written(
     settings: &ProviderSettings,
     request: &ChatRequest,
-) -> Result<Vec<u8>, ProviderError> {
+) -> Result<Bytes, ProviderError> {
     let (settings, request) = (settings.clone(), request.clone());
-    let writing =
-        tokio::task::spawn_blocking(move || serde_json::to_vec(&request_body(&settings, &request)));
+    let (done, written) = tokio::sync::oneshot::channel();
+    let write = move || {
+        let body = in_own_pages(request_body(&settings, &request));
+        drop((settings, request));
+        // Nobody waits for it any more when the turn was cancelled.
+        let _ = done.send(body);
+    };
     let failed = |why: &dyn std::fmt::Display| {
         settings_failure(format!("The request can't be written: {why}."))
     };
-    match writing.await {
-        Ok(written) => written.map_err(|error| failed(&error)),
+    std::thread::Builder::new()
+        .name("agent-q-request".to_owned())
+        .spawn(write)
+        .map_err(|error| failed(&error))?;
+    match written.await {
+        Ok(body) => body.map_err(|error| failed(&error)),
         Err(error) => Err(failed(&error)),
     }
 }
