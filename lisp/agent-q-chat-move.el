@@ -10,6 +10,7 @@
 ;;; Code:
 
 (require 'agent-q-call)
+(require 'agent-q-markdown)
 (require 'agent-q-prompt)
 (require 'agent-q-render)
 (require 'agent-q-session)
@@ -37,14 +38,18 @@ Buttons count as items, and so do links."
            (agent-q-render-toggle))
           (t (agent-q-chat-next-item)))))
 
-(defconst agent-q-chat-move--stops '(agent-q-item button agent-q-link)
-  "The text properties of what TAB goes to.")
-
 (defun agent-q-chat-move--stop (forward)
   "Return the next item, button or link after point, or before unless FORWARD."
-  (let ((places (delq nil (mapcar (lambda (property) (agent-q-chat--find property forward))
-                                  agent-q-chat-move--stops))))
-    (and places (apply (if forward #'min #'max) places))))
+  (let ((nearest nil))
+    (dolist (property '(agent-q-item button agent-q-link))
+      (when (eq property 'agent-q-link)
+        (agent-q-markdown-seek property forward nearest))
+      (let ((place (agent-q-chat--find property forward)))
+        (when place
+          (setq nearest (cond ((null nearest) place)
+                              (forward (min nearest place))
+                              (t (max nearest place)))))))
+    nearest))
 
 (defun agent-q-chat--find (property forward)
   "Return the next start of PROPERTY after point, or before unless FORWARD."

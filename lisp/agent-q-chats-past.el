@@ -12,12 +12,11 @@
 
 (require 'agent-q-call-events)
 (require 'agent-q-chats-store)
-(require 'agent-q-code)
 (require 'agent-q-context-items)
 (require 'agent-q-header)
 (require 'agent-q-image-connection)
 (require 'agent-q-json)
-(require 'agent-q-proofread)
+(require 'agent-q-markdown)
 (require 'agent-q-render)
 (require 'agent-q-session)
 (require 'agent-q-visible)
@@ -134,9 +133,7 @@ may not hold any more.  %s"
   "Show the turn of EVENT above those that are shown, or below all."
   (when agent-q-chats-past--top
     (let ((past (plist-get event :events))
-          ;; Old code is looked at when somebody asks for it.
-          (agent-q-code-closed-functions
-           (remq #'agent-q-proofread-later agent-q-code-closed-functions)))
+          (agent-q-markdown-past t))
       (setf (alist-get (plist-get event :turn) agent-q-chats-past-turns)
             (plist-get event :name))
       (if (plist-get event :below)

@@ -12,6 +12,7 @@
 
 (require 'agent-q-code)
 (require 'agent-q-history)
+(require 'agent-q-markdown)
 (require 'agent-q-operations)
 (require 'agent-q-render)
 (require 'agent-q-session)
@@ -20,6 +21,8 @@
 
 (defun agent-q-code-block--bounds ()
   "Return the bounds of the code at point, or of the nearest before, or signal."
+  (agent-q-markdown-dress (point))
+  (agent-q-markdown-seek 'agent-q-code nil)
   (let* ((end (cond ((and (< (point) (point-max)) (get-text-property (point) 'agent-q-code))
                      (next-single-property-change (point) 'agent-q-code nil (point-max)))
                     ;; On the first line of a fence, the code below it is meant.

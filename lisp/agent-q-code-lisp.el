@@ -12,6 +12,7 @@
 
 (require 'agent-q-code)
 (require 'agent-q-image-connection)
+(require 'agent-q-markdown)
 (require 'agent-q-prompt)
 (require 'agent-q-session)
 (require 'agent-q-user)
@@ -51,6 +52,7 @@ It is what this answer has entered before point, else the one of the REPL."
         (found nil))
     (save-excursion
       (while (and (not found) (re-search-backward agent-q-user-in-package turn t))
+        (agent-q-markdown-dress (match-beginning 1))
         (when (agent-q-code-lisp-p (match-beginning 1))
           (setq found (upcase (match-string-no-properties 1))))))
     (or found (agent-q-image-repl-package agent-q-session-connection))))

@@ -109,7 +109,9 @@ MAP has the place in BUFFER and the length of each stretch of code.")
 (defun agent-q-code--begin (code)
   "Put CODE, an element of what waits, into the hidden buffer of its mode."
   (pcase-let ((`(,buffer ,start ,end ,language) code))
-    (when (and (buffer-live-p buffer) (< start end))
+    (when (and (buffer-live-p buffer) (< start end)
+               ;; Its answer may be bare again.
+               (get-text-property start 'agent-q-code buffer))
       (let ((map (with-current-buffer buffer (agent-q-code-stretches start end)))
             (hidden (agent-q-code--hidden (agent-q-code--mode language))))
         (with-current-buffer hidden

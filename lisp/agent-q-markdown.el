@@ -6,7 +6,8 @@
 
 ;; The core reads the Markdown of an answer while it comes (src/markdown) and says
 ;; how its characters look.  This file has the faces and the text properties for
-;; that.  The characters themselves stay what the model wrote.
+;; that.  The characters themselves stay what the model wrote, so an old answer can be
+;; bare, without looks, until redisplay or a command comes to it.
 
 ;;; Code:
 
@@ -14,6 +15,7 @@
 (require 'agent-q-link)
 (require 'agent-q-table)
 (require 'cl-lib)
+(require 'seq)
 (eval-when-compile (require 'agent-q-core-functions))
 
 (agent-q-declare-core)
@@ -73,6 +75,7 @@ What you copy has them all the same.  This is for new chats;
   "Make the current buffer ready for answers."
   (setq buffer-invisibility-spec
         (if agent-q-hide-markup '(t agent-q-markup) '(t)))
+  (add-hook 'fontification-functions #'agent-q-markdown-dress nil t)
   (agent-q-table-watch))
 
 ;;;###autoload
@@ -157,16 +160,132 @@ What you copy has them all the same.  This is for new chats;
       (puthash style (agent-q-markdown--make-properties style)
                agent-q-markdown--properties)))
 
+;;;; Old answers
+
+;; The looks of an answer take far more memory than its text, and most of a long chat is
+;; never seen again.
+
+(defconst agent-q-markdown--kept '(30 . 50000)
+  "The number of the latest answers that keep their looks, and of their characters.")
+
+(defconst agent-q-markdown--undressed-at-once 8
+  "Most answers whose looks are taken at a time.")
+
+(defvar agent-q-markdown-past nil
+  "Non-nil while an answer of an earlier time is put into the log, or read again.")
+
+(defvar-local agent-q-markdown--dressed nil
+  "The answers that have looks, those that got them latest first.
+Each is a list of the markers of its start and end, and the width of its lines.")
+
+(defun agent-q-markdown--ask-for-bare-only ()
+  "Have redisplay ask for text properties only where an answer is bare.
+Where jit-lock is used, it has to be asked about all text."
+  (if (bound-and-true-p jit-lock-mode)
+      (kill-local-variable 'default-text-properties)
+    (setq-local default-text-properties '(fontified t))))
+
+(defun agent-q-markdown--undress-old ()
+  "Make old answers bare that nobody sees."
+  (pcase-let ((`(,count . ,characters) agent-q-markdown--kept)
+              (old nil))
+    (pcase-dolist ((and answer `(,start ,end ,_)) agent-q-markdown--dressed)
+      (when (and (or (<= count 0) (<= characters 0))
+                 (not (agent-q-markdown--in-sight-p start end)))
+        (push answer old))
+      (cl-decf count)
+      (cl-decf characters (- end start)))
+    (pcase-dolist ((and answer `(,start ,end ,width))
+                   (seq-take old agent-q-markdown--undressed-at-once))
+      (setq agent-q-markdown--dressed (delq answer agent-q-markdown--dressed))
+      (agent-q-markdown--undress start end width)
+      (set-marker start nil)
+      (set-marker end nil))))
+
+(defun agent-q-markdown--in-sight-p (start end)
+  "Whether some of what is from START to END is in a window."
+  (seq-some (lambda (window)
+              (and (< start (window-end window)) (> end (window-start window))))
+            (get-buffer-window-list nil t t)))
+
+(defun agent-q-markdown--undress (start end width)
+  "Make the answer from START to END bare; its lines are broken after WIDTH."
+  (let ((soft nil) (place start))
+    (while (setq place (text-property-any place end 'agent-q-soft t))
+      (push place soft)
+      (setq place (1+ place)))
+    ;; Neighbours differ in the list.
+    (set-text-properties start end (list 'read-only t 'fontified nil
+                                         'agent-q-bare (list width)))
+    (dolist (place soft)
+      (put-text-property place (1+ place) 'agent-q-soft t))))
+
+(defun agent-q-markdown-dress (place)
+  "Dress the answer at PLACE, if it is bare.
+For `fontification-functions'."
+  (when (and (< place (point-max)) (get-text-property place 'agent-q-bare))
+    (save-match-data
+      (save-excursion
+        (save-restriction
+          (widen)
+          (with-silent-modifications
+            (agent-q-markdown--read-again
+             (previous-single-property-change (1+ place) 'agent-q-bare nil (point-min))
+             (next-single-property-change place 'agent-q-bare nil (point-max)))))))))
+
+(defun agent-q-markdown--read-again (start end)
+  "Dress the bare answer from START to END."
+  (let* ((width (car (get-text-property start 'agent-q-bare)))
+         (document (agent-q-core-markdown-document width))
+         (text (agent-q-markdown-written (buffer-substring start end)))
+         (agent-q-markdown-past t))
+    (push (list (copy-marker start) (copy-marker end) width) agent-q-markdown--dressed)
+    (agent-q-markdown--apply start (cdr (agent-q-core-markdown-feed document text)) nil)
+    (agent-q-markdown--apply start (cdr (agent-q-core-markdown-finish document)) t)))
+
+(defun agent-q-markdown-written (text)
+  "Return TEXT of the log as it was received, without properties."
+  (let ((parts nil) (from 0))
+    (while (let ((soft (text-property-any from (length text) 'agent-q-soft t text)))
+             (push (substring text from soft) parts)
+             (when soft
+               (setq from (1+ soft)))))
+    (substring-no-properties (apply #'concat (nreverse parts)))))
+
+(defun agent-q-markdown-seek (property forward &optional limit)
+  "Dress bare answers after point until one has the text property PROPERTY.
+They are those before point unless FORWARD, and none beyond LIMIT."
+  (let ((beyond (if forward #'> #'<))
+        (next (if forward #'next-single-property-change #'previous-single-property-change))
+        bare found)
+    (while (and (setq bare (agent-q-markdown--next-bare forward))
+                (not (and limit (funcall beyond bare limit)))
+                (not (and (setq found (funcall next (point) property))
+                          (funcall beyond bare found))))
+      (agent-q-markdown-dress bare))))
+
+(defun agent-q-markdown--next-bare (forward)
+  "Return the next bare place after point, or before unless FORWARD, or nil."
+  (if forward
+      (text-property-not-all (point) (point-max) 'agent-q-bare nil)
+    (let ((place (point)))
+      (while (and place (> place (point-min))
+                  (null (get-text-property (1- place) 'agent-q-bare)))
+        (setq place (previous-single-property-change place 'agent-q-bare)))
+      (and place (> place (point-min)) (1- place)))))
+
 ;;;; Texts that grow
 
 (cl-defstruct (agent-q-markdown (:constructor agent-q-markdown--make) (:copier nil))
-  "A text that grows: the core's DOCUMENT, and the marker START of its beginning."
-  document start)
+  "A text that grows: the core's DOCUMENT, and the marker START of its beginning.
+Its lines are broken after WIDTH characters."
+  document start width)
 
 (defun agent-q-markdown-begin (start width)
   "Return a text that begins at START and whose lines are broken after WIDTH."
+  (agent-q-markdown--ask-for-bare-only)
   (agent-q-markdown--make :document (agent-q-core-markdown-document width)
-                          :start (copy-marker start)))
+                          :start (copy-marker start) :width width))
 
 (defun agent-q-markdown-grow (markdown text)
   "Insert TEXT at point, where MARKDOWN ends, and show it as Markdown.
@@ -182,7 +301,7 @@ Point is behind it then."
           (insert-and-inherit text)
         (dolist (break breaks)
           (insert-and-inherit (substring text from break))
-          (insert (propertize "\n" 'read-only t))
+          (agent-q-markdown--break)
           (setq from break))
         (insert-and-inherit (substring text from))
         (setq breaks nil)))
@@ -192,20 +311,31 @@ Point is behind it then."
       (cl-loop for break in breaks
                for more from 0
                do (goto-char (+ (agent-q-markdown-start markdown) break more))
-               (insert (propertize "\n" 'read-only t)))
+               (agent-q-markdown--break))
       (goto-char (+ (agent-q-markdown-start markdown) (length text) (length breaks))))
-    (save-excursion
-      (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
-                               changes nil))))
+    (unless agent-q-markdown-past
+      (save-excursion
+        (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
+                                 changes nil)))))
 
-(defun agent-q-markdown-end (markdown)
-  "Show all of MARKDOWN, which doesn't grow any more."
-  (save-excursion
-    (agent-q-markdown--apply (marker-position (agent-q-markdown-start markdown))
-                             (cdr (agent-q-core-markdown-finish
-                                   (agent-q-markdown-document markdown)))
-                             t))
-  (set-marker (agent-q-markdown-start markdown) nil))
+(defun agent-q-markdown--break ()
+  "Insert a line end that the model did not write."
+  (insert (propertize "\n" 'read-only t 'agent-q-soft t 'rear-nonsticky '(agent-q-soft))))
+
+(defun agent-q-markdown-end (markdown end)
+  "Show all of MARKDOWN, which ends at END and doesn't grow any more."
+  (let ((start (agent-q-markdown-start markdown))
+        (width (agent-q-markdown-width markdown)))
+    (if agent-q-markdown-past
+        (progn (agent-q-markdown--undress start end width)
+               (set-marker start nil))
+      (save-excursion
+        (agent-q-markdown--apply (marker-position start)
+                                 (cdr (agent-q-core-markdown-finish
+                                       (agent-q-markdown-document markdown)))
+                                 t))
+      (push (list start (copy-marker end) width) agent-q-markdown--dressed)
+      (agent-q-markdown--undress-old))))
 
 (defun agent-q-markdown--apply (start news last)
   "Show the text that begins at START with NEWS, what the core said of it.

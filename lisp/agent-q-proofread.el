@@ -15,6 +15,7 @@
 (require 'agent-q-image-connection)
 (require 'agent-q-image-query)
 (require 'agent-q-log)
+(require 'agent-q-markdown)
 (require 'agent-q-session)
 (require 'agent-q-user)
 (require 'agent-q-visible)
@@ -59,6 +60,8 @@ own first.")
   "Check the code that begins at START soon, if it is Lisp.
 For `agent-q-code-closed-functions'."
   (when (and agent-q-check-code
+             ;; Old code is looked at when somebody asks for it.
+             (not agent-q-markdown-past)
              (agent-q-proofread--source-p start)
              (<= (- (agent-q-code-lisp-end start) start) agent-q-proofread--limit)
              (agent-q-image-live-p agent-q-session-connection)

@@ -81,7 +81,9 @@ Redisplay takes time in proportion to the length of a line.")
   (setq agent-q-render--plain (not (and (char-displayable-p ?▸)
                                         (char-displayable-p ?✓)))
         agent-q-render-end (copy-marker (point-min))
-        agent-q-render--open nil)
+        agent-q-render--open nil
+        ;; No line is long, and a cache of line ends takes nearly as much memory as the text.
+        cache-long-scans nil)
   (agent-q-markdown-setup))
 
 ;;;; Changing the log
@@ -166,7 +168,7 @@ Use inside `agent-q-render--with-log'."
           agent-q-render--answer
           (cons (copy-marker (agent-q-markdown-start agent-q-render--markdown))
                 (copy-marker agent-q-render-end)))
-    (agent-q-markdown-end agent-q-render--markdown))
+    (agent-q-markdown-end agent-q-render--markdown agent-q-render-end))
   (when (agent-q-render-reasoning-p agent-q-render--open)
     (agent-q-render--thought agent-q-render--open))
   (unless (agent-q-render--line-start-p)
@@ -203,17 +205,9 @@ Use inside `agent-q-render--with-log'."
 (defun agent-q-render-copy (beg end &optional delete)
   "Return the text from BEG to END as it was received, without properties.
 With DELETE, delete it.  For `filter-buffer-substring-function'."
-  (let ((text (if delete
-                  (delete-and-extract-region beg end)
-                (buffer-substring beg end)))
-        (parts nil)
-        (from 0))
-    (while (let ((soft (text-property-any from (length text) 'agent-q-soft t
-                                          text)))
-             (push (substring text from soft) parts)
-             (when soft
-               (setq from (1+ soft)))))
-    (substring-no-properties (apply #'concat (nreverse parts)))))
+  (agent-q-markdown-written (if delete
+                                (delete-and-extract-region beg end)
+                              (buffer-substring beg end))))
 
 (defun agent-q-render-last-answer ()
   "Return the last text of the model as it was received, or nil."

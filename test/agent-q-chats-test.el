@@ -79,6 +79,23 @@
       (should (= turns 3))
       (should (= most 1)))))
 
+(ert-deftest agent-q-chats-old-answers-get-their-looks-when-they-are-displayed ()
+  (let ((long (make-string (1+ agent-q-render-line-limit) ?x)))
+    (agent-q-test-chats-with (agent-q-test-chats-says (concat "A **bold** word.\n" long))
+      (let (id)
+        (agent-q-test-with-chat
+          (setq id agent-q-chats-store-id)
+          (agent-q-test-ask "first"))
+        (agent-q-test-chats-resumed id
+          (agent-q-test-until (agent-q-test-shows "A **bold** word."))
+          (goto-char (point-min))
+          (search-forward "**b")
+          (should-not (get-text-property (point) 'face))
+          (should (string-search long (filter-buffer-substring (point-min) (point-max))))
+          (run-hook-with-args 'fontification-functions (point))
+          (should (eq 'agent-q-strong (get-text-property (point) 'face)))
+          (should (string-search long (filter-buffer-substring (point-min) (point-max)))))))))
+
 (ert-deftest agent-q-chats-the-model-reads-what-was-said-before ()
   (agent-q-test-chats-with (agent-q-test-chats-says "Hello." "Again.")
     (let (id)

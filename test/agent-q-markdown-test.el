@@ -321,6 +321,98 @@ See https://example.org/a and [here](shop.lisp:2).\n")
       (agent-q-markdown-test--add text 30000)
       (should (equal (agent-q-render-last-answer) (agent-q-visible-prose text))))))
 
+;;;; Old answers
+
+(defmacro agent-q-markdown-test--with-old (texts &rest body)
+  "Run BODY in a chat with the answers TEXTS, whose looks only the last one has kept."
+  (declare (indent 1) (debug t))
+  `(let ((agent-q-markdown--kept '(1 . 1000)))
+     (agent-q-test-with-chat
+       ;; Nobody sees it.
+       (set-window-buffer nil (get-buffer-create "*scratch*"))
+       (dolist (text ,texts)
+         (agent-q-test-event :turn-started :turn 1 :text "Go on")
+         (agent-q-markdown-test--add text))
+       ,@body)))
+
+(defun agent-q-markdown-test--display ()
+  "Do what redisplay does to the whole of this chat."
+  (goto-char (point-min))
+  (while (not (eobp))
+    (unless (get-text-property (point) 'fontified)
+      (run-hook-with-args 'fontification-functions (point)))
+    (goto-char (next-single-property-change (point) 'fontified nil (point-max))))
+  (agent-q-code-flush))
+
+(ert-deftest agent-q-markdown-takes-looks-from-old-answers-until-they-are-displayed ()
+  (let* ((texts (list agent-q-markdown-test--answer
+                      (concat "# Long\n" (make-string 9000 ?x) " **bold**\n")
+                      "The **last** one.\n"))
+         (whole (agent-q-test-with-chat
+                  (dolist (text texts)
+                    (agent-q-test-event :turn-started :turn 1 :text "Go on")
+                    (agent-q-markdown-test--add text))
+                  (agent-q-markdown-test--looks))))
+    (agent-q-markdown-test--with-old texts
+      (should-not (agent-q-markdown-test--faces "Title"))
+      (should (memq 'agent-q-strong (agent-q-markdown-test--faces "last")))
+      (let ((stretches 0) (place (agent-q-markdown-test--find "# Title"))
+            (end (agent-q-markdown-test--find "# Long")))
+        (while (< place end)
+          (setq stretches (1+ stretches)
+                place (next-property-change place nil end)))
+        (should (< stretches 10)))
+      (should (string-search (nth 1 texts)
+                             (filter-buffer-substring (point-min) agent-q-render-end)))
+      (let ((text (buffer-string)) (modified (buffer-modified-p)))
+        (agent-q-markdown-test--display)
+        (should (equal (agent-q-markdown-test--looks) whole))
+        (should (equal-including-properties (substring-no-properties text)
+                                            (buffer-substring-no-properties
+                                             (point-min) (point-max))))
+        (should (eq modified (buffer-modified-p))))
+      ;; The next answer takes the looks again.
+      (agent-q-test-event :turn-started :turn 4 :text "Go on")
+      (agent-q-markdown-test--add "More.\n")
+      (should-not (agent-q-markdown-test--faces "Title")))))
+
+(ert-deftest agent-q-markdown-keeps-the-looks-of-old-answers-in-sight ()
+  (save-window-excursion
+    (agent-q-markdown-test--with-old '("A **bold** word.\n")
+      (switch-to-buffer (current-buffer))
+      (goto-char (point-max))
+      (cl-letf (((symbol-function 'window-end) (lambda (&rest _) (point-max))))
+        (agent-q-markdown-test--add "The second.\n"))
+      (should (memq 'agent-q-strong (agent-q-markdown-test--faces "bold"))))))
+
+(ert-deftest agent-q-markdown-finds-code-and-links-of-old-answers ()
+  (agent-q-markdown-test--with-old (list "```lisp\n(first)\n```\n" "A [link](a.lisp).\n"
+                                         "```lisp\n(third)\n```\n" "Nothing.\n" "Last.\n")
+    (goto-char (point-max))
+    (agent-q-code-block-copy)
+    (should (equal (current-kill 0) "(third)"))
+    ;; What is behind it stays as it is.
+    (should (get-text-property (agent-q-markdown-test--find "A [link]") 'agent-q-bare))
+    (agent-q-markdown-test--find "Go on\n\n```lisp\n(third)")
+    (agent-q-code-block-copy)
+    (should (equal (current-kill 0) "(first)"))
+    (goto-char (point-min))
+    (agent-q-chat-next-item)
+    (should (looking-at-p "\\[?link\\b"))
+    (goto-char (point-max))
+    (agent-q-chat-previous-item)
+    (should (looking-at-p "\\[?link\\b"))))
+
+(ert-deftest agent-q-markdown-leaves-all-text-to-jit-lock-where-that-is-used ()
+  (agent-q-markdown-test--with-old (list "A **bold** word.\n" "Second.\n")
+    (jit-lock-register #'ignore)
+    (agent-q-markdown-test--add "Third.\n")
+    (should-not (get-text-property (agent-q-markdown-test--find "Third") 'fontified))
+    (run-hook-with-args 'fontification-functions (agent-q-markdown-test--find "A **"))
+    (should (memq 'agent-q-strong (agent-q-markdown-test--faces "bold")))))
+
+;;;; Other parts of the log
+
 (ert-deftest agent-q-markdown-offers-to-try-again ()
   (agent-q-test-with-chat
     (agent-q-test-event :turn-started :turn 1 :text "Do it")

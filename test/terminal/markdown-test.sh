@@ -48,4 +48,25 @@ type_text 'Nothing?'
 press Enter
 await 'The model sent an empty reply' 'an empty reply is said'
 await '\[Try again\]' 'and offers to try again'
+
+press M-:
+type_text "(setq agent-q-markdown--kept '(0 . 0))"
+press Enter
+press M-'>'
+type_text 'Many lines?'
+press Enter
+await 'and line' 'a long answer is there'
+type_text 'And then?'
+press Enter
+await 'And that is it' 'and one more'
+press M-:
+type_text '(if (text-property-any (point-min) (point-max) (quote face) (quote agent-q-strong)) "dressed" "bare")'
+press Enter
+await '"bare"' 'an old answer that is out of sight has no looks'
+press M-'<'
+patiently 'an old answer gets no looks' coloured "$escape\[[0-9;]*m.*special variable"
+patiently 'its code gets no colours' coloured "$escape\[[0-9;]*mdefun$escape"
+shows '^| `\*print-base\*` |      10 |$' || fail 'its table is not aligned'
+shows '\[copy\] \[insert\] \[REPL\]' || fail 'its code has no buttons'
+echo 'markdown: an old answer is shown as Markdown again'
 press C-x C-c
