@@ -109,7 +109,7 @@
     ("chat code and a first turn, besides" "memory.turn.pss" nil MB nil)
     ("a chat of 10 MB of text" "text.chat.pss" "text.filter.pss" MB 40)
     "memory of a chat's later 1,000 turns of Markdown, PSS | their text"
-    ("besides what 20 turns take" "turns.chat.pss" "turns.text" MB (ratio 4))
+    ("besides what 200 turns take" "turns.chat.pss" "turns.text" MB (ratio 4))
     "a trivial tool through the whole pipeline | a hand-over to a worker thread and back"
     ("in Rust" "tools.pipeline" "tools.worker" us 20)
     ("in Rust, on a worker thread" "tools.pipeline.worker" "tools.worker" us nil)
