@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::budget::Spent;
 use super::compaction::{self, NOT_KEPT, REQUEST, RoomMaking, cut, head, trim};
-use super::conversation::{Again, Conversation, EntryContent, EntryId};
+use super::conversation::{Again, Conversation, Entry, EntryContent, EntryId, TurnNumber};
 use super::tokens::{message_bytes, request_bytes};
 use super::turn::Turn;
 use crate::builtin::past;
@@ -157,9 +157,11 @@ impl Turn<'_> {
             let all = self.shared.ratios.bytes(&origin, window);
             share(all, 0.95).saturating_sub(self.overhead())
         });
-        let mut made = RoomMade::None;
+        // Of all parts so far. It counts, and is undone, as one.
+        let mut latest: Option<Entry> = None;
         for _ in 0..MOST_SUMMARIES {
-            let live = history.live();
+            let mut live = history.live();
+            live.compaction = latest.as_ref().or(live.compaction);
             let Some(target) = cut(&live, kept) else {
                 break;
             };
@@ -181,14 +183,15 @@ impl Turn<'_> {
                             summary.len()
                         ));
                     }
-                    history.append(EntryContent::Compaction {
-                        summary: summary.clone(),
-                        through: part.through,
+                    latest = Some(Entry {
+                        id: part.through,
+                        turn: TurnNumber::default(),
+                        what: EntryContent::Compaction {
+                            summary,
+                            through: part.through,
+                        },
                     });
-                    made = RoomMade::Some;
-                    let left = history.live().read().len();
                     if part == target {
-                        self.tell_summarized(history, before, messages - left, summary);
                         break;
                     }
                 }
@@ -201,7 +204,15 @@ impl Turn<'_> {
                 }
             }
         }
-        made
+        let Some(Entry { what, .. }) = latest else {
+            return RoomMade::None;
+        };
+        history.append(what);
+        let live = history.live();
+        let replaced = messages - live.read().len();
+        let summary = live.summary().unwrap_or_default().to_owned();
+        self.tell_summarized(history, before, replaced, summary);
+        RoomMade::Some
     }
 
     /// What the model writes of the messages READ.

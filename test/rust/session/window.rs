@@ -262,6 +262,70 @@ async fn a_model_with_a_smaller_window_summarizes_part_by_part() {
     );
 }
 
+/// A chat of four long turns whose model now takes 4500 tokens, with ENDING for what it is sent of the
+/// second part of a summary.
+async fn smaller(ending: Value) -> Chat {
+    let mut script = turns(json!([
+        text(5000), text(5000), text(5000), text(5000),
+        [{"text": "NOTES 1"}], [{"text": "NOTES 2"}], [{"text": "NOTES 3"}], [{"text": "NOTES 4"}], text(10),
+    ]));
+    script["turns"][5] = ending;
+    let chat = chat(&script, window(100_000, &["echo"]));
+    say_all(&chat, &["one", "two", "three", "four"]).await;
+    configure(&chat, json!({"context_window": 4500}));
+    chat
+}
+
+#[tokio::test]
+async fn a_summary_of_which_a_later_part_fails_changes_nothing() {
+    let chat = smaller(json!({"status": 401, "body": {"error": "no"}})).await;
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(5).await, TurnOutcome::Finished);
+    let told = notices(&chat);
+    assert!(
+        told[0].contains("the conversation is as it was"),
+        "{told:?}"
+    );
+    assert!(summaries(&chat).is_empty());
+    configure(&chat, json!({"context_window": 100_000}));
+    say_all(&chat, &["five"]).await;
+    assert_eq!(sent(&chat, 6).len(), 9, "all of it was sent");
+}
+
+#[tokio::test]
+async fn a_summary_that_is_cancelled_in_a_later_part_changes_nothing() {
+    let chat = smaller(json!({"steps": [{"stall": true}]})).await;
+    chat.tell(Op::Compact);
+    while chat.server.bodies().len() < 6 {
+        tokio::task::yield_now().await;
+    }
+    chat.tell(Op::Cancel);
+    assert_eq!(chat.ended(5).await, TurnOutcome::Cancelled);
+    assert!(summaries(&chat).is_empty());
+    configure(&chat, json!({"context_window": 100_000}));
+    say_all(&chat, &["five"]).await;
+    assert_eq!(sent(&chat, 6).len(), 9, "all of it was sent");
+}
+
+#[tokio::test]
+async fn a_summary_of_several_parts_is_undone_as_one() {
+    let chat = smaller(json!({"steps": [{"text": "NOTES 2"}]})).await;
+    chat.tell(Op::Compact);
+    assert_eq!(chat.ended(5).await, TurnOutcome::Finished);
+    assert_eq!(summaries(&chat).len(), 1);
+    chat.tell(Op::UndoCompaction);
+    let undone = |event: &Event| match event {
+        Event::Notice { text, .. } => text.contains("stood for again").then_some(()),
+        _ => None,
+    };
+    chat.host.wait_for(undone).await;
+    configure(&chat, json!({"context_window": 100_000}));
+    let parts = chat.server.bodies().len();
+    assert!(parts > 5, "{parts} requests");
+    say_all(&chat, &["five"]).await;
+    assert_eq!(sent(&chat, parts).len(), 9, "all of it was sent");
+}
+
 #[tokio::test]
 async fn old_results_are_trimmed_first_and_can_be_read_again() {
     let long = |letter: &str| one_call(letter, "long", json!({"text": letter}));
