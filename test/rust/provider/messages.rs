@@ -242,6 +242,55 @@ fn messages_report_errors_in_mid_stream() {
 }
 
 #[test]
+fn unreadable_events_end_the_reply_and_keep_what_came_before_them() {
+    let messages = events(&[
+        start("m"),
+        block(0, json!({"type": "text", "text": "So far"})),
+    ]);
+    let responses = events(&[
+        json!({"type": "response.output_text.delta", "output_index": 0, "delta": "So far"}),
+    ]);
+    let unreadable = [
+        (
+            Dialect::Messages,
+            &messages,
+            r#"{"type": "content_block_delta", "index": 0, "delta": "no object"}"#,
+        ),
+        (
+            Dialect::Messages,
+            &messages,
+            r#"{"type": "content_block_delta", "index": 0, "index": 1, "delta": {"type": "text_delta", "text": "x"}}"#,
+        ),
+        (
+            Dialect::Responses,
+            &responses,
+            r#"{"type": "response.output_text.delta", "delta": "x", "delta": "y", "output_index": 0}"#,
+        ),
+    ];
+    for (dialect, before, event) in unreadable {
+        let later = match dialect {
+            Dialect::Messages => events(&[tool_use(1), ended("tool_use")].concat()),
+            _ => events(&[json!({"type": "response.completed", "response": {}})]),
+        };
+        let failed = read(dialect, &format!("{before}data: {event}\n\n{later}"))
+            .expect_err("an event that is no part of a reply");
+        assert_eq!(
+            (failed.kind, failed.retry),
+            (FailureKind::Garbage, RetryAdvice::Never)
+        );
+        assert!(
+            failed
+                .message
+                .starts_with("The server sent something that is no part of a reply: "),
+            "{}",
+            failed.message
+        );
+        let kept = failed.partial.expect("what had come");
+        assert_eq!((kept.text.as_str(), kept.calls.len()), ("So far", 0));
+    }
+}
+
+#[test]
 fn messages_that_gateways_repeat_or_splice_are_one() {
     let text = |text: &str| vec![block(0, json!({"type": "text", "text": text})), stop(0)];
     let repeated = [
